@@ -1,0 +1,95 @@
+"""A partner's records in canonical columns.
+
+Here: evaluating a source's expressions, and telling what was not sent from what could not be read. Not
+here: whether a record can be used (see `cleaning`), and what a source may say (see `sources`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from functools import reduce
+from operator import and_
+from types import MappingProxyType
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everyone writes Spark
+
+from feed_assets.sources.expressions import event_time
+from feed_assets.sources.spec import RESERVED_COLUMNS, Kind, Source, quoted
+from feed_assets.transforms.schemas import CLEAN_ADS, CLEAN_CLICKS
+
+SESSION_SETTINGS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        # With ANSI on, one cost that is no number fails the day; off, it is NULL and goes to quarantine.
+        "spark.sql.ansi.enabled": "false",
+        # With any other policy, a date that Spark 2 read in its own way is an error instead of NULL.
+        "spark.sql.legacy.timeParserPolicy": "CORRECTED",
+        # Wall time that a partner writes without a zone is read as UTC, then shifted from the source's zone.
+        "spark.sql.session.timeZone": "UTC",
+    }
+)
+"""What the session must be set to, so that a value which cannot be read is NULL and times are UTC."""
+
+PARSED: Final = ("event_time", "cost")
+"""Columns that are read from text, so that NULL may mean: something was sent, and it is not that."""
+
+LITERAL: Final = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"")
+
+
+class SessionSettingsError(RuntimeError):
+    """The Spark session is not set up so that bad values become NULL; the message names the setting."""
+
+
+def canonical(raw: DataFrame, source: Source) -> DataFrame:
+    """The records of a raw frame in the canonical columns of their kind, one row each, ready to be judged.
+
+    `raw` holds the partner's columns, `_file`, `_line`, `_malformed`. Out come the columns of `CLEAN_ADS` or
+    `CLEAN_CLICKS`, NULL where nothing usable was sent; these three; `_raw`, the partner's fields as a JSON
+    object; `_unparsable`, which of `PARSED` is NULL although every field it is made of was sent.
+
+    Raises SessionSettingsError where the session is not set to `SESSION_SETTINGS`, and SpecError where the
+    expression for the time gives none.
+    """
+    _check_settings(raw.sparkSession)
+    schema = CLEAN_ADS if source.kind is Kind.ADS else CLEAN_CLICKS
+    sent = [name for name in raw.columns if name not in RESERVED_COLUMNS]
+    values = {name: F.expr(text) for name, text in source.expressions.items()}
+    values |= {"event_time": event_time(raw, source), "source": F.lit(source.name)}
+    unreadable = [
+        F.when(values[name].cast(schema[name].dataType).isNull() & were_sent, F.lit(name))
+        for name in PARSED
+        if (were_sent := _all_sent(source.columns.get(name, ""), sent)) is not None
+    ]
+    return raw.select(
+        *[values[field.name].cast(field.dataType).alias(field.name) for field in schema],
+        "_file",
+        "_line",
+        "_malformed",
+        F.to_json(F.struct(*map(quoted, sent)), {"ignoreNullFields": "false"}).alias("_raw"),
+        F.coalesce(*unreadable, F.lit(None).cast("string")).alias("_unparsable"),
+    )
+
+
+def _check_settings(spark: SparkSession) -> None:
+    for name, wanted in SESSION_SETTINGS.items():
+        found = spark.conf.get(name)
+        if str(found).lower() != wanted.lower():
+            message = (
+                f"The Spark session has {name}={found}, and partners' values are read with {name}={wanted}. "
+                "Start the session with transforms.SESSION_SETTINGS."
+            )
+            raise SessionSettingsError(message)
+
+
+def _all_sent(expression: str, sent: Iterable[str]) -> Column | None:
+    """Whether all of the partner's columns in this SQL expression hold something; None if it has none."""
+    text = LITERAL.sub("''", expression)
+    used = [
+        F.col(quoted(name)).isNotNull()
+        for name in sent
+        if quoted(name) in text
+        or re.search(rf"(?<![\w`]){re.escape(name)}(?![\w`]|\s*\()", text, re.IGNORECASE)
+    ]
+    return reduce(and_, used) if used else None

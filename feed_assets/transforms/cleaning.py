@@ -1,0 +1,231 @@
+"""Judging a day's events: which are published, which are quarantined, which only say again what was said.
+
+Here: the rules, their order, and the views of a judged frame: its published rows, its quarantined records,
+its counts. Not here: reading a partner's format (see `canonical`) and where the rows go.
+
+Every event comes out of `judge_ads` and `judge_clicks` exactly once, with a `verdict` and, unless it is
+published, a `reason`. The first rule that applies decides:
+
+1. quarantined: malformed line; event_time unparsable, missing, outside the day; ad_id missing; the event's
+   own id missing; cost unparsable, negative.
+2. duplicate, redelivered: the same id of the same source once more. The earliest event is kept, wherever it
+   stands in the log; of equally early ones the first by file and line.
+3. duplicate, repeated click: of the same known user on the same ad, at most `repeated_within` after the click
+   before it, be that one kept or itself repeated: a burst collapses into its first click.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date, timedelta
+from enum import StrEnum
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - as everyone writes Spark
+from pyspark.sql.types import StructType
+
+from feed_assets.transforms.days import microseconds, start_of, within
+from feed_assets.transforms.schemas import CLEAN_ADS, CLEAN_CLICKS, QUARANTINE, as_declared
+
+VERDICT: Final = "verdict"
+REASON: Final = "reason"
+"""Columns that tell a judged frame from any other."""
+
+ONE_SECOND: Final = timedelta(seconds=1)
+TODAY: Final = "today"
+EARLIER: Final = "earlier"
+
+
+class Verdict(StrEnum):
+    """What becomes of an event."""
+
+    PUBLISHED = "published"
+    QUARANTINED = "quarantined"
+    DUPLICATE = "duplicate"
+
+
+class Reason(StrEnum):
+    """Why an event is not published: a closed list, in the order in which the rules apply."""
+
+    MALFORMED = "malformed line"
+    UNPARSABLE_TIME = "unparsable event_time"
+    MISSING_TIME = "missing event_time"
+    OUTSIDE_DAY = "event_time outside the day"
+    MISSING_AD = "missing ad_id"
+    MISSING_IMPRESSION = "missing impression_id"
+    MISSING_CLICK = "missing click_id"
+    UNPARSABLE_COST = "unparsable cost"
+    NEGATIVE_COST = "negative cost"
+    REDELIVERED = "redelivered"
+    REPEATED_CLICK = "repeated click"
+
+    @property
+    def verdict(self) -> Verdict:
+        """What becomes of an event for this reason."""
+        duplicates = (Reason.REDELIVERED, Reason.REPEATED_CLICK)
+        return Verdict.DUPLICATE if self in duplicates else Verdict.QUARANTINED
+
+
+Rule = tuple[Reason, Column]
+"""A reason and when it applies."""
+
+
+def judge_ads(events: DataFrame, *, day: date, earlier: DataFrame | None = None) -> DataFrame:
+    """The ads of a UTC day, each once: columns of `CLEAN_ADS`, `_file`, `_line`, `verdict`, `reason`.
+
+    `events` are rows as `canonical` gives them, of one source or of several together. `earlier` are such
+    events from before the day: what they have said already counts as redelivered, so that nothing is
+    published on two days; they do not come out themselves.
+    """
+    rules: list[Rule] = [
+        *_rules_of_every_event(day),
+        (Reason.MISSING_IMPRESSION, _blank("impression_id")),
+        (Reason.UNPARSABLE_COST, F.col("_unparsable") == "cost"),
+        (Reason.NEGATIVE_COST, F.col("cost") < 0),
+    ]
+    deliveries = _deliveries(_checked(events, CLEAN_ADS, rules), earlier, CLEAN_ADS, day)
+    return _judged(deliveries, CLEAN_ADS, [_redelivered()])
+
+
+def judge_clicks(
+    events: DataFrame,
+    *,
+    day: date,
+    repeated_within: timedelta = ONE_SECOND,
+    earlier: DataFrame | None = None,
+) -> DataFrame:
+    """The clicks of a UTC day, each once: columns of `CLEAN_CLICKS`, `_file`, `_line`, `verdict`, `reason`.
+
+    `events` and `earlier` are as for `judge_ads`; here `earlier` also tells which of the day's first clicks
+    repeat one from before midnight. Raises ValueError where `repeated_within` is negative.
+    """
+    if repeated_within < timedelta():
+        message = f"repeated_within is {repeated_within}; it takes a duration of zero or more."
+        raise ValueError(message)
+    rules: list[Rule] = [
+        *_rules_of_every_event(day),
+        (Reason.MISSING_CLICK, _blank("click_id")),
+    ]
+    deliveries = _deliveries(_checked(events, CLEAN_CLICKS, rules), earlier, CLEAN_CLICKS, day)
+    repeated = F.col("_since_previous") <= microseconds(repeated_within)
+    return _judged(_bursts(deliveries), CLEAN_CLICKS, [_redelivered(), (Reason.REPEATED_CLICK, repeated)])
+
+
+def published_rows(judged: DataFrame) -> DataFrame:
+    """The published rows of a judged frame, exactly as `CLEAN_ADS` or `CLEAN_CLICKS` declares them."""
+    schema = CLEAN_CLICKS if "click_id" in judged.columns else CLEAN_ADS
+    return as_declared(judged.filter(F.col(VERDICT) == Verdict.PUBLISHED.value), schema)
+
+
+def quarantined_rows(judged: DataFrame) -> DataFrame:
+    """The quarantined records of a judged frame, as `QUARANTINE` declares them.
+
+    This takes a pass over the input and no shuffle: which records these are, and why, is known before any
+    two are compared, so that Spark leaves the comparing out.
+    """
+    refused = judged.filter(F.col("_refused").isNotNull()).drop(REASON)
+    names = {"_file": "file", "_line": "line", "_refused": "reason", "_record": "record"}
+    return as_declared(refused.withColumnsRenamed(names), QUARANTINE)
+
+
+def verdict_counts() -> list[Column]:
+    """Named counts over a judged frame, for `DataFrame.observe`: the pass that writes also counts.
+
+    They are `published`, `quarantined: <reason>` and `duplicate: <reason>`; their sum is what was read.
+    """
+    published = F.count_if(F.col(VERDICT) == Verdict.PUBLISHED.value).alias(Verdict.PUBLISHED.value)
+    return [
+        published,
+        *[F.count_if(F.col(REASON) == reason.value).alias(counter(reason)) for reason in Reason],
+    ]
+
+
+def counter(reason: Reason) -> str:
+    """The name under which `verdict_counts` counts this reason."""
+    return f"{reason.verdict.value}: {reason.value}"
+
+
+def _rules_of_every_event(day: date) -> list[Rule]:
+    return [
+        (Reason.MALFORMED, F.col("_malformed").isNotNull()),
+        (Reason.UNPARSABLE_TIME, F.col("_unparsable") == "event_time"),
+        (Reason.MISSING_TIME, F.col("event_time").isNull()),
+        (Reason.OUTSIDE_DAY, ~within("event_time", day)),
+        (Reason.MISSING_AD, _blank("ad_id")),
+    ]
+
+
+def _blank(column: str) -> Column:
+    return F.col(column).isNull() | (F.trim(F.col(column)) == "")
+
+
+def _first_that_applies(rules: Sequence[Rule]) -> Column:
+    return F.coalesce(*[F.when(applies, F.lit(reason.value)) for reason, applies in rules])
+
+
+def _checked(events: DataFrame, schema: StructType, rules: Sequence[Rule]) -> DataFrame:
+    """The events with `_refused`, why one cannot be used, and only then `_record`, what the partner sent."""
+    refused = events.withColumn("_refused", _first_that_applies(rules))
+    record = F.when(F.col("_refused").isNotNull(), F.coalesce("_malformed", "_raw"))
+    return refused.select(*schema.names, "_file", "_line", "_refused", record.alias("_record"))
+
+
+def _deliveries(checked: DataFrame, earlier: DataFrame | None, schema: StructType, day: date) -> DataFrame:
+    """The checked events and the earlier ones, with `_delivery`: 1 where an id comes first, then 2, 3, ..."""
+    identity = schema.names[0]
+    events = checked.withColumn("_from", F.lit(TODAY))
+    if earlier is not None:
+        said = earlier.filter((F.col("event_time") < start_of(day)) & ~_blank(identity))
+        known = [name for name in checked.columns if name in said.columns]
+        events = events.unionByName(
+            said.select(*known, F.lit(EARLIER).alias("_from")), allowMissingColumns=True
+        )
+    # Refused events may lack an id: together they would be a single task's work, so they are spread by line.
+    # A number comes first because a sort compares by its first bytes, and a partner's ids often begin alike.
+    usable = F.col("_refused").isNull()
+    spread = F.when(usable, F.xxhash64("source", identity)).otherwise(F.xxhash64("_file", "_line"))
+    # Beyond file and line, the content: so that files which lack these give one answer as well.
+    order = ["event_time", "_file", "_line", *schema.names]
+    same = Window.partitionBy("_spread", "_refused", "source", identity).orderBy(*order)
+    return events.withColumn("_spread", spread).withColumn("_delivery", F.row_number().over(same))
+
+
+def _bursts(clicks: DataFrame) -> DataFrame:
+    """The clicks with `_since_previous`: microseconds since that user's click on that ad before, if any."""
+    comparable = F.col("_refused").isNull() & (F.col("_delivery") == 1) & F.col("user_id").isNotNull()
+    # What is not compared is spread as above: nobody's clicks on a popular ad would be one task's work.
+    spread = F.when(F.col("_comparable"), F.xxhash64("user_id", "ad_id")).otherwise(
+        F.xxhash64("source", "click_id")
+    )
+    order = ["event_time", "source", "click_id"]
+    burst = Window.partitionBy("_spread", "_comparable", "_refused", "user_id", "ad_id").orderBy(*order)
+    since = F.unix_micros("event_time") - F.lag(F.unix_micros("event_time")).over(burst)
+    return (
+        clicks.withColumn("_comparable", comparable)
+        .withColumn("_spread", spread)
+        .withColumn("_since_previous", F.when(F.col("_comparable"), since))
+    )
+
+
+def _redelivered() -> Rule:
+    return Reason.REDELIVERED, F.col("_delivery") > 1
+
+
+def _judged(events: DataFrame, schema: StructType, duplicates: Sequence[Rule]) -> DataFrame:
+    """Today's events with their `verdict` and `reason`."""
+    refused, repeats = F.col("_refused"), _first_that_applies(duplicates)
+    verdict = (
+        F.when(refused.isNotNull(), Verdict.QUARANTINED.value)
+        .when(repeats.isNotNull(), Verdict.DUPLICATE.value)
+        .otherwise(Verdict.PUBLISHED.value)
+    )
+    return events.filter(F.col("_from") == TODAY).select(
+        *schema.names,
+        "_file",
+        "_line",
+        "_refused",
+        "_record",
+        verdict.alias(VERDICT),
+        F.coalesce(refused, repeats).alias(REASON),
+    )

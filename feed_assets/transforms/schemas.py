@@ -1,0 +1,162 @@
+"""The columns of every dataset the pipelines exchange, with their meaning.
+
+Here: names, types, nullability and one sentence a column, kept as the field's `comment`, for readers,
+for the data's contract and for the UI; and how a frame is brought to exactly that. Not here: how a value
+is computed (see the other modules).
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everyone writes Spark
+from pyspark.sql.types import (
+    DataType,
+    DecimalType,
+    DoubleType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+COST: Final = DecimalType(18, 6)
+"""Of one impression: up to a trillion, to a millionth."""
+
+TOTAL_COST: Final = DecimalType(28, 6)
+"""Of up to ten billion impressions: the type that Spark gives a sum of `COST`."""
+
+TEXT: Final = StringType()
+COUNT: Final = LongType()
+RATIO: Final = DoubleType()
+INSTANT: Final = TimestampType()
+
+
+def _column(name: str, kind: DataType, comment: str, *, required: bool = False) -> StructField:
+    return StructField(name, kind, nullable=not required, metadata={"comment": comment})
+
+
+CLEAN_ADS: Final = StructType(
+    [
+        _column("impression_id", TEXT, "Names this impression; unique in its day and source.", required=True),
+        _column("event_time", INSTANT, "When the ad was shown, UTC.", required=True),
+        _column("ad_id", TEXT, "The ad that was shown.", required=True),
+        _column("campaign_id", TEXT, "The campaign the ad was shown for."),
+        _column("user_id", TEXT, "Who saw it: the partner's name for a person, browser or cohort."),
+        _column("placement_id", TEXT, "Where on the page or in the app it was shown."),
+        _column("cost", COST, "What this impression cost, in the partner's currency; NULL where unknown."),
+        _column("source", TEXT, "The partner's log it was read from.", required=True),
+    ]
+)
+"""Ads shown, one row an impression, as published by `clean_ads`."""
+
+CLEAN_CLICKS: Final = StructType(
+    [
+        _column("click_id", TEXT, "Names this click; unique in its day and source.", required=True),
+        _column("event_time", INSTANT, "When the user clicked, UTC.", required=True),
+        _column("impression_id", TEXT, "The impression that was clicked, where the partner says it."),
+        _column("ad_id", TEXT, "The ad that was clicked.", required=True),
+        _column("user_id", TEXT, "Who clicked: the partner's name for a person, browser or cohort."),
+        _column("source", TEXT, "The partner's log it was read from.", required=True),
+    ]
+)
+"""Clicks, one row each, as published by `clean_clicks`."""
+
+AD_CATALOG: Final = StructType(
+    [
+        _column("ad_id", TEXT, "The ad.", required=True),
+        _column("campaign_id", TEXT, "The campaign it belongs to."),
+        _column("advertiser", TEXT, "Who pays for it."),
+        _column("landing_page", TEXT, "Where a click on it leads."),
+    ]
+)
+"""What is known of an ad, one row each, published by others."""
+
+AD_EFFECTIVENESS: Final = StructType(
+    [
+        _column("ad_id", TEXT, "The ad: every ad that was shown or clicked on the day.", required=True),
+        _column(
+            "campaign_id",
+            TEXT,
+            "The campaign it was shown for most often on the day, of equals the first by name; the catalog's "
+            "where the logs name none.",
+        ),
+        _column("advertiser", TEXT, "Who pays for it, from the catalog."),
+        _column("landing_page", TEXT, "Where a click on it leads, from the catalog."),
+        _column("impressions", COUNT, "How often it was shown on the day.", required=True),
+        _column("users", COUNT, "How many different known users saw it on the day, exactly.", required=True),
+        _column(
+            "clicks",
+            COUNT,
+            "Impressions of the day that were clicked, on the day or the next: at most one click each.",
+            required=True,
+        ),
+        _column("clicks_next_day", COUNT, "Those of `clicks` that happened after midnight.", required=True),
+        _column("ctr", RATIO, "Click-through rate: clicks / impressions; NULL without impressions."),
+        _column("ctr_low", RATIO, "Lower end of the 95 % Wilson score interval of `ctr`."),
+        _column("ctr_high", RATIO, "Upper end of the 95 % Wilson score interval of `ctr`."),
+        _column("cost", TOTAL_COST, "Known costs of the day's impressions, summed; NULL if none is known."),
+        _column("cost_per_click", TOTAL_COST, "cost / clicks, to a millionth, half up; NULL without clicks."),
+        _column(
+            "median_seconds_to_click",
+            RATIO,
+            "Median time from an impression to its first click, in seconds, exactly; NULL without clicks.",
+        ),
+        _column(
+            "repeat_clicks",
+            COUNT,
+            "Clicks on the day on an impression of the day that had been clicked before.",
+            required=True,
+        ),
+        _column(
+            "previous_day_clicks",
+            COUNT,
+            "Clicks on the day on an impression of the day before; that day's row counts them as its own.",
+            required=True,
+        ),
+        _column("orphan_clicks", COUNT, "Clicks on the day that no impression explains.", required=True),
+    ]
+)
+"""How each ad did on the day it was shown, one row an ad, as published by `ad_effectiveness`."""
+
+QUARANTINE: Final = StructType(
+    [
+        _column("event_time", INSTANT, "When it happened, UTC, where that could be read."),
+        _column("source", TEXT, "The partner's log it was read from.", required=True),
+        _column("file", TEXT, "The partner's file, by its base name."),
+        _column("line", COUNT, "The line or record in that file, from 1."),
+        _column("reason", TEXT, "Why it could not be used.", required=True),
+        _column(
+            "record",
+            TEXT,
+            "What the partner sent: the fields as a JSON object, or the line itself where it is malformed.",
+        ),
+    ]
+)
+"""Records that could not be used, one row each, kept beside the update that left them out."""
+
+
+def as_declared(frame: DataFrame, schema: StructType) -> DataFrame:
+    """The frame's columns of this schema, in its order, with its types, nullability and comments.
+
+    Required columns must hold no NULL: that is the caller's promise, only the type is made to say so.
+    Raises AnalysisException where a column is missing or its type does not fit.
+    """
+    return frame.select([_column_of(field) for field in schema]).to(schema)
+
+
+def _column_of(field: StructField) -> Column:
+    if field.nullable:
+        return F.col(field.name)
+    # Spark takes a column for never NULL only where its expression cannot be; the second value is never used.
+    return F.coalesce(F.col(field.name), F.lit(NEVER_USED[type(field.dataType)])).alias(field.name)
+
+
+NEVER_USED: Final[dict[type[DataType], str | int | datetime]] = {
+    StringType: "",
+    LongType: 0,
+    TimestampType: datetime(1970, 1, 1, tzinfo=UTC),
+}
