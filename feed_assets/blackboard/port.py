@@ -111,7 +111,10 @@ class Blackboard(Protocol):
         ...
 
     def delete(self, *keys: str) -> None:
-        """Delete these objects, in this order; returns once all are gone. What is not there counts as gone."""
+        """Delete these objects, in this order; returns once all are gone.
+
+        What is not there counts as gone.
+        """
         ...
 
     def tag_of(self, data: bytes) -> str | None:

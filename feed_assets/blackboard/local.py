@@ -1,0 +1,361 @@
+"""A blackboard in a directory of a local disk.
+
+Here: how objects become files: written aside, then put into place in one step. Not here: how
+directories are listed in the order of keys (see `directory`).
+
+A write is on the disk when the call returns, so what a later object says of earlier ones still
+holds after a power cut. Programs that know nothing of this one may read and write in the same
+directory; what they write in place can be seen half-written, what is written here cannot.
+
+Limits a disk has and S3 has not: an object cannot have others below it (`a` and `a/b`), a name
+between two `/` has at most 255 bytes, and the root is on one file system. Where several machines
+mount that, its locks have to work, and clocks to agree to a second.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import io
+import os
+import shutil
+import stat
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from feed_assets.blackboard.directory import PRIVATE, Directories
+from feed_assets.blackboard.keys import check_key, check_prefix
+from feed_assets.blackboard.port import (
+    PAGE_SIZE,
+    AlreadyExistsError,
+    BlackboardError,
+    ConflictError,
+    Content,
+    Entry,
+    InvalidKeyError,
+    NotFoundError,
+    Page,
+    UnavailableError,
+)
+
+_PRIVATE: Final = os.fsdecode(PRIVATE)
+_ABANDONED_NS: Final = 24 * 60 * 60 * 10**9
+_LINK_ATTEMPTS: Final = 100
+_MISSING: Final = (FileNotFoundError, NotADirectoryError)
+_CANNOT_LINK: Final = {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP}
+_ADVICE: Final = {
+    errno.EACCES: "Give the user who runs this access to it.",
+    errno.EPERM: "Give the user who runs this access to it.",
+    errno.ENOSPC: "Make room on the disk, then try again.",
+    errno.EDQUOT: "Make room in the quota, then try again.",
+    errno.EROFS: "Mount the disk for writing.",
+    errno.EXDEV: "Keep all of a blackboard on one file system.",
+}
+
+
+class LocalBlackboard:
+    """The files below the directory `root`, which is made with the first object.
+
+    Safe to share between threads and between processes. Unfinished files are in
+    `<root>/.blackboard/`; one that a killed writer left there is removed by a later blackboard's
+    first write once it is a day old.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root.resolve()
+        if self._root.exists() and not self._root.is_dir():
+            raise UnavailableError(f"{self._root} is a file. Name a directory to keep objects in.")
+        self._directories = Directories()
+        self._swept = False
+
+    def __repr__(self) -> str:
+        return f"LocalBlackboard({str(self._root)!r})"
+
+    def page(self, prefix: str, *, after: str = "", folders: bool = False) -> Page:
+        """See `Blackboard.page`. A directory is a folder where it holds an object at any depth."""
+        self._path(check_prefix(prefix))
+        base, folder, start = os.fsencode(self._root) + b"/", os.fsencode(prefix), os.fsencode(after)
+        if start.startswith(folder):
+            start = start[len(folder) :]
+        elif start < folder:
+            start = b""
+        else:
+            return Page((), (), None)
+        walk = self._directories.children if folders else self._directories.keys
+        entries: list[Entry] = []
+        rolled_up: list[str] = []
+        last = ""
+        with self._errors(f"list {self.uri(prefix)}"):
+            for path in walk(base, folder, start):
+                key = os.fsdecode(path)
+                status = None if key.endswith("/") else _status(base + path)
+                if status is None and not key.endswith("/"):
+                    continue
+                if len(entries) + len(rolled_up) == PAGE_SIZE:
+                    return Page(tuple(entries), tuple(rolled_up), last)
+                if status is None:
+                    rolled_up.append(key)
+                else:
+                    entries.append(_entry(key, status))
+                last = key
+        return Page(tuple(entries), tuple(rolled_up), None)
+
+    def read(self, key: str, *, limit: int | None = None) -> Content:
+        """See `Blackboard.read`."""
+        with self._errors(f"read {self.uri(key)}"), self._opened(key) as (file, status):
+            return Content(_entry(key, status), file.read(-1 if limit is None else limit))
+
+    def create(self, key: str, data: bytes) -> Entry:
+        """See `Blackboard.create`."""
+        return self._create(key, io.BytesIO(data))
+
+    def upload(self, key: str, source: Path) -> Entry:
+        """See `Blackboard.upload`. Raises FileNotFoundError where there is no such source."""
+        with source.open("rb") as content:
+            return self._create(key, content)
+
+    def copy(self, source: str, key: str) -> Entry:
+        """See `Blackboard.copy`. Where the disk can do that, both keys then name one file."""
+        target = self._path(check_key(key))
+        with (
+            self._errors(f"copy {self.uri(source)} to {self.uri(key)}"),
+            self._opened(source) as (content, status),
+        ):
+            # Whoever wrote the source may not have waited for the disk.
+            os.fsync(content.fileno())
+            try:
+                self._link(Path(os.path.realpath(self._path(source))), target, key)
+            except OSError as error:
+                if error.errno not in _CANNOT_LINK:
+                    raise
+                return self._create(key, content)
+            return _entry(key, status)
+
+    def replace(self, key: str, data: bytes, *, tag: str) -> Entry:
+        """See `Blackboard.replace`."""
+        path = self._path(check_key(key))
+        changed = ConflictError(f"{self.uri(key)} changed or vanished since it was read. Read it again.")
+        with self._errors(f"replace {self.uri(key)}"):
+            try:
+                with _locked(path.parent) as parent:
+                    old = os.stat(path.name, dir_fd=parent)
+                    if _tag(old) != tag:
+                        raise changed
+                    with self._written(io.BytesIO(data), newer_than=old.st_mtime_ns) as (file, status):
+                        os.rename(file, path.name, dst_dir_fd=parent)
+                    os.fsync(parent)
+                    return _entry(key, status)
+            except _MISSING as error:
+                raise changed from error
+
+    def delete(self, *keys: str) -> None:
+        """See `Blackboard.delete`. Directories left empty are removed, too.
+
+        Takes every key a listing can have shown, also names that nothing would be created under.
+        """
+        for key in keys:
+            path = self._listed(key)
+            with self._errors(f"delete {self.uri(key)}"):
+                if not key.endswith("/"):
+                    _unlink(path)
+                self._prune(path)
+
+    def tag_of(self, data: bytes) -> str | None:  # noqa: ARG002 - the port's signature
+        """None: inode, time and size do not tell the content."""
+        return None
+
+    def uri(self, key: str) -> str:
+        """`file:///...`, percent-encoded as RFC 8089 asks."""
+        uri = (self._root / key).as_uri()
+        return uri + "/" if key.endswith("/") else uri
+
+    def _path(self, key: str) -> Path:
+        """Where the object of this key is; InvalidKeyError where a symbolic link leads out of the root."""
+        if _PRIVATE in key.split("/"):
+            raise InvalidKeyError(
+                f"{key!r} cannot be a key: {_PRIVATE!r} is where unfinished files are kept."
+            )
+        path = self._root / key
+        leads_to = Path(os.path.realpath(path))
+        if not leads_to.is_relative_to(self._root):
+            raise InvalidKeyError(
+                f"{key!r} leads out of {self._root} through a symbolic link, to {leads_to}. "
+                "Put the files themselves there."
+            )
+        return path
+
+    def _listed(self, key: str) -> Path:
+        segments = key.removesuffix("/").split("/")
+        if "\0" in key or not {"", ".", ".."}.isdisjoint(segments):
+            raise InvalidKeyError(f"{key!r} cannot be a key of an object. Use one that a listing shows.")
+        # The last name may be a link out of the root: what is deleted is the link.
+        return self._path("/".join(segments[:-1])) / segments[-1]
+
+    @contextmanager
+    def _opened(self, key: str) -> Iterator[tuple[BinaryIO, os.stat_result]]:
+        path = self._path(check_key(key))
+        try:
+            # Asked before opening, as opening a named pipe would wait for its writer.
+            found = stat.S_ISREG(path.stat().st_mode)
+            file = path.open("rb") if found else None
+        except _MISSING:
+            file = None
+        if file is None:
+            raise NotFoundError(f"There is no object {self.uri(key)}.")
+        with file:
+            yield file, os.fstat(file.fileno())
+
+    def _create(self, key: str, content: BinaryIO) -> Entry:
+        path = self._path(check_key(key))
+        with self._errors(f"create {self.uri(key)}"), self._written(content) as (file, status):
+            self._link(file, path, key)
+            return _entry(key, status)
+
+    def _link(self, file: Path, path: Path, key: str) -> None:
+        """Give the file this path as well; nothing may be there yet. A link is atomic, and never replaces."""
+        for attempt in range(_LINK_ATTEMPTS):
+            try:
+                _make_directory(path.parent)
+                path.hardlink_to(file)
+            except FileExistsError as error:
+                if path.is_dir():
+                    raise _not_both(path) from error
+                raise AlreadyExistsError(f"{self.uri(key)} is there already; it stays as it is.") from error
+            except FileNotFoundError:
+                # A delete emptied one of the directories, and removed it before the link was made.
+                if attempt + 1 == _LINK_ATTEMPTS:
+                    raise
+            else:
+                break
+        _flush(path.parent)
+
+    @contextmanager
+    def _written(self, content: BinaryIO, *, newer_than: int = 0) -> Iterator[tuple[Path, os.stat_result]]:
+        """The content in a file that no listing shows and the disk has in full; it is gone afterwards."""
+        private = self._root / _PRIVATE
+        private.mkdir(parents=True, exist_ok=True)
+        temporary = private / uuid.uuid4().hex
+        try:
+            with temporary.open("xb") as file:
+                self._sweep(private, now=os.fstat(file.fileno()).st_mtime_ns)
+                shutil.copyfileobj(content, file, 1024 * 1024)
+                file.flush()
+                # Tags must differ, but inodes are reused at once and the disk's clock ticks slowly.
+                modified = max(time.time_ns(), newer_than + 1)
+                os.utime(file.fileno(), ns=(modified, modified))
+                os.fsync(file.fileno())
+                status = os.fstat(file.fileno())
+            yield temporary, status
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    def _sweep(self, private: Path, *, now: int) -> None:
+        if not self._swept:
+            self._swept = True
+            for left in private.iterdir():
+                status = _status(os.fsencode(left))
+                if status is not None and status.st_mtime_ns + _ABANDONED_NS < now:
+                    left.unlink(missing_ok=True)
+
+    def _prune(self, path: Path) -> None:
+        for directory in path.parents:
+            if directory == self._root:
+                break
+            try:
+                directory.rmdir()
+            except FileNotFoundError:
+                continue
+            except OSError:
+                # It is not empty. Where it is, and cannot be removed, no listing shows it.
+                break
+
+    @contextmanager
+    def _errors(self, doing: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise _translated(error, doing) from error
+
+
+def _make_directory(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise _not_both(path) from error
+
+
+def _not_both(path: Path) -> NotADirectoryError:
+    return NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
+
+
+def _flush(directory: Path) -> None:
+    try:
+        descriptor = os.open(directory, os.O_RDONLY)
+    except FileNotFoundError:
+        # Everything in it has been deleted again.
+        return
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _unlink(path: Path) -> None:
+    try:
+        with _locked(path.parent) as parent:
+            if not stat.S_ISDIR(os.stat(path.name, dir_fd=parent, follow_symlinks=False).st_mode):
+                os.unlink(path.name, dir_fd=parent)
+                os.fsync(parent)
+    except _MISSING:
+        pass
+
+
+@contextmanager
+def _locked(directory: Path) -> Iterator[int]:
+    """A descriptor of the directory, under which replacing and deleting in it take turns.
+
+    Names are to be used relative to it: where the directory is removed and made again meanwhile,
+    another process may hold the lock of the new one, but in the old one there is nothing to replace.
+    """
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _status(path: bytes) -> os.stat_result | None:
+    """Of what a link leads to, where it leads somewhere; None where the file vanished since it was listed."""
+    try:
+        return os.stat(path)  # noqa: PTH116 - once for each object of a listing: pathlib costs more than the call
+    except OSError:
+        try:
+            return os.stat(path, follow_symlinks=False)  # noqa: PTH116 - see above
+        except FileNotFoundError:
+            return None
+
+
+def _entry(key: str, status: os.stat_result) -> Entry:
+    modified = datetime.fromtimestamp(status.st_mtime, tz=UTC)
+    return Entry(key, status.st_size, _tag(status), modified)
+
+
+def _tag(status: os.stat_result) -> str:
+    return f"{status.st_ino:x}-{status.st_mtime_ns:x}-{status.st_size:x}"
+
+
+def _translated(error: OSError, doing: str) -> BlackboardError:
+    reason = f"Could not {doing}: {error.strerror}"
+    if isinstance(error, NotADirectoryError):
+        return InvalidKeyError(f"{reason}. On a disk an object cannot have others below it: use another key.")
+    if error.errno == errno.ENAMETOOLONG:
+        return InvalidKeyError(f"{reason}. Use shorter names between the slashes.")
+    where = f" ({os.fsdecode(error.filename)})" if isinstance(error.filename, str | bytes) else ""
+    advice = _ADVICE.get(error.errno or 0, "Look at the disk, then try again.")
+    return UnavailableError(f"{reason}{where}. {advice}")

@@ -1,0 +1,86 @@
+"""From a URI to the blackboard it names.
+
+Here: which URIs are understood, and which store each of them means. Not here: what is below the
+location, or how a store works.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+from feed_assets.blackboard.local import LocalBlackboard
+from feed_assets.blackboard.port import Blackboard, BlackboardError, UnavailableError
+
+if TYPE_CHECKING:
+    from types_boto3_s3 import S3Client
+
+
+class UnknownLocationError(BlackboardError, ValueError):
+    """The location is neither a local path nor a `file://` or `s3://` URI."""
+
+
+def open_blackboard(uri: str, *, s3_client_factory: Callable[[], S3Client] | None = None) -> Blackboard:
+    """The blackboard at a local path, `file:///directory` or `s3://bucket/prefix`; nothing is created yet.
+
+    Without a factory the client for S3 is boto3's, configured by the usual environment: credentials
+    and region, and `AWS_ENDPOINT_URL_S3` for a store other than AWS. Raises UnknownLocationError.
+    """
+    scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*):/", uri)
+    if scheme is None:
+        if not uri:
+            raise UnknownLocationError("A location is empty. Give a path, file:///... or s3://bucket/...")
+        return LocalBlackboard(Path(uri))
+    match scheme[1].lower():
+        case "file":
+            return LocalBlackboard(_local_path(uri))
+        case "s3":
+            return _bucket(uri, s3_client_factory)
+        case "s3a" | "s3n" as other:
+            raise UnknownLocationError(
+                f"{uri!r} starts with {other}://. Write s3:// here; Spark is told otherwise."
+            )
+        case other:
+            raise UnknownLocationError(
+                f"{uri!r} starts with {other}:, which is not understood. Give a path, file:///... or s3://bucket/..."
+            )
+
+
+def _local_path(uri: str) -> Path:
+    parts = urlsplit(uri)
+    if parts.netloc not in {"", "localhost"}:
+        raise UnknownLocationError(
+            f"{uri!r} names the machine {parts.netloc!r}. Write file:///path, with three slashes."
+        )
+    if parts.query or parts.fragment:
+        raise UnknownLocationError(f"{uri!r} has a '?' or '#'. Write them as %3F and %23.")
+    return Path(unquote(parts.path))
+
+
+def _bucket(uri: str, client_factory: Callable[[], S3Client] | None) -> Blackboard:
+    # Split by hand: in keys of S3 neither '?', '#' nor '%' means anything.
+    bucket, _, prefix = uri.partition("://")[2].partition("/")
+    if not bucket or "@" in bucket:
+        raise UnknownLocationError(f"{uri!r} names no bucket. Write s3://bucket/prefix.")
+    # Who keeps data on a local disk does not wait for boto3 to load.
+    from feed_assets.blackboard.s3 import S3Blackboard  # noqa: PLC0415 - see above
+
+    client = client_factory() if client_factory else _client_of_the_environment()
+    return S3Blackboard(client, bucket, prefix)
+
+
+def _client_of_the_environment() -> S3Client:
+    import boto3  # noqa: PLC0415 - loaded only where there is a bucket
+    from botocore.exceptions import BotoCoreError  # noqa: PLC0415 - loaded only where there is a bucket
+
+    try:
+        return boto3.client("s3")
+    except (BotoCoreError, ValueError) as error:
+        # Not chained: what is wrong may be a URL with credentials in it.
+        raise UnavailableError(
+            f"The settings for S3 cannot be used ({type(error).__name__}). "
+            "Check AWS_PROFILE, AWS_REGION and AWS_ENDPOINT_URL_S3."
+        ) from None

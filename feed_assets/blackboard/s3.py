@@ -1,0 +1,328 @@
+"""A blackboard in a bucket of S3, or of another store that speaks its protocol.
+
+Here: the requests each operation costs, and what the store's answers mean. Not here: where the
+client, its credentials and its settings come from; any boto3 client of S3 will do.
+
+Requests: a page is one LIST, `read` one GET, `create`, `replace` and an `upload` of ordinary size one
+PUT, `copy` two HEAD and one COPY, and `delete` one DELETE for each key, each acknowledged before the
+next is sent. boto3 repeats a request that got no answer, though the first may have done its work.
+So AlreadyExistsError and ConflictError can be about this very write: who must know reads it back.
+
+What the store has to offer: `StartAfter` in listings (S3's directory buckets have none), strong
+consistency, and conditional writes. Some ignore the condition when they copy or complete an upload
+in parts: there it is looked first, so nothing is overwritten except by two writers at once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar
+from urllib.parse import urlsplit
+
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    HTTPClientError,
+    NoCredentialsError,
+    ParamValidationError,
+)
+from botocore.exceptions import (
+    ConnectionError as UnreachableError,
+)
+
+from feed_assets.blackboard.keys import check_key, check_prefix
+from feed_assets.blackboard.port import (
+    PAGE_SIZE,
+    AlreadyExistsError,
+    BlackboardError,
+    ConflictError,
+    Content,
+    Entry,
+    NotFoundError,
+    Page,
+    UnavailableError,
+)
+
+if TYPE_CHECKING:
+    from types_boto3_s3 import S3Client
+    from types_boto3_s3.type_defs import CompletedPartTypeDef
+
+PART_BYTES: Final = 64 * 1024 * 1024
+"""Files up to this size are uploaded in one request, larger ones in parts of at least this size."""
+
+_MOST_PARTS: Final = 10_000
+_ATTEMPTS: Final = 6
+_FIRST_PAUSE_SECONDS: Final = 0.05
+
+_MISSING: Final = ("NoSuchKey", "NotFound", "404")
+_REFUSED: Final = ("PreconditionFailed", "412")
+_COLLIDED: Final = ("ConditionalRequestConflict", "OperationAborted", "409")
+
+_CREDENTIALS = "Check the credentials (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE)"
+_RIGHTS = "Allow this user to list the bucket and to get, put and delete its objects"
+_REGION = "Name the bucket's region (AWS_REGION)"
+_ADVICE: Final = {
+    "AccessDenied": _RIGHTS,
+    "AllAccessDisabled": _RIGHTS,
+    "403": _RIGHTS,
+    "ExpiredToken": "Log in again: the credentials have expired",
+    "InvalidAccessKeyId": _CREDENTIALS,
+    "InvalidToken": _CREDENTIALS,
+    "SignatureDoesNotMatch": _CREDENTIALS,
+    "AuthorizationHeaderMalformed": _REGION,
+    "PermanentRedirect": _REGION,
+    "301": _REGION,
+    "RequestTimeTooSkewed": "Set this machine's clock",
+    "NotImplemented": "Use a store that has conditional writes and StartAfter",
+} | dict.fromkeys(_COLLIDED, "Others keep writing the same object: try again later")
+
+_Answer = TypeVar("_Answer")
+
+
+class S3Blackboard:
+    """The objects of a bucket below a prefix, "" for the whole bucket. As safe to share as the client is.
+
+    `part_bytes` is the size of the parts of a large upload; S3 takes none below 5 MiB.
+    """
+
+    def __init__(
+        self, client: S3Client, bucket: str, prefix: str = "", *, part_bytes: int = PART_BYTES
+    ) -> None:
+        self._client = client
+        self._bucket = bucket
+        self._prefix = check_prefix(prefix and prefix.removesuffix("/") + "/")
+        self._part_bytes = part_bytes
+
+    def __repr__(self) -> str:
+        return f"S3Blackboard({self.uri('')!r})"
+
+    def page(self, prefix: str, *, after: str = "", folders: bool = False) -> Page:
+        """See `Blackboard.page`."""
+        request: dict[str, Any] = {"Bucket": self._bucket, "Prefix": self._prefix + check_prefix(prefix)}
+        if after:
+            request["StartAfter"] = self._prefix + after
+        if folders:
+            request["Delimiter"] = "/"
+        with self._errors(f"list {self.uri(prefix)}"):
+            answer = self._client.list_objects_v2(MaxKeys=PAGE_SIZE, **request)
+        cut = len(self._prefix)
+        # A marker that others put there for the root itself has no key in here.
+        entries = tuple(
+            Entry(found["Key"][cut:], found["Size"], _tag(found), found["LastModified"])
+            for found in answer.get("Contents", ())
+            if len(found["Key"]) > cut
+        )
+        rolled_up = tuple(found["Prefix"][cut:] for found in answer.get("CommonPrefixes", ()))
+        last = max((*rolled_up[-1:], *(entry.key for entry in entries[-1:])), default="")
+        return Page(entries, rolled_up, last if answer["IsTruncated"] else None)
+
+    def read(self, key: str, *, limit: int | None = None) -> Content:
+        """See `Blackboard.read`."""
+        full = self._full(key)
+        with self._errors(f"read {self.uri(key)}", {_MISSING: self._not_found(key)}):
+            answer = self._client.get_object(Bucket=self._bucket, Key=full)
+            # No range is asked for: an empty object has none, and would be an error.
+            with closing(answer["Body"]) as body:
+                data = body.read(limit)
+        return Content(Entry(key, answer["ContentLength"], _tag(answer), answer["LastModified"]), data)
+
+    def create(self, key: str, data: bytes) -> Entry:
+        """See `Blackboard.create`."""
+        full = self._full(key)
+        with self._creating(key):
+            answer = _settled(
+                lambda: self._client.put_object(Bucket=self._bucket, Key=full, Body=data, IfNoneMatch="*")
+            )
+        return _written(key, len(data), answer)
+
+    def replace(self, key: str, data: bytes, *, tag: str) -> Entry:
+        """See `Blackboard.replace`."""
+        full = self._full(key)
+        changed = ConflictError(f"{self.uri(key)} changed or vanished since it was read. Read it again.")
+        with self._errors(f"replace {self.uri(key)}", {_MISSING: changed, _REFUSED: changed}):
+            # Without quotes: S3 takes the tag with and without, some other stores only so.
+            answer = _settled(
+                lambda: self._client.put_object(Bucket=self._bucket, Key=full, Body=data, IfMatch=tag)
+            )
+        return _written(key, len(data), answer)
+
+    def upload(self, key: str, source: Path) -> Entry:
+        """See `Blackboard.upload`. Raises FileNotFoundError where there is no such source."""
+        full = self._full(key)
+        with source.open("rb") as content:
+            size = os.fstat(content.fileno()).st_size
+            if size > self._part_bytes:
+                return self._upload_parts(key, content, size)
+
+            def put() -> Mapping[str, Any]:
+                content.seek(0)
+                return self._client.put_object(Bucket=self._bucket, Key=full, Body=content, IfNoneMatch="*")
+
+            with self._creating(key):
+                return _written(key, size, _settled(put))
+
+    def copy(self, source: str, key: str) -> Entry:
+        """See `Blackboard.copy`. S3 copies at most 5 GiB in this way."""
+        origin, full = self._full(source), self._full(key)
+        with self._errors(f"copy {self.uri(source)}", {_MISSING: self._not_found(source)}):
+            size = self._client.head_object(Bucket=self._bucket, Key=origin)["ContentLength"]
+            with self._creating(key):
+                self._refuse_existing(key)
+                answer = _settled(
+                    lambda: self._client.copy_object(
+                        Bucket=self._bucket,
+                        Key=full,
+                        CopySource={"Bucket": self._bucket, "Key": origin},
+                        IfNoneMatch="*",
+                    )
+                )
+        return Entry(key, size, _tag(answer["CopyObjectResult"]), answer["CopyObjectResult"]["LastModified"])
+
+    def delete(self, *keys: str) -> None:
+        """See `Blackboard.delete`.
+
+        Takes every key that a listing shows, also names that nothing would be created under.
+        """
+        for key in keys:
+            with self._errors(f"delete {self.uri(key)}"):
+                self._client.delete_object(Bucket=self._bucket, Key=self._prefix + key)
+
+    def tag_of(self, data: bytes) -> str | None:
+        """The content's MD5: the ETag of what was written in one PUT, plain or with SSE-S3.
+
+        What came in parts, or is encrypted with a key from KMS, has another tag than this.
+        """
+        return hashlib.md5(data, usedforsecurity=False).hexdigest()
+
+    def uri(self, key: str) -> str:
+        """`s3://<bucket>/<key>`."""
+        return f"s3://{self._bucket}/{self._prefix}{key}"
+
+    def _full(self, key: str) -> str:
+        return self._prefix + check_key(key)
+
+    def _upload_parts(self, key: str, content: BinaryIO, size: int) -> Entry:
+        bucket, full = self._bucket, self._full(key)
+        part_bytes = max(self._part_bytes, -(-size // _MOST_PARTS))
+        parts: list[CompletedPartTypeDef] = []
+        sent = 0
+        with self._creating(key):
+            # Before the bytes are sent, and for stores that complete without looking.
+            self._refuse_existing(key)
+            upload = self._client.create_multipart_upload(Bucket=bucket, Key=full)["UploadId"]
+            try:
+                while part := content.read(part_bytes):
+                    number = len(parts) + 1
+                    answer = self._client.upload_part(
+                        Bucket=bucket, Key=full, UploadId=upload, PartNumber=number, Body=part
+                    )
+                    parts.append({"PartNumber": number, "ETag": answer["ETag"]})
+                    sent += len(part)
+                done = _settled(
+                    lambda: self._client.complete_multipart_upload(
+                        Bucket=bucket,
+                        Key=full,
+                        UploadId=upload,
+                        MultipartUpload={"Parts": parts},
+                        IfNoneMatch="*",
+                    )
+                )
+            except BaseException:
+                # The parts of an upload that is neither completed nor aborted are paid for, for ever.
+                self._client.abort_multipart_upload(Bucket=bucket, Key=full, UploadId=upload)
+                raise
+        return _written(key, sent, done)
+
+    def _refuse_existing(self, key: str) -> None:
+        try:
+            self._client.head_object(Bucket=self._bucket, Key=self._full(key))
+        except ClientError as error:
+            if _code(error) not in _MISSING:
+                raise
+        else:
+            raise self._already_exists(key)
+
+    def _not_found(self, key: str) -> NotFoundError:
+        return NotFoundError(f"There is no object {self.uri(key)}.")
+
+    def _already_exists(self, key: str) -> AlreadyExistsError:
+        return AlreadyExistsError(f"{self.uri(key)} is there already; it stays as it is.")
+
+    @contextmanager
+    def _creating(self, key: str) -> Iterator[None]:
+        with self._errors(f"create {self.uri(key)}", {_REFUSED: self._already_exists(key)}):
+            yield
+
+    @contextmanager
+    def _errors(
+        self, doing: str, meaning: Mapping[tuple[str, ...], BlackboardError] | None = None
+    ) -> Iterator[None]:
+        """Raise what the store's answer means: by its code, otherwise UnavailableError with advice."""
+        try:
+            yield
+        except ClientError as error:
+            for codes, meant in (meaning or {}).items():
+                if _code(error) in codes:
+                    raise meant from error
+            raise self._refusal(error, doing) from error
+        except BotoCoreError as error:
+            # Not chained: their texts quote the request's URL, which may carry credentials.
+            raise self._failure(error, doing) from None
+
+    def _refusal(self, error: ClientError, doing: str) -> UnavailableError:
+        code = _code(error)
+        if code == "NoSuchBucket":
+            advice = f"There is no bucket {self._bucket!r} at {self._host()}: create it, or correct the name"
+            return UnavailableError(f"Could not {doing}. {advice}.")
+        said = error.response["Error"].get("Message", "")
+        advice = _ADVICE.get(code, "Try again; if it stays so, look the code up in the store's documentation")
+        return UnavailableError(f"Could not {doing}: {self._host()} answered {code} ({said}). {advice}.")
+
+    def _failure(self, error: BotoCoreError, doing: str) -> UnavailableError:
+        kind = type(error).__name__
+        if isinstance(error, NoCredentialsError):
+            return UnavailableError(f"Could not {doing}: no credentials were found. {_CREDENTIALS}.")
+        if isinstance(error, UnreachableError | HTTPClientError):
+            advice = "Check that it is running, the network, and the endpoint (AWS_ENDPOINT_URL_S3)"
+            return UnavailableError(f"Could not {doing}: no answer from {self._host()} ({kind}). {advice}.")
+        if isinstance(error, ParamValidationError):
+            return UnavailableError(
+                f"Could not {doing}: this is not a bucket and a key that S3 takes ({kind})."
+            )
+        return UnavailableError(f"Could not {doing}: {kind}. {_CREDENTIALS} and the client's settings.")
+
+    def _host(self) -> str:
+        endpoint = urlsplit(self._client.meta.endpoint_url)
+        return endpoint.netloc.rpartition("@")[2]
+
+
+def _settled(send: Callable[[], _Answer]) -> _Answer:
+    """The answer, sending again while the store says that a concurrent write kept it from deciding."""
+    for attempt in range(_ATTEMPTS - 1):
+        try:
+            return send()
+        except ClientError as error:
+            if _code(error) not in _COLLIDED:
+                raise
+        time.sleep(_FIRST_PAUSE_SECONDS * 2**attempt)
+    return send()
+
+
+def _written(key: str, size: int, answer: Mapping[str, Any]) -> Entry:
+    # S3 does not say when the object was modified; that is when it answered.
+    modified = parsedate_to_datetime(answer["ResponseMetadata"]["HTTPHeaders"]["date"])
+    return Entry(key, size, _tag(answer), modified)
+
+
+def _tag(answer: Mapping[str, Any]) -> str:
+    return str(answer["ETag"]).strip('"')
+
+
+def _code(error: ClientError) -> str:
+    return error.response["Error"].get("Code", "")
