@@ -1,0 +1,49 @@
+"""Servers and sessions that take long to start, shared by all tests."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from types_boto3_s3 import S3Client
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[str]:
+    """The endpoint of a server of S3 in this process, with any credentials accepted and no bucket in it."""
+    from moto.server import ThreadedMotoServer  # noqa: PLC0415 - slow to load, and few tests need it
+
+    server = ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
+    server.start()
+    # S3 decides a conditional write atomically, moto looks first and writes then: so one request at a time.
+    server._server.app = _one_at_a_time(server._server.app)
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def s3_client(s3_server: str) -> S3Client:
+    """A client of `s3_server`, made as Dagster makes it."""
+    from dagster_aws.s3 import S3Resource  # noqa: PLC0415 - slow to load, and few tests need it
+
+    return S3Resource(
+        endpoint_url=s3_server,
+        region_name="us-east-1",
+        aws_access_key_id="testing",
+        aws_secret_access_key="testing",
+    ).get_client()
+
+
+def _one_at_a_time(app: Callable[..., Any]) -> Callable[..., Any]:
+    lock = threading.Lock()
+
+    def locked(environ: Any, start_response: Any) -> Any:
+        with lock:
+            return app(environ, start_response)
+
+    return locked
