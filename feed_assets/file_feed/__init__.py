@@ -1,0 +1,57 @@
+"""The File Feed protocol: publish, resolve, invalidate and keep the history of a data set, with storage alone.
+
+Here: everything that writers, readers, operators and auditors of a feed share. Not here: Dagster, Spark, or any one
+store. A program with none of these can use this package on its own.
+"""
+
+from feed_assets.file_feed.contract import check_contract
+from feed_assets.file_feed.control import read_record, recorded_digests, records
+from feed_assets.file_feed.errors import (
+    BadNameError,
+    ClaimLostError,
+    FeedError,
+    MixedFeedError,
+    NotPublishedError,
+    NoValidUpdateError,
+    SchemaChangeError,
+    TornUpdateError,
+    UnreadableRecordError,
+    UpdateChangedError,
+)
+from feed_assets.file_feed.feed import Feed, File, Update, open_feed
+from feed_assets.file_feed.manifest import MANIFEST, manifest, parse_manifest
+from feed_assets.file_feed.names import begun, check_partition, is_update_name, update_name, version_order
+from feed_assets.file_feed.publishing import (
+    Claim,
+    Staged,
+    claim,
+    find_staged,
+    invalidate,
+    publish,
+    publish_files,
+    reject,
+    stage,
+    staged_files,
+)
+from feed_assets.file_feed.reading import (
+    is_latest,
+    latest,
+    latest_of_all,
+    partitions,
+    read_file,
+    read_resolved,
+    require_latest,
+)
+from feed_assets.file_feed.record import (
+    CheckOutcome,
+    Column,
+    Facts,
+    FeedInput,
+    RawFile,
+    RawInput,
+    Record,
+    Rows,
+    Transition,
+    inputs_digest,
+)
+from feed_assets.file_feed.schema import promised_schema

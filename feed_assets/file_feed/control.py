@@ -1,0 +1,113 @@
+"""Records in the control area: where they lie, and finding them.
+
+Here: the keys of records and reading them back. Not here: what is in them (`record`), and writing them
+(`publishing`). A record's key carries the digest of its inputs, so that one flat listing tells for every
+update of a feed what it was made from, without reading a single record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from feed_assets.blackboard import Blackboard, Entry, NotFoundError
+from feed_assets.file_feed.feed import Feed
+from feed_assets.file_feed.names import check_update, is_update_name
+from feed_assets.file_feed.record import Record, inputs_digest
+
+RECORDS = "records"
+CLAIMS = "claims"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRecord:
+    """A record, and the key and tag under which it was read."""
+
+    record: Record
+    key: str
+    tag: str
+
+
+def record_key(feed: Feed, record: Record) -> str:
+    """Where a record is kept."""
+    folder = feed.control(RECORDS, record.partition)
+    return f"{folder}{record.update}.{inputs_digest(record.facts.inputs)}.json"
+
+
+def read_record(feed: Feed, partition: str | None, name: str) -> Record | None:
+    """The record of an update, or None where there is none. Raises UnreadableRecordError."""
+    stored = stored_record(feed, partition, name)
+    return stored.record if stored else None
+
+
+def stored_record(feed: Feed, partition: str | None, name: str) -> StoredRecord | None:
+    """The record of an update with its key and tag: one LIST and one GET."""
+    folder = feed.control(RECORDS, partition)
+    for entry in feed.blackboard.page(folder, after=f"{folder}{check_update(name)}").entries:
+        if _parse(entry.key.removeprefix(folder))[0] == name:
+            return _read(feed, entry.key)
+        break
+    return None
+
+
+def records(feed: Feed, partition: str | None = None, *, newest: int | None = None) -> list[Record]:
+    """The records of a partition, newest first, at most `newest` of them."""
+    return [stored.record for stored in stored_records(feed, partition, newest=newest)]
+
+
+def stored_records(feed: Feed, partition: str | None, *, newest: int | None = None) -> Iterator[StoredRecord]:
+    """The same, read one by one as they are asked for."""
+    folder = feed.control(RECORDS, partition)
+    keys = [
+        entry.key
+        for entry in list_all(feed.blackboard, folder)
+        if is_update_name(_parse(entry.key.removeprefix(folder))[0])
+    ]
+    for key in keys[::-1][:newest]:
+        stored = _read(feed, key)
+        if stored is not None:
+            yield stored
+
+
+def recorded_digests(feed: Feed, *, first: str = "", last: str | None = None) -> dict[str, dict[str, str]]:
+    """For each partition from `first` to `last`, the inputs digest of every update that has a record.
+
+    A flat listing of the control area; no record is read. Updates of an unpartitioned feed are under "".
+    """
+    folder = feed.control(RECORDS)
+    digests: dict[str, dict[str, str]] = {}
+    for entry in list_all(feed.blackboard, folder, after=f"{folder}{first}" if first else ""):
+        partition, _, rest = entry.key.removeprefix(folder).rpartition("/")
+        if last is not None and partition > last:
+            break
+        name, digest = _parse(rest)
+        if is_update_name(name):
+            digests.setdefault(partition, {})[name] = digest
+    return digests
+
+
+def list_all(blackboard: Blackboard, prefix: str, *, after: str = "") -> Iterator[Entry]:
+    """All objects below a prefix, page by page, as they are asked for."""
+    while True:
+        page = blackboard.page(prefix, after=after)
+        yield from page.entries
+        if page.next_after is None:
+            return
+        after = page.next_after
+
+
+def _parse(file_name: str) -> tuple[str, str]:
+    """The update and the digest in `<update>.<digest>.json`."""
+    stem = file_name.removesuffix(".json")
+    name, _, digest = stem.rpartition(".")
+    return name, digest
+
+
+def _read(feed: Feed, key: str) -> StoredRecord | None:
+    try:
+        content = feed.blackboard.read(key)
+    except NotFoundError:
+        return None
+    return StoredRecord(
+        Record.from_json(content.data, origin=feed.blackboard.uri(key)), key, content.entry.tag
+    )

@@ -1,0 +1,102 @@
+"""A feed: a location on a blackboard, and the updates that lie there.
+
+Here: where things are: partitions, updates, files, the control area. Not here: any request to storage.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from feed_assets.blackboard import Blackboard, open_blackboard
+from feed_assets.file_feed.names import begun, check_partition, check_update
+
+CONTROL = ".feed"
+"""The control area at the feed's location. `.` sorts before every digit: a plain reader meets it last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """A location, `<name>/<version>` below the blackboard's root; "" is the root itself."""
+
+    blackboard: Blackboard
+    location: str = ""
+
+    @property
+    def root(self) -> str:
+        """The prefix of everything in this feed."""
+        return f"{self.location}/" if self.location else ""
+
+    @property
+    def uri(self) -> str:
+        """Where the feed is, for other programs and people."""
+        return self.blackboard.uri(f"{self.root}x").removesuffix("/x")
+
+    def prefix(self, partition: str | None) -> str:
+        """The prefix of a partition's updates; of the feed's own where it has no partitions."""
+        return f"{self.root}{check_partition(partition)}/" if partition is not None else self.root
+
+    def update_prefix(self, partition: str | None, name: str) -> str:
+        """The prefix of one update's files."""
+        return f"{self.prefix(partition)}{check_update(name)}/"
+
+    def control(self, area: str, partition: str | None = None) -> str:
+        """The prefix of one part of the control area: claims, records, tags or pins."""
+        inside = f"{check_partition(partition)}/" if partition is not None else ""
+        return f"{self.root}{CONTROL}/{area}/{inside}"
+
+    def title(self, partition: str | None) -> str:
+        """The feed and the partition, for messages."""
+        return f"{self.uri} {partition}" if partition is not None else self.uri
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file of an update: its path below it, its bytes, and the tag that tells its content apart."""
+
+    path: str
+    size: int
+    tag: str
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """A resolved update: exactly these files. What was resolved is what is to be read."""
+
+    feed: Feed
+    partition: str | None
+    name: str
+    files: tuple[File, ...]
+
+    @property
+    def prefix(self) -> str:
+        """The prefix of its keys."""
+        return self.feed.update_prefix(self.partition, self.name)
+
+    @property
+    def uri(self) -> str:
+        """Where it is, for other programs and people."""
+        return self.feed.blackboard.uri(f"{self.prefix}x").removesuffix("/x")
+
+    @property
+    def begun(self) -> datetime:
+        """The UTC second it is named by."""
+        return begun(self.name)
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of all its files."""
+        return sum(file.size for file in self.files)
+
+    def key(self, path: str) -> str:
+        """The key of one of its files."""
+        return f"{self.prefix}{path}"
+
+    def uris(self) -> list[str]:
+        """Its files, as other programs open them."""
+        return [self.feed.blackboard.uri(self.key(file.path)) for file in self.files]
+
+
+def open_feed(uri: str) -> Feed:
+    """The feed at a location: a local path, `file://...` or `s3://...`."""
+    return Feed(open_blackboard(uri))

@@ -1,0 +1,98 @@
+"""The names in a feed: updates, versions, partitions, files, tags.
+
+Here: what is a legal name and how names are ordered. Not here: what is found under them. Every name
+that comes from outside passes one of these checks before it becomes part of a key.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+from feed_assets.blackboard.keys import check_key
+from feed_assets.blackboard.port import InvalidKeyError
+from feed_assets.file_feed.errors import BadNameError
+
+UPDATE_FORMAT = "%Y%m%d.%H%M%S"
+_UPDATE_SHAPE = re.compile(r"[0-9]{8}\.[0-9]{6}", re.ASCII)
+_VERSION_SHAPE = re.compile(r"v?[0-9]+(\.[0-9]+)*", re.ASCII)
+
+
+def is_update_name(name: str) -> bool:
+    """Whether this is `YYYYMMDD.HHMMSS` and a second that exists (no 30 February, no second 60)."""
+    if not has_update_shape(name):
+        return False
+    try:
+        begun(name)
+    except ValueError:
+        return False
+    return True
+
+
+def has_update_shape(name: str) -> bool:
+    """Whether this looks like an update, though it may name a second that does not exist."""
+    return _UPDATE_SHAPE.fullmatch(name) is not None
+
+
+def update_name(moment: datetime) -> str:
+    """The name of an update begun in this second. `moment` is aware, in any zone."""
+    if moment.tzinfo is None:
+        message = f"{moment} has no time zone, so it names no UTC second: pass an aware datetime."
+        raise BadNameError(message)
+    utc = moment.astimezone(UTC)
+    return f"{utc.year:04}{utc:%m%d.%H%M%S}"
+
+
+def begun(name: str) -> datetime:
+    """The UTC second in which an update was begun. Raises BadNameError where the name is no update's."""
+    try:
+        if not has_update_shape(name):
+            raise ValueError
+        return datetime.strptime(name, UPDATE_FORMAT).replace(tzinfo=UTC)
+    except ValueError:
+        message = f"{name!r} is no update: updates are named by a UTC second, such as 20180521.160000."
+        raise BadNameError(message) from None
+
+
+def check_update(name: str) -> str:
+    """Return the name; raise BadNameError unless it is an update's."""
+    begun(name)
+    return name
+
+
+def check_partition(name: str) -> str:
+    """Return the name; raise BadNameError unless it is a safe single name that is not shaped like an update."""
+    fault = _segment_fault(name)
+    if fault is None and has_update_shape(name):
+        fault = "it is shaped like an update"
+    if fault is None and name.startswith("."):
+        fault = "names with a leading dot are the control area's"
+    if fault:
+        message = f"{name!r} cannot be a partition: {fault}. Use a name such as 2018-05-20."
+        raise BadNameError(message)
+    return name
+
+
+def check_label(name: str, what: str) -> str:
+    """Return the name; raise BadNameError unless it is a safe single name. `what` says what it is meant to be."""
+    if fault := _segment_fault(name):
+        message = f"{name!r} cannot be a {what}: {fault}."
+        raise BadNameError(message)
+    return name
+
+
+def version_order(version: str) -> tuple[int, tuple[int, ...], str]:
+    """A key to sort versions by: numerically, so that v1.9 is before v1.10; names that are none come last."""
+    if _VERSION_SHAPE.fullmatch(version):
+        return 0, tuple(int(part) for part in version.removeprefix("v").split(".")), version
+    return 1, (), version
+
+
+def _segment_fault(name: str) -> str | None:
+    if "/" in name:
+        return "it has a path separator"
+    try:
+        check_key(name)
+    except InvalidKeyError as error:
+        return str(error).partition(": ")[2].partition(". ")[0]
+    return None

@@ -1,0 +1,281 @@
+"""The writer's side: claim a second, stage what was written, then publish, reject or invalidate it.
+
+Here: everything that changes a feed, save retention. Not here: writing the data files (any program may, under
+the claim's prefix), and whether they are good enough. A crash after any single step leaves the update before in force.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from uuid import uuid4
+
+from feed_assets.blackboard import AlreadyExistsError, ConflictError, NotFoundError, UnavailableError
+from feed_assets.file_feed.schema import hold_contract
+from feed_assets.file_feed.control import (
+    CLAIMS,
+    StoredRecord,
+    list_all,
+    record_key,
+    stored_record,
+    stored_records,
+)
+from feed_assets.file_feed.errors import BadNameError, ClaimLostError, NotPublishedError, TornUpdateError
+from feed_assets.file_feed.feed import Feed, File, Update
+from feed_assets.file_feed.manifest import MANIFEST, MAX_BYTES, manifest, parse_manifest
+from feed_assets.file_feed.names import begun, check_label, is_update_name, update_name
+from feed_assets.file_feed.record import CheckOutcome, Facts, Record, Transition
+
+SECOND = timedelta(seconds=1)
+LOOKED_AT = 20
+"""How many records back a staged update is looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The right to write one update, held by nobody else."""
+
+    feed: Feed
+    partition: str | None
+    name: str
+    owner: str
+    token: str
+
+    @property
+    def prefix(self) -> str:
+        """The prefix below which the data files go."""
+        return self.feed.update_prefix(self.partition, self.name)
+
+    @property
+    def uri(self) -> str:
+        """The same for other programs: a folder that does not exist yet."""
+        return self.feed.blackboard.uri(f"{self.prefix}x").removesuffix("/x")
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """An update that is written and recorded, and not visible. `key` and `tag` are those of its record."""
+
+    claim: Claim
+    record: Record
+    key: str
+    tag: str
+
+
+def claim(feed: Feed, partition: str | None, *, now: datetime, owner: str) -> Claim:
+    """Claim the second `now`, or the first free one after it and after the newest update that is there.
+
+    `owner` says who (a run id) for people who look later. One LIST, and one PUT unless others claim at the same time.
+    """
+    moment = max(now, _newest_begun(feed, partition, now) + SECOND)
+    token = uuid4().hex
+    content = json.dumps({"owner": owner, "token": token}, sort_keys=True).encode()
+    while True:
+        name = update_name(moment)
+        try:
+            feed.blackboard.create(f"{feed.control(CLAIMS, partition)}{name}", content)
+        except AlreadyExistsError:
+            moment += SECOND
+        else:
+            return Claim(feed, partition, name, owner, token)
+
+
+def staged_files(claimed: Claim, expected: int) -> tuple[File, ...]:
+    """The files written under a claim. `expected` is the number that the writers report to have committed.
+
+    Raises TornUpdateError where another number is there: then this must not become an update.
+    """
+    files = tuple(
+        File(entry.key.removeprefix(claimed.prefix), entry.size, entry.tag)
+        for entry in list_all(claimed.feed.blackboard, claimed.prefix)
+        if not entry.key.endswith("/")
+    )
+    if len(files) != expected:
+        message = (
+            f"{claimed.uri} holds {len(files)} files, and {expected} were committed. Nothing was published; "
+            "write the update again. Retention removes these files."
+        )
+        raise TornUpdateError(message)
+    return files
+
+
+def stage(claimed: Claim, files: Sequence[File], facts: Facts, *, now: datetime) -> Staged:
+    """Record what was written; it stays invisible until it is published.
+
+    Raises SchemaChangeError where the schema breaks the contract of this version.
+    """
+    if facts.schema:
+        hold_contract(claimed.feed, facts.schema)
+    record = Record(
+        partition=claimed.partition,
+        update=claimed.name,
+        owner=claimed.owner,
+        token=claimed.token,
+        files=tuple(sorted(files, key=lambda file: file.path)),
+        facts=facts,
+        history=(Transition("staged", now, author=claimed.owner),),
+    )
+    key = record_key(claimed.feed, record)
+    entry = claimed.feed.blackboard.create(key, record.to_json())
+    return Staged(claimed, record, key, entry.tag)
+
+
+def find_staged(feed: Feed, partition: str | None, *, run_id: str | None = None) -> Staged | None:
+    """The newest staged update that was neither published nor turned away; with `run_id`, that run's."""
+    for stored in stored_records(feed, partition, newest=LOOKED_AT):
+        record = stored.record
+        if record.state in {"rejected", "invalidated"} or (
+            run_id is not None and record.facts.run_id != run_id
+        ):
+            continue
+        if _manifest_content(feed, partition, record.update) is None:
+            return _staged(feed, stored)
+    return None
+
+
+def publish(staged: Staged, *, now: datetime, checks: Sequence[CheckOutcome] = ()) -> Update:
+    """Make the update visible: the manifest, created where there is none. Calling it again changes nothing.
+
+    With `checks`, the record tells their outcomes first. Raises ClaimLostError where the claim was given up,
+    NotPublishedError where the update was rejected or invalidated, UnavailableError where storage did not answer and
+    the manifest is not there: then it may be called again.
+    """
+    feed, record = staged.claim.feed, staged.record
+    _own_record(staged)
+    if checks:
+        _amend(staged, Transition("published", now, author=staged.claim.owner), checks)
+    content = manifest(len(record.files))
+    key = f"{staged.claim.prefix}{MANIFEST}"
+    try:
+        feed.blackboard.create(key, content)
+    except (AlreadyExistsError, UnavailableError) as error:
+        there = _manifest_content(feed, record.partition, record.update)
+        if there is None:
+            raise
+        if parse_manifest(there) != len(record.files):
+            message = f"{staged.claim.uri} was given up and is being removed: write the update again."
+            raise ClaimLostError(message) from error
+    return Update(feed, record.partition, record.update, record.files)
+
+
+def reject(staged: Staged, *, reason: str, now: datetime, checks: Sequence[CheckOutcome] = ()) -> Record:
+    """Turn the update away, with the reason: it never gets a manifest. Its files stay until retention."""
+    return _amend(staged, Transition("rejected", now, reason, staged.claim.owner), checks)
+
+
+def invalidate(
+    feed: Feed, partition: str | None, name: str, *, reason: str, author: str, now: datetime
+) -> None:
+    """Take a published update out of force: the reason goes on record, then the manifest goes.
+
+    Raises NotPublishedError where the update has no manifest and never was invalidated.
+    """
+    stored = stored_record(feed, partition, name)
+    change = Transition("invalidated", now, reason, author)
+    if _manifest_content(feed, partition, name) is None:
+        if stored is not None and stored.record.state == "invalidated":
+            return
+        message = f"{feed.title(partition)} {name} is not published, so there is nothing to invalidate."
+        raise NotPublishedError(message)
+    if stored is None:
+        record = Record(partition, name, owner="", token="", files=(), facts=Facts(), history=(change,))
+        feed.blackboard.create(record_key(feed, record), record.to_json())
+    else:
+        _amend(_staged(feed, stored), change, ())
+    feed.blackboard.delete(f"{feed.update_prefix(partition, name)}{MANIFEST}")
+
+
+def publish_files(
+    feed: Feed,
+    partition: str | None,
+    sources: Sequence[Path],
+    *,
+    now: datetime,
+    owner: str,
+    facts: Facts | None = None,
+) -> Update:
+    """Publish local files as one update: claim, upload, stage, publish. No files make an empty update.
+
+    Raises BadNameError where two files share a name, or one has a name that no file of an update can have.
+    """
+    names = [check_label(source.name, "file of an update") for source in sources]
+    if MANIFEST in names or len(set(names)) != len(names):
+        message = f"The files of an update need names of their own, other than {MANIFEST}: got {', '.join(sorted(names))}."
+        raise BadNameError(message)
+    claimed = claim(feed, partition, now=now, owner=owner)
+    for source in sources:
+        feed.blackboard.upload(f"{claimed.prefix}{source.name}", source)
+    files = staged_files(claimed, len(sources))
+    return publish(stage(claimed, files, facts or Facts(run_id=owner), now=now), now=now)
+
+
+def _newest_begun(feed: Feed, partition: str | None, now: datetime) -> datetime:
+    """When the newest update was begun that is not older than now; else the second before now."""
+    prefix = feed.prefix(partition)
+    newest, after = now - SECOND, f"{prefix}{update_name(now)}"
+    while True:
+        page = feed.blackboard.page(prefix, after=after, folders=True)
+        for folder in page.folders:
+            name = folder.removeprefix(prefix).removesuffix("/")
+            if is_update_name(name):
+                newest = max(newest, begun(name))
+        if page.next_after is None:
+            return newest
+        after = page.next_after
+
+
+def _staged(feed: Feed, stored: StoredRecord) -> Staged:
+    record = stored.record
+    claimed = Claim(feed, record.partition, record.update, record.owner, record.token)
+    return Staged(claimed, record, stored.key, stored.tag)
+
+
+def _own_record(staged: Staged) -> None:
+    """One GET: is the record still this claim's, and may it be published?"""
+    record = _reread(staged).record
+    if record.state in {"rejected", "invalidated"}:
+        last = record.history[-1]
+        message = f"{staged.claim.uri} was {last.state} ({last.reason}), so it is not published: write a new update."
+        raise NotPublishedError(message)
+
+
+def _amend(staged: Staged, change: Transition, checks: Sequence[CheckOutcome]) -> Record:
+    """Add a change to the record, on top of whatever was added meanwhile."""
+    stored = StoredRecord(staged.record, staged.key, staged.tag)
+    while True:
+        record = stored.record
+        amended = replace(record, checks=tuple(checks) or record.checks, history=(*record.history, change))
+        try:
+            staged.claim.feed.blackboard.replace(stored.key, amended.to_json(), tag=stored.tag)
+        except ConflictError:
+            stored = _reread(staged)
+            if stored.record.state in {"rejected", "invalidated"}:
+                message = f"{staged.claim.uri} was {stored.record.state} meanwhile, and stays so."
+                raise NotPublishedError(message) from None
+        else:
+            return amended
+
+
+def _reread(staged: Staged) -> StoredRecord:
+    board = staged.claim.feed.blackboard
+    try:
+        content = board.read(staged.key)
+        record = Record.from_json(content.data, origin=board.uri(staged.key))
+    except NotFoundError:
+        record = None
+    if record is None or record.token != staged.claim.token:
+        message = f"{staged.claim.uri} is no longer this writer's: it took too long and was given up. Write it again."
+        raise ClaimLostError(message)
+    return StoredRecord(record, staged.key, content.entry.tag)
+
+
+def _manifest_content(feed: Feed, partition: str | None, name: str) -> bytes | None:
+    try:
+        return feed.blackboard.read(
+            f"{feed.update_prefix(partition, name)}{MANIFEST}", limit=MAX_BYTES + 1
+        ).data
+    except NotFoundError:
+        return None

@@ -1,0 +1,315 @@
+"""Which update is latest: the plain rule, in as few requests as listings that only ascend allow.
+
+Here: resolving updates. Not here: the control area; nothing here depends on it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+from feed_assets.blackboard import Entry, NotFoundError
+from feed_assets.file_feed.control import list_all
+from feed_assets.file_feed.errors import MixedFeedError, NoValidUpdateError, UpdateChangedError
+from feed_assets.file_feed.feed import CONTROL, Feed, File, Update
+from feed_assets.file_feed.manifest import MANIFEST, MAX_BYTES, manifest, parse_manifest
+from feed_assets.file_feed.names import begun, has_update_shape, is_update_name, update_name
+
+RECENT = timedelta(days=1)
+"""How far before now a search for the latest starts: most partitions were published within a day of being read."""
+
+GALLOP = 8
+"""By how much a search widens its span each time nothing valid was found in it."""
+
+_log = logging.getLogger("feed_assets.file_feed")
+_Result = TypeVar("_Result")
+
+
+@dataclass(slots=True)
+class Found:
+    """An update as a listing shows it: its files, and its manifest if it has one."""
+
+    name: str
+    files: list[File] = field(default_factory=list)
+    manifest: Entry | None = None
+
+    def add(self, path: str, entry: Entry) -> None:
+        """Take one of its objects into account; directory markers are no files."""
+        if path == MANIFEST:
+            self.manifest = entry
+        elif not path.endswith("/"):
+            self.files.append(File(path, entry.size, entry.tag))
+
+    def update(self, feed: Feed, partition: str | None) -> Update:
+        """The update these files make, valid or not."""
+        return Update(feed, partition, self.name, tuple(self.files))
+
+
+def latest(
+    feed: Feed, partition: str | None = None, *, now: datetime, as_of: datetime | None = None
+) -> Update | None:
+    """The newest valid update of a partition, or None where there is none.
+
+    With `as_of`, the newest among those begun at or before that time. Takes one LIST where what was begun within a
+    day before `now` (or `as_of`) holds a valid update and fits a page, whatever the length of the history.
+    Raises MixedFeedError where updates and partitions lie at one level.
+    """
+    end, newest = as_of or now, update_name(as_of) if as_of else None
+    start, upper = update_name(end - RECENT), None
+    span, oldest = RECENT, ""
+    while True:
+        found = _window(feed, partition, start=start, upper=upper, newest=newest)
+        update = _newest_valid(feed, partition, found)
+        if update is None and span == RECENT:
+            beginning = _beginning(feed, partition, before=start)
+            if beginning.complete:
+                return _newest_valid(feed, partition, beginning.updates)
+            oldest = min(beginning.updates)
+        if update is not None or start <= oldest:
+            return _warn_of_future(update, now)
+        span, upper = span * GALLOP, start
+        start = update_name(max(end - span, begun(oldest)))
+
+
+def require_latest(
+    feed: Feed, partition: str | None = None, *, now: datetime, as_of: datetime | None = None
+) -> Update:
+    """The latest valid update. Raises NoValidUpdateError, which says what is there instead."""
+    update = latest(feed, partition, now=now, as_of=as_of)
+    if update is not None:
+        return update
+    at = f" as of {as_of:%Y-%m-%d %H:%M:%S}" if as_of else ""
+    there = [found.name for found in list_updates(feed, partition)]
+    instead = (
+        f"There are {len(there)} updates that are not, the newest is {there[-1]}"
+        if there
+        else "There is nothing"
+    )
+    command = f"feed-assets feed ls {feed.uri}" + (f" --partition {partition}" if partition else "")
+    message = f"{feed.title(partition)} has no valid update{at}. {instead}; see why with `{command}`."
+    raise NoValidUpdateError(message)
+
+
+def is_latest(update: Update, *, now: datetime) -> bool:
+    """Whether the update that is held is still the one in force, with the same files: one LIST.
+
+    The listing starts at the update itself, so that its own invalidation is seen.
+    """
+    del now  # what is held says where to start, whatever the time is
+    found = _window(update.feed, update.partition, start=update.name)
+    return _newest_valid(update.feed, update.partition, found) == update
+
+
+def list_updates(feed: Feed, partition: str | None = None) -> list[Found]:
+    """Every update of a partition, valid or not, oldest first: the whole history is listed."""
+    return list(_window(feed, partition, start=f"{CONTROL}0" if partition is None else "").values())
+
+
+def is_valid(feed: Feed, found: Found) -> bool:
+    """The plain rule: the manifest states the number of the other files. Reads the manifest where its tag cannot tell."""
+    entry = found.manifest
+    if entry is None or entry.size > MAX_BYTES:
+        return False
+    if feed.blackboard.tag_of(manifest(len(found.files))) == entry.tag:
+        return True
+    try:
+        content = feed.blackboard.read(entry.key, limit=MAX_BYTES + 1)
+    except NotFoundError:
+        return False
+    return parse_manifest(content.data) == len(found.files)
+
+
+def partitions(feed: Feed) -> list[str]:
+    """The partitions that hold anything, ascending; none where the feed holds its updates itself."""
+    names, after = [], ""
+    while True:
+        page = feed.blackboard.page(feed.root, after=after, folders=True)
+        for folder in page.folders:
+            name = folder.removeprefix(feed.root).removesuffix("/")
+            if not name.startswith(".") and not has_update_shape(name):
+                names.append(name)
+        if page.next_after is None:
+            return names
+        after = page.next_after
+
+
+def latest_of_all(
+    feed: Feed,
+    *,
+    now: datetime,
+    first: str = "",
+    last: str | None = None,
+    held: Mapping[str, str] | None = None,
+) -> dict[str, Update]:
+    """The latest valid update of every partition from `first` to `last`; of an unpartitioned feed, under "".
+
+    A skip-scan: one flat listing, which jumps over old history where a page ends inside it: to the update that is
+    `held` of that partition, else to a day before `now`.
+    """
+    in_force: dict[str, Update] = {}
+    for scanned in scan(feed, now=now, first=first, last=last, held=held or {}):
+        partition = scanned.partition or None
+        update = _newest_valid(feed, partition, scanned.updates)
+        if update is None and scanned.skipped:
+            update = latest(feed, partition, now=now)
+        if update is not None:
+            in_force[scanned.partition] = update
+    return in_force
+
+
+@dataclass(slots=True)
+class Scanned:
+    """A partition as a skip-scan saw it: its updates by name, and whether older ones were jumped over."""
+
+    partition: str
+    updates: dict[str, Found] = field(default_factory=dict)
+    skipped: bool = False
+
+
+def scan(
+    feed: Feed, *, now: datetime, first: str = "", last: str | None = None, held: Mapping[str, str]
+) -> Iterator[Scanned]:
+    """Every partition from `first` to `last` with its recent updates, in one pass over the listing."""
+    root = feed.root
+    recent = update_name(now - RECENT)
+    after = f"{root}{first}" if first else ""
+    current: Scanned | None = None
+    while True:
+        page = feed.blackboard.page(root, after=after)
+        jump = None
+        for entry in page.entries:
+            partition, name, path = _split(entry.key.removeprefix(root))
+            if entry.key.startswith(f"{root}{CONTROL}/"):
+                jump = f"{root}{CONTROL}0"
+                break
+            if last is not None and partition > last:
+                jump, page = None, None
+                break
+            if name is None:
+                continue
+            if current is None or current.partition != partition:
+                if current is not None:
+                    yield current
+                current = Scanned(partition)
+            current.updates.setdefault(name, Found(name)).add(path, entry)
+        if page is None or (jump is None and page.next_after is None):
+            break
+        after = jump or page.next_after or ""
+        if jump is None and current is not None and current.partition:
+            target = f"{root}{current.partition}/{held.get(current.partition, recent)}"
+            if after < target and after.startswith(f"{root}{current.partition}/"):
+                after, current.skipped = target, True
+    if current is not None:
+        yield current
+
+
+def read_resolved(
+    feed: Feed,
+    partition: str | None,
+    consume: Callable[[Update], _Result],
+    *,
+    now: datetime,
+    attempts: int = 3,
+) -> _Result:
+    """Resolve the latest update and let `consume` read exactly its files.
+
+    A file that is gone or changed on the way (`consume` raises NotFoundError) makes it resolve again from scratch:
+    two updates are never mixed. Raises NoValidUpdateError, or UpdateChangedError after so many attempts.
+    """
+    for _ in range(attempts):
+        update = require_latest(feed, partition, now=now)
+        try:
+            return consume(update)
+        except NotFoundError as error:
+            _log.info("%s moved while it was read (%s): resolving again", update.uri, error)
+    message = (
+        f"{feed.title(partition)} changed under the reader {attempts} times in a row. "
+        "Is retention too short for how long reading takes? Pin the update with `feed-assets feed pin`."
+    )
+    raise UpdateChangedError(message)
+
+
+def read_file(update: Update, file: File) -> bytes:
+    """The bytes of one file as it was resolved. Raises NotFoundError where it is gone, or is another by now."""
+    content = update.feed.blackboard.read(update.key(file.path))
+    if content.entry.tag != file.tag:
+        message = f"{update.feed.blackboard.uri(update.key(file.path))} changed since it was resolved: resolve again."
+        raise NotFoundError(message)
+    return content.data
+
+
+@dataclass(frozen=True, slots=True)
+class _Beginning:
+    """The first page of a partition's history; `complete` where that is all of it up to the point asked for."""
+
+    updates: dict[str, Found]
+    complete: bool
+
+
+def _window(
+    feed: Feed, partition: str | None, *, start: str, upper: str | None = None, newest: str | None = None
+) -> dict[str, Found]:
+    """The updates named from `start` on, before `upper` and not after `newest`, oldest first."""
+    prefix = feed.prefix(partition)
+    found: dict[str, Found] = {}
+    for entry in list_all(feed.blackboard, prefix, after=f"{prefix}{start}" if start else ""):
+        name, path = _name_and_path(entry.key.removeprefix(prefix))
+        if (upper is not None and name >= upper) or (newest is not None and name > newest):
+            break
+        if is_update_name(name) and path:
+            found.setdefault(name, Found(name)).add(path, entry)
+    return found
+
+
+def _beginning(feed: Feed, partition: str | None, *, before: str) -> _Beginning:
+    """One page from the very beginning: the whole of a short history."""
+    prefix = feed.prefix(partition)
+    page = feed.blackboard.page(prefix, after=f"{prefix}{CONTROL}0" if partition is None else "")
+    found: dict[str, Found] = {}
+    deeper = False
+    for entry in page.entries:
+        name, path = _name_and_path(entry.key.removeprefix(prefix))
+        if name >= before and has_update_shape(name):
+            return _Beginning(found, complete=True)
+        if is_update_name(name) and path:
+            found.setdefault(name, Found(name)).add(path, entry)
+        deeper = deeper or is_update_name(path.partition("/")[0])
+    if partition is None and deeper:
+        raise MixedFeedError(_not_one_level(feed, mixed=bool(found)))
+    return _Beginning(found, complete=page.next_after is None or not found)
+
+
+def _not_one_level(feed: Feed, *, mixed: bool) -> str:
+    if mixed:
+        return f"{feed.uri} holds updates and partitions at one level: move one of them to a location of its own."
+    return f"{feed.uri} has partitions: name one of them (`feed-assets feed ls {feed.uri}` lists them)."
+
+
+def _newest_valid(feed: Feed, partition: str | None, found: Mapping[str, Found]) -> Update | None:
+    for name in sorted(found, reverse=True):
+        if is_valid(feed, found[name]):
+            return found[name].update(feed, partition)
+    return None
+
+
+def _warn_of_future(update: Update | None, now: datetime) -> Update | None:
+    if update is not None and update.begun > now:
+        _log.warning("%s is dated in the future: is a writer's clock ahead?", update.uri)
+    return update
+
+
+def _name_and_path(rest: str) -> tuple[str, str]:
+    name, _, path = rest.partition("/")
+    return name, path
+
+
+def _split(rest: str) -> tuple[str, str | None, str]:
+    """Partition ("" where the feed has none), update (None where it is none), and path of a key below the feed."""
+    head, _, tail = rest.partition("/")
+    if is_update_name(head) and tail:
+        return "", head, tail
+    name, _, path = tail.partition("/")
+    return head, name if is_update_name(name) and path else None, path

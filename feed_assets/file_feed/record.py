@@ -1,0 +1,217 @@
+"""The record of an update: what it was made from, what is in it, and what became of it.
+
+Here: the values, and their JSON. Not here: where records are kept (`control`). A record never decides
+whether an update is valid; that is the manifest's alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from typing import Any, Literal, TypeVar
+
+from feed_assets.file_feed.errors import UnreadableRecordError
+from feed_assets.file_feed.feed import File
+
+FORMAT = 1
+"""Raised when a record changes so that an older reader would misunderstand it; added fields do not."""
+
+_Value = TypeVar("_Value")
+State = Literal["staged", "published", "rejected", "invalidated"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The rows of an update. `reasons` counts what was quarantined or a duplicate by its reason."""
+
+    read: int
+    published: int
+    quarantined: int
+    duplicates: int
+    reasons: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class FeedInput:
+    """A partition of another feed that was read; `update` is None where nothing valid was there.
+
+    A `context` input was read, but a later change of it does not put the result behind.
+    """
+
+    feed: str
+    partition: str | None
+    update: str | None
+    context: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RawFile:
+    """A raw file that was read."""
+
+    path: str
+    size: int
+    tag: str
+
+
+@dataclass(frozen=True, slots=True)
+class RawInput:
+    """The read set of one day of one source (`<kind>/<name>`): exactly these files, at that moment."""
+
+    source: str
+    partition: str
+    files: tuple[RawFile, ...]
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of all files."""
+        return sum(file.size for file in self.files)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of the schema; `type` as Spark's simple string."""
+
+    name: str
+    type: str
+    nullable: bool = True
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckOutcome:
+    """What a check found; `severity` is ERROR where its failing rejects the update."""
+
+    name: str
+    passed: bool
+    severity: Literal["ERROR", "WARN"]
+    observed: Mapping[str, Any] = field(default_factory=dict)
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """A change of an update's state: to what, when, why and by whom."""
+
+    state: State
+    at: datetime
+    reason: str = ""
+    author: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the writer says of an update; all of it may be empty."""
+
+    rows: Rows | None = None
+    schema: tuple[Column, ...] = ()
+    inputs: tuple[FeedInput | RawInput, ...] = ()
+    code_version: str = ""
+    config_digest: str = ""
+    run_id: str = ""
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """All that is known of an update, as the control area keeps it. `token` is that of the claim it was written under."""
+
+    partition: str | None
+    update: str
+    owner: str
+    token: str
+    files: tuple[File, ...]
+    facts: Facts
+    checks: tuple[CheckOutcome, ...] = ()
+    history: tuple[Transition, ...] = ()
+
+    @property
+    def state(self) -> State:
+        """The last state it was put into."""
+        return self.history[-1].state
+
+    def to_json(self) -> bytes:
+        """Compact JSON, the same bytes for the same record."""
+        content = {"format": FORMAT, **asdict(self)}
+        for each, value in zip(content["facts"]["inputs"], self.facts.inputs, strict=True):
+            each["kind"] = "raw" if isinstance(value, RawInput) else "feed"
+        return json.dumps(content, default=_plain, sort_keys=True, separators=(",", ":")).encode()
+
+    @classmethod
+    def from_json(cls, data: bytes, *, origin: str) -> Record:
+        """Read a record; fields that are not known here are passed over. Raises UnreadableRecordError."""
+        try:
+            content = json.loads(data)
+            written = content["format"]
+            if written > FORMAT:
+                message = f"{origin} is of format {written}, and {FORMAT} is the latest known here: upgrade feed_assets."
+                raise UnreadableRecordError(message)
+            return cls(
+                partition=content["partition"],
+                update=content["update"],
+                owner=content["owner"],
+                token=content["token"],
+                files=tuple(_known(File, each) for each in content["files"]),
+                facts=_facts(content["facts"]),
+                checks=tuple(_known(CheckOutcome, each) for each in content["checks"]),
+                history=tuple(
+                    _known(Transition, {**each, "at": datetime.fromisoformat(each["at"])})
+                    for each in content["history"]
+                ),
+            )
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            message = (
+                f"{origin} is damaged ({error}). Reading the feed does not depend on it; its lineage is lost. "
+                "Delete it to silence this."
+            )
+            raise UnreadableRecordError(message) from error
+
+
+def inputs_digest(inputs: Iterable[FeedInput | RawInput]) -> str:
+    """16 hex digits that are equal exactly where the same updates and raw files were read, in whatever order.
+
+    Context inputs are left out: they put nothing behind.
+    """
+    lines = sorted(_line(each) for each in inputs if isinstance(each, RawInput) or not each.context)
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
+
+
+def _line(each: FeedInput | RawInput) -> str:
+    if isinstance(each, FeedInput):
+        return json.dumps(["feed", each.feed, each.partition, each.update])
+    files = sorted((file.path, file.size, file.tag) for file in each.files)
+    return json.dumps(["raw", each.source, each.partition, files])
+
+
+def _facts(content: dict[str, Any]) -> Facts:
+    rows = content["rows"]
+    return _known(
+        Facts,
+        {
+            **content,
+            "rows": _known(Rows, rows) if rows is not None else None,
+            "schema": tuple(_known(Column, each) for each in content["schema"]),
+            "inputs": tuple(_input(each) for each in content["inputs"]),
+        },
+    )
+
+
+def _input(content: dict[str, Any]) -> FeedInput | RawInput:
+    if content["kind"] == "raw":
+        files = tuple(_known(RawFile, each) for each in content["files"])
+        return _known(RawInput, {**content, "files": files})
+    return _known(FeedInput, content)
+
+
+def _known(kind: type[_Value], content: Mapping[str, Any]) -> _Value:
+    """The value made of those fields that it has."""
+    names = kind.__dataclass_fields__  # type: ignore[attr-defined] # every caller passes a dataclass
+    return kind(**{name: value for name, value in content.items() if name in names})
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return str(value)

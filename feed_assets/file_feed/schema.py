@@ -1,0 +1,64 @@
+"""The schema that a feed version has promised its readers, kept once in the control area.
+
+Here: keeping it, and holding every new update to it. Not here: what may change (`contract`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from feed_assets.blackboard import AlreadyExistsError, ConflictError, NotFoundError
+from feed_assets.file_feed.contract import check_contract
+from feed_assets.file_feed.feed import CONTROL, Feed
+from feed_assets.file_feed.record import Column
+
+
+def promised_schema(feed: Feed) -> tuple[Column, ...]:
+    """The columns that readers of this feed may rely on; none where no update with a schema was ever staged."""
+    try:
+        content = feed.blackboard.read(_key(feed))
+    except NotFoundError:
+        return ()
+    return _columns(content.data)
+
+
+def hold_contract(feed: Feed, schema: Sequence[Column]) -> None:
+    """Keep the first schema of a feed, and add to it what may be added: one GET where nothing is new.
+
+    Raises SchemaChangeError where the new schema breaks what was promised.
+    """
+    while True:
+        try:
+            content = feed.blackboard.read(_key(feed))
+        except NotFoundError:
+            try:
+                feed.blackboard.create(_key(feed), _json(schema))
+            except AlreadyExistsError:
+                continue
+            return
+        promised = _columns(content.data)
+        check_contract(promised, schema, feed=feed.uri)
+        if tuple(schema) == promised:
+            return
+        try:
+            feed.blackboard.replace(_key(feed), _json(schema), tag=content.entry.tag)
+        except ConflictError:
+            continue
+        return
+
+
+def _key(feed: Feed) -> str:
+    return f"{feed.root}{CONTROL}/schema.json"
+
+
+def _json(schema: Sequence[Column]) -> bytes:
+    return json.dumps([asdict(column) for column in schema], indent=1).encode()
+
+
+def _columns(data: bytes) -> tuple[Column, ...]:
+    return tuple(
+        Column(**{key: each[key] for key in ("name", "type", "nullable", "description")})
+        for each in json.loads(data)
+    )
