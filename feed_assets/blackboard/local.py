@@ -286,7 +286,10 @@ def _make_directory(path: Path) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except FileExistsError as error:
-        raise _not_both(path) from error
+        if path.exists() and not path.is_dir():
+            raise _not_both(path) from error
+        # It was there when it was to be made, and removed when it was looked at.
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path)) from error
 
 
 def _not_both(path: Path) -> NotADirectoryError:
