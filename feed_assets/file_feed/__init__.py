@@ -4,6 +4,7 @@ Here: everything that writers, readers, operators and auditors of a feed share. 
 store. A program with none of these can use this package on its own.
 """
 
+from feed_assets.file_feed.consumption import Change, Cursor, news
 from feed_assets.file_feed.contract import check_contract
 from feed_assets.file_feed.control import read_record, recorded_digests, records
 from feed_assets.file_feed.errors import (
@@ -36,7 +37,6 @@ from feed_assets.file_feed.publishing import (
 from feed_assets.file_feed.reading import (
     is_latest,
     latest,
-    latest_of_all,
     partitions,
     read_file,
     read_resolved,
@@ -54,4 +54,65 @@ from feed_assets.file_feed.record import (
     Transition,
     inputs_digest,
 )
+from feed_assets.file_feed.scanning import latest_of_all
 from feed_assets.file_feed.schema import promised_schema
+
+__all__ = [
+    "MANIFEST",
+    "BadNameError",
+    "Change",
+    "CheckOutcome",
+    "Claim",
+    "ClaimLostError",
+    "Column",
+    "Cursor",
+    "Facts",
+    "Feed",
+    "FeedError",
+    "FeedInput",
+    "File",
+    "MixedFeedError",
+    "NoValidUpdateError",
+    "NotPublishedError",
+    "RawFile",
+    "RawInput",
+    "Record",
+    "Rows",
+    "SchemaChangeError",
+    "Staged",
+    "TornUpdateError",
+    "Transition",
+    "UnreadableRecordError",
+    "Update",
+    "UpdateChangedError",
+    "begun",
+    "check_contract",
+    "check_partition",
+    "claim",
+    "find_staged",
+    "inputs_digest",
+    "invalidate",
+    "is_latest",
+    "is_update_name",
+    "latest",
+    "latest_of_all",
+    "manifest",
+    "news",
+    "open_feed",
+    "parse_manifest",
+    "partitions",
+    "promised_schema",
+    "publish",
+    "publish_files",
+    "read_file",
+    "read_record",
+    "read_resolved",
+    "recorded_digests",
+    "records",
+    "reject",
+    "require_latest",
+    "stage",
+    "staged_files",
+    "update_name",
+    "version_order",
+]

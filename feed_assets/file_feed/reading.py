@@ -6,7 +6,7 @@ Here: resolving updates. Not here: the control area; nothing here depends on it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TypeVar
@@ -48,9 +48,7 @@ class Found:
         return Update(feed, partition, self.name, tuple(self.files))
 
 
-def latest(
-    feed: Feed, partition: str | None = None, *, now: datetime, as_of: datetime | None = None
-) -> Update | None:
+def latest(feed: Feed, partition: str | None = None, *, now: datetime, as_of: datetime | None = None) -> Update | None:
     """The newest valid update of a partition, or None where there is none.
 
     With `as_of`, the newest among those begun at or before that time. Takes one LIST where what was begun within a
@@ -62,11 +60,11 @@ def latest(
     span, oldest = RECENT, ""
     while True:
         found = _window(feed, partition, start=start, upper=upper, newest=newest)
-        update = _newest_valid(feed, partition, found)
+        update = newest_valid(feed, partition, found)
         if update is None and span == RECENT:
             beginning = _beginning(feed, partition, before=start)
             if beginning.complete:
-                return _newest_valid(feed, partition, beginning.updates)
+                return newest_valid(feed, partition, beginning.updates)
             oldest = min(beginning.updates)
         if update is not None or start <= oldest:
             return _warn_of_future(update, now)
@@ -74,20 +72,14 @@ def latest(
         start = update_name(max(end - span, begun(oldest)))
 
 
-def require_latest(
-    feed: Feed, partition: str | None = None, *, now: datetime, as_of: datetime | None = None
-) -> Update:
+def require_latest(feed: Feed, partition: str | None = None, *, now: datetime, as_of: datetime | None = None) -> Update:
     """The latest valid update. Raises NoValidUpdateError, which says what is there instead."""
     update = latest(feed, partition, now=now, as_of=as_of)
     if update is not None:
         return update
     at = f" as of {as_of:%Y-%m-%d %H:%M:%S}" if as_of else ""
     there = [found.name for found in list_updates(feed, partition)]
-    instead = (
-        f"There are {len(there)} updates that are not, the newest is {there[-1]}"
-        if there
-        else "There is nothing"
-    )
+    instead = f"There are {len(there)} updates that are not, the newest is {there[-1]}" if there else "There is nothing"
     command = f"feed-assets feed ls {feed.uri}" + (f" --partition {partition}" if partition else "")
     message = f"{feed.title(partition)} has no valid update{at}. {instead}; see why with `{command}`."
     raise NoValidUpdateError(message)
@@ -100,7 +92,7 @@ def is_latest(update: Update, *, now: datetime) -> bool:
     """
     del now  # what is held says where to start, whatever the time is
     found = _window(update.feed, update.partition, start=update.name)
-    return _newest_valid(update.feed, update.partition, found) == update
+    return newest_valid(update.feed, update.partition, found) == update
 
 
 def list_updates(feed: Feed, partition: str | None = None) -> list[Found]:
@@ -109,7 +101,7 @@ def list_updates(feed: Feed, partition: str | None = None) -> list[Found]:
 
 
 def is_valid(feed: Feed, found: Found) -> bool:
-    """The plain rule: the manifest states the number of the other files. Reads the manifest where its tag cannot tell."""
+    """The plain rule: the manifest states the number of the other files. Where its tag cannot tell, it is read."""
     entry = found.manifest
     if entry is None or entry.size > MAX_BYTES:
         return False
@@ -120,6 +112,14 @@ def is_valid(feed: Feed, found: Found) -> bool:
     except NotFoundError:
         return False
     return parse_manifest(content.data) == len(found.files)
+
+
+def newest_valid(feed: Feed, partition: str | None, found: Mapping[str, Found]) -> Update | None:
+    """The newest valid one among these updates of a partition."""
+    for name in sorted(found, reverse=True):
+        if is_valid(feed, found[name]):
+            return found[name].update(feed, partition)
+    return None
 
 
 def partitions(feed: Feed) -> list[str]:
@@ -134,76 +134,6 @@ def partitions(feed: Feed) -> list[str]:
         if page.next_after is None:
             return names
         after = page.next_after
-
-
-def latest_of_all(
-    feed: Feed,
-    *,
-    now: datetime,
-    first: str = "",
-    last: str | None = None,
-    held: Mapping[str, str] | None = None,
-) -> dict[str, Update]:
-    """The latest valid update of every partition from `first` to `last`; of an unpartitioned feed, under "".
-
-    A skip-scan: one flat listing, which jumps over old history where a page ends inside it: to the update that is
-    `held` of that partition, else to a day before `now`.
-    """
-    in_force: dict[str, Update] = {}
-    for scanned in scan(feed, now=now, first=first, last=last, held=held or {}):
-        partition = scanned.partition or None
-        update = _newest_valid(feed, partition, scanned.updates)
-        if update is None and scanned.skipped:
-            update = latest(feed, partition, now=now)
-        if update is not None:
-            in_force[scanned.partition] = update
-    return in_force
-
-
-@dataclass(slots=True)
-class Scanned:
-    """A partition as a skip-scan saw it: its updates by name, and whether older ones were jumped over."""
-
-    partition: str
-    updates: dict[str, Found] = field(default_factory=dict)
-    skipped: bool = False
-
-
-def scan(
-    feed: Feed, *, now: datetime, first: str = "", last: str | None = None, held: Mapping[str, str]
-) -> Iterator[Scanned]:
-    """Every partition from `first` to `last` with its recent updates, in one pass over the listing."""
-    root = feed.root
-    recent = update_name(now - RECENT)
-    after = f"{root}{first}" if first else ""
-    current: Scanned | None = None
-    while True:
-        page = feed.blackboard.page(root, after=after)
-        jump = None
-        for entry in page.entries:
-            partition, name, path = _split(entry.key.removeprefix(root))
-            if entry.key.startswith(f"{root}{CONTROL}/"):
-                jump = f"{root}{CONTROL}0"
-                break
-            if last is not None and partition > last:
-                jump, page = None, None
-                break
-            if name is None:
-                continue
-            if current is None or current.partition != partition:
-                if current is not None:
-                    yield current
-                current = Scanned(partition)
-            current.updates.setdefault(name, Found(name)).add(path, entry)
-        if page is None or (jump is None and page.next_after is None):
-            break
-        after = jump or page.next_after or ""
-        if jump is None and current is not None and current.partition:
-            target = f"{root}{current.partition}/{held.get(current.partition, recent)}"
-            if after < target and after.startswith(f"{root}{current.partition}/"):
-                after, current.skipped = target, True
-    if current is not None:
-        yield current
 
 
 def read_resolved(
@@ -288,13 +218,6 @@ def _not_one_level(feed: Feed, *, mixed: bool) -> str:
     return f"{feed.uri} has partitions: name one of them (`feed-assets feed ls {feed.uri}` lists them)."
 
 
-def _newest_valid(feed: Feed, partition: str | None, found: Mapping[str, Found]) -> Update | None:
-    for name in sorted(found, reverse=True):
-        if is_valid(feed, found[name]):
-            return found[name].update(feed, partition)
-    return None
-
-
 def _warn_of_future(update: Update | None, now: datetime) -> Update | None:
     if update is not None and update.begun > now:
         _log.warning("%s is dated in the future: is a writer's clock ahead?", update.uri)
@@ -304,12 +227,3 @@ def _warn_of_future(update: Update | None, now: datetime) -> Update | None:
 def _name_and_path(rest: str) -> tuple[str, str]:
     name, _, path = rest.partition("/")
     return name, path
-
-
-def _split(rest: str) -> tuple[str, str | None, str]:
-    """Partition ("" where the feed has none), update (None where it is none), and path of a key below the feed."""
-    head, _, tail = rest.partition("/")
-    if is_update_name(head) and tail:
-        return "", head, tail
-    name, _, path = tail.partition("/")
-    return head, name if is_update_name(name) and path else None, path

@@ -1,0 +1,118 @@
+"""All partitions of a feed in one pass: the skip-scan.
+
+Here: walking over a whole feed in few requests, and the latest of every partition that way. Not here: one
+partition (`reading`). A listing only ascends, and old history is what most of it would be; so where a page ends
+inside the history of a partition, the listing goes on at what matters of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from feed_assets.blackboard import Entry
+from feed_assets.file_feed.errors import MixedFeedError
+from feed_assets.file_feed.feed import CONTROL, Feed, Update
+from feed_assets.file_feed.names import is_update_name, update_name
+from feed_assets.file_feed.reading import RECENT, Found, latest, newest_valid
+
+
+@dataclass(slots=True)
+class Scanned:
+    """A partition ("" of an unpartitioned feed) as a skip-scan saw it: its updates by name, oldest first.
+
+    `skipped` where history before the start that was asked for was jumped over.
+    """
+
+    partition: str
+    updates: dict[str, Found] = field(default_factory=dict)
+    skipped: bool = False
+
+
+def scan(
+    feed: Feed, *, start: Callable[[str], str] = lambda _: "", first: str = "", last: str | None = None
+) -> Iterator[Scanned]:
+    """Every partition from `first` to `last` that holds updates, in the order of their keys.
+
+    `start` tells for a partition the name of the update where the listing may go on once a page has ended before it
+    ("", the default, is the beginning: nothing is jumped over). That update itself is always seen, also where its
+    manifest is gone. Takes at most one LIST for each page of keys, and one or two for a long control area. Raises
+    MixedFeedError where updates and partitions lie at one level.
+    """
+    current: Scanned | None = None
+
+    def jump(after: str) -> str:
+        inside = feed.prefix(current.partition or None) if current else ""
+        if current is None or not after.startswith(inside):
+            return after
+        target = f"{inside}{start(current.partition)}"
+        current.skipped = current.skipped or after < target
+        return max(after, target)
+
+    for entry in _entries(feed, first, jump):
+        partition, name, path = _split(entry.key.removeprefix(feed.root))
+        if last is not None and f"{partition}/" > f"{last}/":
+            break
+        if name is None:
+            continue
+        if current is None or current.partition != partition:
+            if current is not None:
+                yield current
+                _check_level(feed, current.partition, partition)
+            current = Scanned(partition)
+        current.updates.setdefault(name, Found(name)).add(path, entry)
+    if current is not None:
+        yield current
+
+
+def latest_of_all(
+    feed: Feed,
+    *,
+    now: datetime,
+    first: str = "",
+    last: str | None = None,
+    held: Mapping[str, str] | None = None,
+) -> dict[str, Update]:
+    """The latest valid update of every partition from `first` to `last`; of an unpartitioned feed, under "".
+
+    A skip-scan that jumps over old history to the update that is `held` of a partition, else to a day before `now`.
+    """
+    in_force: dict[str, Update] = {}
+    recent = update_name(now - RECENT)
+    for scanned in scan(feed, start=lambda partition: (held or {}).get(partition, recent), first=first, last=last):
+        partition = scanned.partition or None
+        update = newest_valid(feed, partition, scanned.updates)
+        if update is None and scanned.skipped:
+            update = latest(feed, partition, now=now)
+        if update is not None:
+            in_force[scanned.partition] = update
+    return in_force
+
+
+def _entries(feed: Feed, first: str, jump: Callable[[str], str]) -> Iterator[Entry]:
+    """The feed's objects, save its control area; where a page has ended, `jump` tells where the next one starts."""
+    control = f"{feed.root}{CONTROL}/"
+    after = f"{feed.root}{first}" if first else ""
+    while True:
+        page = feed.blackboard.page(feed.root, after=after)
+        yield from (entry for entry in page.entries if not entry.key.startswith(control))
+        if page.next_after is None:
+            return
+        past_control = f"{feed.root}{CONTROL}0"  # "0" comes right after "/"
+        after = past_control if page.next_after.startswith(control) else jump(page.next_after)
+
+
+def _split(rest: str) -> tuple[str, str | None, str]:
+    """Partition ("" where the feed has none), update (None where it is none), and path of a key below the feed."""
+    head, _, tail = rest.partition("/")
+    if is_update_name(head) and tail:
+        return "", head, tail
+    name, _, path = tail.partition("/")
+    return head, name if is_update_name(name) and path else None, path
+
+
+def _check_level(feed: Feed, one: str, other: str) -> None:
+    if "" in (one, other):
+        message = f"{feed.uri} holds updates and partitions at one level: move one of them to a location of its own."
+        raise MixedFeedError(message)
