@@ -1,0 +1,160 @@
+"""What S3 adds to the port: the requests each operation costs, what others put there, and large files."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from feed_assets.blackboard import (
+    AlreadyExistsError,
+    Blackboard,
+)
+from feed_assets.blackboard.s3 import S3Blackboard
+
+if TYPE_CHECKING:
+    from types_boto3_s3 import S3Client
+
+SMALLEST_PART = 5 * 1024 * 1024
+
+_buckets = (f"s3-{number}" for number in itertools.count())
+
+
+@pytest.fixture
+def bucket(s3_client: S3Client) -> str:
+    name = next(_buckets)
+    s3_client.create_bucket(Bucket=name)
+    return name
+
+
+@pytest.fixture
+def blackboard(s3_client: S3Client, bucket: str) -> S3Blackboard:
+    return S3Blackboard(s3_client, bucket, "base")
+
+
+@pytest.fixture
+def sent(s3_client: S3Client) -> Iterator[list[str]]:
+    """The requests that go out from now on, by the names S3 has for them."""
+    requests: list[str] = []
+
+    def record(model: Any, **_: object) -> None:
+        requests.append(model.name)
+
+    s3_client.meta.events.register("before-call.s3", record)
+    yield requests
+    s3_client.meta.events.unregister("before-call.s3", record)
+
+
+def keys(blackboard: Blackboard) -> list[str]:
+    return [entry.key for entry in blackboard.page("").entries]
+
+
+# -- requests --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("operation", "expected"),
+    [
+        (lambda b, _: b.page("a/"), ["ListObjectsV2"]),
+        (lambda b, _: b.page("a/", after="a/x", folders=True), ["ListObjectsV2"]),
+        (lambda b, _: b.read("a/b"), ["GetObject"]),
+        (lambda b, _: b.read("a/b", limit=1), ["GetObject"]),
+        (lambda b, _: b.create("a/c", b"1"), ["PutObject"]),
+        (lambda b, _: b.replace("a/b", b"1", tag=b.tag_of(b"content")), ["PutObject"]),
+        (lambda b, file: b.upload("a/c", file), ["PutObject"]),
+        (lambda b, _: b.copy("a/b", "a/c"), ["HeadObject", "HeadObject", "CopyObject"]),
+        (lambda b, _: b.delete("a/c", "a/b", "a/d"), ["DeleteObject"] * 3),
+        (lambda b, _: (b.tag_of(b""), b.uri("a/b")), []),
+    ],
+)
+def test_an_operation_costs_the_requests_it_says(
+    blackboard: S3Blackboard,
+    sent: list[str],
+    tmp_path: Path,
+    operation: Callable[[S3Blackboard, Path], object],
+    expected: list[str],
+):
+    (tmp_path / "file").write_bytes(b"uploaded")
+    blackboard.create("a/b", b"content")
+    sent.clear()
+    operation(blackboard, tmp_path / "file")
+    assert sent == expected
+
+
+# -- prefixes and what others put there ------------------------------------------------------------
+
+
+def test_a_prefix_ends_at_its_slash_and_none_is_the_whole_bucket(s3_client: S3Client, bucket: str):
+    whole = S3Blackboard(s3_client, bucket)
+    for prefix in ("base", "base2", "base/deeper"):
+        S3Blackboard(s3_client, bucket, prefix).create("x", b"")
+    assert keys(whole) == ["base/deeper/x", "base/x", "base2/x"]
+    assert keys(S3Blackboard(s3_client, bucket, "base")) == ["deeper/x", "x"]
+    assert keys(S3Blackboard(s3_client, bucket, "base/")) == ["deeper/x", "x"]
+    assert whole.uri("base/x") == f"s3://{bucket}/base/x"
+
+
+def test_directory_markers_of_others_are_objects_and_can_be_deleted(
+    s3_client: S3Client, bucket: str, blackboard: S3Blackboard
+):
+    for marker in ("base/", "base/a/", "base/a/b/"):
+        s3_client.put_object(Bucket=bucket, Key=marker, Body=b"")
+    assert keys(blackboard) == ["a/", "a/b/"]
+    blackboard.delete("a/b/", "a/")
+    assert keys(blackboard) == []
+
+
+def test_the_tag_is_the_md5_of_the_content_except_for_what_came_in_parts(
+    s3_client: S3Client, bucket: str, tmp_path: Path
+):
+    blackboard = S3Blackboard(s3_client, bucket, part_bytes=SMALLEST_PART)
+    assert blackboard.create("a", b"3").tag == blackboard.tag_of(b"3") == "eccbc87e4b5ce2fe28308fd9f2a7baf3"
+    (tmp_path / "large").write_bytes(bytes(SMALLEST_PART + 1))
+    assert blackboard.upload("b", tmp_path / "large").tag != blackboard.tag_of(bytes(SMALLEST_PART + 1))
+
+
+# -- large files -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def large(tmp_path: Path) -> Path:
+    path = tmp_path / "large"
+    path.write_bytes(bytes(range(256)) * (2 * SMALLEST_PART // 256) + b"and a rest")
+    return path
+
+
+def test_a_large_file_is_uploaded_in_parts(s3_client: S3Client, bucket: str, large: Path, sent: list[str]):
+    blackboard = S3Blackboard(s3_client, bucket, part_bytes=SMALLEST_PART)
+    uploaded = blackboard.upload("a/b", large)
+    assert sent == ["HeadObject", "CreateMultipartUpload", *["UploadPart"] * 3, "CompleteMultipartUpload"]
+    content = blackboard.read("a/b")
+    assert content.data == large.read_bytes()
+    assert (uploaded.size, uploaded.tag) == (content.entry.size, content.entry.tag)
+
+
+def test_a_large_file_never_overwrites_and_leaves_no_parts(s3_client: S3Client, bucket: str, large: Path):
+    blackboard = S3Blackboard(s3_client, bucket, part_bytes=SMALLEST_PART)
+    blackboard.create("a/b", b"first")
+    with pytest.raises(AlreadyExistsError, match="a/b"):
+        blackboard.upload("a/b", large)
+    assert blackboard.read("a/b").data == b"first"
+    assert "Uploads" not in s3_client.list_multipart_uploads(Bucket=bucket)
+
+
+def test_an_upload_in_parts_that_loses_at_the_end_leaves_no_parts(s3_client: S3Client, bucket: str, large: Path):
+    blackboard = S3Blackboard(s3_client, bucket, part_bytes=SMALLEST_PART)
+
+    def another_writer_comes_first(**_: object) -> None:
+        s3_client.put_object(Bucket=bucket, Key="a/b", Body=b"first")
+
+    s3_client.meta.events.register_first("before-call.s3.CompleteMultipartUpload", another_writer_comes_first)
+    try:
+        with pytest.raises(AlreadyExistsError, match="a/b"):
+            blackboard.upload("a/b", large)
+    finally:
+        s3_client.meta.events.unregister("before-call.s3.CompleteMultipartUpload", another_writer_comes_first)
+    assert blackboard.read("a/b").data == b"first"
+    assert "Uploads" not in s3_client.list_multipart_uploads(Bucket=bucket)
