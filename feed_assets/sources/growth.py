@@ -1,0 +1,140 @@
+"""Whether a raw partition changed enough since it was processed to be processed again.
+
+Here: one pure decision about two read sets, with the numbers it rests on. Not here: where the read
+sets come from (the latest update's record and `raw`), and asking for a run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import ROUND_FLOOR, Decimal, localcontext
+from enum import StrEnum
+from fractions import Fraction
+
+from feed_assets.file_feed import RawInput
+
+_HUNDREDTH = Decimal("0.01")
+
+
+class Change(StrEnum):
+    """What happened to a raw partition since the read set it was last processed from."""
+
+    UNCHANGED = "unchanged"
+    BELOW_THRESHOLD = "below_threshold"
+    GROWN = "grown"
+    REPLACED = "replaced"
+    SHRUNK = "shrunk"
+    VANISHED = "vanished"
+    NEVER_PROCESSED = "never_processed"
+
+
+REPROCESSED = frozenset({Change.GROWN, Change.REPLACED, Change.SHRUNK, Change.NEVER_PROCESSED})
+"""Changes after which the day is processed again. Not `vanished`: there is nothing to process, and what
+was published from it stays in force until a person decides otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What became of one raw partition, and every number the decision rests on.
+
+    Bytes and files are those of the read set processed last (`baseline`) and of now (`current`).
+    `growth_percent` is None where nothing was there to grow. `added`, `removed` and `changed` count
+    files; a changed one has the same name, but another size or tag.
+    """
+
+    kind: Change
+    threshold_percent: Decimal
+    growth_percent: Decimal | None
+    baseline_bytes: int
+    current_bytes: int
+    baseline_files: int
+    current_files: int
+    added: int
+    removed: int
+    changed: int
+
+    @property
+    def reprocess(self) -> bool:
+        """Whether the day is to be processed again."""
+        return self.kind in REPROCESSED
+
+    def sentence(self) -> str:
+        """The decision and its numbers, for logs: `grown, +10 % (threshold 5 %): ...`."""
+        return f"{self._what()}: {self._numbers()}; {'processed again' if self.reprocess else 'left as it is'}"
+
+    def _what(self) -> str:
+        threshold = f"threshold {self.threshold_percent.normalize():f} %"
+        match self.kind:
+            case Change.GROWN if self.growth_percent is None:
+                return f"grown from nothing ({threshold})"
+            case Change.GROWN | Change.BELOW_THRESHOLD | Change.SHRUNK:
+                return f"{self.kind.replace('_', ' ')}, {_rounded(self.growth_percent)} % ({threshold})"
+            case _:
+                return self.kind.replace("_", " ")
+
+    def _numbers(self) -> str:
+        files = f"{self.baseline_files} -> {self.current_files} files"
+        differences = f"{self.added} added, {self.removed} removed, {self.changed} changed"
+        return f"{self.baseline_bytes} -> {self.current_bytes} bytes, {files} ({differences})"
+
+
+def decide(baseline: RawInput | None, current: RawInput | None, threshold_percent: Decimal) -> Decision:
+    """Compare the read set a partition was last processed from with what is there now.
+
+    `baseline` is None where the partition never was processed. Growth is measured in bytes, against
+    the baseline: several small growths add up until the partition is processed again. A growth of
+    exactly the threshold counts. Files that were replaced or removed make a difference whatever the
+    growth, because what was published contains them.
+    """
+    before = {file.path: (file.size, file.tag) for file in baseline.files} if baseline else {}
+    after = {file.path: (file.size, file.tag) for file in current.files} if current else {}
+    baseline_bytes = sum(size for size, _ in before.values())
+    current_bytes = sum(size for size, _ in after.values())
+    removed = len(before.keys() - after.keys())
+    changed = sum(after[path] != before[path] for path in before.keys() & after.keys())
+    if baseline is None and after:
+        kind = Change.NEVER_PROCESSED
+    elif before == after:
+        kind = Change.UNCHANGED
+    elif not after:
+        kind = Change.VANISHED
+    elif current_bytes < baseline_bytes:
+        kind = Change.SHRUNK
+    elif current_bytes > baseline_bytes and _reaches(baseline_bytes, current_bytes, threshold_percent):
+        kind = Change.GROWN
+    elif removed or changed:
+        kind = Change.REPLACED
+    else:
+        kind = Change.BELOW_THRESHOLD
+    return Decision(
+        kind=kind,
+        threshold_percent=threshold_percent,
+        growth_percent=_growth(baseline_bytes, current_bytes),
+        baseline_bytes=baseline_bytes,
+        current_bytes=current_bytes,
+        baseline_files=len(before),
+        current_files=len(after),
+        added=len(after.keys() - before.keys()),
+        removed=removed,
+        changed=changed,
+    )
+
+
+def _reaches(baseline: int, current: int, threshold_percent: Decimal) -> bool:
+    # Fractions are exact for any size and threshold; a Decimal product would be rounded to 28 digits.
+    return (current - baseline) * 100 >= Fraction(threshold_percent) * baseline
+
+
+def _growth(baseline: int, current: int) -> Decimal | None:
+    if baseline == 0:
+        return None
+    with localcontext(prec=50):
+        return Decimal(current - baseline) * 100 / baseline
+
+
+def _rounded(percent: Decimal | None) -> str:
+    if percent is None:
+        return "0"
+    # Down, so that 4.999 % never reads as the 5 % it did not reach.
+    with localcontext(prec=50):
+        return f"{percent.quantize(_HUNDREDTH, ROUND_FLOOR).normalize():+f}"

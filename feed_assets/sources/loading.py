@@ -1,0 +1,120 @@
+"""Finding the descriptions of sources, and saying what is wrong with them.
+
+Here: the files, and messages of the form `file:line: field: what and what to do`, as many at once as there
+are problems. Not here: what a description may hold (see `spec`).
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from feed_assets.sources.positions import Document, Location, Problem, dotted, read_document
+from feed_assets.sources.spec import (
+    DelimitedFormat,
+    FieldProblemsError,
+    JsonLinesFormat,
+    ParquetFormat,
+    Source,
+    SpecError,
+)
+
+
+def partners_directory() -> Path:
+    """Where the sources that come with the project are described."""
+    return Path(__file__).parent / "partners"
+
+
+def load_source(path: Path) -> Source:
+    """The source one YAML file describes. Raises SpecError with a line for each problem in it."""
+    source, problems = _read(path)
+    if source is None or problems:
+        raise SpecError("\n".join(problems))
+    return source
+
+
+def load_sources(directory: Path) -> tuple[Source, ...]:
+    """The sources that the `*.yaml` files of a directory describe, in order of kind and name.
+
+    Raises SpecError with a line for each problem in any of them, and where two have one name.
+    """
+    if not directory.is_dir():
+        raise SpecError(f"{directory} is not a directory; put one YAML file for each source into one")
+    if odd := sorted(directory.glob("*.yml")):
+        raise SpecError(f"{odd[0]} would not be read; name it {odd[0].stem}.yaml")
+    sources: dict[str, tuple[Path, Source]] = {}
+    problems: list[str] = []
+    for path in sorted(directory.glob("*.yaml")):
+        source, found = _read(path)
+        problems += found
+        if source is None:
+            continue
+        other, _ = sources.setdefault(source.key, (path, source))
+        if other != path:
+            problems.append(
+                source.problem(("name",), f"{other.name} describes {source.key} too; give one of them another name")
+            )
+    if problems:
+        raise SpecError("\n".join(problems))
+    return tuple(source for _, (_, source) in sorted(sources.items()))
+
+
+def _read(path: Path) -> tuple[Source | None, list[str]]:
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        return None, [f"{path}:1: cannot be read as UTF-8 text: {error}"]
+    document = read_document(text)
+    problems = list(document.problems)
+    source = None
+    if document.values is not None:
+        try:
+            source = Source.model_validate(document.values).described_in(path, document)
+        except ValidationError as error:
+            for details in error.errors(include_url=False):
+                problems += _problems(document, details)
+    ordered = sorted(problems, key=lambda problem: (problem.line, problem.field))
+    return source, [": ".join(filter(None, (f"{path}:{p.line}", p.field, p.message))) for p in ordered]
+
+
+def _problems(document: Document, details: ErrorDetails) -> Iterator[Problem]:
+    # Pydantic puts the chosen kind of format, such as `csv`, between the field `format` and its parts.
+    location = details["loc"][:1] + details["loc"][2:] if details["loc"][:1] == ("format",) else details["loc"]
+    error = details.get("ctx", {}).get("error")
+    if isinstance(error, FieldProblemsError):
+        for inner, message in error.problems:
+            yield Problem(document.line((*location, *inner)), dotted((*location, *inner)), message)
+    else:
+        yield Problem(document.line(location), dotted(location), _message(details, location))
+
+
+def _message(details: ErrorDetails, location: Location) -> str:
+    given, context = details["input"], details.get("ctx", {})
+    messages = {
+        "missing": "is missing; add it",
+        "enum": f"is {given!r}; it takes {context.get('expected')}",
+        "union_tag_invalid": f"is of type {context.get('tag')!r}; there are {context.get('expected_tags')}",
+        "union_tag_not_found": "has no type; add `type:` with csv, tsv, jsonl or parquet",
+        "string_type": f"is {given!r}, not text; put it in quotes",
+        "string_pattern_mismatch": f"is {given!r}; use only a-z, 0-9 and _",
+        "too_short": "is empty; name at least one",
+        "value_error": str(context.get("error")),
+    }
+    if details["type"] == "extra_forbidden":
+        fields = _fields_of(location)
+        near = difflib.get_close_matches(str(location[-1]), fields, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(fields)}"
+        return f"there is no such field; {hint}"
+    plain = f"is {given!r}: {details['msg'][:1].lower()}{details['msg'][1:]}"
+    return messages.get(details["type"], plain)
+
+
+def _fields_of(location: Location) -> list[str]:
+    if location[0] != "format":
+        return list(Source.model_fields)
+    formats: Iterable[type[BaseModel]] = (DelimitedFormat, JsonLinesFormat, ParquetFormat)
+    return list(dict.fromkeys(field for model in formats for field in model.model_fields))

@@ -1,0 +1,114 @@
+"""A YAML document together with the line of each of its fields.
+
+Here: reading YAML so that whatever is wrong with a value can be reported where it stands. Not here:
+what the values mean (see `spec`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import yaml
+
+Location: TypeAlias = tuple[str | int, ...]
+"""The way to a value: names of fields and, inside lists, positions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something wrong with one field, and what to do about it. `line` starts at 1."""
+
+    line: int
+    field: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """The values of a YAML document, the line on which each begins, and what is wrong with its form."""
+
+    values: object
+    lines: Mapping[Location, int]
+    problems: tuple[Problem, ...]
+
+    def line(self, location: Location) -> int:
+        """The line of this field or, where it is not there, of the nearest field around it."""
+        while location and location not in self.lines:
+            location = location[:-1]
+        return self.lines.get(location, 1)
+
+
+def read_document(text: str) -> Document:
+    """Parse one YAML document. Never raises: text that is not YAML is a Document with a problem."""
+    try:
+        loader = _Loader(text)
+        node = loader.get_single_node()
+        values = None if node is None else loader.construct_document(node)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        what = " ".join(part for part in (error.context, error.problem) if part)
+        return _nothing(f"this is not YAML: {what}", line=mark.line + 1 if mark else 1)
+    except (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError) as error:
+        # A tag such as !!bool on a value that is none fails in the loader's own ways.
+        return _nothing(f"this is not YAML: {error}")
+    if node is None or values is None:
+        return _nothing("the file is empty; describe a source in it")
+    return Document(values, dict(_lines(node, ())), tuple(_doubled(node, ())))
+
+
+def dotted(location: Location) -> str:
+    """The field as a person writes it: `format.columns[2]`."""
+    text = ""
+    for part in location:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text
+
+
+class _Loader(yaml.SafeLoader):
+    """Without aliases, which could make a value part of itself."""
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call] # PyYAML's own
+            raise yaml.composer.ComposerError(None, None, "aliases are not taken; write the value out", mark)
+        return super().compose_node(parent, index)
+
+
+def _nothing(message: str, *, line: int = 1) -> Document:
+    return Document(None, {}, (Problem(line, "", message),))
+
+
+def _lines(node: yaml.Node, location: Location) -> Iterator[tuple[Location, int]]:
+    yield location, node.start_mark.line + 1
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            inner = (*location, _name(key))
+            yield from _lines(value, inner)
+            # A field is where its name stands, also when its value begins on a later line.
+            yield inner, key.start_mark.line + 1
+    elif isinstance(node, yaml.SequenceNode):
+        for position, value in enumerate(node.value):
+            yield from _lines(value, (*location, position))
+
+
+def _doubled(node: yaml.Node, location: Location) -> Iterator[Problem]:
+    """YAML's loader would silently keep the last of two fields of one name."""
+    if isinstance(node, yaml.MappingNode):
+        first: dict[Hashable, int] = {}
+        for key, value in node.value:
+            inner = (*location, _name(key))
+            line = key.start_mark.line + 1
+            if inner in first:
+                message = f"is there twice (first on line {first[inner]}); keep one"
+                yield Problem(line, dotted(inner), message)
+            first.setdefault(inner, line)
+            yield from _doubled(value, inner)
+    elif isinstance(node, yaml.SequenceNode):
+        for position, value in enumerate(node.value):
+            yield from _doubled(value, (*location, position))
+
+
+def _name(key: yaml.Node) -> str:
+    return str(key.value)

@@ -1,0 +1,113 @@
+"""Raw partitions as they are now: which files each day of a source has, and their records as a frame.
+
+Here: listing, and reading exactly what was listed. A file that a landing of ours put there counts only
+once the ledger has that landing, so the ledger is listed first: a landing that becomes complete in
+between is not seen at all, and none is ever seen in part. Files of other receivers are taken at face
+value. Not here: writing (see `landing`), and what a change means (see `growth`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import date
+from typing import TYPE_CHECKING
+
+from feed_assets.blackboard.port import Blackboard, Entry
+from feed_assets.file_feed import RawFile, RawInput
+from feed_assets.sources.layout import (
+    is_day,
+    landed_digest,
+    ledger_digest,
+    ledger_prefix,
+    raw_key,
+    raw_prefix,
+    split_raw,
+)
+from feed_assets.sources.spark_paths import to_read
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from feed_assets.sources.spec import Source
+
+RECORD_COLUMNS = {"_file": "string", "_line": "bigint", "_malformed": "string"}
+"""Column -> Spark SQL type, of what raw files hold besides the partner's columns: the base name of what
+the partner sent, the line or record in it from 1, and the whole line where it did not parse as declared."""
+
+
+def raw_days(
+    blackboard: Blackboard, source_keys: Iterable[str], first: date, last: date
+) -> dict[tuple[str, date], RawInput]:
+    """What each of these sources has in each day from `first` to `last`, days without a file left out.
+
+    One listing of the ledger and one of the raw files for each source, however many days there are.
+    """
+    days: dict[tuple[str, date], RawInput] = {}
+    for source in source_keys:
+        for day, files in _files_by_day(blackboard, source, first, last).items():
+            days[source, date.fromisoformat(day)] = RawInput(source, day, tuple(files))
+    return days
+
+
+def read_set(blackboard: Blackboard, source_key: str, day: date) -> RawInput:
+    """The files that one day of a source has now; possibly none."""
+    nothing = RawInput(source_key, day.isoformat(), ())
+    return raw_days(blackboard, [source_key], day, day).get((source_key, day), nothing)
+
+
+def raw_frame(spark: SparkSession, blackboard: Blackboard, source: Source, raw_input: RawInput) -> DataFrame:
+    """The records of exactly these files, possibly none: the partner's columns, then `RECORD_COLUMNS`.
+
+    Null tokens are NULL. So is a column that a file lacks, for files of other days had other columns.
+    Raises Spark's own error where a file is gone or is not Parquet.
+    """
+    from pyspark.sql import functions  # noqa: PLC0415 - listing must not need Spark
+
+    from feed_assets.sources.expressions import empty_frame, needed_columns  # noqa: PLC0415 - as above
+    from feed_assets.sources.records import with_nulls  # noqa: PLC0415 - as above
+
+    declared = dict(source.format.declared) or dict.fromkeys(needed_columns(spark, source), "string")
+    schema = empty_frame(spark, declared | RECORD_COLUMNS).schema
+    if not raw_input.files:
+        return spark.createDataFrame([], schema)
+    day = raw_input.partition
+    paths = [to_read(blackboard.uri(raw_key(raw_input.source, day, file.path))) for file in raw_input.files]
+    frame: DataFrame = with_nulls(spark.read.schema(schema).parquet(*paths), source)
+    if all(landed_digest(file.path) for file in raw_input.files):
+        return frame
+    # Other receivers do not say where a record came from; their own file does.
+    return frame.withColumns(
+        {
+            "_file": functions.coalesce("_file", functions.col("_metadata.file_name")),
+            "_line": functions.coalesce("_line", functions.col("_metadata.row_index") + 1),
+        }
+    )
+
+
+def _files_by_day(blackboard: Blackboard, source: str, first: date, last: date) -> dict[str, list[RawFile]]:
+    # The ledger's keys begin with the newest day a landing touched, so none that matters is before `first`.
+    prefix = ledger_prefix(source)
+    landed = {ledger_digest(entry.key.removeprefix(prefix)) for entry in _entries(blackboard, prefix, first, None)}
+    prefix = raw_prefix(source)
+    files: dict[str, list[RawFile]] = {}
+    for entry in _entries(blackboard, prefix, first, last):
+        place = split_raw(entry.key.removeprefix(prefix))
+        if place is None:
+            continue
+        day, path = place
+        digest = landed_digest(path)
+        if digest is None or digest in landed:
+            files.setdefault(day, []).append(RawFile(path, entry.size, entry.tag))
+    return {day: found for day, found in files.items() if is_day(day)}
+
+
+def _entries(blackboard: Blackboard, prefix: str, first: date, last: date | None) -> Iterator[Entry]:
+    """Objects below folders that are named by a day, from `first` to `last`."""
+    after: str | None = f"{prefix}{first}"
+    while after is not None:
+        page = blackboard.page(prefix, after=after)
+        for entry in page.entries:
+            if last is not None and entry.key[len(prefix) :] > f"{last}/\U0010ffff":
+                return
+            yield entry
+        after = page.next_after

@@ -1,0 +1,334 @@
+"""What a partner's log looks like: one YAML file for each source, validated.
+
+Here: the fields of such a file, what they may hold, and the canonical columns a source has to give.
+Not here: finding and reading the files (see `loading`), whether Spark understands the expressions (see
+`expressions`), landing what the partner sends (see `landing`), and rules for all partners (see `transforms`).
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Mapping
+from decimal import Decimal
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Literal, Self
+from zoneinfo import ZoneInfo
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    StringConstraints,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+
+from feed_assets.sources.errors import SourceError
+from feed_assets.sources.positions import Document, Location, dotted
+
+RESERVED_COLUMNS = frozenset({"_file", "_line", "_malformed", "_record", "_day", "_hour", "_sent", "_time", "_fate"})
+"""Names that raw files and landing use themselves, so no column of a partner can have them."""
+
+UNREPEATABLE = re.compile(
+    r"\b(rand|randn|random|uuid|shuffle|now|curdate|current_date|current_timestamp|current_time|localtimestamp|"
+    r"current_user|user|session_user|input_file_name|monotonically_increasing_id|spark_partition_id)\s*\(|"
+    r"\b(current_date|current_timestamp|current_time|localtimestamp)\b|\bunix_timestamp\s*\(\s*\)",
+    re.IGNORECASE,
+)
+"""Functions that give another answer the next time, so a re-run would not give the same content."""
+
+
+class Kind(StrEnum):
+    """What a source's records are; also the first level of raw partitions."""
+
+    ADS = "ads"
+    CLICKS = "clicks"
+
+
+CANONICAL_COLUMNS: Mapping[Kind, Mapping[str, str]] = {
+    Kind.ADS: {
+        "impression_id": "string",
+        "event_time": "timestamp",
+        "ad_id": "string",
+        "campaign_id": "string",
+        "user_id": "string",
+        "placement_id": "string",
+        "cost": "decimal(18,6)",
+    },
+    Kind.CLICKS: {
+        "click_id": "string",
+        "event_time": "timestamp",
+        "impression_id": "string",
+        "ad_id": "string",
+        "user_id": "string",
+    },
+}
+"""Canonical column -> Spark SQL type, of what a source can give; `source`, its own name, comes on top."""
+
+REQUIRED_COLUMNS = ("event_time", "ad_id")
+"""Canonical columns without which a source is of no use."""
+
+
+class SpecError(SourceError):
+    """Descriptions of sources cannot be used; a line for each problem: `file:line: field: what to do`."""
+
+
+class FieldProblemsError(ValueError):
+    """What a rule about several parts of a field found: where in the field, and what to do."""
+
+    def __init__(self, *problems: tuple[Location, str]) -> None:
+        super().__init__("; ".join(f"{dotted(location)}: {message}" for location, message in problems))
+        self.problems = problems
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=False)
+
+
+ColumnName = Annotated[str, StringConstraints(min_length=1)]
+Expression = Annotated[str, StringConstraints(min_length=1, strip_whitespace=True)]
+
+
+class DelimitedFormat(_Model):
+    """Lines of separated fields, with or without a line of names at the top."""
+
+    type: Literal["csv", "tsv"]
+    header: bool = False
+    columns: tuple[ColumnName, ...] = ()
+    separator: Annotated[str, StringConstraints(min_length=1)] | None = None
+    quote: Annotated[str, StringConstraints(max_length=1)] | None = None
+    encoding: str = "utf-8"
+
+    @property
+    def field_separator(self) -> str:
+        """What stands between two fields."""
+        return self.separator or {"csv": ",", "tsv": "\t"}[self.type]
+
+    @property
+    def quote_character(self) -> str:
+        """What may stand around a field and is doubled inside it; "" where nothing does, as usual in TSV."""
+        return {"csv": '"', "tsv": ""}[self.type] if self.quote is None else self.quote
+
+    @property
+    def declared(self) -> Mapping[str, str]:
+        """Column -> Spark SQL type, as far as the source names its columns."""
+        return dict.fromkeys(self.columns, "string")
+
+    @field_validator("columns")
+    @classmethod
+    def _columns_are_distinct(cls, columns: tuple[str, ...]) -> tuple[str, ...]:
+        return _distinct(columns)
+
+    @field_validator("encoding")
+    @classmethod
+    def _encoding_is_known(cls, encoding: str) -> str:
+        return _known_encoding(encoding)
+
+    @model_validator(mode="after")
+    def _something_names_the_columns(self) -> Self:
+        if not self.header and not self.columns:
+            raise ValueError("nothing names the columns; list them in `columns`, in order, or set `header: true`")
+        return self
+
+
+class JsonLinesFormat(_Model):
+    """One JSON object a line; a key that a record does not have is NULL."""
+
+    type: Literal["jsonl"]
+    columns: Annotated[tuple[ColumnName, ...], Field(min_length=1)]
+    encoding: str = "utf-8"
+
+    @property
+    def declared(self) -> Mapping[str, str]:
+        """Column -> Spark SQL type."""
+        return dict.fromkeys(self.columns, "string")
+
+    @field_validator("columns")
+    @classmethod
+    def _columns_are_distinct(cls, columns: tuple[str, ...]) -> tuple[str, ...]:
+        return _distinct(columns)
+
+    @field_validator("encoding")
+    @classmethod
+    def _encoding_is_known(cls, encoding: str) -> str:
+        return _known_encoding(encoding)
+
+
+class ParquetFormat(_Model):
+    """Parquet files whose columns keep their types: column -> Spark SQL type."""
+
+    type: Literal["parquet"]
+    columns: Annotated[dict[ColumnName, Expression], Field(min_length=1)]
+
+    @property
+    def declared(self) -> Mapping[str, str]:
+        """Column -> Spark SQL type."""
+        return self.columns
+
+    @field_validator("columns")
+    @classmethod
+    def _columns_are_distinct(cls, columns: dict[str, str]) -> dict[str, str]:
+        _distinct(tuple(columns))
+        return columns
+
+
+Format = Annotated[DelimitedFormat | JsonLinesFormat | ParquetFormat, Field(discriminator="type")]
+
+
+class Source(_Model):
+    """One kind of record from one partner: how it is written, and what each canonical column is made of.
+
+    `columns` maps canonical columns to Spark SQL expressions over the partner's columns, which are
+    strings except in Parquet, with `null_tokens` already NULL. `event_time` is an instant where the
+    expression is a TIMESTAMP, and wall time in `time_zone` where it is a TIMESTAMP_NTZ. Records that
+    do not pass `filter` belong to another source of the same log. `identity` names the partner's
+    columns that tell one event from another. Raw partitions that grew by `growth_threshold_percent`
+    are processed again when they are at most `lookback_days` old.
+    """
+
+    name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]+$")]
+    kind: Kind
+    description: str = ""
+    format: Format
+    null_tokens: tuple[str, ...] = ("",)
+    time_zone: str = "UTC"
+    filter: Expression | None = None
+    columns: dict[str, Expression]
+    identity: Annotated[tuple[ColumnName, ...], Field(min_length=1)]
+    growth_threshold_percent: Annotated[Decimal, Field(ge=0, allow_inf_nan=False)]
+    lookback_days: Annotated[int, Field(ge=1)]
+
+    _origin: tuple[Path, Document] | None = PrivateAttr(default=None)
+
+    @property
+    def key(self) -> str:
+        """`<kind>/<name>`: what names the source among all, and its place below `raw/`."""
+        return f"{self.kind}/{self.name}"
+
+    @property
+    def identifier(self) -> str:
+        """The canonical column that identifies an event: `impression_id` or `click_id`."""
+        return next(iter(CANONICAL_COLUMNS[self.kind]))
+
+    @property
+    def expressions(self) -> dict[str, str]:
+        """An expression for every canonical column of the kind; what the source does not give is NULL."""
+        given = {self.identifier: self._identity_hash(), **self.columns}
+        canonical = CANONICAL_COLUMNS[self.kind]
+        return {column: given.get(column, f"CAST(NULL AS {type_})") for column, type_ in canonical.items()}
+
+    def described_in(self, path: Path, document: Document) -> Self:
+        """The same source, which knows where its fields stand."""
+        copy = self.model_copy()
+        copy._origin = (path, document)  # noqa: SLF001 - a Source's own
+        return copy
+
+    def problem(self, location: Location, message: str) -> str:
+        """What is wrong with one of this source's fields, as `file:line: field: message`."""
+        if self._origin is None:
+            return f"source {self.key}: {dotted(location)}: {message}"
+        path, document = self._origin
+        return f"{path}:{document.line(location)}: {dotted(location)}: {message}"
+
+    @field_validator("time_zone")
+    @classmethod
+    def _zone_is_known(cls, zone: str) -> str:
+        try:
+            ZoneInfo(zone)
+        except (KeyError, ValueError, OSError):
+            raise ValueError(f"{zone!r} is no time zone; use a name such as UTC or Asia/Tokyo") from None
+        return zone
+
+    @field_validator("null_tokens")
+    @classmethod
+    def _tokens_are_distinct(cls, tokens: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(tokens))
+
+    @field_validator("filter")
+    @classmethod
+    def _filter_is_repeatable(cls, expression: str | None) -> str | None:
+        if expression and (message := _unrepeatable(expression)):
+            raise ValueError(message)
+        return expression
+
+    @field_validator("columns")
+    @classmethod
+    def _columns_are_canonical(cls, columns: dict[str, str], info: ValidationInfo) -> dict[str, str]:
+        if "kind" not in info.data:
+            return columns
+        kind: Kind = info.data["kind"]
+        canonical = CANONICAL_COLUMNS[kind]
+        problems: list[tuple[Location, str]] = []
+        for column, expression in columns.items():
+            if column not in canonical:
+                have = f"they have {', '.join(canonical)}"
+                problems.append(((column,), f"canonical {kind} have no such column; {have}"))
+            elif message := _unrepeatable(expression):
+                problems.append(((column,), message))
+        problems += [
+            ((column,), "is missing; add an expression for it") for column in REQUIRED_COLUMNS if column not in columns
+        ]
+        if problems:
+            raise FieldProblemsError(*problems)
+        return columns
+
+    @field_validator("identity")
+    @classmethod
+    def _identity_is_declared(cls, identity: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        declared = info.data["format"].declared if "format" in info.data else {}
+        known = {name.lower() for name in declared}
+        problems: list[tuple[Location, str]] = [
+            ((position,), f"the format has no column {name!r}; it has {', '.join(declared)}")
+            for position, name in enumerate(identity)
+            if known and name.lower() not in known
+        ]
+        if problems:
+            raise FieldProblemsError(*problems)
+        return identity
+
+    def _identity_hash(self) -> str:
+        """Another text for each combination of values, NULL where all are NULL."""
+        # With their lengths, `a` and `bc` are told from `ab` and `c`.
+        fields = [f"CAST({quoted(name)} AS STRING)" for name in self.identity]
+        parts = ", ".join(f"coalesce(concat(length({field}), ':', {field}), '-')" for field in fields)
+        digest = f"md5(concat('{self.name}/', {parts}))"
+        return f"CASE WHEN coalesce({', '.join(fields)}) IS NOT NULL THEN {digest} END"
+
+
+def quoted(column: str) -> str:
+    """A column's name as Spark SQL takes it, whatever is in it."""
+    return "`" + column.replace("`", "``") + "`"
+
+
+def _distinct(columns: tuple[str, ...]) -> tuple[str, ...]:
+    seen: set[str] = set()
+    for column in columns:
+        if column.lower() in RESERVED_COLUMNS:
+            raise ValueError(f"raw files use the name {column!r} themselves; give the column another one")
+        if column.lower() in seen:
+            raise ValueError(f"{column!r} is there twice (case does not count); give each its own name")
+        seen.add(column.lower())
+    return columns
+
+
+def _known_encoding(encoding: str) -> str:
+    try:
+        return codecs.lookup(encoding).name
+    except LookupError:
+        raise ValueError(f"{encoding!r} is no encoding; use a name such as utf-8") from None
+
+
+def _unrepeatable(expression: str) -> str | None:
+    """What keeps this expression from giving the same value in every run, or None."""
+    found = UNREPEATABLE.search(_without_literals(expression))
+    if found is None:
+        return None
+    return f"uses {found[0].rstrip('( )')}, which differs from run to run; use only the record's own columns"
+
+
+def _without_literals(expression: str) -> str:
+    return re.sub(r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`", "''", expression)

@@ -1,0 +1,126 @@
+"""Listing raw partitions: what counts as a raw file, in which days, and at the cost of how many listings."""
+
+from datetime import date
+
+import pytest
+
+from feed_assets.blackboard.memory import MemoryBlackboard
+from feed_assets.sources.raw import raw_days, read_set
+
+ADS = "ads/partner"
+DIGEST = "0123456789abcdef"
+FIRST, LAST = date(2019, 11, 24), date(2019, 11, 26)
+
+
+def names(blackboard, first=FIRST, last=LAST, sources=(ADS,)):
+    found = raw_days(blackboard, sources, first, last)
+    return {day.isoformat(): [file.path for file in raw.files] for (_, day), raw in found.items()}
+
+
+def test_the_files_of_each_day_from_the_first_to_the_last_are_found():
+    days = [f"2019-11-{day}" for day in range(23, 29)]
+    blackboard = MemoryBlackboard(
+        {f"raw/{ADS}/{day}/{hour}/x.parquet": b"abc" for day in days for hour in ("00", "23")}
+    )
+
+    assert names(blackboard) == {day: ["00/x.parquet", "23/x.parquet"] for day in days[1:4]}
+    assert read_set(blackboard, ADS, FIRST).bytes == 6
+
+
+def test_a_day_without_files_is_left_out_of_the_listing_and_an_empty_read_set():
+    blackboard = MemoryBlackboard()
+
+    assert names(blackboard) == {}
+    assert read_set(blackboard, ADS, FIRST).files == ()
+
+
+def test_sources_whose_names_begin_alike_are_not_mixed_up():
+    blackboard = MemoryBlackboard(
+        {f"raw/{source}/2019-11-24/05/x.parquet": source.encode() for source in (ADS, f"{ADS}2", "clicks/partner")}
+    )
+
+    found = raw_days(blackboard, [ADS, "clicks/partner"], FIRST, LAST)
+
+    assert {key: raw.bytes for key, raw in found.items()} == {
+        (ADS, FIRST): len(ADS),
+        ("clicks/partner", FIRST): len("clicks/partner"),
+    }
+
+
+def test_a_landed_file_counts_only_once_the_ledger_has_its_landing():
+    landed = f"raw/{ADS}/2019-11-24/05/landed-{DIGEST}.parquet"
+    blackboard = MemoryBlackboard({landed: b"x", f"raw/{ADS}/2019-11-24/06/other.parquet": b"x"})
+
+    assert names(blackboard) == {"2019-11-24": ["06/other.parquet"]}
+
+    blackboard.put(f"raw/.landed/{ADS}/2019-11-24/{DIGEST}.json", b"{}")
+
+    assert names(blackboard) == {"2019-11-24": [f"05/landed-{DIGEST}.parquet", "06/other.parquet"]}
+
+
+def test_a_landing_is_found_in_the_ledger_under_its_newest_day_also_from_an_older_day():
+    blackboard = MemoryBlackboard(
+        {
+            f"raw/{ADS}/2019-11-24/05/landed-{DIGEST}.parquet": b"x",
+            f"raw/{ADS}/2020-05-01/05/landed-{DIGEST}.parquet": b"x",
+            f"raw/.landed/{ADS}/2020-05-01/{DIGEST}.json": b"{}",
+        }
+    )
+
+    assert names(blackboard, FIRST, FIRST) == {"2019-11-24": [f"05/landed-{DIGEST}.parquet"]}
+
+
+def test_a_landing_of_another_source_with_the_same_digest_does_not_count():
+    blackboard = MemoryBlackboard(
+        {
+            f"raw/{ADS}/2019-11-24/05/landed-{DIGEST}.parquet": b"x",
+            f"raw/.landed/clicks/partner/2019-11-24/{DIGEST}.json": b"{}",
+        }
+    )
+
+    assert names(blackboard) == {}
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "2019-11-24/05/_SUCCESS",
+        "2019-11-24/05/_temporary/x.parquet",
+        "2019-11-24/05/.x.parquet",
+        "2019-11-24/05/x.csv",
+        "2019-11-24/24/x.parquet",
+        "2019-11-24/x.parquet",
+        "2019-11-31/05/x.parquet",
+        "2019-11-24x/05/x.parquet",
+    ],
+)
+def test_what_is_no_raw_file_is_not_one(path):
+    days = raw_days(MemoryBlackboard({f"raw/{ADS}/{path}": b"x"}), [ADS], date.min, date.max)
+
+    assert days == {}
+
+
+class CountsPages(MemoryBlackboard):
+    """A blackboard that counts the pages asked of it."""
+
+    pages = 0
+
+    def page(self, prefix, **more):
+        self.pages += 1
+        return super().page(prefix, **more)
+
+
+def test_a_month_of_a_source_costs_as_many_pages_as_its_files_fill_and_one_for_the_ledger():
+    blackboard = CountsPages(
+        {
+            f"raw/{ADS}/2019-{month}-{day:02}/{hour:02}/x.parquet": b"x"
+            for month in (10, 11)
+            for day in range(1, 31)
+            for hour in range(24)
+        }
+    )
+
+    found = raw_days(blackboard, [ADS], date(2019, 10, 1), date(2019, 10, 30))
+
+    assert sum(len(raw.files) for raw in found.values()) == 30 * 24
+    assert blackboard.pages == 2

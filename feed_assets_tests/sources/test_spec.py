@@ -1,0 +1,232 @@
+"""Descriptions of sources: what comes out of a good one, and what is said about a bad one."""
+
+import re
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from feed_assets.sources.loading import load_source, load_sources, partners_directory
+from feed_assets.sources.spec import Kind, SpecError, quoted
+
+GOOD = """\
+name: partner
+kind: ads
+format: {type: csv, header: true}
+columns:
+  event_time: to_timestamp(stamp)
+  ad_id: ad
+identity: [stamp, ad]
+growth_threshold_percent: 2.5
+lookback_days: 7
+"""
+
+
+@pytest.fixture
+def described(tmp_path):
+    """Write a description to a file and load it."""
+
+    def load(text, name="partner.yaml"):
+        path = tmp_path / name
+        path.write_text(text, encoding="utf-8")
+        return load_source(path)
+
+    return load
+
+
+@pytest.fixture
+def problems(described, tmp_path):
+    """What is said about a bad description, without the directory."""
+
+    def say(text):
+        with pytest.raises(SpecError) as caught:
+            described(text)
+        return str(caught.value).replace(f"{tmp_path}/", "").splitlines()
+
+    return say
+
+
+def test_a_source_is_what_its_file_says(described):
+    source = described(GOOD)
+
+    assert (source.key, source.kind, source.identifier) == ("ads/partner", Kind.ADS, "impression_id")
+    assert source.growth_threshold_percent == Decimal("2.5")
+    assert (source.time_zone, source.null_tokens, source.filter) == ("UTC", ("",), None)
+    assert source.expressions["cost"] == "CAST(NULL AS decimal(18,6))"
+    assert list(source.expressions) == [
+        "impression_id", "event_time", "ad_id", "campaign_id", "user_id", "placement_id", "cost"
+    ]  # fmt: skip
+
+
+def test_the_sources_that_come_with_the_project_are_one_log_described_twice():
+    ads, clicks = load_sources(partners_directory())
+
+    assert (ads.key, clicks.key) == ("ads/open_bandit_ads", "clicks/open_bandit_clicks")
+    assert ads.format == clicks.format
+    assert ads.columns["impression_id"] == clicks.columns["impression_id"]
+
+
+def test_a_problem_is_reported_with_file_line_field_and_what_to_do(problems):
+    assert problems(GOOD.replace("header: true", "heder: true"))[0] == (
+        "partner.yaml:3: format.heder: there is no such field; did you mean header?"
+    )
+
+
+def test_all_problems_of_a_file_are_reported_at_once_in_order_of_lines(problems):
+    found = problems(
+        """\
+name: Bad Name
+kind: views
+format: {type: xml}
+null_tokens: [null, ""]
+time_zone: Mars
+lookback_days: 0
+columns:
+  event_time: now()
+identity: []
+growth_threshold_percent: -1
+speed: 3
+"""
+    )
+
+    assert [line.split(": ")[:2] for line in found] == [
+        ["partner.yaml:1", "name"],
+        ["partner.yaml:2", "kind"],
+        ["partner.yaml:3", "format"],
+        ["partner.yaml:4", "null_tokens[0]"],
+        ["partner.yaml:5", "time_zone"],
+        ["partner.yaml:6", "lookback_days"],
+        ["partner.yaml:9", "identity"],
+        ["partner.yaml:10", "growth_threshold_percent"],
+        ["partner.yaml:11", "speed"],
+    ]
+    assert all(len(line.split(": ", 2)[2]) > 10 for line in found)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("name: partner\n", "", "partner.yaml:1: name: is missing; add it"),
+        (
+            "kind: ads",
+            "kind: clicks\nkind: ads",
+            "partner.yaml:3: kind: is there twice (first on line 2); keep one",
+        ),
+        ("  ad_id: ad\n", "", "partner.yaml:4: columns.ad_id: is missing; add an expression for it"),
+        (
+            "  ad_id: ad\n",
+            "  ad_id: ad\n  price: ad\n",
+            (
+                "partner.yaml:7: columns.price: canonical ads have no such column; they have impression_id, event_time, "
+                "ad_id, campaign_id, user_id, placement_id, cost"
+            ),
+        ),
+        (
+            "ad_id: ad",
+            "ad_id: concat(ad, uuid())",
+            (
+                "partner.yaml:6: columns.ad_id: uses uuid, which differs from run to run; "
+                "use only the record's own columns"
+            ),
+        ),
+        (
+            "{type: csv, header: true}",
+            "{type: csv, header: true, columns: [ad]}",
+            "partner.yaml:7: identity[0]: the format has no column 'stamp'; it has ad",
+        ),
+        (
+            "{type: csv, header: true}",
+            "{type: csv, header: true, columns: [ad, AD, stamp]}",
+            "partner.yaml:3: format.columns: 'AD' is there twice (case does not count); ",
+        ),
+        (
+            "{type: csv, header: true}",
+            "{type: csv, header: true, columns: [ad, stamp, _line]}",
+            ("partner.yaml:3: format.columns: raw files use the name '_line' themselves; give the column another one"),
+        ),
+        (
+            "{type: csv, header: true}",
+            "{type: tsv}",
+            (
+                "partner.yaml:3: format: nothing names the columns; list them in `columns`, in order, "
+                "or set `header: true`"
+            ),
+        ),
+        (
+            "{type: csv, header: true}",
+            "{type: csv, header: true, encoding: klingon}",
+            "partner.yaml:3: format.encoding: 'klingon' is no encoding; use a name such as utf-8",
+        ),
+        ("{type: csv, header: true}", "{type: jsonl}", "partner.yaml:3: format.columns: is missing; add it"),
+        ("lookback_days: 7", "lookback_days: [", "partner.yaml:10: this is not YAML: "),
+    ],
+)
+def test_each_mistake_is_named_where_it_is(problems, old, new, said):
+    assert old in GOOD
+
+    assert problems(GOOD.replace(old, new))[0].startswith(said)
+
+
+def test_functions_that_differ_from_run_to_run_are_only_refused_where_they_are_called(described):
+    text = GOOD.replace("ad_id: ad", """ad_id: concat(now, 'rand()', "uuid()", `now()`)""")
+
+    assert described(text).columns["ad_id"].startswith("concat(now")
+
+
+NOTHING = ["", "- a list\n", "just text\n", "\t", "name: [", "a: &x [*x]\n", "? {a: b}\n: c\n", "\x00"]
+
+
+@pytest.mark.parametrize("text", NOTHING)
+def test_a_file_that_describes_nothing_is_a_problem_and_never_another_error(problems, text):
+    assert problems(text)[0].startswith("partner.yaml:")
+
+
+@given(st.text(max_size=200))
+def test_no_text_whatever_makes_loading_fail_in_another_way(tmp_path_factory, text):
+    path = tmp_path_factory.getbasetemp() / "any.yaml"
+    path.write_bytes(text.encode("utf-8", "surrogatepass"))
+
+    with pytest.raises(SpecError, match=re.escape(f"{path}:")):
+        load_source(path)
+
+
+def test_a_directory_gives_its_sources_in_order_of_kind_and_name(tmp_path):
+    for name, kind in (("b", "ads"), ("a", "ads"), ("c", "clicks")):
+        text = GOOD.replace("name: partner", f"name: {name}").replace("kind: ads", f"kind: {kind}")
+        (tmp_path / f"{name}{kind}.yaml").write_text(text)
+
+    assert [source.key for source in load_sources(tmp_path)] == ["ads/a", "ads/b", "clicks/c"]
+
+
+def test_problems_of_several_files_and_a_name_used_twice_are_reported_together(tmp_path):
+    (tmp_path / "a.yaml").write_text(GOOD)
+    (tmp_path / "b.yaml").write_text(f"# the same again\n{GOOD}")
+    (tmp_path / "c.yaml").write_text(GOOD.replace("lookback_days: 7", "lookback_days: soon"))
+
+    with pytest.raises(SpecError) as caught:
+        load_sources(tmp_path)
+
+    assert str(caught.value).replace(f"{tmp_path}/", "").splitlines() == [
+        "b.yaml:2: name: a.yaml describes ads/partner too; give one of them another name",
+        ("c.yaml:9: lookback_days: is 'soon': input should be a valid integer, unable to parse string as an integer"),
+    ]
+
+
+def test_one_name_may_be_that_of_ads_and_of_clicks(tmp_path):
+    (tmp_path / "a.yaml").write_text(GOOD)
+    (tmp_path / "b.yaml").write_text(GOOD.replace("kind: ads", "kind: clicks"))
+
+    assert [source.key for source in load_sources(tmp_path)] == ["ads/partner", "clicks/partner"]
+
+
+def test_a_directory_that_is_not_there_and_a_file_that_would_be_skipped_are_errors(tmp_path):
+    with pytest.raises(SpecError, match="not a directory"):
+        load_sources(tmp_path / "nowhere")
+    (tmp_path / "partner.yml").write_text(GOOD)
+    with pytest.raises(SpecError, match=r"name it partner\.yaml"):
+        load_sources(tmp_path)
+
+
+def test_a_column_may_have_any_name():
+    assert quoted("a`b c") == "`a``b c`"
