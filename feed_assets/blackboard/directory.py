@@ -110,8 +110,7 @@ def _holds_a_file(path: bytes) -> bool:
     try:
         with os.scandir(path) as found:
             return any(
-                not entry.is_dir(follow_symlinks=False)
-                or (entry.name != PRIVATE and _holds_a_file(entry.path))
+                not entry.is_dir(follow_symlinks=False) or (entry.name != PRIVATE and _holds_a_file(entry.path))
                 for entry in found
             )
     except (FileNotFoundError, NotADirectoryError):

@@ -92,9 +92,9 @@ class LocalBlackboard:
         last = ""
         with self._errors(f"list {self.uri(prefix)}"):
             for path in walk(base, folder, start):
-                key = os.fsdecode(path)
-                status = None if key.endswith("/") else _status(base + path)
-                if status is None and not key.endswith("/"):
+                key, is_folder = os.fsdecode(path), path.endswith(b"/")
+                status = None if is_folder else _status(base + path)
+                if status is None and not is_folder:
                     continue
                 if len(entries) + len(rolled_up) == PAGE_SIZE:
                     return Page(tuple(entries), tuple(rolled_up), last)
@@ -177,9 +177,7 @@ class LocalBlackboard:
     def _path(self, key: str) -> Path:
         """Where the object of this key is; InvalidKeyError where a symbolic link leads out of the root."""
         if _PRIVATE in key.split("/"):
-            raise InvalidKeyError(
-                f"{key!r} cannot be a key: {_PRIVATE!r} is where unfinished files are kept."
-            )
+            raise InvalidKeyError(f"{key!r} cannot be a key: {_PRIVATE!r} is where unfinished files are kept.")
         path = self._root / key
         leads_to = Path(os.path.realpath(path))
         if not leads_to.is_relative_to(self._root):

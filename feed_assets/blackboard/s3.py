@@ -91,9 +91,7 @@ class S3Blackboard:
     `part_bytes` is the size of the parts of a large upload; S3 takes none below 5 MiB.
     """
 
-    def __init__(
-        self, client: S3Client, bucket: str, prefix: str = "", *, part_bytes: int = PART_BYTES
-    ) -> None:
+    def __init__(self, client: S3Client, bucket: str, prefix: str = "", *, part_bytes: int = PART_BYTES) -> None:
         self._client = client
         self._bucket = bucket
         self._prefix = check_prefix(prefix and prefix.removesuffix("/") + "/")
@@ -147,9 +145,7 @@ class S3Blackboard:
         changed = ConflictError(f"{self.uri(key)} changed or vanished since it was read. Read it again.")
         with self._errors(f"replace {self.uri(key)}", {_MISSING: changed, _REFUSED: changed}):
             # Without quotes: S3 takes the tag with and without, some other stores only so.
-            answer = _settled(
-                lambda: self._client.put_object(Bucket=self._bucket, Key=full, Body=data, IfMatch=tag)
-            )
+            answer = _settled(lambda: self._client.put_object(Bucket=self._bucket, Key=full, Body=data, IfMatch=tag))
         return _written(key, len(data), answer)
 
     def upload(self, key: str, source: Path) -> Entry:
@@ -260,9 +256,7 @@ class S3Blackboard:
             yield
 
     @contextmanager
-    def _errors(
-        self, doing: str, meaning: Mapping[tuple[str, ...], BlackboardError] | None = None
-    ) -> Iterator[None]:
+    def _errors(self, doing: str, meaning: Mapping[tuple[str, ...], BlackboardError] | None = None) -> Iterator[None]:
         """Raise what the store's answer means: by its code, otherwise UnavailableError with advice."""
         try:
             yield
@@ -292,9 +286,7 @@ class S3Blackboard:
             advice = "Check that it is running, the network, and the endpoint (AWS_ENDPOINT_URL_S3)"
             return UnavailableError(f"Could not {doing}: no answer from {self._host()} ({kind}). {advice}.")
         if isinstance(error, ParamValidationError):
-            return UnavailableError(
-                f"Could not {doing}: this is not a bucket and a key that S3 takes ({kind})."
-            )
+            return UnavailableError(f"Could not {doing}: this is not a bucket and a key that S3 takes ({kind}).")
         return UnavailableError(f"Could not {doing}: {kind}. {_CREDENTIALS} and the client's settings.")
 
     def _host(self) -> str:
