@@ -1,0 +1,11 @@
+"""The nouns of this project, as Dagster assets.
+
+Here: wiring, metadata, kinds, owners, descriptions. Not here: business rules (`transforms`), reading and
+writing (`io_manager`), what good data is (`checks`).
+"""
+
+from feed_assets.assets.ad_effectiveness import ad_effectiveness
+from feed_assets.assets.clean import clean_ads, clean_clicks
+from feed_assets.assets.external import ad_catalog, raw_logs
+
+__all__ = ["ad_catalog", "ad_effectiveness", "clean_ads", "clean_clicks", "raw_logs"]

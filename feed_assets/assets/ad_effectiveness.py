@@ -1,0 +1,95 @@
+"""Ad effectiveness: what each ad shown on a day brought.
+
+Here: the asset and the pictures in its metadata. Not here: attribution and statistics (`transforms.effectiveness`).
+"""
+
+
+import base64
+from collections.abc import Iterator
+from datetime import date, timedelta
+
+import dagster as dg
+from pyspark.sql import DataFrame, functions
+
+from feed_assets import plots
+from feed_assets.assets.common import GROUP, IO_MANAGER, OWNERS, Rules
+from feed_assets.io_manager import feed_metadata
+from feed_assets.io_manager.declaration import CONTEXT, OPTIONAL
+from feed_assets.partitions import NEIGHBOURING_DAYS, NEXT_DAY
+from feed_assets.transforms import AD_EFFECTIVENESS
+from feed_assets.transforms import ad_effectiveness as effectiveness_of_ads
+
+TOP_ADS = 20
+
+
+def ad_effectiveness(partitions: dg.PartitionsDefinition) -> dg.AssetsDefinition:
+    """Impressions, clicks, click-through rate and cost of every ad, by the day it was shown."""
+
+    @dg.asset(
+        ins={
+            "clean_ads": dg.AssetIn(partition_mapping=NEIGHBOURING_DAYS, metadata={CONTEXT: True}),
+            "clean_clicks": dg.AssetIn(partition_mapping=NEXT_DAY),
+            "ad_catalog": dg.AssetIn(input_manager_key=IO_MANAGER, metadata={OPTIONAL: True}),
+        },
+        partitions_def=partitions,
+        io_manager_key=IO_MANAGER,
+        group_name=GROUP,
+        kinds={"pyspark", "parquet"},
+        owners=OWNERS,
+        metadata=feed_metadata("ad-effectiveness/v1.0", AD_EFFECTIVENESS, identity=["ad_id"], audited=True),
+        description=(
+            "One row an ad that was shown or clicked on a day (UTC): clicks count for the day the ad was shown, so the "
+            "next day's clicks are read as well and its arrival makes a day run again. The neighbouring days' ads only "
+            "tell whose a click near midnight is."
+        ),
+        code_version="1",
+        backfill_policy=dg.BackfillPolicy.multi_run(),
+    )
+    def ad_effectiveness(
+        context: dg.AssetExecutionContext,
+        rules: Rules,
+        clean_ads: DataFrame,
+        clean_clicks: DataFrame,
+        ad_catalog: DataFrame,
+    ) -> Iterator[dg.Output[DataFrame]]:
+        day = date.fromisoformat(context.partition_key)
+        result = effectiveness_of_ads(
+            clean_ads,
+            clean_clicks,
+            ad_catalog,
+            day=day,
+            attribution_window=timedelta(hours=rules.attribution_window_hours),
+        ).persist()  # one row an ad: the pictures and the write share it
+        context.add_output_metadata(_pictures(result, clean_clicks, day))
+        yield dg.Output(result)
+        result.unpersist()
+
+    return ad_effectiveness
+
+
+def _pictures(result: DataFrame, clicks: DataFrame, day: date) -> dict[str, dg.MetadataValue]:
+    top = [row.asDict() for row in result.orderBy(functions.desc("impressions"), "ad_id").limit(TOP_ADS).collect()]
+    hours = {
+        row["hour"]: row["count"]
+        for row in clicks.where(functions.to_date("event_time") == functions.lit(day))
+        .groupBy(functions.hour("event_time").alias("hour"))
+        .count()
+        .collect()
+    }
+    shown = [
+        "ad_id", "campaign_id", "impressions", "users", "clicks", "ctr", "ctr_low", "ctr_high", "cost", "orphan_clicks",
+    ]  # fmt: skip
+    records = [dg.TableRecord({name: _cell(row[name]) for name in shown}) for row in top]
+    return {
+        "top ads": dg.MetadataValue.table(records) if records else dg.MetadataValue.text("no ads"),
+        "click-through rate": _picture(plots.click_through_rates(top, title=f"Click-through rate, {day}")),
+        "clicks per hour": _picture(plots.clicks_per_hour(hours, title=f"Clicks per hour, {day}")),
+    }
+
+
+def _cell(value: object) -> str | int | float | bool | None:
+    return value if isinstance(value, str | int | float | bool) or value is None else str(value)
+
+
+def _picture(png: bytes) -> dg.MarkdownMetadataValue:
+    return dg.MetadataValue.md(f"![plot](data:image/png;base64,{base64.b64encode(png).decode()})")

@@ -1,0 +1,75 @@
+"""The table of contents: every asset, check, sensor and resource of this code location.
+
+Here: what there is. Not here: how any of it works. Tests build the same definitions with other settings.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dagster as dg
+
+from feed_assets import assets, checks, sensors
+from feed_assets.assets.common import Rules
+from feed_assets.io_manager import FeedDeclaration, FileFeedIOManager
+from feed_assets.partitions import daily, hourly
+from feed_assets.resources import BlackboardResource, Settings, SparkResource
+from feed_assets.sources import load_sources
+
+
+def build_definitions(settings: Settings, **replaced: Any) -> dg.Definitions:
+    """The definitions of an installation; `replaced` are resources to use instead of those the settings give."""
+    sources = load_sources(settings.sources_directory)
+    days, hours = daily(settings), hourly(settings)
+
+    clean_ads = assets.clean_ads(sources, days)
+    clean_clicks = assets.clean_clicks(sources, days)
+    ad_effectiveness = assets.ad_effectiveness(days)
+
+    blackboard = BlackboardResource.at(settings.base)
+    spark = SparkResource.on(settings.spark_master)
+    return dg.Definitions(
+        assets=[
+            *(assets.raw_logs(source, hours) for source in sources),
+            assets.ad_catalog(),
+            clean_ads,
+            clean_clicks,
+            ad_effectiveness,
+        ],
+        asset_checks=[
+            checks.audit(clean_ads, checks.for_clean(_feed(clean_ads)), days),
+            checks.audit(clean_clicks, checks.for_clean(_feed(clean_clicks)), days),
+            checks.audit(ad_effectiveness, checks.for_effectiveness(_feed(ad_effectiveness)), days),
+        ],
+        sensors=[
+            sensors.late_growth(sources, {"ads": clean_ads.key, "clicks": clean_clicks.key}),
+            sensors.new_manifests(lookback_days=max((source.lookback_days for source in sources), default=7)),
+        ],
+        resources={
+            "blackboard": blackboard,
+            "spark": spark,
+            "clock": settings.clock,
+            "rules": Rules(),
+            "limits": checks.Limits(),
+            "file_feed": FileFeedIOManager(
+                blackboard=blackboard,
+                spark=spark,
+                clock=settings.clock,
+                sources_directory=str(settings.sources_directory),
+            ),
+            **replaced,
+        },
+        # One Spark for all steps of a run: a JVM a step takes longer than the steps.
+        executor=dg.in_process_executor,
+    )
+
+
+def _feed(asset: dg.AssetsDefinition) -> FeedDeclaration:
+    declaration = FeedDeclaration.of(asset.metadata_by_key[asset.key])
+    if declaration is None:
+        message = f"{asset.key.to_user_string()} declares no feed."
+        raise dg.DagsterInvalidDefinitionError(message)
+    return declaration
+
+
+defs = build_definitions(Settings.from_environment())

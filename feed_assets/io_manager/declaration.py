@@ -1,0 +1,137 @@
+"""What an asset says of its feed, in its Dagster metadata: the location and the schema.
+
+Here: writing that metadata and reading it back. Not here: any access to storage. The schema stands
+once, as Dagster's column schema: the UI shows it, readers apply it, and the contract is held to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import dagster as dg
+from pyspark.sql.types import DataType, StructField, StructType
+
+from feed_assets.blackboard import Blackboard
+from feed_assets.file_feed import Column, Feed
+
+FEED = "feed/location"
+IDENTITY = "feed/identity"
+RAW_SOURCE = "feed/raw_source"
+OPTIONAL = "feed/optional"
+CONTEXT = "feed/context"
+AUDITED = "feed/audited"
+COLUMN_SCHEMA = "dagster/column_schema"
+
+
+@dataclass(frozen=True, slots=True)
+class FeedDeclaration:
+    """A feed as its asset declares it.
+
+    `location` is `<name>/<version>` below the base; `identity` the columns that are unique in a partition; an
+    `audited` feed is published by its checks.
+    """
+
+    location: str
+    table: dg.TableSchema
+    identity: tuple[str, ...] = ()
+    audited: bool = False
+
+    def on(self, blackboard: Blackboard) -> Feed:
+        """The feed itself, on this blackboard."""
+        return Feed(blackboard, self.location)
+
+    @property
+    def quarantine(self) -> str:
+        """The location of the feed that keeps the records this one could not use."""
+        return f"quarantine/{self.location}"
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The schema in the words of the record."""
+        return tuple(
+            Column(
+                name=column.name,
+                type=column.type,
+                nullable=column.constraints.nullable,
+                description=column.description or "",
+            )
+            for column in self.table.columns
+        )
+
+    @property
+    def schema(self) -> StructType:
+        """The schema in Spark's types; reading type names takes a running session."""
+        return StructType(
+            [
+                StructField(
+                    column.name,
+                    DataType.fromDDL(column.type),
+                    nullable=column.constraints.nullable,
+                    metadata={"comment": column.description or ""},
+                )
+                for column in self.table.columns
+            ]
+        )
+
+    @classmethod
+    def of(cls, metadata: Mapping[str, Any]) -> FeedDeclaration | None:
+        """What this asset metadata declares, or None where the asset is not a feed."""
+        location = _plain(metadata.get(FEED))
+        if location is None:
+            return None
+        identity = str(_plain(metadata.get(IDENTITY)) or "")
+        return cls(
+            location=str(location),
+            table=_plain(metadata[COLUMN_SCHEMA]),
+            identity=tuple(name for name in identity.split(", ") if name),
+            audited=bool(_plain(metadata.get(AUDITED))),
+        )
+
+
+def feed_metadata(
+    location: str, schema: StructType, *, identity: Sequence[str] = (), audited: bool = False
+) -> dict[str, Any]:
+    """The metadata that makes an asset a feed.
+
+    `identity` names the columns that are unique in a partition. An `audited` feed's updates stay staged until
+    its checks publish them (see `checks.audit`).
+    """
+    return {
+        FEED: location,
+        IDENTITY: ", ".join(identity),
+        AUDITED: audited,
+        COLUMN_SCHEMA: table_schema(schema),
+    }
+
+
+def raw_metadata(source_key: str) -> dict[str, Any]:
+    """The metadata of an asset that stands for a partner's raw partitions; `source_key` is `<kind>/<source>`."""
+    return {RAW_SOURCE: source_key}
+
+
+def raw_source(metadata: Mapping[str, Any]) -> str | None:
+    """The source an asset stands for, or None where it is not raw data."""
+    value = _plain(metadata.get(RAW_SOURCE))
+    return None if value is None else str(value)
+
+
+def table_schema(schema: StructType) -> dg.TableSchema:
+    """A Spark schema as the Dagster UI shows it."""
+    return dg.TableSchema(
+        columns=[
+            dg.TableColumn(
+                name=field.name,
+                type=field.dataType.simpleString(),
+                description=field.metadata.get("comment"),
+                constraints=dg.TableColumnConstraints(nullable=field.nullable),
+            )
+            for field in schema
+        ]
+    )
+
+
+def _plain(value: Any) -> Any:
+    """The value itself, also where Dagster has wrapped it as a MetadataValue."""
+    return value.value if isinstance(value, dg.MetadataValue) else value

@@ -1,0 +1,144 @@
+"""Reading explicit lists of files with Spark, and writing a DataFrame as the files of one claim.
+
+Here: the only places where Spark touches feed files. Not here: which files, and what becomes of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+from uuid import uuid4
+
+from pyspark.sql import Column, DataFrame, DataFrameReader, Observation, SparkSession, functions
+from pyspark.sql.types import StructType
+
+from feed_assets.file_feed import FeedError, Update
+
+READERS = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json"}
+COMPRESSION_SUFFIXES = (".gz", ".bz2", ".zst", ".snappy")
+
+
+class UnreadableFormatError(FeedError):
+    """A feed holds files of a kind that is not read here."""
+
+
+class WriteMismatchError(FeedError):
+    """Spark did not say how many files its committed tasks wrote."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What one write reported of itself: the files its committed tasks left, and the rows that went into them."""
+
+    files: int
+    rows: int
+
+
+def read_updates(spark: SparkSession, updates: Sequence[Update], schema: StructType) -> DataFrame:
+    """All rows of these updates under the declared schema; no updates, or updates without files, is an empty frame.
+
+    Exactly the resolved files are read. Columns of the schema that a file lacks are NULL; others are left out.
+    """
+    frames = [_read(spark, kind, uris, schema) for kind, uris in sorted(_uris_by_format(updates).items()) if uris]
+    if not frames:
+        return spark.createDataFrame([], schema)
+    whole = frames[0]
+    for frame in frames[1:]:
+        whole = whole.unionByName(frame)
+    return whole
+
+
+def count_update(spark: SparkSession, update: Update) -> int:
+    """How many rows an update has, whatever its schema."""
+    formats = _uris_by_format([update])
+    return sum(_reader(spark, kind).format(kind).load(uris).count() for kind, uris in formats.items())
+
+
+def write_files(frame: DataFrame, uri: str, kind: str = "parquet") -> Written:
+    """Write the rows, as Parquet or as JSON lines, to a location that nobody else writes to.
+
+    Rows are counted in the write's own pass. Raises WriteMismatchError where the committed tasks' own
+    count of files is not to be had: a listing could count what a lost task left behind.
+    """
+    frame, counted = count_rows(frame)
+    label = f"write {uri} {uuid4().hex}"
+    context = frame.sparkSession.sparkContext
+    before = context.getLocalProperty("spark.job.description")
+    context.setLocalProperty("spark.job.description", label)
+    try:
+        frame.write.format(kind).save(uri)
+    finally:
+        context.setLocalProperty("spark.job.description", before)  # type: ignore[arg-type] # None unsets it
+    return Written(files=_committed_files(frame.sparkSession, label), rows=int(counted.get["rows"]))
+
+
+def count_rows(frame: DataFrame, *more: Column) -> tuple[DataFrame, Observation]:
+    """The frame, and how many `rows` will have passed through it once something was computed from it.
+
+    `more` are further named aggregates over the same rows.
+    """
+    observation = Observation(f"rows-{uuid4().hex}")
+    return frame.observe(observation, functions.count(functions.lit(1)).alias("rows"), *more), observation
+
+
+def _read(spark: SparkSession, kind: str, uris: list[str], schema: StructType) -> DataFrame:
+    return _reader(spark, kind).schema(schema).format(kind).load(uris)
+
+
+def _reader(spark: SparkSession, kind: str) -> DataFrameReader:
+    if kind == "parquet":
+        return spark.read
+    return spark.read.option("mode", "FAILFAST").option("header", "true").option("enforceSchema", "false")
+
+
+def _uris_by_format(updates: Sequence[Update]) -> dict[str, list[str]]:
+    uris: dict[str, list[str]] = {}
+    for update in updates:
+        for uri in update.uris():
+            uris.setdefault(_format(update, uri), []).append(uri)
+    return uris
+
+
+def _format(update: Update, uri: str) -> str:
+    name = PurePosixPath(uri).name
+    for suffix in COMPRESSION_SUFFIXES:
+        name = name.removesuffix(suffix)
+    kind = READERS.get(PurePosixPath(name).suffix)
+    if kind is None:
+        message = (
+            f"{uri} is of a kind that is not read here ({', '.join(READERS)} are). "
+            f"Invalidate update {update.name} or publish it again in one of these."
+        )
+        raise UnreadableFormatError(message)
+    return kind
+
+
+def _committed_files(spark: SparkSession, label: str) -> int:
+    """The files that the committed tasks of the write with this description reported, from Spark's own records."""
+    session: Any = spark._jsparkSession  # noqa: SLF001 - Python has no other way to a finished write's metrics
+    session.sparkContext().listenerBus().waitUntilEmpty()
+    store = session.sharedState().statusStore()
+    executions = store.executionsList()
+    for index in range(executions.size() - 1, -1, -1):
+        execution = executions.apply(index)
+        if execution.description() == label:
+            return _file_metric(execution.metrics(), store.executionMetrics(execution.executionId()), label)
+    raise WriteMismatchError(_no_count(label))
+
+
+def _file_metric(definitions: Any, values: Any, label: str) -> int:
+    for index in range(definitions.size()):
+        definition = definitions.apply(index)
+        value = values.get(definition.accumulatorId())
+        if definition.name() == "number of written files" and value.isDefined():
+            return int(value.get().replace(",", ""))
+    raise WriteMismatchError(_no_count(label))
+
+
+def _no_count(label: str) -> str:
+    return (
+        f"Spark kept no count of the files it committed for `{label}`, so this update cannot be published. "
+        "Run the partition again; if it persists, raise spark.sql.ui.retainedExecutions."
+    )

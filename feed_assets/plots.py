@@ -1,0 +1,90 @@
+"""The pictures: rows in, PNG out.
+
+Here: how effectiveness is drawn, the same in the Dagster UI, the report and the demo. Not here: any reading of data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from io import BytesIO
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+BLUE = "#2f6f9f"
+GREY = "#8a8a8a"
+DPI = 110
+
+
+def click_through_rates(ads: Sequence[Mapping[str, Any]], *, title: str) -> bytes:
+    """A PNG with a point an ad and its 95 % interval.
+
+    `ads` have `ad_id`, `impressions`, `clicks`, `ctr`, `ctr_low` and `ctr_high` (shares from 0 to 1, None where an
+    ad was not shown; those are left out).
+    """
+    shown = [ad for ad in ads if ad["ctr"] is not None]
+    figure = Figure(figsize=(8, 1.2 + 0.26 * max(len(shown), 3)), layout="constrained")
+    axes = figure.subplots()
+    positions = range(len(shown))
+    rates = [100 * ad["ctr"] for ad in shown]
+    below = [100 * (ad["ctr"] - ad["ctr_low"]) for ad in shown]
+    above = [100 * (ad["ctr_high"] - ad["ctr"]) for ad in shown]
+    axes.errorbar(rates, positions, xerr=[below, above], fmt="o", color=BLUE, ecolor=GREY, capsize=3, markersize=5)
+    axes.set_yticks(positions, [f"{ad['ad_id']}  ({ad['impressions']:,})" for ad in shown])
+    axes.invert_yaxis()
+    axes.set_xlim(left=0)
+    axes.set_xlabel("click-through rate in %, with 95 % interval")
+    axes.set_ylabel("ad (impressions)")
+    return _png(figure, axes, title)
+
+
+def clicks_per_hour(clicks: Mapping[int, int], *, title: str) -> bytes:
+    """A PNG with a bar an hour of the day (UTC); `clicks` counts them by hour, missing hours being zero."""
+    figure = Figure(figsize=(8, 2.6), layout="constrained")
+    axes = figure.subplots()
+    axes.bar(range(24), [clicks.get(hour, 0) for hour in range(24)], color=BLUE)
+    axes.set_xticks(range(0, 24, 3), [f"{hour:02}:00" for hour in range(0, 24, 3)])
+    axes.set_ylabel("clicks")
+    return _png(figure, axes, title)
+
+
+def days(rows: Sequence[Mapping[str, Any]], *, title: str) -> bytes:
+    """A PNG of impressions and of click-through rate with its 95 % interval, a day each.
+
+    `rows` have `day` (text), `impressions`, `clicks`, `ctr`, `ctr_low`, `ctr_high`.
+    """
+    figure = Figure(figsize=(8, 5), layout="constrained")
+    upper, lower = figure.subplots(2, 1, sharex=True)
+    labels = [row["day"] for row in rows]
+    upper.bar(labels, [row["impressions"] for row in rows], color=BLUE)
+    upper.set_ylabel("impressions")
+    rated = [row for row in rows if row["ctr"] is not None]
+    lower.errorbar(
+        [row["day"] for row in rated],
+        [100 * row["ctr"] for row in rated],
+        yerr=[
+            [100 * (row["ctr"] - row["ctr_low"]) for row in rated],
+            [100 * (row["ctr_high"] - row["ctr"]) for row in rated],
+        ],
+        fmt="o-", color=BLUE, ecolor=GREY, capsize=3,
+    )  # fmt: skip
+    lower.set_ylabel("click-through rate in %")
+    lower.set_ylim(bottom=0)
+    lower.tick_params(axis="x", labelrotation=30)
+    _plain(lower)
+    return _png(figure, upper, title)
+
+
+def _plain(axes: Axes) -> None:
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="both", color="#e5e5e5", linewidth=0.6)
+    axes.set_axisbelow(True)
+
+
+def _png(figure: Figure, axes: Axes, title: str) -> bytes:
+    axes.set_title(title, loc="left", fontsize=11)
+    _plain(axes)
+    buffer = BytesIO()
+    figure.savefig(buffer, format="png", dpi=DPI)
+    return buffer.getvalue()

@@ -1,0 +1,10 @@
+"""What a run needs from outside: settings, the clock, storage and Spark, as Dagster resources.
+
+Here: reading the environment, opening connections, starting the JVM. Not here: what is done with them.
+"""
+
+from feed_assets.resources.settings import Clock, Settings, SettingsError
+from feed_assets.resources.spark import SparkResource
+from feed_assets.resources.storage import BlackboardResource
+
+__all__ = ["BlackboardResource", "Clock", "Settings", "SettingsError", "SparkResource"]

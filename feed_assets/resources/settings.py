@@ -1,0 +1,99 @@
+"""The settings of an installation, all from the environment, and the clock everything reads.
+
+Here: names, defaults and validation of environment variables. Not here: rules of the pipelines
+(a run can change those in its configuration) and anything about one partner (see `sources`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import dagster as dg
+
+from feed_assets.sources import partners_directory
+
+AS_OF_FILE = ".as-of"
+"""A local base may say what time it is there: the demo's does, so that its story stays in its week."""
+
+DEFAULT_BASE = "data"
+DEFAULT_FIRST_DAY = "2019-11-24"
+
+
+class SettingsError(Exception):
+    """An environment variable has a value that cannot be used; the message names it and what it takes."""
+
+
+class Clock(dg.ConfigurableResource[None]):
+    """The time: the machine's, or one fixed moment for demonstrations, tests and replays."""
+
+    as_of: str | None = None
+
+    def now(self) -> datetime:
+        """The current time, aware, in UTC, in whole seconds where it is fixed."""
+        return parse_instant(self.as_of) if self.as_of else datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Where the data is, which days there are, who the partners are, and which Spark computes."""
+
+    base: str
+    first_day: date
+    as_of: datetime | None
+    sources_directory: Path
+    spark_master: str
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Settings:
+        """Read `FEED_ASSETS_BASE`, `_AS_OF`, `_FIRST_DAY`, `_SOURCES` and `_SPARK_MASTER`.
+
+        Raises SettingsError naming the variable and what it takes.
+        """
+        base = environment.get("FEED_ASSETS_BASE") or DEFAULT_BASE
+        if "://" not in base:
+            base = str(Path(base).expanduser().absolute())
+        return cls(
+            base=base,
+            first_day=_first_day(environment.get("FEED_ASSETS_FIRST_DAY") or DEFAULT_FIRST_DAY),
+            as_of=_as_of(environment.get("FEED_ASSETS_AS_OF"), base),
+            sources_directory=Path(environment.get("FEED_ASSETS_SOURCES") or partners_directory()),
+            spark_master=environment.get("FEED_ASSETS_SPARK_MASTER") or "local[*]",
+        )
+
+    @property
+    def clock(self) -> Clock:
+        """The clock of this installation."""
+        return Clock(as_of=self.as_of.isoformat() if self.as_of else None)
+
+
+def parse_instant(text: str) -> datetime:
+    """A date or a time in ISO 8601, in UTC where it names no zone. Raises ValueError."""
+    moment = datetime.fromisoformat(text)
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+def _first_day(text: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        message = f"FEED_ASSETS_FIRST_DAY is {text!r}; it takes the first day of data, such as 2019-11-24."
+        raise SettingsError(message) from None
+
+
+def _as_of(variable: str | None, base: str) -> datetime | None:
+    """The fixed moment: the variable's, or what a local base says of itself; `now` means the real time."""
+    origin, text = "FEED_ASSETS_AS_OF", variable
+    marker = Path(base.removeprefix("file://")) / AS_OF_FILE
+    if not text and "://" not in base.removeprefix("file://") and marker.is_file():
+        origin, text = str(marker), marker.read_text(encoding="utf-8").strip()
+    if not text or text == "now":
+        return None
+    try:
+        return parse_instant(text)
+    except ValueError:
+        message = f"{origin} is {text!r}; it takes a UTC time such as 2019-12-01T00:00:00, or `now`."
+        raise SettingsError(message) from None

@@ -1,0 +1,58 @@
+"""One warm Spark session a process, started when it is first needed.
+
+Here: the settings that the correctness of reading and writing depends on, and the defaults of a
+single machine. Not here: tuning of a cluster; that goes into Spark's own `spark-defaults.conf`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dagster_pyspark import LazyPySparkResource
+from pyspark.sql import SparkSession
+
+from feed_assets.resources.java import ensure_java
+from feed_assets.transforms import SESSION_SETTINGS
+
+REQUIRED = {
+    **SESSION_SETTINGS,
+    # An update holds its data files and nothing else: Spark writes neither an own manifest nor checksums.
+    "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+    # A file that vanished is an error for the run to report, never rows silently missing.
+    "spark.sql.files.ignoreMissingFiles": "false",
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+}
+
+SINGLE_MACHINE = {
+    "spark.driver.memory": "2g",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": "4",
+    "spark.log.level": "ERROR",
+}
+
+
+def spark_config(master: str) -> dict[str, str]:
+    """The configuration of a session on this master (`local[*]`, `spark://host:7077`, `yarn`)."""
+    single = SINGLE_MACHINE if master.startswith("local") else {}
+    return {"spark.master": master, "spark.app.name": "feed_assets", **single, **REQUIRED}
+
+
+class SparkResource(LazyPySparkResource):
+    """dagster-pyspark's lazy session, on a machine that may have no Java."""
+
+    @classmethod
+    def on(cls, master: str, **more: str) -> SparkResource:
+        """A resource for this master, `more` being further Spark properties."""
+        return cls(spark_config={**spark_config(master), **more})
+
+    @property
+    def spark_session(self) -> Any:
+        """The session of this process, started on first use."""
+        if SparkSession.getActiveSession() is None:
+            ensure_java()
+        return super().spark_session

@@ -1,0 +1,40 @@
+"""The blackboard as a Dagster resource.
+
+Here: which store a base URI means and the credentials to reach it. Not here: the stores themselves.
+"""
+
+
+from typing import Any, Self
+
+import dagster as dg
+from dagster_aws.s3 import S3Resource
+from pydantic import PrivateAttr
+
+from feed_assets.blackboard import Blackboard, open_blackboard
+
+
+class BlackboardResource(dg.ConfigurableResource[None]):
+    """The storage everyone shares, below one base: a directory or `s3://bucket/prefix`.
+
+    The client and its settings (region, endpoint, profile) are those of dagster-aws's `S3Resource`.
+    """
+
+    base: str
+    s3: dg.ResourceDependency[S3Resource]
+
+    @classmethod
+    def at(cls, base: str) -> Self:
+        """The blackboard at a base, an S3 one with the credentials and endpoint of the environment."""
+        return cls(base=base, s3=S3Resource())
+
+    _blackboard: Blackboard | None = PrivateAttr(default=None)
+
+    @property
+    def blackboard(self) -> Blackboard:
+        """The opened store; the same object for as long as this resource lives."""
+        if self._blackboard is None:
+            self._blackboard = open_blackboard(self.base, s3_client_factory=self._client)
+        return self._blackboard
+
+    def _client(self) -> Any:
+        return self.s3.get_client()

@@ -1,0 +1,160 @@
+"""The sensor for late data: raw partitions that have grown, or otherwise changed, since they were read.
+
+Here: turning decisions into run requests for exactly the partitions and assets affected. Not here: the
+decisions (`growth`).
+"""
+
+
+import json
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+
+import dagster as dg
+
+from feed_assets.blackboard import Blackboard
+from feed_assets.file_feed import latest_of_all
+from feed_assets.resources import BlackboardResource, Clock
+from feed_assets.sensors.feeds import FeedGraph
+from feed_assets.sensors.growth import SourceDecision, growth_decisions
+from feed_assets.sensors.requests import Need, Requests, busy_partitions, load_cursor, requested
+from feed_assets.sources import Source
+
+TICK_SECONDS = 40.0
+"""A tick of the daemon has 60 s; what a tick does not get to is the first thing in the next."""
+
+
+def late_growth(
+    sources: Sequence[Source], clean_assets: Mapping[str, dg.AssetKey], *, interval_seconds: int = 60
+) -> dg.SensorDefinition:
+    """Watches every source's lookback. `clean_assets` names, for each kind of source, the asset made from it."""
+
+    @dg.sensor(
+        name="late_growth",
+        target=dg.AssetSelection.assets(*clean_assets.values()).downstream(),
+        minimum_interval_seconds=interval_seconds,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description=(
+            "Compares every raw partition in each source's lookback (today excluded) with the read set of the latest "
+            "valid update, and runs the days again that have grown by the source's threshold, whose files were replaced "
+            "or deleted, or that were never processed: with the assets made from them, and no others."
+        ),
+    )
+    def sensor(context: dg.SensorEvaluationContext, blackboard: BlackboardResource, clock: Clock) -> dg.SensorResult:
+        deadline = time.monotonic() + TICK_SECONDS
+        board, now = blackboard.blackboard, clock.now()
+        feeds = FeedGraph.of(_repository(context))
+        cursor = load_cursor(context.cursor)
+        requests = Requests("late_growth", requested(cursor), busy_partitions(context.instance))
+
+        decisions, resume = [], None
+        for decision in _decisions(board, feeds, sources, clean_assets, now, str(cursor.get("resume", ""))):
+            decisions.append(decision)
+            if time.monotonic() > deadline:
+                resume = _position(decision)
+                break
+        _log(context, decisions)
+        for need in _needs(board, feeds, clean_assets, decisions, requests, now):
+            requests.add(need)
+        for note in requests.notes:
+            context.log.info(note)
+
+        kept = requests.kept if resume is None else {**requests.made, **requests.kept}
+        content = {"requested": kept, "resume": resume} if resume else {"requested": kept}
+        return dg.SensorResult(
+            run_requests=requests.runs,
+            skip_reason=None if requests.runs else _summary(decisions, requests),
+            cursor=json.dumps(content, sort_keys=True),
+        )
+
+    return sensor
+
+
+def _decisions(
+    board: Blackboard,
+    feeds: FeedGraph,
+    sources: Sequence[Source],
+    clean_assets: Mapping[str, dg.AssetKey],
+    now: datetime,
+    resume: str,
+) -> Iterator[SourceDecision]:
+    """All decisions, kind by kind and day by day, from where the tick before ran out of time."""
+    first_kind, _, first_day = resume.partition("@")
+    for kind, key in sorted(clean_assets.items()):
+        if kind >= first_kind:
+            yield from growth_decisions(
+                board,
+                [source for source in sources if source.kind == kind],
+                feeds.assets[key].declaration,
+                now=now,
+                start_at=first_day if kind == first_kind else "",
+            )
+
+
+def _needs(
+    board: Blackboard,
+    feeds: FeedGraph,
+    clean_assets: Mapping[str, dg.AssetKey],
+    decisions: Sequence[SourceDecision],
+    requests: Requests,
+    now: datetime,
+) -> list[Need]:
+    """One need a day, over the kinds whose raw data calls for it and was not answered yet."""
+    by_day: dict[str, list[SourceDecision]] = {}
+    for decision in decisions:
+        if decision.decision.reprocess:
+            by_day.setdefault(decision.day, []).append(decision)
+    needs = []
+    for day, reasons in sorted(by_day.items()):
+        due = requests.not_yet_made(day, {clean_assets[each.source.kind]: each.state for each in reasons})
+        if due:
+            kinds = {kind for kind, key in clean_assets.items() if key in due}
+            why = "; ".join(each.sentence() for each in reasons if each.source.kind in kinds)
+            needs.append(Need(day, due, why, along=_along(board, feeds, due, day, now)))
+    return needs
+
+
+def _along(
+    board: Blackboard, feeds: FeedGraph, due: Mapping[dg.AssetKey, str], day: str, now: datetime
+) -> tuple[dg.AssetKey, ...]:
+    """The assets downstream whose other inputs of that day are there, so that the run does not fail for want of them."""
+    running = set(due)
+    for asset in feeds.descendants(due):
+        others = [feeds.assets[key].declaration.on(board) for key in asset.upstream if key not in running]
+        if all(latest_of_all(feed, now=now, first=day, last=day) for feed in others):
+            running.add(asset.key)
+    return tuple(sorted(running - set(due)))
+
+
+def _log(context: dg.SensorEvaluationContext, decisions: Sequence[SourceDecision]) -> None:
+    """Every decision with its numbers; of those where nothing happened, their number."""
+    quiet = Counter(each.source.key for each in decisions if each.decision.kind == "unchanged")
+    for decision in decisions:
+        if decision.decision.kind != "unchanged":
+            context.log.info(decision.sentence())
+    for source, count in sorted(quiet.items()):
+        context.log.info(f"{source}: {count} days unchanged")
+
+
+def _summary(decisions: Sequence[SourceDecision], requests: Requests) -> str:
+    kinds = Counter(each.decision.kind for each in decisions)
+    seen = (
+        ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in sorted(kinds.items())) or "no raw partitions"
+    )
+    notes = "".join(f"; {note}" for note in requests.notes[:3])
+    again = f"; {len(requests.kept)} already requested for their present state" if requests.kept else ""
+    return f"No run needed: {seen}{again}{notes}."
+
+
+def _position(decision: SourceDecision) -> str:
+    return f"{decision.source.kind}@{decision.day}"
+
+
+def _repository(context: dg.SensorEvaluationContext) -> dg.RepositoryDefinition:
+    if context.repository_def is None:
+        message = (
+            "late_growth needs the code location's definitions; evaluate it with `repository_def` or `definitions`."
+        )
+        raise dg.DagsterInvariantViolationError(message)
+    return context.repository_def

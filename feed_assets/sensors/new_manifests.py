@@ -1,0 +1,190 @@
+"""The sensor for feeds: updates that others published, invalidations, and what has fallen behind them.
+
+Here: telling Dagster what happened on the blackboard, and asking for the runs that follow from it. Not here:
+what counts as news (`file_feed.consumption`) or as behind (`staleness`).
+"""
+
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import dagster as dg
+
+from feed_assets.blackboard import Blackboard
+from feed_assets.file_feed import Change, Cursor, news
+from feed_assets.resources import BlackboardResource, Clock
+from feed_assets.sensors.feeds import FeedAsset, FeedGraph
+from feed_assets.sensors.requests import Need, Requests, busy_partitions, load_cursor, requested
+from feed_assets.sensors.staleness import Staleness, staleness
+
+MAX_EVENTS = 200
+"""Asset events reported in one tick; an event costs some milliseconds to store."""
+
+TICK_SECONDS = 40.0
+DATA_VERSION_TAG = "dagster/data_version"
+
+
+def new_manifests(*, lookback_days: int, interval_seconds: int = 30) -> dg.SensorDefinition:
+    """Watches every feed of the code location; derived feeds are kept up with their inputs over `lookback_days`,
+    and beyond that wherever a change arrives.
+    """
+
+    @dg.sensor(
+        name="new_manifests",
+        target=dg.AssetSelection.all(),
+        minimum_interval_seconds=interval_seconds,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description=(
+            "Reports each new valid update, each invalidation and each update that became valid late, once, as an asset "
+            "event with the update as its data version, and runs the derived partitions that are behind their inputs. "
+            "Updates that runs of this instance published are known already and cause nothing."
+        ),
+    )
+    def sensor(context: dg.SensorEvaluationContext, blackboard: BlackboardResource, clock: Clock) -> dg.SensorResult:
+        tick = _Tick(context, blackboard.blackboard, clock.now(), time.monotonic() + TICK_SECONDS)
+        return tick.result(lookback_days)
+
+    return sensor
+
+
+@dataclass(slots=True)
+class _Tick:
+    """One evaluation: what it may use, and how long."""
+
+    context: dg.SensorEvaluationContext
+    board: Blackboard
+    now: datetime
+    deadline: float
+
+    def result(self, lookback_days: int) -> dg.SensorResult:
+        if self.context.repository_def is None:
+            message = "new_manifests needs the code location's definitions; evaluate it with `definitions`."
+            raise dg.DagsterInvariantViolationError(message)
+        feeds = FeedGraph.of(self.context.repository_def)
+        cursor = load_cursor(self.context.cursor)
+        held = cursor.get("feeds")
+        cursors: dict[str, Any] = dict(held) if isinstance(held, dict) else {}
+        requests = Requests("new_manifests", requested(cursor), busy_partitions(self.context.instance))
+
+        events: list[dg.AssetMaterialization | dg.AssetObservation] = []
+        touched = _touched(cursor.get("touched"))
+        for asset in feeds.assets.values():
+            if time.monotonic() > self.deadline or len(events) >= MAX_EVENTS:
+                break
+            changes, cursors[asset.declaration.location] = self._news(asset, cursors, MAX_EVENTS - len(events))
+            events.extend(self._events(asset, changes))
+            touched |= {child for change in changes for child in feeds.children(asset.key, change.partition)}
+
+        open_ones = self._ask(feeds, requests, touched, lookback_days)
+        for note in requests.notes:
+            self.context.log.info(note)
+        content = {
+            "feeds": cursors,
+            "requested": requests.kept,
+            "touched": sorted([key.to_user_string(), partition] for key, partition in open_ones),
+        }
+        return dg.SensorResult(
+            run_requests=requests.runs,
+            asset_events=events,
+            skip_reason=None
+            if requests.runs
+            else f"{len(events)} events reported, no run needed. " + "; ".join(requests.notes[:3]),
+            cursor=json.dumps(content, sort_keys=True),
+        )
+
+    def _news(self, asset: FeedAsset, cursors: Mapping[str, Any], limit: int) -> tuple[list[Change], str]:
+        location = asset.declaration.location
+        feed = asset.declaration.on(self.board)
+        changes, cursor = news(feed, Cursor.from_json(str(cursors.get(location, ""))), now=self.now, limit=limit)
+        return changes, cursor.to_json()
+
+    def _events(
+        self, asset: FeedAsset, changes: list[Change]
+    ) -> Iterator[dg.AssetMaterialization | dg.AssetObservation]:
+        """What Dagster does not know of these changes. An update that a run of ours published it has seen already."""
+        if not changes:
+            return
+        known = self._known_versions(asset)
+        for change in changes:
+            name = change.update.name if change.update else None
+            if change.kind == "published" and known.get(change.partition or "") == name:
+                continue
+            if change.kind == "invalidated" and name is None:
+                self.context.log.warning(f"{change.sentence()}: nothing valid is left, so nothing is reported.")
+            self.context.log.info(change.sentence())
+            yield _event(asset, change)
+
+    def _known_versions(self, asset: FeedAsset) -> dict[str, str]:
+        """The data version that Dagster last saw of each partition, from one query."""
+        if not asset.partitioned:
+            event = self.context.instance.get_latest_materialization_event(asset.key)
+            materialization = event.asset_materialization if event else None
+            tags = (materialization.tags if materialization else None) or {}
+            return {"": tags[DATA_VERSION_TAG]} if DATA_VERSION_TAG in tags else {}
+        storage = self.context.instance.event_log_storage
+        tags_by_partition = storage.get_latest_tags_by_partition(
+            asset.key, dg.DagsterEventType.ASSET_MATERIALIZATION, [DATA_VERSION_TAG]
+        )
+        return {partition: tags[DATA_VERSION_TAG] for partition, tags in tags_by_partition.items()}
+
+    def _ask(
+        self,
+        feeds: FeedGraph,
+        requests: Requests,
+        touched: set[tuple[dg.AssetKey, str]],
+        lookback_days: int,
+    ) -> set[tuple[dg.AssetKey, str]]:
+        """Request what is behind; returns the touched partitions beyond the lookback that are still to be asked for."""
+        watched = {str((self.now - timedelta(days=ago)).date()) for ago in range(1, lookback_days + 1)}
+        still_open = set()
+        for asset in feeds.derived():
+            older = {partition for key, partition in touched if key == asset.key}
+            for answer in staleness(self.board, feeds, asset, watched | older, now=self.now):
+                if answer.stale and not self._request(requests, answer) and answer.partition not in watched:
+                    still_open.add((asset.key, answer.partition))
+        return still_open
+
+    def _request(self, requests: Requests, answer: Staleness) -> bool:
+        due = requests.not_yet_made(answer.partition, {answer.asset.key: answer.state})
+        return not due or requests.add(Need(answer.partition, due, answer.reason))
+
+
+def _event(asset: FeedAsset, change: Change) -> dg.AssetMaterialization | dg.AssetObservation:
+    """The asset event of a change. An older update that became valid late is observed: it is not what is in force."""
+    older = change.kind == "older"
+    update = change.update
+    reported = change.name if older or update is None else update.name
+    metadata: dict[str, Any] = {
+        "update": reported,
+        "change": change.sentence(),
+        "feed": asset.declaration.location,
+    }
+    if update is not None and not older:
+        metadata |= {
+            "path": dg.MetadataValue.path(update.uri),
+            "files": len(update.files),
+            "bytes": update.bytes,
+        }
+    make = dg.AssetObservation if older or update is None else dg.AssetMaterialization
+    return make(
+        asset_key=asset.key,
+        partition=change.partition,
+        description=change.sentence(),
+        metadata=metadata,
+        tags={DATA_VERSION_TAG: reported},
+    )
+
+
+def _touched(value: object) -> set[tuple[dg.AssetKey, str]]:
+    """The partitions an earlier tick left open, as far as the cursor tells them legibly."""
+    if not isinstance(value, list):
+        return set()
+    return {
+        (dg.AssetKey.from_user_string(each[0]), str(each[1]))
+        for each in value
+        if isinstance(each, list) and len(each) == 2 and isinstance(each[0], str)
+    }

@@ -1,0 +1,137 @@
+"""Asking for runs once: for one state of the input, and never while a run on it is under way.
+
+Here: what both sensors share. Not here: why a run is needed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+
+import dagster as dg
+
+MAX_REQUESTS = 20
+"""Runs asked for in one tick; what is left over is still due in the next."""
+
+UNDER_WAY = [
+    dg.DagsterRunStatus.QUEUED,
+    dg.DagsterRunStatus.NOT_STARTED,
+    dg.DagsterRunStatus.STARTING,
+    dg.DagsterRunStatus.STARTED,
+    dg.DagsterRunStatus.CANCELING,
+]
+WHY_TAG = "feed_assets/why"
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """A partition that has to be computed again: `due` names for each asset the state of its input that makes it so.
+
+    `along` are the assets downstream that go into the same run.
+    """
+
+    partition: str
+    due: Mapping[dg.AssetKey, str]
+    reason: str
+    along: tuple[dg.AssetKey, ...] = ()
+
+    @property
+    def assets(self) -> tuple[dg.AssetKey, ...]:
+        """All assets of the run."""
+        return (*self.due, *self.along)
+
+    @property
+    def title(self) -> str:
+        """The assets and the partition, for people."""
+        return f"{', '.join(key.to_user_string() for key in self.assets)} of {self.partition}"
+
+
+@dataclass(slots=True)
+class Requests:
+    """The requests of one tick.
+
+    `made` is what earlier ticks asked for (asset and partition -> state), `kept` what the next tick has to know of it:
+    only what is still due, so that the cursor stays small.
+    """
+
+    sensor: str
+    made: Mapping[str, str]
+    busy: Mapping[str, frozenset[dg.AssetKey]]
+    runs: list[dg.RunRequest] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    kept: dict[str, str] = field(default_factory=dict)
+
+    def not_yet_made(self, partition: str, due: Mapping[dg.AssetKey, str]) -> dict[dg.AssetKey, str]:
+        """Those that were not asked for in this state of their input."""
+        fresh = {}
+        for key, state in due.items():
+            if self.made.get(_subject(key, partition)) == state:
+                self.kept[_subject(key, partition)] = state
+            else:
+                fresh[key] = state
+        return fresh
+
+    def add(self, need: Need) -> bool:
+        """Ask for a run, unless one is under way or the tick has asked for enough; False where it is still to be asked."""
+        if self.busy.get(need.partition, frozenset()) & set(need.assets):
+            self.notes.append(f"{need.title}: a run on it is under way, looked at again afterwards ({need.reason})")
+            return False
+        if len(self.runs) >= MAX_REQUESTS:
+            self.notes.append(f"{need.title}: due, left for the next tick ({need.reason})")
+            return False
+        states = {_subject(key, need.partition): state for key, state in need.due.items()}
+        self.kept.update(states)
+        self.notes.append(f"{need.title}: run requested ({need.reason})")
+        self.runs.append(
+            dg.RunRequest(
+                run_key=f"{self.sensor}:" + ",".join(f"{subject}:{state}" for subject, state in sorted(states.items())),
+                partition_key=need.partition,
+                asset_selection=list(need.assets),
+                tags={WHY_TAG: need.reason[:250]},
+            )
+        )
+        return True
+
+
+def busy_partitions(instance: dg.DagsterInstance) -> dict[str, frozenset[dg.AssetKey]]:
+    """The partitions that runs under way are computing, each with its assets; one query."""
+    busy: dict[str, set[dg.AssetKey]] = {}
+    for run in instance.get_runs(dg.RunsFilter(statuses=UNDER_WAY)):
+        for partition in _partitions(run.tags):
+            busy.setdefault(partition, set()).update(run.asset_selection or ())
+    return {partition: frozenset(assets) for partition, assets in busy.items()}
+
+
+def load_cursor(text: str | None) -> dict[str, object]:
+    """The cursor's content; one that cannot be read starts afresh: storage and run keys keep that harmless."""
+    try:
+        content = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def requested(cursor: Mapping[str, object]) -> dict[str, str]:
+    """What earlier ticks asked for, as far as the cursor tells it legibly."""
+    made = cursor.get("requested")
+    return {str(key): str(value) for key, value in made.items()} if isinstance(made, dict) else {}
+
+
+def _subject(key: dg.AssetKey, partition: str) -> str:
+    return f"{key.to_user_string()}@{partition}"
+
+
+def _partitions(tags: Mapping[str, str]) -> list[str]:
+    """The partitions of a run, from the tags by which Dagster knows them; ranges are of days."""
+    if single := tags.get("dagster/partition"):
+        return [single]
+    first, last = (
+        tags.get("dagster/asset_partition_range_start"),
+        tags.get("dagster/asset_partition_range_end"),
+    )
+    if not first or not last:
+        return []
+    start, end = date.fromisoformat(first[:10]), date.fromisoformat(last[:10])
+    return [str(start + timedelta(days=offset)) for offset in range((end - start).days + 1)]
