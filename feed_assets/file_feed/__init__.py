@@ -20,6 +20,7 @@ from feed_assets.file_feed.errors import (
     UpdateChangedError,
 )
 from feed_assets.file_feed.feed import Feed, File, Update, open_feed
+from feed_assets.file_feed.holds import Pin, Tag, pin, pins, tag, tags, unpin, untag
 from feed_assets.file_feed.manifest import MANIFEST, manifest, parse_manifest
 from feed_assets.file_feed.names import begun, check_partition, is_update_name, update_name, version_order
 from feed_assets.file_feed.publishing import (
@@ -54,6 +55,7 @@ from feed_assets.file_feed.record import (
     Transition,
     inputs_digest,
 )
+from feed_assets.file_feed.retention import Outcome, Policy, Removal, carry_out, plan
 from feed_assets.file_feed.scanning import latest_of_all
 from feed_assets.file_feed.schema import promised_schema
 
@@ -74,18 +76,24 @@ __all__ = [
     "MixedFeedError",
     "NoValidUpdateError",
     "NotPublishedError",
+    "Outcome",
+    "Pin",
+    "Policy",
     "RawFile",
     "RawInput",
     "Record",
+    "Removal",
     "Rows",
     "SchemaChangeError",
     "Staged",
+    "Tag",
     "TornUpdateError",
     "Transition",
     "UnreadableRecordError",
     "Update",
     "UpdateChangedError",
     "begun",
+    "carry_out",
     "check_contract",
     "check_partition",
     "claim",
@@ -101,6 +109,9 @@ __all__ = [
     "open_feed",
     "parse_manifest",
     "partitions",
+    "pin",
+    "pins",
+    "plan",
     "promised_schema",
     "publish",
     "publish_files",
@@ -113,6 +124,10 @@ __all__ = [
     "require_latest",
     "stage",
     "staged_files",
+    "tag",
+    "tags",
+    "unpin",
+    "untag",
     "update_name",
     "version_order",
 ]

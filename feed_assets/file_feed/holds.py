@@ -1,0 +1,167 @@
+"""What keeps an update from retention: tags, for as long as they are there, and pins, until a time.
+
+Here: setting, finding and lifting them. Not here: who heeds them (`retention`). A hold is written first, and then the
+update is looked at; retention takes an update over first, and then looks for holds. So whichever comes first, at
+least one of the two sees the other: a hold that was set without an error keeps its update.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from feed_assets.blackboard import AlreadyExistsError, Entry, NotFoundError
+from feed_assets.file_feed.control import list_all
+from feed_assets.file_feed.errors import BadNameError, FeedError, NoValidUpdateError
+from feed_assets.file_feed.feed import Feed
+from feed_assets.file_feed.manifest import MANIFEST, MAX_BYTES, NEVER_VALID
+from feed_assets.file_feed.names import begun, check_label, check_update, is_update_name, update_name
+
+TAGS = "tags"
+PINS = "pins"
+_NAME = len("YYYYMMDD.HHMMSS")
+
+
+@dataclass(frozen=True, slots=True)
+class Tag:
+    """A name that people gave an update. One partition (None: the feed has none) has a name only once."""
+
+    partition: str | None
+    update: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """A reader, `holder`, that needs an update until a time (a whole second, UTC)."""
+
+    partition: str | None
+    update: str
+    until: datetime
+    holder: str
+
+
+def tag(feed: Feed, partition: str | None, update: str, name: str) -> Tag:
+    """Give an update a name; that keeps it for good. Giving it the same name again changes nothing.
+
+    Raises BadNameError, NoValidUpdateError where there is no such update (any more), FeedError where another
+    update of the partition has this name.
+    """
+    held = Tag(partition, check_update(update), name)
+    key = _tag_key(feed, partition, name)
+    if not _set(feed, partition, update, key, json.dumps({"update": update}).encode()):
+        other = _tagged(feed, key)
+        if other != update:
+            message = f"{feed.title(partition)}: {name!r} is the name of {other} already. Untag that one first."
+            raise FeedError(message)
+    return held
+
+
+def untag(feed: Feed, partition: str | None, name: str) -> None:
+    """Take the name away; there need be none."""
+    feed.blackboard.delete(_tag_key(feed, partition, name))
+
+
+def tags(feed: Feed) -> list[Tag]:
+    """All tags of the feed: one listing, and one GET each. Raises FeedError where one is damaged."""
+    return [
+        Tag(partition, update, name)
+        for partition, name, entry in _held(feed, TAGS)
+        if (update := _tagged(feed, entry.key)) is not None
+    ]
+
+
+def pin(feed: Feed, partition: str | None, update: str, *, until: datetime, holder: str) -> Pin:
+    """Keep an update until a time, rounded up to the second. The same pin again changes nothing.
+
+    To hold it longer, set a later pin before this one ends. Raises BadNameError, and NoValidUpdateError where there is
+    no such update (any more): resolve again.
+    """
+    check_label(holder, "holder of a pin")
+    whole = until.astimezone(UTC).replace(microsecond=0)
+    held = Pin(partition, check_update(update), whole + timedelta(seconds=bool(until.microsecond)), holder)
+    _set(feed, partition, update, _pin_key(feed, held), b"")  # the key says all
+    return held
+
+
+def unpin(feed: Feed, held: Pin) -> None:
+    """Lift a pin; it need not be there."""
+    feed.blackboard.delete(_pin_key(feed, held))
+
+
+def pins(feed: Feed, *, now: datetime) -> list[Pin]:
+    """The pins that hold at `now`: one listing, no GET."""
+    return [held for held in all_pins(feed) if held.until > now]
+
+
+def all_pins(feed: Feed) -> list[Pin]:
+    """The same with those that have ended."""
+    found = []
+    for partition, name, _ in _held(feed, PINS):
+        update, until, holder = name[:_NAME], name[_NAME + 1 : 2 * _NAME + 1], name[2 * _NAME + 2 :]
+        if is_update_name(update) and is_update_name(until):
+            found.append(Pin(partition, update, begun(until), holder))
+    return found
+
+
+def held_updates(feed: Feed, *, now: datetime) -> dict[tuple[str | None, str], str]:
+    """What is held at `now`: (partition, update) -> by what."""
+    by_tag = {(held.partition, held.update): f"tagged {held.name}" for held in tags(feed)}
+    by_pin = {
+        (held.partition, held.update): f"pinned by {held.holder} until {held.until:%Y-%m-%d %H:%M:%S}"
+        for held in pins(feed, now=now)
+    }
+    return by_pin | by_tag
+
+
+def _held(feed: Feed, area: str) -> Iterator[tuple[str | None, str, Entry]]:
+    folder = feed.control(area)
+    for entry in list_all(feed.blackboard, folder):
+        partition, _, name = entry.key.removeprefix(folder).rpartition("/")
+        yield partition or None, name, entry
+
+
+def _tag_key(feed: Feed, partition: str | None, name: str) -> str:
+    return f"{feed.control(TAGS, partition)}{check_label(name, 'tag')}"
+
+
+def _pin_key(feed: Feed, held: Pin) -> str:
+    return f"{feed.control(PINS, held.partition)}{held.update}.{update_name(held.until)}.{held.holder}"
+
+
+def _tagged(feed: Feed, key: str) -> str | None:
+    """The update that a tag names; None where it was taken away meanwhile."""
+    try:
+        return check_update(json.loads(feed.blackboard.read(key).data)["update"])
+    except NotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError, BadNameError) as error:
+        # What it holds is not known, so nothing may be removed: this is not passed over.
+        message = f"{feed.blackboard.uri(key)} is damaged, so it is not known what it holds: delete it and tag again."
+        raise FeedError(message) from error
+
+
+def _set(feed: Feed, partition: str | None, update: str, key: str, content: bytes) -> bool:
+    """Write a hold, then look at the update; whether the hold is new. Raises NoValidUpdateError."""
+    try:
+        feed.blackboard.create(key, content)
+    except AlreadyExistsError:
+        return False
+    if not _is_there(feed, partition, update):
+        feed.blackboard.delete(key)
+        message = f"{feed.title(partition)} has no update {update} (any more), so it cannot be held. Resolve again."
+        raise NoValidUpdateError(message)
+    return True
+
+
+def _is_there(feed: Feed, partition: str | None, update: str) -> bool:
+    """Whether the update has objects, and retention is not at it; the manifest is read first, as it goes last."""
+    prefix = feed.update_prefix(partition, update)
+    try:
+        if feed.blackboard.read(f"{prefix}{MANIFEST}", limit=MAX_BYTES).data == NEVER_VALID:
+            return False
+    except NotFoundError:
+        pass  # incomplete or invalidated: it can be kept all the same
+    return bool(feed.blackboard.page(prefix).entries)

@@ -1,0 +1,217 @@
+"""Removing old updates, so that nobody ever reads half of one.
+
+Here: which updates may go, and taking them away. Not here: what holds them (`holds`). An update is removed in steps,
+and can be abandoned after any of them; the next call carries on:
+
+1. Take it over: its manifest is replaced by one that is never valid, on condition that it is the manifest that was
+   planned for, or is created where there is none. From then on a writer that comes back late cannot publish it.
+2. Look once more whether it is held, or has become the latest; if so it gets its manifest back.
+3. Delete the files. 4. Delete the manifest. 5. Delete its records, its claim and its ended pins.
+
+So it is invalid before the first file goes, and stays so: a count never comes to match what is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from feed_assets.blackboard import AlreadyExistsError, ConflictError, Content, Entry, NotFoundError
+from feed_assets.file_feed.control import CLAIMS, RECORDS, list_all
+from feed_assets.file_feed.feed import Feed
+from feed_assets.file_feed.holds import PINS, held_updates
+from feed_assets.file_feed.manifest import MANIFEST, NEVER_VALID, parse_manifest
+from feed_assets.file_feed.names import begun, is_update_name
+from feed_assets.file_feed.reading import is_valid, latest
+from feed_assets.file_feed.scanning import Scanned, scan
+
+ROUNDS = 3
+"""How often the files of an update are listed and deleted before a writer that keeps adding some is left alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What is kept of each partition: the newest `keep` valid updates, and those begun less than `younger_than` ago.
+
+    What is not valid may still be in the making, and is kept for `longest_write` at least.
+    """
+
+    keep: int
+    younger_than: timedelta
+    longest_write: timedelta
+
+    def __post_init__(self) -> None:
+        if self.keep < 1 or self.younger_than < timedelta(0) or self.longest_write < timedelta(0):
+            message = f"{self}: keep at least 1 update, and let no time be negative."
+            raise ValueError(message)
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """An update that may go, and why. `tag` is that of its manifest when this was planned, None if it had none."""
+
+    partition: str | None
+    update: str
+    reason: str
+    files: int
+    bytes: int
+    valid: bool
+    tag: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a removal: removed, or left alone, and then why."""
+
+    removal: Removal
+    removed: bool
+    why: str = ""
+
+
+def plan(feed: Feed, policy: Policy, *, now: datetime) -> tuple[Removal, ...]:
+    """What may be removed; nothing is changed. Never the latest valid update of a partition, nor one that is held.
+
+    Reads the whole listing of the feed and of its control area. Raises MixedFeedError, and FeedError where a tag is
+    damaged.
+    """
+    held = held_updates(feed, now=now)
+    controlled = _controlled(feed)
+    removals: list[Removal] = []
+    for scanned in scan(feed):
+        controlled -= {(scanned.partition or None, name) for name in scanned.updates}
+        removals += _outdated(feed, scanned, policy, now)
+    removals += [
+        Removal(partition, name, "was claimed and never written", 0, 0, valid=False, tag=None)
+        for partition, name in controlled
+        if _age(name, now) > max(policy.younger_than, policy.longest_write)
+    ]
+    free = (removal for removal in removals if (removal.partition, removal.update) not in held)
+    return tuple(sorted(free, key=lambda removal: (removal.partition or "", removal.update)))
+
+
+def carry_out(feed: Feed, removals: Iterable[Removal], *, now: datetime) -> list[Outcome]:
+    """Remove them, one after the other, and tell what became of each.
+
+    An update that was published, changed, held or has become the latest since it was planned is left alone.
+    """
+    outcomes = []
+    for removal in removals:
+        why = _remove(feed, removal, now)
+        outcomes.append(Outcome(removal, removed=why is None, why=why or ""))
+    return outcomes
+
+
+def _outdated(feed: Feed, scanned: Scanned, policy: Policy, now: datetime) -> Iterator[Removal]:
+    valid = {name for name, found in scanned.updates.items() if is_valid(feed, found)}
+    kept = set(sorted(valid)[-policy.keep :])
+    for name, found in scanned.updates.items():
+        age = policy.younger_than if name in valid else max(policy.younger_than, policy.longest_write)
+        if name in kept or _age(name, now) <= age:
+            continue
+        newer = sum(other > name for other in valid)
+        reason = f"{newer} newer ones are valid" if name in valid else "is not valid"
+        size = sum(file.size for file in found.files)
+        tag = found.manifest.tag if found.manifest else None
+        yield Removal(scanned.partition or None, name, reason, len(found.files), size, name in valid, tag)
+
+
+def _controlled(feed: Feed) -> set[tuple[str | None, str]]:
+    """The updates that the control area knows by a claim or a record."""
+    known = set()
+    for area in (CLAIMS, RECORDS):
+        folder = feed.control(area)
+        for entry in list_all(feed.blackboard, folder):
+            partition, _, rest = entry.key.removeprefix(folder).rpartition("/")
+            name = ".".join(rest.split(".")[:2])
+            if is_update_name(name):
+                known.add((partition or None, name))
+    return known
+
+
+def _remove(feed: Feed, removal: Removal, now: datetime) -> str | None:
+    """Remove an update; why not, if it is left alone."""
+    prefix = feed.update_prefix(removal.partition, removal.update)
+    before = _manifest(feed, prefix)
+    if (before.entry.tag if before else None) != removal.tag:
+        return "its manifest has changed since this was planned"
+    if why := _needed(feed, removal, before, now):
+        return why
+    try:
+        taken = _take_over(feed, prefix, before)
+    except (AlreadyExistsError, ConflictError):
+        return "its manifest has changed since this was planned"
+    if why := _needed(feed, removal, before, now):
+        _give_back(feed, before, taken)
+        return why
+    for _ in range(ROUNDS):
+        if not (keys := _data_keys(feed, prefix)):
+            break
+        feed.blackboard.delete(*keys)
+    else:
+        return "a writer keeps adding files; it can never become valid, and the next call tries again"
+    feed.blackboard.delete(taken.key)
+    feed.blackboard.delete(*_control_keys(feed, removal))
+    return None
+
+
+def _needed(feed: Feed, removal: Removal, before: Content | None, now: datetime) -> str | None:
+    """Why this update must stay, as things are now. `before` is its manifest before it is taken over."""
+    if held := held_updates(feed, now=now).get((removal.partition, removal.update)):
+        return held
+    if not removal.valid:
+        prefix = feed.update_prefix(removal.partition, removal.update)
+        files = sum(not key.endswith("/") for key in _data_keys(feed, prefix))
+        became_valid = before is not None and parse_manifest(before.data) == files
+        return "it has become valid since this was planned" if became_valid else None
+    newest = latest(feed, removal.partition, now=now)
+    if newest is None or newest.name <= removal.update:
+        return "it has become the latest since this was planned"
+    return None
+
+
+def _data_keys(feed: Feed, prefix: str) -> list[str]:
+    """Everything below the update, directory markers too, save its manifest."""
+    return [entry.key for entry in list_all(feed.blackboard, prefix) if entry.key != f"{prefix}{MANIFEST}"]
+
+
+def _manifest(feed: Feed, prefix: str) -> Content | None:
+    try:
+        return feed.blackboard.read(f"{prefix}{MANIFEST}")
+    except NotFoundError:
+        return None
+
+
+def _take_over(feed: Feed, prefix: str, before: Content | None) -> Entry:
+    if before is None:
+        return feed.blackboard.create(f"{prefix}{MANIFEST}", NEVER_VALID)
+    if before.data == NEVER_VALID:
+        return before.entry  # an earlier call did not get further
+    return feed.blackboard.replace(before.entry.key, NEVER_VALID, tag=before.entry.tag)
+
+
+def _give_back(feed: Feed, before: Content | None, taken: Entry) -> None:
+    """Undo the taking over, unless somebody invalidated the update meanwhile."""
+    if before is None:
+        feed.blackboard.delete(taken.key)
+        return
+    try:
+        feed.blackboard.replace(taken.key, before.data, tag=taken.tag)
+    except ConflictError:
+        return
+
+
+def _control_keys(feed: Feed, removal: Removal) -> list[str]:
+    """Its records and ended pins, then its claim; tags and pins that hold would have kept it."""
+    keys = []
+    for area in (RECORDS, PINS):
+        folder = feed.control(area, removal.partition)
+        for entry in list_all(feed.blackboard, folder, after=f"{folder}{removal.update}"):
+            if not entry.key.startswith(f"{folder}{removal.update}."):
+                break
+            keys.append(entry.key)
+    return [*keys, f"{feed.control(CLAIMS, removal.partition)}{removal.update}"]
+
+
+def _age(name: str, now: datetime) -> timedelta:
+    return now - begun(name)
