@@ -108,6 +108,4 @@ def _read(feed: Feed, key: str) -> StoredRecord | None:
         content = feed.blackboard.read(key)
     except NotFoundError:
         return None
-    return StoredRecord(
-        Record.from_json(content.data, origin=feed.blackboard.uri(key)), key, content.entry.tag
-    )
+    return StoredRecord(Record.from_json(content.data, origin=feed.blackboard.uri(key)), key, content.entry.tag)

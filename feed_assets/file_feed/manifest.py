@@ -12,8 +12,9 @@ MAX_BYTES = 64
 """A longer manifest is not valid, whatever it says."""
 
 NEVER_VALID = b"-1"
-"""What retention leaves in an update's manifest while it removes it: a number, so that the plainest reader can
-parse it, and one that no count of files ever equals."""
+"""What takes an update out of force for good, where the absence of a manifest would let a late publisher create it:
+written by invalidation, and by retention before it removes files. A number, so that the plainest reader can parse it,
+and one that no count of files ever equals."""
 
 _COUNT = re.compile(rb"0|[1-9][0-9]*")
 _WHITE_SPACE = b" \t\n\r\v\f"

@@ -45,12 +45,12 @@ def update_name(moment: datetime) -> str:
 
 def begun(name: str) -> datetime:
     """The UTC second in which an update was begun. Raises BadNameError where the name is no update's."""
+    message = f"{name!r} is no update: updates are named by a UTC second, such as 20180521.160000."
+    if not has_update_shape(name):
+        raise BadNameError(message)
     try:
-        if not has_update_shape(name):
-            raise ValueError
         return datetime.strptime(name, UPDATE_FORMAT).replace(tzinfo=UTC)
     except ValueError:
-        message = f"{name!r} is no update: updates are named by a UTC second, such as 20180521.160000."
         raise BadNameError(message) from None
 
 
@@ -62,15 +62,15 @@ def check_update(name: str) -> str:
 
 def check_partition(name: str) -> str:
     """Return the name; raise BadNameError unless it is a safe single name that is not shaped like an update."""
-    fault = _segment_fault(name)
-    if fault is None and has_update_shape(name):
-        fault = "it is shaped like an update"
-    if fault is None and name.startswith("."):
-        fault = "names with a leading dot are the control area's"
-    if fault:
+    if fault := _partition_fault(name):
         message = f"{name!r} cannot be a partition: {fault}. Use a name such as 2018-05-20."
         raise BadNameError(message)
     return name
+
+
+def is_partition_name(name: str) -> bool:
+    """Whether a folder of this name is a partition; others beside the partitions are passed over."""
+    return _partition_fault(name) is None
 
 
 def check_label(name: str, what: str) -> str:
@@ -86,6 +86,16 @@ def version_order(version: str) -> tuple[int, tuple[int, ...], str]:
     if _VERSION_SHAPE.fullmatch(version):
         return 0, tuple(int(part) for part in version.removeprefix("v").split(".")), version
     return 1, (), version
+
+
+def _partition_fault(name: str) -> str | None:
+    if fault := _segment_fault(name):
+        return fault
+    if has_update_shape(name):
+        return "it is shaped like an update"
+    if name.startswith("."):
+        return "names with a leading dot are the control area's"
+    return None
 
 
 def _segment_fault(name: str) -> str | None:

@@ -13,8 +13,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from uuid import uuid4
 
-from feed_assets.blackboard import AlreadyExistsError, ConflictError, NotFoundError, UnavailableError
-from feed_assets.file_feed.schema import hold_contract
+from feed_assets.blackboard import AlreadyExistsError, ConflictError, Content, NotFoundError, UnavailableError
 from feed_assets.file_feed.control import (
     CLAIMS,
     StoredRecord,
@@ -25,9 +24,10 @@ from feed_assets.file_feed.control import (
 )
 from feed_assets.file_feed.errors import BadNameError, ClaimLostError, NotPublishedError, TornUpdateError
 from feed_assets.file_feed.feed import Feed, File, Update
-from feed_assets.file_feed.manifest import MANIFEST, MAX_BYTES, manifest, parse_manifest
+from feed_assets.file_feed.manifest import MANIFEST, MAX_BYTES, NEVER_VALID, manifest, parse_manifest
 from feed_assets.file_feed.names import begun, check_label, is_update_name, update_name
 from feed_assets.file_feed.record import CheckOutcome, Facts, Record, Transition
+from feed_assets.file_feed.schema import hold_contract
 
 SECOND = timedelta(seconds=1)
 LOOKED_AT = 20
@@ -86,13 +86,19 @@ def claim(feed: Feed, partition: str | None, *, now: datetime, owner: str) -> Cl
 def staged_files(claimed: Claim, expected: int) -> tuple[File, ...]:
     """The files written under a claim. `expected` is the number that the writers report to have committed.
 
-    Raises TornUpdateError where another number is there: then this must not become an update.
+    Raises TornUpdateError where another number is there, ClaimLostError where a manifest is: then this must not become
+    an update.
     """
     files = tuple(
         File(entry.key.removeprefix(claimed.prefix), entry.size, entry.tag)
         for entry in list_all(claimed.feed.blackboard, claimed.prefix)
         if not entry.key.endswith("/")
     )
+    if any(file.path == MANIFEST for file in files):
+        message = (
+            f"{claimed.uri} has a {MANIFEST} before it was published: it was given up, or another program wrote it."
+        )
+        raise ClaimLostError(message)
     if len(files) != expected:
         message = (
             f"{claimed.uri} holds {len(files)} files, and {expected} were committed. Nothing was published; "
@@ -103,7 +109,7 @@ def staged_files(claimed: Claim, expected: int) -> tuple[File, ...]:
 
 
 def stage(claimed: Claim, files: Sequence[File], facts: Facts, *, now: datetime) -> Staged:
-    """Record what was written; it stays invisible until it is published.
+    """Record what was written; it stays invisible until it is published. Calling it again changes nothing.
 
     Raises SchemaChangeError where the schema breaks the contract of this version.
     """
@@ -119,20 +125,25 @@ def stage(claimed: Claim, files: Sequence[File], facts: Facts, *, now: datetime)
         history=(Transition("staged", now, author=claimed.owner),),
     )
     key = record_key(claimed.feed, record)
-    entry = claimed.feed.blackboard.create(key, record.to_json())
-    return Staged(claimed, record, key, entry.tag)
+    board, content = claimed.feed.blackboard, record.to_json()
+    try:
+        tag = board.create(key, content).tag
+    except (AlreadyExistsError, UnavailableError):
+        there = stored_record(claimed.feed, claimed.partition, claimed.name)
+        if there is None or there.record.to_json() != content:
+            raise
+        tag = there.tag
+    return Staged(claimed, record, key, tag)
 
 
 def find_staged(feed: Feed, partition: str | None, *, run_id: str | None = None) -> Staged | None:
     """The newest staged update that was neither published nor turned away; with `run_id`, that run's."""
     for stored in stored_records(feed, partition, newest=LOOKED_AT):
         record = stored.record
-        if record.state in {"rejected", "invalidated"} or (
-            run_id is not None and record.facts.run_id != run_id
-        ):
+        if record.state in {"rejected", "invalidated"} or (run_id is not None and record.facts.run_id != run_id):
             continue
-        if _manifest_content(feed, partition, record.update) is None:
-            return _staged(feed, stored)
+        if _manifest(feed, partition, record.update) is None:
+            return Staged(_claim_of(feed, record), record, stored.key, stored.tag)
     return None
 
 
@@ -144,48 +155,55 @@ def publish(staged: Staged, *, now: datetime, checks: Sequence[CheckOutcome] = (
     the manifest is not there: then it may be called again.
     """
     feed, record = staged.claim.feed, staged.record
-    _own_record(staged)
-    if checks:
-        _amend(staged, Transition("published", now, author=staged.claim.owner), checks)
-    content = manifest(len(record.files))
-    key = f"{staged.claim.prefix}{MANIFEST}"
+    stored = _own_record(staged)
+    if checks and (stored.record.state != "published" or stored.record.checks != tuple(checks)):
+        _amend(staged.claim, stored, Transition("published", now, author=staged.claim.owner), checks)
     try:
-        feed.blackboard.create(key, content)
+        feed.blackboard.create(f"{staged.claim.prefix}{MANIFEST}", manifest(len(record.files)))
     except (AlreadyExistsError, UnavailableError) as error:
-        there = _manifest_content(feed, record.partition, record.update)
+        there = _manifest(feed, record.partition, record.update)
         if there is None:
             raise
-        if parse_manifest(there) != len(record.files):
+        if parse_manifest(there.data) != len(record.files):
+            _own_record(staged)
             message = f"{staged.claim.uri} was given up and is being removed: write the update again."
             raise ClaimLostError(message) from error
     return Update(feed, record.partition, record.update, record.files)
 
 
 def reject(staged: Staged, *, reason: str, now: datetime, checks: Sequence[CheckOutcome] = ()) -> Record:
-    """Turn the update away, with the reason: it never gets a manifest. Its files stay until retention."""
-    return _amend(staged, Transition("rejected", now, reason, staged.claim.owner), checks)
+    """Turn the update away, with the reason: it never becomes visible. Its files stay until retention.
 
-
-def invalidate(
-    feed: Feed, partition: str | None, name: str, *, reason: str, author: str, now: datetime
-) -> None:
-    """Take a published update out of force: the reason goes on record, then the manifest goes.
-
-    Raises NotPublishedError where the update has no manifest and never was invalidated.
+    Raises NotPublishedError where another has published it, or turned it away, since it was staged or found.
     """
-    stored = stored_record(feed, partition, name)
+    stored = StoredRecord(staged.record, staged.key, staged.tag)
+    record = _amend(staged.claim, stored, Transition("rejected", now, reason, staged.claim.owner), checks)
+    if staged.record.state == "published":
+        # A publisher got as far as the record. Should it be alive, it finds that its manifest cannot be created.
+        _take_out_of_force(staged.claim)
+    return record
+
+
+def invalidate(feed: Feed, partition: str | None, name: str, *, reason: str, author: str, now: datetime) -> None:
+    """Take a published update out of force: the reason goes on record, then the manifest states NEVER_VALID.
+
+    The manifest is not removed, as a publisher whose answer was lost would create it again. Raises NotPublishedError
+    where the update has no manifest and never was invalidated.
+    """
     change = Transition("invalidated", now, reason, author)
-    if _manifest_content(feed, partition, name) is None:
-        if stored is not None and stored.record.state == "invalidated":
+    there = _manifest(feed, partition, name)
+    stored = stored_record(feed, partition, name)
+    invalidated = stored is not None and stored.record.state == "invalidated"
+    if there is None or there.data == NEVER_VALID:
+        if invalidated:
             return
         message = f"{feed.title(partition)} {name} is not published, so there is nothing to invalidate."
         raise NotPublishedError(message)
     if stored is None:
-        record = Record(partition, name, owner="", token="", files=(), facts=Facts(), history=(change,))
-        feed.blackboard.create(record_key(feed, record), record.to_json())
-    else:
-        _amend(_staged(feed, stored), change, ())
-    feed.blackboard.delete(f"{feed.update_prefix(partition, name)}{MANIFEST}")
+        stored = _foreign_record(feed, Record(partition, name, "", "", (), Facts(), history=(change,)))
+    elif not invalidated:
+        _amend(_claim_of(feed, stored.record), stored, change)
+    _take_out_of_force(_claim_of(feed, stored.record))
 
 
 def publish_files(
@@ -203,7 +221,9 @@ def publish_files(
     """
     names = [check_label(source.name, "file of an update") for source in sources]
     if MANIFEST in names or len(set(names)) != len(names):
-        message = f"The files of an update need names of their own, other than {MANIFEST}: got {', '.join(sorted(names))}."
+        message = (
+            f"The files of an update need names of their own, other than {MANIFEST}: got {', '.join(sorted(names))}."
+        )
         raise BadNameError(message)
     claimed = claim(feed, partition, now=now, owner=owner)
     for source in sources:
@@ -227,55 +247,82 @@ def _newest_begun(feed: Feed, partition: str | None, now: datetime) -> datetime:
         after = page.next_after
 
 
-def _staged(feed: Feed, stored: StoredRecord) -> Staged:
-    record = stored.record
-    claimed = Claim(feed, record.partition, record.update, record.owner, record.token)
-    return Staged(claimed, record, stored.key, stored.tag)
+def _foreign_record(feed: Feed, record: Record) -> StoredRecord:
+    """Put an update on record that another program published."""
+    key = record_key(feed, record)
+    try:
+        entry = feed.blackboard.create(key, record.to_json())
+    except AlreadyExistsError:
+        # Somebody else takes it out of force at the same time, which is all that this record says.
+        return StoredRecord(record, key, "")
+    return StoredRecord(record, key, entry.tag)
 
 
-def _own_record(staged: Staged) -> None:
-    """One GET: is the record still this claim's, and may it be published?"""
-    record = _reread(staged).record
-    if record.state in {"rejected", "invalidated"}:
-        last = record.history[-1]
+def _take_out_of_force(claimed: Claim) -> None:
+    """Leave a manifest that makes no update valid, and that no publisher can create again."""
+    board, key = claimed.feed.blackboard, f"{claimed.prefix}{MANIFEST}"
+    while True:
+        there = _manifest(claimed.feed, claimed.partition, claimed.name)
+        try:
+            if there is None:
+                board.create(key, NEVER_VALID)
+            elif there.data != NEVER_VALID:
+                board.replace(key, NEVER_VALID, tag=there.entry.tag)
+        except (AlreadyExistsError, ConflictError):
+            continue
+        return
+
+
+def _claim_of(feed: Feed, record: Record) -> Claim:
+    return Claim(feed, record.partition, record.update, record.owner, record.token)
+
+
+def _own_record(staged: Staged) -> StoredRecord:
+    """One GET: the record, if it is still this claim's and may be published."""
+    stored = _reread(staged.claim, staged.key)
+    if stored.record.state in {"rejected", "invalidated"}:
+        last = stored.record.history[-1]
         message = f"{staged.claim.uri} was {last.state} ({last.reason}), so it is not published: write a new update."
         raise NotPublishedError(message)
+    return stored
 
 
-def _amend(staged: Staged, change: Transition, checks: Sequence[CheckOutcome]) -> Record:
-    """Add a change to the record, on top of whatever was added meanwhile."""
-    stored = StoredRecord(staged.record, staged.key, staged.tag)
+def _amend(claimed: Claim, stored: StoredRecord, change: Transition, checks: Sequence[CheckOutcome] = ()) -> Record:
+    """Add a change to the record. Where another was added meanwhile, it stands if the two cannot both be."""
+    before = stored.record.state
     while True:
         record = stored.record
         amended = replace(record, checks=tuple(checks) or record.checks, history=(*record.history, change))
         try:
-            staged.claim.feed.blackboard.replace(stored.key, amended.to_json(), tag=stored.tag)
-        except ConflictError:
-            stored = _reread(staged)
-            if stored.record.state in {"rejected", "invalidated"}:
-                message = f"{staged.claim.uri} was {stored.record.state} meanwhile, and stays so."
+            claimed.feed.blackboard.replace(stored.key, amended.to_json(), tag=stored.tag)
+        except (ConflictError, UnavailableError) as error:
+            stored = _reread(claimed, stored.key)
+            if stored.record.to_json() == amended.to_json():
+                return amended
+            if isinstance(error, UnavailableError):
+                raise
+            if change.state != "invalidated" and stored.record.state not in {before, change.state}:
+                message = f"{claimed.uri} was {stored.record.state} meanwhile, and stays so."
                 raise NotPublishedError(message) from None
         else:
             return amended
 
 
-def _reread(staged: Staged) -> StoredRecord:
-    board = staged.claim.feed.blackboard
+def _reread(claimed: Claim, key: str) -> StoredRecord:
+    board = claimed.feed.blackboard
     try:
-        content = board.read(staged.key)
-        record = Record.from_json(content.data, origin=board.uri(staged.key))
+        content = board.read(key)
+        record = Record.from_json(content.data, origin=board.uri(key))
     except NotFoundError:
         record = None
-    if record is None or record.token != staged.claim.token:
-        message = f"{staged.claim.uri} is no longer this writer's: it took too long and was given up. Write it again."
+    if record is None or record.token != claimed.token:
+        message = f"{claimed.uri} is no longer this writer's: it took too long and was given up. Write it again."
         raise ClaimLostError(message)
-    return StoredRecord(record, staged.key, content.entry.tag)
+    return StoredRecord(record, key, content.entry.tag)
 
 
-def _manifest_content(feed: Feed, partition: str | None, name: str) -> bytes | None:
+def _manifest(feed: Feed, partition: str | None, name: str) -> Content | None:
     try:
-        return feed.blackboard.read(
-            f"{feed.update_prefix(partition, name)}{MANIFEST}", limit=MAX_BYTES + 1
-        ).data
+        return feed.blackboard.read(f"{feed.update_prefix(partition, name)}{MANIFEST}", limit=MAX_BYTES + 1)
     except NotFoundError:
         return None

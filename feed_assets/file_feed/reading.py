@@ -12,11 +12,10 @@ from datetime import datetime, timedelta
 from typing import TypeVar
 
 from feed_assets.blackboard import Entry, NotFoundError
-from feed_assets.file_feed.control import list_all
 from feed_assets.file_feed.errors import MixedFeedError, NoValidUpdateError, UpdateChangedError
 from feed_assets.file_feed.feed import CONTROL, Feed, File, Update
 from feed_assets.file_feed.manifest import MANIFEST, MAX_BYTES, manifest, parse_manifest
-from feed_assets.file_feed.names import begun, has_update_shape, is_update_name, update_name
+from feed_assets.file_feed.names import begun, has_update_shape, is_partition_name, is_update_name, update_name
 
 RECENT = timedelta(days=1)
 """How far before now a search for the latest starts: most partitions were published within a day of being read."""
@@ -30,11 +29,15 @@ _Result = TypeVar("_Result")
 
 @dataclass(slots=True)
 class Found:
-    """An update as a listing shows it: its files, and its manifest if it has one."""
+    """An update as a listing shows it: its files, and its manifest if it has one.
+
+    `split` where a page of the listing ended at it, so that not all of it was seen at one moment.
+    """
 
     name: str
     files: list[File] = field(default_factory=list)
     manifest: Entry | None = None
+    split: bool = False
 
     def add(self, path: str, entry: Entry) -> None:
         """Take one of its objects into account; directory markers are no files."""
@@ -56,20 +59,15 @@ def latest(feed: Feed, partition: str | None = None, *, now: datetime, as_of: da
     Raises MixedFeedError where updates and partitions lie at one level.
     """
     end, newest = as_of or now, update_name(as_of) if as_of else None
-    start, upper = update_name(end - RECENT), None
-    span, oldest = RECENT, ""
-    while True:
-        found = _window(feed, partition, start=start, upper=upper, newest=newest)
-        update = newest_valid(feed, partition, found)
-        if update is None and span == RECENT:
-            beginning = _beginning(feed, partition, before=start)
-            if beginning.complete:
-                return newest_valid(feed, partition, beginning.updates)
-            oldest = min(beginning.updates)
-        if update is not None or start <= oldest:
-            return _warn_of_future(update, now)
-        span, upper = span * GALLOP, start
-        start = update_name(max(end - span, begun(oldest)))
+    start = update_name(end - RECENT)
+
+    def recent() -> Update | None:
+        return newest_valid(feed, partition, _window(feed, partition, start=start, newest=newest))
+
+    # What was in force may have been replaced by a recent update, and taken away, while older history was searched:
+    # so nothing is found only where a second look finds nothing either.
+    update = recent() or _older(feed, partition, end, before=start) or recent()
+    return _warn_of_future(update, now)
 
 
 def require_latest(feed: Feed, partition: str | None = None, *, now: datetime, as_of: datetime | None = None) -> Update:
@@ -105,7 +103,8 @@ def is_valid(feed: Feed, found: Found) -> bool:
     entry = found.manifest
     if entry is None or entry.size > MAX_BYTES:
         return False
-    if feed.blackboard.tag_of(manifest(len(found.files))) == entry.tag:
+    # A listing of two pages may show the manifest of before and the files of after a removal: then it is read, too.
+    if not found.split and feed.blackboard.tag_of(manifest(len(found.files))) == entry.tag:
         return True
     try:
         content = feed.blackboard.read(entry.key, limit=MAX_BYTES + 1)
@@ -129,7 +128,7 @@ def partitions(feed: Feed) -> list[str]:
         page = feed.blackboard.page(feed.root, after=after, folders=True)
         for folder in page.folders:
             name = folder.removeprefix(feed.root).removesuffix("/")
-            if not name.startswith(".") and not has_update_shape(name):
+            if is_partition_name(name):
                 names.append(name)
         if page.next_after is None:
             return names
@@ -173,7 +172,7 @@ def read_file(update: Update, file: File) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _Beginning:
-    """The first page of a partition's history; `complete` where that is all of it up to the point asked for."""
+    """The start of a partition's history; `complete` where that is all of it up to the point asked for."""
 
     updates: dict[str, Found]
     complete: bool
@@ -184,32 +183,71 @@ def _window(
 ) -> dict[str, Found]:
     """The updates named from `start` on, before `upper` and not after `newest`, oldest first."""
     prefix = feed.prefix(partition)
+    after = f"{prefix}{start}" if start else ""
     found: dict[str, Found] = {}
-    for entry in list_all(feed.blackboard, prefix, after=f"{prefix}{start}" if start else ""):
-        name, path = _name_and_path(entry.key.removeprefix(prefix))
-        if (upper is not None and name >= upper) or (newest is not None and name > newest):
-            break
-        if is_update_name(name) and path:
-            found.setdefault(name, Found(name)).add(path, entry)
-    return found
+    while True:
+        page = feed.blackboard.page(prefix, after=after)
+        for entry in page.entries:
+            name, path = _name_and_path(entry.key.removeprefix(prefix))
+            # Compared as folders: the listing shows `20180521.160000.bak/` before `20180521.160000/`.
+            if (upper is not None and name >= upper) or (newest is not None and f"{name}/" > f"{newest}/"):
+                return found
+            if is_update_name(name) and path:
+                found.setdefault(name, Found(name)).add(path, entry)
+        if page.next_after is None:
+            return found
+        after = page.next_after
+        mark_split(found)
+
+
+def mark_split(found: dict[str, Found]) -> None:
+    """Note that a page of the listing ended after what was found so far, in its order."""
+    if found:
+        found[next(reversed(found))].split = True
+
+
+def _older(feed: Feed, partition: str | None, end: datetime, *, before: str) -> Update | None:
+    """The newest valid update named before `before`: from the whole of a short history, else galloping back."""
+    beginning = _beginning(feed, partition, before=before)
+    if beginning.complete:
+        return newest_valid(feed, partition, beginning.updates)
+    oldest = min(beginning.updates)
+    depth = end - begun(oldest)
+    span, upper = RECENT, before
+    while upper > oldest:
+        span = min(span * GALLOP, depth)
+        start = update_name(end - span)
+        update = newest_valid(feed, partition, _window(feed, partition, start=start, upper=upper))
+        if update is not None:
+            return update
+        upper = start
+    return None
 
 
 def _beginning(feed: Feed, partition: str | None, *, before: str) -> _Beginning:
-    """One page from the very beginning: the whole of a short history."""
+    """The first page, from the very beginning, that shows an update: of a short history it is the whole."""
     prefix = feed.prefix(partition)
-    page = feed.blackboard.page(prefix, after=f"{prefix}{CONTROL}0" if partition is None else "")
-    found: dict[str, Found] = {}
-    deeper = False
-    for entry in page.entries:
-        name, path = _name_and_path(entry.key.removeprefix(prefix))
-        if name >= before and has_update_shape(name):
+    after = f"{prefix}{CONTROL}0" if partition is None else ""
+    while True:
+        page = feed.blackboard.page(prefix, after=after)
+        found: dict[str, Found] = {}
+        deeper, passed = False, False
+        for entry in page.entries:
+            name, path = _name_and_path(entry.key.removeprefix(prefix))
+            shaped = has_update_shape(name)
+            if shaped and name >= before:
+                passed = True
+                break
+            if is_update_name(name) and path:
+                found.setdefault(name, Found(name)).add(path, entry)
+            deeper = deeper or (not shaped and is_update_name(path.partition("/")[0]))
+        if partition is None and deeper:
+            raise MixedFeedError(_not_one_level(feed, mixed=bool(found)))
+        if passed or page.next_after is None:
             return _Beginning(found, complete=True)
-        if is_update_name(name) and path:
-            found.setdefault(name, Found(name)).add(path, entry)
-        deeper = deeper or is_update_name(path.partition("/")[0])
-    if partition is None and deeper:
-        raise MixedFeedError(_not_one_level(feed, mixed=bool(found)))
-    return _Beginning(found, complete=page.next_after is None or not found)
+        if found:
+            return _Beginning(found, complete=False)
+        after = page.next_after
 
 
 def _not_one_level(feed: Feed, *, mixed: bool) -> str:

@@ -116,7 +116,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """All that is known of an update, as the control area keeps it. `token` is that of the claim it was written under."""
+    """All that is known of an update, as the control area keeps it. `token` is that of its claim."""
 
     partition: str | None
     update: str
@@ -146,8 +146,13 @@ class Record:
             content = json.loads(data)
             written = content["format"]
             if written > FORMAT:
-                message = f"{origin} is of format {written}, and {FORMAT} is the latest known here: upgrade feed_assets."
+                message = (
+                    f"{origin} is of format {written}, and {FORMAT} is the latest known here: upgrade feed_assets."
+                )
                 raise UnreadableRecordError(message)
+            if not content["history"]:
+                message = "it has no history"
+                raise ValueError(message)  # noqa: TRY301 - told as damage, like all else that is wrong with it
             return cls(
                 partition=content["partition"],
                 update=content["update"],
@@ -161,7 +166,7 @@ class Record:
                     for each in content["history"]
                 ),
             )
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             message = (
                 f"{origin} is damaged ({error}). Reading the feed does not depend on it; its lineage is lost. "
                 "Delete it to silence this."

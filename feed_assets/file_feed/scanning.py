@@ -14,8 +14,8 @@ from datetime import datetime
 from feed_assets.blackboard import Entry
 from feed_assets.file_feed.errors import MixedFeedError
 from feed_assets.file_feed.feed import CONTROL, Feed, Update
-from feed_assets.file_feed.names import is_update_name, update_name
-from feed_assets.file_feed.reading import RECENT, Found, latest, newest_valid
+from feed_assets.file_feed.names import is_partition_name, is_update_name, update_name
+from feed_assets.file_feed.reading import RECENT, Found, latest, mark_split, newest_valid
 
 
 @dataclass(slots=True)
@@ -35,6 +35,8 @@ def scan(
 ) -> Iterator[Scanned]:
     """Every partition from `first` to `last` that holds updates, in the order of their keys.
 
+    Of a partition whose history was jumped over, only what comes after the jump is shown.
+
     `start` tells for a partition the name of the update where the listing may go on once a page has ended before it
     ("", the default, is the beginning: nothing is jumped over). That update itself is always seen, also where its
     manifest is gone. Takes at most one LIST for each page of keys, and one or two for a long control area. Raises
@@ -43,12 +45,17 @@ def scan(
     current: Scanned | None = None
 
     def jump(after: str) -> str:
-        inside = feed.prefix(current.partition or None) if current else ""
-        if current is None or not after.startswith(inside):
+        if current is None:
             return after
+        mark_split(current.updates)
+        inside = feed.prefix(current.partition or None)
         target = f"{inside}{start(current.partition)}"
-        current.skipped = current.skipped or after < target
-        return max(after, target)
+        if not after.startswith(inside) or after >= target:
+            return after
+        # Between what was seen and the target there may be newer updates than what was seen, and the rest of it.
+        current.skipped = True
+        current.updates.clear()
+        return target
 
     for entry in _entries(feed, first, jump):
         partition, name, path = _split(entry.key.removeprefix(feed.root))
@@ -109,7 +116,7 @@ def _split(rest: str) -> tuple[str, str | None, str]:
     if is_update_name(head) and tail:
         return "", head, tail
     name, _, path = tail.partition("/")
-    return head, name if is_update_name(name) and path else None, path
+    return head, name if is_partition_name(head) and is_update_name(name) and path else None, path
 
 
 def _check_level(feed: Feed, one: str, other: str) -> None:

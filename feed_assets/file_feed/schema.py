@@ -59,6 +59,5 @@ def _json(schema: Sequence[Column]) -> bytes:
 
 def _columns(data: bytes) -> tuple[Column, ...]:
     return tuple(
-        Column(**{key: each[key] for key in ("name", "type", "nullable", "description")})
-        for each in json.loads(data)
+        Column(**{key: each[key] for key in ("name", "type", "nullable", "description")}) for each in json.loads(data)
     )
