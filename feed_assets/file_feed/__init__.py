@@ -21,6 +21,7 @@ from feed_assets.file_feed.errors import (
 )
 from feed_assets.file_feed.feed import Feed, File, Update, open_feed
 from feed_assets.file_feed.holds import Pin, Tag, pin, pins, tag, tags, unpin, untag
+from feed_assets.file_feed.lineage import Downstream, downstream, upstream
 from feed_assets.file_feed.manifest import MANIFEST, manifest, parse_manifest
 from feed_assets.file_feed.names import begun, check_partition, is_update_name, update_name, version_order
 from feed_assets.file_feed.publishing import (
@@ -58,6 +59,8 @@ from feed_assets.file_feed.record import (
 from feed_assets.file_feed.retention import Outcome, Policy, Removal, carry_out, plan
 from feed_assets.file_feed.scanning import latest_of_all
 from feed_assets.file_feed.schema import promised_schema
+from feed_assets.file_feed.states import UpdateStatus, history
+from feed_assets.file_feed.verification import Finding, verify
 
 __all__ = [
     "MANIFEST",
@@ -68,11 +71,13 @@ __all__ = [
     "ClaimLostError",
     "Column",
     "Cursor",
+    "Downstream",
     "Facts",
     "Feed",
     "FeedError",
     "FeedInput",
     "File",
+    "Finding",
     "MixedFeedError",
     "NoValidUpdateError",
     "NotPublishedError",
@@ -92,12 +97,15 @@ __all__ = [
     "UnreadableRecordError",
     "Update",
     "UpdateChangedError",
+    "UpdateStatus",
     "begun",
     "carry_out",
     "check_contract",
     "check_partition",
     "claim",
+    "downstream",
     "find_staged",
+    "history",
     "inputs_digest",
     "invalidate",
     "is_latest",
@@ -129,5 +137,7 @@ __all__ = [
     "unpin",
     "untag",
     "update_name",
+    "upstream",
+    "verify",
     "version_order",
 ]

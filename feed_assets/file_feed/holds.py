@@ -46,8 +46,8 @@ class Pin:
 def tag(feed: Feed, partition: str | None, update: str, name: str) -> Tag:
     """Give an update a name; that keeps it for good. Giving it the same name again changes nothing.
 
-    Raises BadNameError, NoValidUpdateError where there is no such update (any more), FeedError where another
-    update of the partition has this name.
+    Raises BadNameError, NoValidUpdateError where there is no such update or it was taken out of force, FeedError where
+    another update of the partition has this name.
     """
     held = Tag(partition, check_update(update), name)
     key = _tag_key(feed, partition, name)
@@ -77,7 +77,7 @@ def pin(feed: Feed, partition: str | None, update: str, *, until: datetime, hold
     """Keep an update until a time, rounded up to the second. The same pin again changes nothing.
 
     To hold it longer, set a later pin before this one ends. Raises BadNameError, and NoValidUpdateError where there is
-    no such update (any more): resolve again.
+    no such update or it was taken out of force: resolve again.
     """
     check_label(holder, "holder of a pin")
     whole = until.astimezone(UTC).replace(microsecond=0)
@@ -151,13 +151,13 @@ def _set(feed: Feed, partition: str | None, update: str, key: str, content: byte
         return False
     if not _is_there(feed, partition, update):
         feed.blackboard.delete(key)
-        message = f"{feed.title(partition)} has no update {update} (any more), so it cannot be held. Resolve again."
+        message = f"{feed.title(partition)} has no update {update}, or it was taken out of force. Resolve again."
         raise NoValidUpdateError(message)
     return True
 
 
 def _is_there(feed: Feed, partition: str | None, update: str) -> bool:
-    """Whether the update has objects, and retention is not at it; the manifest is read first, as it goes last."""
+    """Whether the update has objects, and retention is not at it. The manifest is read first, as it goes last."""
     prefix = feed.update_prefix(partition, update)
     try:
         if feed.blackboard.read(f"{prefix}{MANIFEST}", limit=MAX_BYTES).data == NEVER_VALID:

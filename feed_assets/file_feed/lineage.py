@@ -1,0 +1,68 @@
+"""Lineage: what an update was made from, and what was made from it.
+
+Here: following the inputs that records name, one step in either direction. Not here: writing them down (`publishing`),
+and whether something is behind its inputs. It works for updates that are history as well, as long as their records are
+kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from feed_assets.blackboard import NotFoundError
+from feed_assets.file_feed.control import RECORDS, list_all, read_record
+from feed_assets.file_feed.errors import FeedError
+from feed_assets.file_feed.feed import Feed
+from feed_assets.file_feed.record import FeedInput, RawFile, RawInput, Record
+
+
+@dataclass(frozen=True, slots=True)
+class Downstream:
+    """An update whose record names what was asked for as one of its inputs."""
+
+    feed: Feed
+    partition: str | None
+    update: str
+
+
+def upstream(feed: Feed, partition: str | None, update: str) -> tuple[FeedInput | RawInput, ...]:
+    """The inputs of an update. Raises FeedError where it has no record, UnreadableRecordError."""
+    record = read_record(feed, partition, update)
+    if record is None:
+        message = f"{feed.title(partition)} {update} has no record, so it is not known what it was made from."
+        raise FeedError(message)
+    return record.facts.inputs
+
+
+def downstream(of: FeedInput | RawFile, among: Iterable[Feed]) -> list[Downstream]:
+    """The updates in these feeds that were made from an update or a raw file, in the order of feed, partition, name.
+
+    An update is given as `FeedInput`, whether or not it was context; `update=None` finds those that looked for it and
+    found nothing. A raw file matches by its path and tag. Reads every record of these feeds. Raises
+    UnreadableRecordError.
+    """
+    return [
+        Downstream(feed, record.partition, record.update)
+        for feed in among
+        for record in _all_records(feed)
+        if any(_names(each, of) for each in record.facts.inputs)
+    ]
+
+
+def _all_records(feed: Feed) -> Iterator[Record]:
+    for entry in list_all(feed.blackboard, feed.control(RECORDS)):
+        try:
+            content = feed.blackboard.read(entry.key)
+        except NotFoundError:
+            continue  # retention removed it since it was listed
+        yield Record.from_json(content.data, origin=feed.blackboard.uri(entry.key))
+
+
+def _names(each: FeedInput | RawInput, of: FeedInput | RawFile) -> bool:
+    match each, of:
+        case FeedInput(), FeedInput():
+            return (each.feed, each.partition, each.update) == (of.feed, of.partition, of.update)
+        case RawInput(), RawFile():
+            return any((file.path, file.tag) == (of.path, of.tag) for file in each.files)
+    return False

@@ -1,0 +1,109 @@
+"""What became of every update of a partition: for people who look.
+
+Here: the state of each update, and why it is in it. Not here: which one is latest (`reading`), which this agrees with,
+and faults in a feed (`verification`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from feed_assets.blackboard import NotFoundError
+from feed_assets.file_feed.control import records
+from feed_assets.file_feed.feed import Feed
+from feed_assets.file_feed.holds import tags
+from feed_assets.file_feed.manifest import MAX_BYTES, NEVER_VALID, parse_manifest
+from feed_assets.file_feed.reading import Found, is_valid, list_updates
+from feed_assets.file_feed.record import Record
+
+UpdateState = Literal["valid", "incomplete", "staged", "rejected", "invalidated"]
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateStatus:
+    """An update: its state and a phrase on why, its files without the manifest, whether it is the latest, its tags.
+
+    - valid: the plain rule holds.
+    - incomplete: being written, given up, or being removed; no record says that it is more.
+    - staged: written and recorded; it waits for its audit.
+    - rejected: turned away by its audit.
+    - invalidated: it was published, and is not valid any more.
+    """
+
+    name: str
+    state: UpdateState
+    why: str
+    files: int
+    bytes: int
+    latest: bool
+    tags: tuple[str, ...] = ()
+
+
+def history(feed: Feed, partition: str | None = None, *, now: datetime) -> list[UpdateStatus]:
+    """Every update of a partition, newest first. Lists the whole partition and reads all its records.
+
+    An update that only has a record is shown too: its files are gone, or were never written. Raises
+    UnreadableRecordError, and FeedError where a tag is damaged.
+    """
+    found = {each.name: each for each in list_updates(feed, partition)}
+    recorded = {record.update: record for record in records(feed, partition)}
+    named: dict[str, list[str]] = {}
+    for tag in tags(feed):
+        if tag.partition == partition:
+            named.setdefault(tag.update, []).append(tag.name)
+    valid = {name for name, each in found.items() if is_valid(feed, each)}
+    newest = max(valid, default=None)
+    statuses = []
+    for name in sorted({*found, *recorded}, reverse=True):
+        each = found.get(name, Found(name))
+        state, why = _state(feed, each, recorded.get(name), valid=name in valid)
+        if name in valid and name > f"{now:%Y%m%d.%H%M%S}":
+            why = f"{why}; dated in the future"
+        size = sum(file.size for file in each.files)
+        labels = tuple(sorted(named.get(name, ())))
+        statuses.append(UpdateStatus(name, state, why, len(each.files), size, name == newest, labels))
+    return statuses
+
+
+def manifest_content(feed: Feed, found: Found) -> bytes:
+    """What the manifest says, as far as it may be valid; nothing where there is none (any more)."""
+    if found.manifest is None:
+        return b""
+    try:
+        return feed.blackboard.read(found.manifest.key, limit=MAX_BYTES + 1).data
+    except NotFoundError:
+        return b""
+
+
+def _state(feed: Feed, found: Found, record: Record | None, *, valid: bool) -> tuple[UpdateState, str]:
+    count = _count(len(found.files))
+    if valid:
+        return "valid", f"its manifest states {count}"
+    last = record.history[-1] if record and record.history else None
+    if last is not None and last.state in {"rejected", "invalidated"}:
+        return last.state, f"{last.reason} ({last.author})" if last.author else last.reason
+    if found.manifest is not None:
+        return _disagreeing(feed, found, count)
+    if last is None:
+        return "incomplete", f"{count} and no manifest yet"
+    published = last.state == "published"
+    return ("invalidated", "its manifest is gone") if published else ("staged", f"{count} recorded, and no manifest")
+
+
+def _disagreeing(feed: Feed, found: Found, count: str) -> tuple[UpdateState, str]:
+    """The state of an update whose manifest does not state the number of its files."""
+    content = manifest_content(feed, found)
+    if content == NEVER_VALID:
+        return "incomplete", "retention is removing it, or another program took it out of force"
+    stated = parse_manifest(content)
+    if stated is None:
+        return "incomplete", "its manifest is not a number of files"
+    if stated < len(found.files):
+        return "invalidated", f"its manifest states {stated}, and there are {count}: some were added"
+    return "incomplete", f"its manifest states {stated}, and there are {count}: some are missing"
+
+
+def _count(files: int) -> str:
+    return "1 file" if files == 1 else f"{files} files"

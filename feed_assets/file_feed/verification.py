@@ -1,0 +1,194 @@
+"""Everything in a feed that is not as it should be.
+
+Here: finding faults, by comparing what is there with the protocol and with the records. Not here: the states that an
+update may properly be in (`states`), and mending anything. Reading never depends on this: a reader passes over all that
+is not valid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from feed_assets.blackboard import NotFoundError
+from feed_assets.file_feed.control import CLAIMS, RECORDS, list_all
+from feed_assets.file_feed.errors import UnreadableRecordError
+from feed_assets.file_feed.feed import CONTROL, Feed
+from feed_assets.file_feed.holds import all_pins, tags
+from feed_assets.file_feed.manifest import NEVER_VALID, parse_manifest
+from feed_assets.file_feed.names import begun, has_update_shape, is_update_name
+from feed_assets.file_feed.reading import Found, is_valid
+from feed_assets.file_feed.record import Record
+from feed_assets.file_feed.states import manifest_content
+
+WRITING = timedelta(days=1)
+"""How long a claim may stand without any file before it counts as forgotten."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A fault: its kind (a word or two for programs), where it is, and a sentence for people."""
+
+    kind: str
+    partition: str | None
+    update: str | None
+    message: str
+
+
+_Place = tuple[str | None, str]
+
+
+@dataclass(slots=True)
+class _There:
+    """Everything in a feed outside its control area, sorted by where it is."""
+
+    updates: dict[_Place, Found] = field(default_factory=dict)
+    markers: set[_Place] = field(default_factory=set)
+    odd: dict[_Place, str] = field(default_factory=dict)
+
+
+def verify(feed: Feed, *, now: datetime) -> list[Finding]:
+    """All faults of a feed, ordered by partition and update. Lists all of it, and reads every record and tag.
+
+    Raises FeedError where a tag is damaged.
+    """
+    there = _sort(feed)
+    records, findings = _records(feed)
+    findings += [*_names(there), *_levels(feed, there), *_orphans(feed, there, now)]
+    for place, found in there.updates.items():
+        record = records.get(place)
+        findings += _of_update(feed, place, found, marked=place in there.markers, now=now)
+        findings += _of_manifest(feed, place, found, record)
+        findings += _against_record(place, found, record) if record else ()
+    return sorted(findings, key=lambda each: (each.partition or "", each.update or "", each.kind, each.message))
+
+
+def _sort(feed: Feed) -> _There:
+    there = _There()
+    for entry in list_all(feed.blackboard, feed.root):
+        rest = entry.key.removeprefix(feed.root)
+        if rest.startswith(f"{CONTROL}/"):
+            continue
+        head, _, tail = rest.partition("/")
+        partition, name, path = (None, head, tail) if has_update_shape(head) else (head, *_cut(tail))
+        if not has_update_shape(name) or not path:
+            if rest.strip("/") != head or not rest.endswith("/"):  # the marker of a partition is no fault
+                there.odd.setdefault((partition, name) if name else (None, head), entry.key)
+        elif not is_update_name(name):
+            there.odd.setdefault((partition, name), entry.key)
+        else:
+            there.updates.setdefault((partition, name), Found(name)).add(path, entry)
+            if path.endswith("/"):
+                there.markers.add((partition, name))
+    return there
+
+
+def _cut(tail: str) -> tuple[str, str]:
+    name, _, path = tail.partition("/")
+    return name, path
+
+
+def _names(there: _There) -> Iterator[Finding]:
+    for (partition, name), key in there.odd.items():
+        if has_update_shape(name) and not is_update_name(name):
+            yield Finding(
+                "no such second", partition, name, f"{name} names a second that does not exist: it is never read"
+            )
+        else:
+            yield Finding("odd name", partition, name, f"{key} is no part of an update: it is never read")
+
+
+def _levels(feed: Feed, there: _There) -> Iterator[Finding]:
+    if len({partition is None for partition, _ in there.updates}) > 1:
+        message = f"{feed.uri} holds updates and partitions at one level: move one of them elsewhere"
+        yield Finding("mixed levels", None, None, message)
+
+
+def _of_update(feed: Feed, place: _Place, found: Found, *, marked: bool, now: datetime) -> Iterator[Finding]:
+    def finding(kind: str, message: str) -> Finding:
+        return Finding(kind, *place, message)
+
+    if begun(found.name) > now:
+        yield finding("future", "it is dated in the future: is its writer's clock ahead?")
+    if marked:
+        yield finding("directory marker", "it has a directory marker, which a plain reader may count as a file")
+    for file in found.files:
+        if fault := _leftover(file.path):
+            yield finding("leftover", f"{file.path} is {fault}; it counts as a file all the same")
+
+
+def _of_manifest(feed: Feed, place: _Place, found: Found, record: Record | None) -> Iterator[Finding]:
+    if found.manifest is None or is_valid(feed, found):
+        return
+    content = manifest_content(feed, found)
+    if content == NEVER_VALID:
+        if record is None or record.state not in {"rejected", "invalidated"}:
+            yield Finding("removal", *place, "retention began to remove it, and did not end: run it again")
+    elif (stated := parse_manifest(content)) is None:
+        yield Finding("manifest", *place, f"its manifest is not a number of files: {content[:20]!r}")
+    else:
+        message = f"its manifest states {stated} files, and there are {len(found.files)}: it is not read"
+        yield Finding("torn", *place, message)
+
+
+def _leftover(path: str) -> str | None:
+    *folders, name = path.split("/")
+    if "_temporary" in folders:
+        return "of a write that did not end"
+    if name.endswith(".crc"):
+        return "a checksum that a file system client left behind"
+    return "in a folder below the update" if folders else None
+
+
+def _orphans(feed: Feed, there: _There, now: datetime) -> Iterator[Finding]:
+    """Control objects without an update; claims and records only once it should have been written."""
+    for area, what in ((CLAIMS, "claims"), (RECORDS, "records")):
+        for place, key in _controlled(feed, area):
+            if place not in there.updates and begun(place[1]) + WRITING < now:
+                yield Finding("orphan", *place, f"{key} {what} an update that is not there")
+    for tag in tags(feed):
+        if (tag.partition, tag.update) not in there.updates:
+            yield Finding("orphan", tag.partition, tag.update, f"tag {tag.name} names an update that is not there")
+    for pin in all_pins(feed):
+        if (pin.partition, pin.update) not in there.updates:
+            yield Finding("orphan", pin.partition, pin.update, f"{pin.holder} pins an update that is not there")
+
+
+def _records(feed: Feed) -> tuple[dict[_Place, Record], list[Finding]]:
+    """The records that can be read, and a finding for each that cannot."""
+    readable, findings = {}, []
+    for place, key in _controlled(feed, RECORDS):
+        try:
+            readable[place] = Record.from_json(feed.blackboard.read(key).data, origin=feed.blackboard.uri(key))
+        except UnreadableRecordError as error:
+            findings.append(Finding("record", *place, str(error)))
+        except NotFoundError:
+            continue  # retention removed it since it was listed
+    return readable, findings
+
+
+def _controlled(feed: Feed, area: str) -> Iterator[tuple[_Place, str]]:
+    folder = feed.control(area)
+    for entry in list_all(feed.blackboard, folder):
+        partition, _, rest = entry.key.removeprefix(folder).rpartition("/")
+        name = ".".join(rest.split(".")[:2])
+        if is_update_name(name):
+            yield (partition or None, name), entry.key
+
+
+def _against_record(place: _Place, found: Found, record: Record) -> Iterator[Finding]:
+    if not record.token:
+        return  # made only to tell why somebody else's update was invalidated: it names no files
+    recorded = {file.path: file for file in record.files}
+    stored = {file.path: file for file in found.files}
+    for path in sorted(recorded.keys() | stored.keys()):
+        was, now = recorded.get(path), stored.get(path)
+        if now is None:
+            yield Finding("missing file", *place, f"{path} is recorded and is not there")
+        elif was is None:
+            yield Finding("extra file", *place, f"{path} is there and is not recorded")
+        elif was.size != now.size:
+            yield Finding("changed file", *place, f"{path} had {was.size} bytes and has {now.size}")
+        elif was.tag != now.tag:
+            yield Finding("changed file", *place, f"{path} was written anew since it was recorded: its tag differs")
