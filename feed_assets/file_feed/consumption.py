@@ -103,7 +103,8 @@ class _Seen:
     def from_plain(cls, plain: str | list[Any]) -> _Seen:
         """Raises ValueError or TypeError where this is nothing that `to_plain` gives."""
         told, delivered, watched, floor = (plain, [plain], [], _horizon(plain)) if isinstance(plain, str) else plain
-        if not all(is_update_name(name) for name in (*delivered, *watched, *filter(None, (told, floor)))):
+        names = (*delivered, *watched, *(name for name in (told, floor) if name != ""))
+        if not all(is_update_name(name) for name in names):
             message = "not the name of an update"
             raise ValueError(message)
         return cls(told, frozenset(delivered), frozenset(watched), floor)

@@ -58,7 +58,7 @@ def verify(feed: Feed, *, now: datetime) -> list[Finding]:
     findings += [*_names(there), *_levels(feed, there), *_orphans(feed, there, now)]
     for place, found in there.updates.items():
         record = records.get(place)
-        findings += _of_update(feed, place, found, marked=place in there.markers, now=now)
+        findings += _of_update(place, found, marked=place in there.markers, now=now)
         findings += _of_manifest(feed, place, found, record)
         findings += _against_record(place, found, record) if record else ()
     return sorted(findings, key=lambda each: (each.partition or "", each.update or "", each.kind, each.message))
@@ -105,7 +105,7 @@ def _levels(feed: Feed, there: _There) -> Iterator[Finding]:
         yield Finding("mixed levels", None, None, message)
 
 
-def _of_update(feed: Feed, place: _Place, found: Found, *, marked: bool, now: datetime) -> Iterator[Finding]:
+def _of_update(place: _Place, found: Found, *, marked: bool, now: datetime) -> Iterator[Finding]:
     def finding(kind: str, message: str) -> Finding:
         return Finding(kind, *place, message)
 
