@@ -12,9 +12,12 @@ MAX_BYTES = 64
 """A longer manifest is not valid, whatever it says."""
 
 NEVER_VALID = b"-1"
-"""What takes an update out of force for good, where the absence of a manifest would let a late publisher create it:
-written by invalidation, and by retention before it removes files. A number, so that the plainest reader can parse it,
-and one that no count of files ever equals."""
+"""What retention leaves in an update's manifest while it removes it: a number, so that the plainest reader can
+parse it, and one that no count of files ever equals."""
+
+INVALIDATED = b"-2"
+"""What an invalidation leaves in the manifest, which is never valid either. Were there no manifest, a publisher whose
+answer was lost would create it again; were it that of retention, retention would give back what it took."""
 
 _COUNT = re.compile(rb"0|[1-9][0-9]*")
 _WHITE_SPACE = b" \t\n\r\v\f"

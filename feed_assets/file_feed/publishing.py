@@ -24,7 +24,7 @@ from feed_assets.file_feed.control import (
 )
 from feed_assets.file_feed.errors import BadNameError, ClaimLostError, NotPublishedError, TornUpdateError
 from feed_assets.file_feed.feed import Feed, File, Update
-from feed_assets.file_feed.manifest import MANIFEST, MAX_BYTES, NEVER_VALID, manifest, parse_manifest
+from feed_assets.file_feed.manifest import INVALIDATED, MANIFEST, MAX_BYTES, manifest, parse_manifest
 from feed_assets.file_feed.names import begun, check_label, is_update_name, update_name
 from feed_assets.file_feed.record import CheckOutcome, Facts, Record, Transition
 from feed_assets.file_feed.schema import hold_contract
@@ -185,7 +185,7 @@ def reject(staged: Staged, *, reason: str, now: datetime, checks: Sequence[Check
 
 
 def invalidate(feed: Feed, partition: str | None, name: str, *, reason: str, author: str, now: datetime) -> None:
-    """Take a published update out of force: the reason goes on record, then the manifest states NEVER_VALID.
+    """Take a published update out of force: the reason goes on record, then the manifest states INVALIDATED.
 
     The manifest is not removed, as a publisher whose answer was lost would create it again. Raises NotPublishedError
     where the update has no manifest and never was invalidated.
@@ -194,7 +194,7 @@ def invalidate(feed: Feed, partition: str | None, name: str, *, reason: str, aut
     there = _manifest(feed, partition, name)
     stored = stored_record(feed, partition, name)
     invalidated = stored is not None and stored.record.state == "invalidated"
-    if there is None or there.data == NEVER_VALID:
+    if there is None or there.data == INVALIDATED:
         if invalidated:
             return
         message = f"{feed.title(partition)} {name} is not published, so there is nothing to invalidate."
@@ -265,9 +265,9 @@ def _take_out_of_force(claimed: Claim) -> None:
         there = _manifest(claimed.feed, claimed.partition, claimed.name)
         try:
             if there is None:
-                board.create(key, NEVER_VALID)
-            elif there.data != NEVER_VALID:
-                board.replace(key, NEVER_VALID, tag=there.entry.tag)
+                board.create(key, INVALIDATED)
+            elif there.data != INVALIDATED:
+                board.replace(key, INVALIDATED, tag=there.entry.tag)
         except (AlreadyExistsError, ConflictError):
             continue
         return

@@ -14,7 +14,7 @@ from feed_assets.blackboard import NotFoundError
 from feed_assets.file_feed.control import records
 from feed_assets.file_feed.feed import Feed
 from feed_assets.file_feed.holds import tags
-from feed_assets.file_feed.manifest import MAX_BYTES, NEVER_VALID, parse_manifest
+from feed_assets.file_feed.manifest import INVALIDATED, MAX_BYTES, NEVER_VALID, parse_manifest
 from feed_assets.file_feed.reading import Found, is_valid, list_updates
 from feed_assets.file_feed.record import Record
 
@@ -95,6 +95,8 @@ def _state(feed: Feed, found: Found, record: Record | None, *, valid: bool) -> t
 def _disagreeing(feed: Feed, found: Found, count: str) -> tuple[UpdateState, str]:
     """The state of an update whose manifest does not state the number of its files."""
     content = manifest_content(feed, found)
+    if content == INVALIDATED:
+        return "invalidated", "its record, which said why, is gone"
     if content == NEVER_VALID:
         return "incomplete", "retention is removing it, or another program took it out of force"
     stated = parse_manifest(content)

@@ -16,7 +16,7 @@ from feed_assets.file_feed.control import CLAIMS, RECORDS, list_all
 from feed_assets.file_feed.errors import UnreadableRecordError
 from feed_assets.file_feed.feed import CONTROL, Feed
 from feed_assets.file_feed.holds import all_pins, tags
-from feed_assets.file_feed.manifest import NEVER_VALID, parse_manifest
+from feed_assets.file_feed.manifest import INVALIDATED, NEVER_VALID, parse_manifest
 from feed_assets.file_feed.names import begun, has_update_shape, is_update_name
 from feed_assets.file_feed.reading import Found, is_valid
 from feed_assets.file_feed.record import Record
@@ -125,6 +125,8 @@ def _of_manifest(feed: Feed, place: _Place, found: Found, record: Record | None)
     if content == NEVER_VALID:
         if record is None or record.state not in {"rejected", "invalidated"}:
             yield Finding("removal", *place, "retention began to remove it, and did not end: run it again")
+    elif content == INVALIDATED:
+        return
     elif (stated := parse_manifest(content)) is None:
         yield Finding("manifest", *place, f"its manifest is not a number of files: {content[:20]!r}")
     else:
