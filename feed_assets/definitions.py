@@ -42,8 +42,15 @@ def build_definitions(settings: Settings, **replaced: Any) -> dg.Definitions:
             checks.audit(ad_effectiveness, checks.for_effectiveness(_feed(ad_effectiveness)), days),
         ],
         sensors=[
-            sensors.late_growth(sources, {"ads": clean_ads.key, "clicks": clean_clicks.key}),
-            sensors.new_manifests(lookback_days=max((source.lookback_days for source in sources), default=7)),
+            sensors.late_growth(
+                sources,
+                {"ads": clean_ads.key, "clicks": clean_clicks.key},
+                interval_seconds=settings.sensor_seconds,
+            ),
+            sensors.new_manifests(
+                lookback_days=max((source.lookback_days for source in sources), default=7),
+                interval_seconds=settings.sensor_seconds,
+            ),
         ],
         resources={
             "blackboard": blackboard,

@@ -29,6 +29,7 @@ from feed_assets.file_feed import (
 )
 from feed_assets.io_manager import FeedDeclaration
 from feed_assets.io_manager.spark_files import count_update, read_updates
+from feed_assets.sources.spark_paths import to_read
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +109,10 @@ def count(
 
 def _found_schema(spark: SparkSession, update: Update) -> tuple[Column, ...]:
     """The columns that the files have, all of them taken together; Parquet keeps no NOT NULL that could be relied on."""
-    uris = update.uris()
-    if not uris:
+    paths = [to_read(uri) for uri in update.uris()]
+    if not paths:
         return ()
-    schema = spark.read.option("mergeSchema", "true").parquet(*uris).schema
+    schema = spark.read.option("mergeSchema", "true").parquet(*paths).schema
     return tuple(
         Column(name=field.name, type=field.dataType.simpleString(), nullable=field.nullable, description="")
         for field in schema

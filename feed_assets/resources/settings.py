@@ -39,17 +39,19 @@ class Clock(dg.ConfigurableResource[None]):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Where the data is, which days there are, who the partners are, and which Spark computes."""
+    """Where the data is, which days there are, who the partners are, which Spark computes, how often sensors look."""
 
     base: str
     first_day: date
     as_of: datetime | None
     sources_directory: Path
     spark_master: str
+    sensor_seconds: int
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Settings:
-        """Read `FEED_ASSETS_BASE`, `_AS_OF`, `_FIRST_DAY`, `_SOURCES` and `_SPARK_MASTER`.
+        """Read `FEED_ASSETS_BASE`, `_AS_OF`, `_FIRST_DAY`, `_SOURCES`, `_SPARK_MASTER` and
+        `_SENSOR_SECONDS`.
 
         Raises SettingsError naming the variable and what it takes.
         """
@@ -62,6 +64,7 @@ class Settings:
             as_of=_as_of(environment.get("FEED_ASSETS_AS_OF"), base),
             sources_directory=Path(environment.get("FEED_ASSETS_SOURCES") or partners_directory()),
             spark_master=environment.get("FEED_ASSETS_SPARK_MASTER") or "local[*]",
+            sensor_seconds=_seconds(environment.get("FEED_ASSETS_SENSOR_SECONDS") or "30"),
         )
 
     @property
@@ -82,6 +85,13 @@ def _first_day(text: str) -> date:
     except ValueError:
         message = f"FEED_ASSETS_FIRST_DAY is {text!r}; it takes the first day of data, such as 2019-11-24."
         raise SettingsError(message) from None
+
+
+def _seconds(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) == 0:
+        message = f"FEED_ASSETS_SENSOR_SECONDS is {text!r}; it takes a whole number of seconds from 1."
+        raise SettingsError(message)
+    return int(text)
 
 
 def _as_of(variable: str | None, base: str) -> datetime | None:

@@ -6,6 +6,7 @@ single machine. Not here: tuning of a cluster; that goes into Spark's own `spark
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from dagster_pyspark import LazyPySparkResource
@@ -13,6 +14,8 @@ from pyspark.sql import SparkSession
 
 from feed_assets.resources.java import ensure_java
 from feed_assets.transforms import SESSION_SETTINGS
+
+QUIET_LOGS = Path(__file__).parent / "log4j2.properties"
 
 REQUIRED = {
     **SESSION_SETTINGS,
@@ -32,7 +35,7 @@ SINGLE_MACHINE = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "4",
-    "spark.log.level": "ERROR",
+    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={QUIET_LOGS.as_uri()}",
 }
 
 

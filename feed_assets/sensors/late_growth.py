@@ -26,7 +26,7 @@ TICK_SECONDS = 40.0
 
 
 def late_growth(
-    sources: Sequence[Source], clean_assets: Mapping[str, dg.AssetKey], *, interval_seconds: int = 60
+    sources: Sequence[Source], clean_assets: Mapping[str, dg.AssetKey], *, interval_seconds: int
 ) -> dg.SensorDefinition:
     """Watches every source's lookback. `clean_assets` names, for each kind of source, the asset made from it."""
 

@@ -28,7 +28,7 @@ TICK_SECONDS = 40.0
 DATA_VERSION_TAG = "dagster/data_version"
 
 
-def new_manifests(*, lookback_days: int, interval_seconds: int = 30) -> dg.SensorDefinition:
+def new_manifests(*, lookback_days: int, interval_seconds: int) -> dg.SensorDefinition:
     """Watches every feed of the code location; derived feeds are kept up with their inputs over `lookback_days`,
     and beyond that wherever a change arrives.
     """

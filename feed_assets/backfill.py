@@ -1,0 +1,104 @@
+"""Many partitions in one process: one Spark, one Dagster run a partition and stage.
+
+Here: the order of the runs, and what became of each. Not here: the command line around it. A day's result may read
+the neighbouring days of its inputs, so all days of the inputs come before the first day of what is made of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from typing import Any
+
+import dagster as dg
+
+QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+"""Runs keep their log on the instance; the terminal belongs to the progress bar."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionResult:
+    """What became of one run: whether it succeeded, the updates it made, and why it failed."""
+
+    partition: str
+    assets: tuple[str, ...]
+    run_id: str
+    success: bool
+    updates: tuple[tuple[str, str], ...]
+    failures: tuple[str, ...]
+    skipped: bool = False
+
+
+def days_between(first: date, last: date) -> list[str]:
+    """The days from first to last, both included, as partition keys."""
+    return [str(first + timedelta(days=offset)) for offset in range((last - first).days + 1)]
+
+
+def stages(definitions: dg.Definitions) -> list[list[dg.AssetKey]]:
+    """The partitioned assets that are made here, in the order in which they can be made."""
+    graph = definitions.resolve_asset_graph()
+    made = graph.materializable_asset_keys
+    levels = [
+        sorted(key for key in level if key in made and graph.get(key).is_partitioned)
+        for level in graph.toposorted_asset_keys_by_level
+    ]
+    return [level for level in levels if level]
+
+
+def backfill(
+    definitions: dg.Definitions,
+    instance: dg.DagsterInstance,
+    partitions: Sequence[str],
+    *,
+    tags: dict[str, str] | None = None,
+) -> Iterator[PartitionResult]:
+    """Run every stage for every partition; a partition that failed is left out of the stages after, the others go on."""
+    job = definitions.resolve_implicit_global_asset_job_def()
+    failed: set[str] = set()
+    for level in stages(definitions):
+        subset = job.get_subset(asset_selection=set(level))
+        names = tuple(key.to_user_string() for key in level)
+        for partition in partitions:
+            if partition in failed:
+                reason = "an input of this day failed before"
+                yield PartitionResult(partition, names, "", success=False, updates=(), failures=(reason,), skipped=True)
+                continue
+            result = subset.execute_in_process(
+                instance=instance, partition_key=partition, raise_on_error=False, run_config=QUIET, tags=tags
+            )
+            if not result.success:
+                failed.add(partition)
+            yield _result(partition, names, result)
+
+
+def _result(partition: str, names: tuple[str, ...], result: Any) -> PartitionResult:
+    updates = []
+    failures = []
+    for event in result.all_events:
+        if event.is_step_materialization:
+            materialization = event.step_materialization_data.materialization
+            version = (materialization.tags or {}).get("dagster/data_version", "")
+            updates.append((materialization.asset_key.to_user_string(), version))
+        elif event.event_type == dg.DagsterEventType.ASSET_CHECK_EVALUATION:
+            check = event.asset_check_evaluation_data
+            if not check.passed and check.severity == dg.AssetCheckSeverity.ERROR:
+                values = ", ".join(f"{name} {value.value}" for name, value in check.metadata.items() if name != "update")
+                failures.append(f"{check.asset_key.to_user_string()} {check.check_name}: {values}")
+        elif event.is_step_failure and event.step_failure_data.error and not _is_check_failure(event):
+            failures.append(_first_line(event.step_failure_data))
+    return PartitionResult(partition, names, result.run_id, result.success, tuple(updates), tuple(failures))
+
+
+def _is_check_failure(event: dg.DagsterEvent) -> bool:
+    return "DagsterAssetCheckFailedError" in str(event.step_failure_data.error.cls_name)
+
+
+def _first_line(data: Any) -> str:
+    """What went wrong at the root, in a line."""
+    if data.user_failure_data is not None and data.user_failure_data.description:
+        return str(data.user_failure_data.description)
+    error = data.error
+    while error.cause is not None:
+        error = error.cause
+    return str(error.message).strip().splitlines()[0]

@@ -1,0 +1,192 @@
+"""Why a day is as it is: for each asset what is in force, what was tried, and what each update was made for.
+
+Here: putting the blackboard's records into sentences. Not here: printing them (`cli`), or any state of Dagster's:
+its database can be gone, and these answers are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+
+from feed_assets.blackboard import Blackboard
+from feed_assets.file_feed import FeedInput, RawInput, Record, UpdateStatus, history, records
+from feed_assets.sensors import growth_decisions, staleness
+from feed_assets.sensors.feeds import FeedAsset, FeedGraph
+from feed_assets.sources import Source, decide
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateStory:
+    """One update: what became of it, why it was made, and what it was made from."""
+
+    name: str
+    state: str
+    in_force: bool
+    made_because: str
+    outcome: str
+    rows: Mapping[str, int]
+    failed_checks: tuple[str, ...]
+    inputs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AssetStory:
+    """One asset on one day: its updates, newest first, how its raw data has grown, and whether it is behind."""
+
+    asset: str
+    location: str
+    day: str
+    latest: str | None
+    growth: tuple[str, ...]
+    standing: str
+    updates: tuple[UpdateStory, ...]
+
+    @property
+    def summary(self) -> str:
+        """The latest news in a line: why the update in force was made, and what came of later attempts."""
+        in_force = next((update for update in self.updates if update.in_force), None)
+        later = [update for update in self.updates if update.name > (self.latest or "")]
+        parts = [in_force.made_because if in_force else "no valid update"]
+        parts += [f"{update.name} {update.state}: {update.outcome}" for update in later[:1]]
+        return "; ".join(part for part in parts if part)
+
+
+def explain(
+    board: Blackboard, feeds: FeedGraph, sources: Sequence[Source], day: date, *, now: datetime
+) -> list[AssetStory]:
+    """The story of a day, upstream first: every partitioned feed that is made here."""
+    return [
+        _story(board, feeds, asset, sources, day, now)
+        for asset in feeds.assets.values()
+        if asset.made_here and asset.partitioned
+    ]
+
+
+def _story(
+    board: Blackboard, feeds: FeedGraph, asset: FeedAsset, sources: Sequence[Source], day: date, now: datetime
+) -> AssetStory:
+    feed = asset.declaration.on(board)
+    statuses = history(feed, str(day), now=now)
+    known = {record.update: record for record in records(feed, str(day))}
+    kinds = {source.key: source for source in sources}
+    latest = next((status.name for status in statuses if status.latest), None)
+    if asset.upstream:
+        growth: tuple[str, ...] = ()
+        standing = next(iter(staleness(board, feeds, asset, [str(day)], now=now))).reason
+    else:
+        growth = _growth(board, asset, known, sources, day, now)
+        standing = "; ".join(growth) or "no raw data"
+    return AssetStory(
+        asset=asset.key.to_user_string(),
+        location=asset.declaration.location,
+        day=str(day),
+        latest=latest,
+        growth=growth,
+        standing=standing,
+        updates=tuple(_update(status, statuses, known, kinds) for status in statuses),
+    )
+
+
+def _growth(
+    board: Blackboard,
+    asset: FeedAsset,
+    known: Mapping[str, Record],
+    sources: Sequence[Source],
+    day: date,
+    now: datetime,
+) -> tuple[str, ...]:
+    """How each source's raw data of the day stands against what the update in force read."""
+    read = {each.source for record in known.values() for each in record.facts.inputs if isinstance(each, RawInput)}
+    kinds = {key.partition("/")[0] for key in read} or {asset.key.path[-1].removeprefix("clean_")}
+    mine = [source for source in sources if source.kind in kinds]
+    decisions = growth_decisions(board, mine, asset.declaration, now=now, days=(day, day))
+    return tuple(decision.sentence() for decision in decisions)
+
+
+def _update(
+    status: UpdateStatus, statuses: Sequence[UpdateStatus], known: Mapping[str, Record], sources: Mapping[str, Source]
+) -> UpdateStory:
+    record = known.get(status.name)
+    before = _in_force_before(status.name, statuses, known)
+    rows = record.facts.rows if record else None
+    return UpdateStory(
+        name=status.name,
+        state=status.state,
+        in_force=status.latest,
+        made_because=_because(record, before, sources),
+        outcome=status.why,
+        rows={
+            "read": rows.read,
+            "published": rows.published,
+            "quarantined": rows.quarantined,
+            "duplicates": rows.duplicates,
+        }
+        if rows
+        else {},
+        failed_checks=tuple(
+            f"{check.name}: " + ", ".join(f"{name} {value}" for name, value in check.observed.items())
+            for check in (record.checks if record else ())
+            if not check.passed
+        ),
+        inputs=tuple(_input(each) for each in (record.facts.inputs if record else ())),
+    )
+
+
+def _in_force_before(name: str, statuses: Sequence[UpdateStatus], known: Mapping[str, Record]) -> Record | None:
+    """The record of the update that was valid when this one was begun, as far as that can still be told."""
+    return next(
+        (
+            known[status.name]
+            for status in statuses
+            if status.name < name and status.name in known and status.state in {"valid", "invalidated"}
+        ),
+        None,
+    )
+
+
+def _because(record: Record | None, before: Record | None, sources: Mapping[str, Source]) -> str:
+    if record is None:
+        return "published by others, without a record"
+    if before is None:
+        return "first processed"
+    changes = [*_raw_changes(record, before, sources), *_feed_changes(record, before)]
+    if changes:
+        return "; ".join(changes)
+    if record.facts.code_version != before.facts.code_version:
+        return f"same inputs, code version {before.facts.code_version} -> {record.facts.code_version}"
+    if record.facts.config_digest != before.facts.config_digest:
+        return "same inputs, other configuration"
+    return "same inputs, run again"
+
+
+def _raw_changes(record: Record, before: Record, sources: Mapping[str, Source]) -> list[str]:
+    earlier = {each.source: each for each in before.facts.inputs if isinstance(each, RawInput)}
+    changes = []
+    for each in record.facts.inputs:
+        if isinstance(each, RawInput) and each != earlier.get(each.source):
+            source = sources.get(each.source)
+            if source is None:
+                changes.append(f"{each.source} changed")
+            else:
+                decision = decide(earlier.get(each.source), each, source.growth_threshold_percent)
+                percent = f" {decision.growth_percent:+.1f} %" if decision.growth_percent is not None else ""
+                changes.append(f"{each.source} {decision.kind.replace('_', ' ')}{percent}")
+    return changes
+
+
+def _feed_changes(record: Record, before: Record) -> list[str]:
+    earlier = {(each.feed, each.partition): each.update for each in before.facts.inputs if isinstance(each, FeedInput)}
+    return [
+        f"{each.feed} {each.partition or ''} {earlier.get((each.feed, each.partition)) or 'missing'} -> {each.update}"
+        for each in record.facts.inputs
+        if isinstance(each, FeedInput) and each.update != earlier.get((each.feed, each.partition))
+    ]
+
+
+def _input(each: FeedInput | RawInput) -> str:
+    if isinstance(each, RawInput):
+        return f"raw/{each.source} {each.partition}: {len(each.files)} files, {each.bytes:,} bytes"
+    context = " (context)" if each.context else ""
+    return f"{each.feed} {each.partition or ''}: {each.update or 'nothing valid'}{context}"
