@@ -350,16 +350,17 @@ def valid_in(board: MemoryBlackboard, partition: str) -> dict[str, set[str]]:
 
 
 def assert_once(changes: list[Change], valid: set[str], history: set[str]) -> None:
-    """What was delivered is all that is valid, save the history before; once, unless there was a loss in between."""
+    """All that is valid was delivered, save the history before, after its last loss; and once between two losses."""
     in_force = changes[-1].update.name if changes and changes[-1].update else None
     assert in_force == max(valid, default=None)
     since_loss: set[str] = set()
-    ever: set[str] = set()
+    held: set[str] = set()
     for change in changes:
         if change.kind == "invalidated":
             since_loss.clear()
+            held.discard(change.name)
         else:
             assert change.name not in since_loss, "delivered twice, and nothing was lost in between"
             since_loss.add(change.name)
-            ever.add(change.name)
-    assert valid - history <= ever
+            held.add(change.name)
+    assert valid - history <= held

@@ -1,0 +1,296 @@
+"""Retention: what it takes, what it never takes, and that no reader sees a torn update at any step of it."""
+
+from __future__ import annotations
+
+import contextlib
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from feed_assets.blackboard import AlreadyExistsError
+from feed_assets.blackboard.memory import MemoryBlackboard
+from feed_assets.file_feed import (
+    ClaimLostError,
+    Facts,
+    Feed,
+    Policy,
+    carry_out,
+    claim,
+    pin,
+    plan,
+    publish,
+    publish_files,
+    stage,
+    staged_files,
+    tag,
+    update_name,
+)
+from feed_assets_tests.file_feed import plain
+from feed_assets_tests.file_feed.stepping import SteppingBlackboard
+
+NOW = datetime(2018, 6, 21, 16, tzinfo=UTC)
+LOCATION = "clean-ads/v1.0"
+PARTITION = "2018-05-20"
+DAY = f"{LOCATION}/{PARTITION}/"
+POLICY = Policy(keep=1, younger_than=timedelta(days=7), longest_write=timedelta(days=1))
+OLD = [f"2018052{day}.100000" for day in range(5)]
+
+
+@pytest.fixture
+def board() -> SteppingBlackboard:
+    return SteppingBlackboard()
+
+
+@pytest.fixture
+def feed(board: SteppingBlackboard) -> Feed:
+    return Feed(board, LOCATION)
+
+
+def planned(feed: Feed, policy: Policy = POLICY) -> list[str]:
+    return [removal.update for removal in plan(feed, policy, now=NOW)]
+
+
+def names_left(board: MemoryBlackboard) -> set[str]:
+    return {key.removeprefix(DAY).split("/")[0] for key in board.objects() if key.startswith(DAY)}
+
+
+def test_the_newest_valid_updates_are_kept_and_older_ones_go_with_all_that_belongs_to_them(
+    board: SteppingBlackboard, feed: Feed, tmp_path: Path
+) -> None:
+    (tmp_path / "part").write_bytes(b"data")
+    for day in range(3):
+        begun = datetime(2018, 5, 20 + day, 10, tzinfo=UTC)
+        publish_files(feed, PARTITION, [tmp_path / "part"], now=begun, owner="test")
+    outcomes = carry_out(feed, plan(feed, POLICY, now=NOW), now=NOW)
+    assert [(outcome.removal.update, outcome.removed) for outcome in outcomes] == [(OLD[0], True), (OLD[1], True)]
+    assert outcomes[0].removal.reason == "2 newer ones are valid"
+    assert outcomes[0].removal.bytes == 4
+    assert not [key for key in board.objects() if OLD[0] in key or OLD[1] in key]
+    assert plain.latest_name(board.objects(), DAY) == OLD[2]
+
+
+def test_planning_changes_nothing(board: SteppingBlackboard, feed: Feed) -> None:
+    for name in OLD:
+        plain.publish(board, DAY, name)
+    before = board.objects()
+    assert planned(feed) == OLD[:-1]
+    assert board.objects() == before
+
+
+def test_as_many_valid_updates_stay_as_the_policy_says(board: SteppingBlackboard, feed: Feed) -> None:
+    for name in OLD:
+        plain.publish(board, DAY, name)
+    plain.invalidate(board, DAY, OLD[-1])
+    assert planned(feed, Policy(2, timedelta(0), timedelta(days=60))) == OLD[:2]
+
+
+def test_what_is_younger_than_the_age_stays(board: SteppingBlackboard, feed: Feed) -> None:
+    plain.publish(board, DAY, update_name(NOW - timedelta(days=6)))
+    plain.publish(board, DAY, update_name(NOW - timedelta(days=5)))
+    assert planned(feed) == []
+
+
+def test_what_is_not_valid_stays_for_the_longest_write(board: SteppingBlackboard, feed: Feed) -> None:
+    plain.write(board, DAY, OLD[0])
+    assert planned(feed, Policy(1, timedelta(0), timedelta(days=60))) == []
+    assert planned(feed) == [OLD[0]]
+
+
+def test_the_latest_valid_update_stays_whatever_its_age(board: SteppingBlackboard, feed: Feed) -> None:
+    plain.publish(board, DAY, OLD[0])
+    plain.write(board, DAY, OLD[1])
+    assert planned(feed) == [OLD[1]]
+
+
+def test_a_claim_without_files_goes_after_the_longest_write(board: SteppingBlackboard, feed: Feed) -> None:
+    claim(feed, PARTITION, now=datetime(2018, 5, 20, 10, tzinfo=UTC), owner="crashed")
+    claim(feed, PARTITION, now=NOW, owner="at work")
+    removals = plan(feed, POLICY, now=NOW)
+    assert [removal.update for removal in removals] == [OLD[0]]
+    assert carry_out(feed, removals, now=NOW)[0].removed
+    assert [key for key in board.objects() if OLD[0] in key] == []
+    assert len(board.objects()) == 1
+
+
+def test_what_is_tagged_or_pinned_stays_until_the_pin_ends(board: SteppingBlackboard, feed: Feed) -> None:
+    for name in OLD:
+        plain.publish(board, DAY, name)
+    tag(feed, PARTITION, OLD[0], "release-1")
+    pin(feed, PARTITION, OLD[1], until=NOW + timedelta(hours=1), holder="reader")
+    pin(feed, PARTITION, OLD[2], until=NOW - timedelta(hours=1), holder="reader")
+    assert planned(feed) == [OLD[2], OLD[3]]
+    carry_out(feed, plan(feed, POLICY, now=NOW), now=NOW)
+    assert names_left(board) == {OLD[0], OLD[1], OLD[4]}
+    assert not [key for key in board.objects() if OLD[2] in key]
+
+
+def test_what_was_held_since_the_plan_stays(board: SteppingBlackboard, feed: Feed) -> None:
+    plain.publish(board, DAY, OLD[0])
+    plain.publish(board, DAY, OLD[1])
+    removals = plan(feed, POLICY, now=NOW)
+    tag(feed, PARTITION, OLD[0], "release-1")
+    (outcome,) = carry_out(feed, removals, now=NOW)
+    assert (outcome.removed, outcome.why) == (False, "tagged release-1")
+    assert set(plain.valid_updates(board.objects(), DAY)) == {OLD[0], OLD[1]}
+
+
+def test_what_was_published_since_the_plan_stays(board: SteppingBlackboard, feed: Feed) -> None:
+    plain.write(board, DAY, OLD[0])
+    removals = plan(feed, POLICY, now=NOW)
+    plain.publish(board, DAY, OLD[0])
+    (outcome,) = carry_out(feed, removals, now=NOW)
+    assert (outcome.removed, outcome.why) == (False, "its manifest has changed since this was planned")
+    assert plain.latest_name(board.objects(), DAY) == OLD[0]
+
+
+def test_what_was_restored_since_the_plan_stays(board: SteppingBlackboard, feed: Feed) -> None:
+    plain.publish(board, DAY, OLD[0])
+    board.put(f"{DAY}{OLD[0]}/invalid", b"")
+    removals = plan(feed, POLICY, now=NOW)
+    board.delete(f"{DAY}{OLD[0]}/invalid")
+    (outcome,) = carry_out(feed, removals, now=NOW)
+    assert (outcome.removed, outcome.why) == (False, "it has become valid since this was planned")
+    assert plain.latest_name(board.objects(), DAY) == OLD[0]
+
+
+def test_what_came_back_in_force_since_the_plan_stays(board: SteppingBlackboard, feed: Feed) -> None:
+    plain.publish(board, DAY, OLD[0])
+    plain.publish(board, DAY, OLD[1])
+    removals = plan(feed, POLICY, now=NOW)
+    plain.invalidate(board, DAY, OLD[1])
+    (outcome,) = carry_out(feed, removals, now=NOW)
+    assert (outcome.removed, outcome.why) == (False, "it has become the latest since this was planned")
+    assert plain.latest_name(board.objects(), DAY) == OLD[0]
+
+
+def test_an_update_invalidated_by_an_added_file_is_never_valid_on_its_way_out(
+    board: SteppingBlackboard, feed: Feed
+) -> None:
+    plain.publish(board, DAY, OLD[0], files=3)
+    board.put(f"{DAY}{OLD[0]}/invalid", b"")
+    plain.publish(board, DAY, OLD[1])
+    removals = plan(feed, POLICY, now=NOW)
+    seen = []
+    board.after = lambda: seen.append(OLD[0] in plain.valid_updates(board.objects(), DAY))
+    carry_out(feed, removals, now=NOW)
+    board.after = None
+    assert seen
+    assert not any(seen)
+    assert names_left(board) == {OLD[1]}
+
+
+def test_a_late_publisher_learns_that_its_update_was_given_up(board: SteppingBlackboard, feed: Feed) -> None:
+    claimed = claim(feed, PARTITION, now=datetime(2018, 5, 20, 10, tzinfo=UTC), owner="slow")
+    board.put(f"{claimed.prefix}part", b"data")
+    staged = stage(claimed, staged_files(claimed, 1), Facts(), now=NOW)
+    carry_out(feed, plan(feed, POLICY, now=NOW), now=NOW)
+    with pytest.raises(ClaimLostError):
+        publish(staged, now=NOW)
+    assert board.objects() == {}
+
+
+def test_other_partitions_and_odd_names_are_left_alone(board: SteppingBlackboard, feed: Feed) -> None:
+    plain.publish(board, DAY, OLD[0])
+    plain.publish(board, DAY, OLD[1])
+    board.put(f"{DAY}20180230.000000/part", b"")
+    board.put(f"{DAY}notes/part", b"")
+    plain.publish(board, f"{LOCATION}-beta/{PARTITION}/", OLD[0])
+    before = board.objects()
+    carry_out(feed, plan(feed, POLICY, now=NOW), now=NOW)
+    assert before.keys() - board.objects().keys() == {f"{DAY}{OLD[0]}/part-0", f"{DAY}{OLD[0]}/_SUCCESS"}
+
+
+def test_a_feed_without_partitions_is_kept_in_bounds_too(board: SteppingBlackboard, feed: Feed) -> None:
+    plain.publish(board, f"{LOCATION}/", OLD[0])
+    plain.publish(board, f"{LOCATION}/", OLD[1])
+    carry_out(feed, plan(feed, POLICY, now=NOW), now=NOW)
+    assert set(plain.valid_updates(board.objects(), f"{LOCATION}/")) == {OLD[1]}
+
+
+@pytest.mark.parametrize("policy", [(0, 1, 1), (1, -1, 1), (1, 1, -1)])
+def test_a_policy_that_could_take_everything_is_refused(policy: tuple[int, int, int]) -> None:
+    keep, younger_than, longest_write = policy
+    with pytest.raises(ValueError, match="keep at least 1"):
+        Policy(keep, timedelta(younger_than), timedelta(longest_write))
+
+
+class AbandonedError(Exception):
+    """The process that ran retention was killed."""
+
+
+UPDATES = st.lists(
+    st.tuples(
+        st.integers(0, 3),  # files
+        st.sampled_from(["published", "no manifest", "file added", "file missing", "empty manifest", "never valid"]),
+        st.sampled_from(["free", "free", "tagged", "pinned"]),
+    ),
+    min_size=1,
+    max_size=5,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(updates=UPDATES, zombies=st.sets(st.integers(0, 4)), zombie_at=st.integers(1, 80), killed_at=st.integers(1, 120))
+def test_at_no_step_is_an_update_torn_or_the_latest_gone(updates, zombies, zombie_at, killed_at) -> None:
+    """A reader that knows the plain protocol looks after every request of retention, which is killed at one of them and
+    run again; from some request on, late publishers try to create their manifests ahead of every request."""
+    board = SteppingBlackboard()
+    feed = Feed(board, LOCATION)
+    for name, (files, state, hold) in zip(OLD, updates, strict=False):
+        prepare(board, feed, name, files=files, state=state, hold=hold)
+    counts = {name: files for name, (files, _, _) in zip(OLD, updates, strict=False)}
+    valid = plain.valid_updates(board.objects(), DAY)
+    kept = {name for name, (_, _, hold) in zip(OLD, updates, strict=False) if hold != "free"}
+    held = kept & valid.keys()
+    steps, newest = 0, max(valid, default="")
+
+    def zombies_publish() -> None:
+        nonlocal steps
+        steps += 1
+        if steps == killed_at:
+            raise AbandonedError
+        for name in (OLD[number] for number in zombies if steps >= zombie_at and OLD[number] in counts):
+            with contextlib.suppress(AlreadyExistsError):
+                board.create(f"{DAY}{name}/_SUCCESS", str(counts[name]).encode())
+
+    def reader_looks() -> None:
+        nonlocal newest
+        valid = plain.valid_updates(board.objects(), DAY)
+        whole = {name: {f"{DAY}{name}/part-{part}" for part in range(counts[name])} for name in valid}
+        assert valid == whole, "an update is torn"
+        assert held <= valid.keys(), "a held update is gone"
+        assert max(valid, default="") >= newest, "the latest update is gone"
+        newest = max(valid, default="")
+
+    board.before, board.after = zombies_publish, reader_looks
+    for _ in range(3):
+        with contextlib.suppress(AbandonedError):
+            carry_out(feed, plan(feed, POLICY, now=NOW), now=NOW)
+    board.before = None
+    carry_out(feed, plan(feed, POLICY, now=NOW), now=NOW)
+    assert plan(feed, POLICY, now=NOW) == ()
+    assert names_left(board) <= {newest, *kept}
+
+
+def prepare(board: MemoryBlackboard, feed: Feed, name: str, *, files: int, state: str, hold: str) -> None:
+    """An old update, held while it was valid or not, and then in some state."""
+    plain.publish(board, DAY, name, files=files)
+    if hold == "tagged":
+        tag(feed, PARTITION, name, f"tag-{name}")
+    if hold == "pinned":
+        pin(feed, PARTITION, name, until=NOW + timedelta(hours=1), holder="reader")
+    manifest = f"{DAY}{name}/_SUCCESS"
+    match state:
+        case "no manifest":
+            plain.invalidate(board, DAY, name)
+        case "file added":
+            board.put(f"{DAY}{name}/invalid", b"")
+        case "file missing":
+            board.delete(f"{DAY}{name}/part-0")
+        case "empty manifest":
+            board.put(manifest, b"")
+        case "never valid":
+            board.put(manifest, b"-1")
