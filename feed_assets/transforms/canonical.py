@@ -89,7 +89,6 @@ def _all_sent(expression: str, sent: Iterable[str]) -> Column | None:
     used = [
         F.col(quoted(name)).isNotNull()
         for name in sent
-        if quoted(name) in text
-        or re.search(rf"(?<![\w`]){re.escape(name)}(?![\w`]|\s*\()", text, re.IGNORECASE)
+        if quoted(name) in text or re.search(rf"(?<![\w`]){re.escape(name)}(?![\w`]|\s*\()", text, re.IGNORECASE)
     ]
     return reduce(and_, used) if used else None

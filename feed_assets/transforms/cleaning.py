@@ -178,9 +178,7 @@ def _deliveries(checked: DataFrame, earlier: DataFrame | None, schema: StructTyp
     if earlier is not None:
         said = earlier.filter((F.col("event_time") < start_of(day)) & ~_blank(identity))
         known = [name for name in checked.columns if name in said.columns]
-        events = events.unionByName(
-            said.select(*known, F.lit(EARLIER).alias("_from")), allowMissingColumns=True
-        )
+        events = events.unionByName(said.select(*known, F.lit(EARLIER).alias("_from")), allowMissingColumns=True)
     # Refused events may lack an id: together they would be a single task's work, so they are spread by line.
     # A number comes first because a sort compares by its first bytes, and a partner's ids often begin alike.
     usable = F.col("_refused").isNull()
@@ -195,9 +193,7 @@ def _bursts(clicks: DataFrame) -> DataFrame:
     """The clicks with `_since_previous`: microseconds since that user's click on that ad before, if any."""
     comparable = F.col("_refused").isNull() & (F.col("_delivery") == 1) & F.col("user_id").isNotNull()
     # What is not compared is spread as above: nobody's clicks on a popular ad would be one task's work.
-    spread = F.when(F.col("_comparable"), F.xxhash64("user_id", "ad_id")).otherwise(
-        F.xxhash64("source", "click_id")
-    )
+    spread = F.when(F.col("_comparable"), F.xxhash64("user_id", "ad_id")).otherwise(F.xxhash64("source", "click_id"))
     order = ["event_time", "source", "click_id"]
     burst = Window.partitionBy("_spread", "_comparable", "_refused", "user_id", "ad_id").orderBy(*order)
     since = F.unix_micros("event_time") - F.lag(F.unix_micros("event_time")).over(burst)

@@ -114,9 +114,7 @@ def _by_user(ads: DataFrame, clicks: DataFrame, attribution_window: timedelta) -
     )
     so_far = Window.partitionBy("user_id", "ad_id").orderBy("event_time", "_what", "impression_id")
     impression = F.when(F.col("_what") == SHOWN, F.struct("event_time", "impression_id"))
-    last = F.last(impression, ignorenulls=True).over(
-        so_far.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    )
+    last = F.last(impression, ignorenulls=True).over(so_far.rowsBetween(Window.unboundedPreceding, Window.currentRow))
     ago = F.unix_micros("event_time") - F.unix_micros("_last.event_time")
     attributed = (
         events.withColumn("_last", last)
@@ -154,21 +152,13 @@ def _impressions(ads: DataFrame) -> DataFrame:
 
     Users first: popular ads are then counted by many tasks, and each user of an ad is there just once.
     """
-    per_user = ads.groupBy("ad_id", "user_id").agg(
-        F.count(F.lit(1)).alias("_shown"), F.sum("cost").alias("cost")
-    )
+    per_user = ads.groupBy("ad_id", "user_id").agg(F.count(F.lit(1)).alias("_shown"), F.sum("cost").alias("cost"))
     totals = per_user.groupBy("ad_id").agg(
         F.sum("_shown").alias("impressions"), F.count("user_id").alias("users"), F.sum("cost").alias("cost")
     )
     per_campaign = ads.filter(F.col("campaign_id").isNotNull()).groupBy("ad_id", "campaign_id").count()
-    most_often = per_campaign.groupBy("ad_id").agg(
-        F.min(F.struct(-F.col("count"), "campaign_id")).alias("_top")
-    )
-    return (
-        totals.join(most_often, "ad_id", "left")
-        .withColumn("campaign_id", F.col("_top.campaign_id"))
-        .drop("_top")
-    )
+    most_often = per_campaign.groupBy("ad_id").agg(F.min(F.struct(-F.col("count"), "campaign_id")).alias("_top"))
+    return totals.join(most_often, "ad_id", "left").withColumn("campaign_id", F.col("_top.campaign_id")).drop("_top")
 
 
 def _clicks(explained: DataFrame, day: date) -> DataFrame:
@@ -196,22 +186,16 @@ def _clicks(explained: DataFrame, day: date) -> DataFrame:
     return per_impression.groupBy("ad_id").agg(
         F.count_if(clicked).alias("clicks"),
         F.count_if(after_midnight).alias("clicks_next_day"),
-        (F.sum(F.when(clicked, F.col("_today"))) - F.count_if(clicked & ~after_midnight)).alias(
-            "repeat_clicks"
-        ),
+        (F.sum(F.when(clicked, F.col("_today"))) - F.count_if(clicked & ~after_midnight)).alias("repeat_clicks"),
         F.sum("_of_yesterday").alias("previous_day_clicks"),
         F.sum(F.when(~clicked, F.col("_today") - F.col("_of_yesterday"))).alias("orphan_clicks"),
-        (F.percentile(F.when(clicked, delay), F.lit(0.5)) / MICROSECONDS_A_SECOND).alias(
-            "median_seconds_to_click"
-        ),
+        (F.percentile(F.when(clicked, delay), F.lit(0.5)) / MICROSECONDS_A_SECOND).alias("median_seconds_to_click"),
     )
 
 
 def _enriched(per_ad: DataFrame, catalog: DataFrame) -> DataFrame:
     """With what the catalog knows of the ad; of several rows for an ad the greatest."""
-    known = catalog.groupBy("ad_id").agg(
-        F.max(F.struct("campaign_id", "advertiser", "landing_page")).alias("_known")
-    )
+    known = catalog.groupBy("ad_id").agg(F.max(F.struct("campaign_id", "advertiser", "landing_page")).alias("_known"))
     return per_ad.join(known, "ad_id", "left").select(
         *[name for name in per_ad.columns if name != "campaign_id"],
         F.coalesce("campaign_id", "_known.campaign_id").alias("campaign_id"),
