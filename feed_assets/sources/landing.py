@@ -47,6 +47,8 @@ SESSION_SETTINGS = {
     # A value that cannot be read is NULL: one bad record must not end the landing of all others.
     "spark.sql.ansi.enabled": "false",
     "spark.sql.legacy.timeParserPolicy": "CORRECTED",
+    # Adaptive execution would leave out what turns out to be empty, and with it the counts taken there.
+    "spark.sql.adaptive.enabled": "false",
     # One file an hour.
     "spark.sql.files.maxRecordsPerFile": "0",
     "spark.sql.files.ignoreCorruptFiles": "false",
@@ -86,10 +88,16 @@ def land(spark: SparkSession, blackboard: Blackboard, source: Source, file: Path
         staging = staging_prefix(source.key, digest)
         landing = find_entry(blackboard, source.key, digest)
         if landing is None:
-            plan = _read_plan(blackboard, staging)
-            if plan is None:
-                plan = _write_plan(blackboard, staging, _prepare(spark, blackboard, source, sent))
-            landing = _complete(blackboard, plan, now)
+            try:
+                plan = _read_plan(blackboard, staging)
+                if plan is None:
+                    plan = _write_plan(blackboard, staging, _prepare(spark, blackboard, source, sent))
+                landing = _complete(blackboard, plan, now)
+            except Exception:
+                # Another process may have landed the same meanwhile, and cleared away what was in use here.
+                landing = find_entry(blackboard, source.key, digest)
+                if landing is None:
+                    raise
     _clear(blackboard, staging)
     return landing
 
@@ -106,10 +114,10 @@ def _prepare(spark: SparkSession, blackboard: Blackboard, source: Source, sent: 
     sent.require_unchanged()
     try:
         records = _records(session, blackboard.uri(content), source, sent)
+        counts = _write_rows(records, source, sent.name, blackboard.uri(f"{attempt}rows"))
     except (LandingError, SpecError):
         _clear(blackboard, attempt)
         raise
-    counts = _write_rows(records, source, sent.name, blackboard.uri(f"{attempt}rows"))
     staged = _staged(blackboard, attempt)
     quarantined = {hour: key for (day, hour), key in staged.items() if day == _QUARANTINED}
     rows = {place: key for place, key in staged.items() if place[0] != _QUARANTINED}
@@ -280,12 +288,7 @@ def _complete(blackboard: Blackboard, plan: _Plan, now: datetime) -> Landing:
     # A faster process may have completed its own plan, and removed it, before this one was written.
     if (landed := find_entry(blackboard, landing.source, landing.digest)) is not None:
         return landed
-    try:
-        _in_parallel(lambda copy: _copy(blackboard, *copy), plan.copies)
-    except NotFoundError:
-        if (landed := find_entry(blackboard, landing.source, landing.digest)) is not None:
-            return landed
-        raise
+    _in_parallel(lambda copy: _copy(blackboard, *copy), plan.copies)
     try:
         key = ledger_key(landing.source, landing.newest_day, landing.digest)
         blackboard.create(key, entry_json(landing, landed_at=now))

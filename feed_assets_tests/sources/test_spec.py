@@ -118,7 +118,8 @@ speed: 3
             "  ad_id: ad\n",
             "  ad_id: ad\n  price: ad\n",
             (
-                "partner.yaml:7: columns.price: canonical ads have no such column; they have impression_id, event_time, "
+                "partner.yaml:7: columns.price: canonical ads have no such column; "
+                "they have impression_id, event_time, "
                 "ad_id, campaign_id, user_id, placement_id, cost"
             ),
         ),

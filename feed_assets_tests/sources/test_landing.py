@@ -1,0 +1,423 @@
+"""Landing: which records come to lie where, what is refused, and that it happens wholly or not at all."""
+
+import gzip
+import json
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import pytest
+
+from feed_assets.blackboard.local import LocalBlackboard
+from feed_assets.sources.errors import LandingError, SourceError
+from feed_assets.sources.landing import MALFORMED, NO_TIME, land
+from feed_assets.sources.loading import load_source, load_sources, partners_directory
+from feed_assets.sources.raw import raw_days, raw_frame, read_set
+
+NOW = datetime(2019, 12, 1, tzinfo=UTC)
+DAY = date(2019, 11, 24)
+PARTNERS = Path(__file__).parent / "partners"
+OPEN_BANDIT = Path(partners_directory()).parents[1] / "demo" / "open-bandit" / "bts.csv.gz"
+
+SIMPLE = """\
+name: partner
+kind: ads
+MORE
+format: {FORMAT}
+null_tokens: ["", "null", "Na"]
+columns:
+  event_time: to_timestamp(time)
+  ad_id: ad
+identity: [id]
+growth_threshold_percent: 5
+lookback_days: 7
+"""
+
+
+@pytest.fixture
+def blackboard(tmp_path):
+    return LocalBlackboard(tmp_path / "blackboard")
+
+
+@pytest.fixture
+def described(tmp_path):
+    """A source whose records have an id, a time and an ad, in the format given as YAML."""
+
+    def load(text="type: csv, header: true, columns: [id, time, ad]", more="description: made up"):
+        path = tmp_path / "partner.yaml"
+        path.write_text(SIMPLE.replace("FORMAT", text).replace("MORE", more))
+        return load_source(path)
+
+    return load
+
+
+@pytest.fixture
+def sent(tmp_path):
+    """A file as a partner sends it."""
+
+    def write(name, content):
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    return write
+
+
+def days_of(blackboard, source):
+    found = raw_days(blackboard, [source.key], date.min, date.max)
+    return {day: raw for (_, day), raw in found.items()}
+
+
+def records(spark, blackboard, source):
+    """All records of a source: the hour they lie in, and their columns."""
+    found = []
+    for raw in days_of(blackboard, source).values():
+        for file in raw.files:
+            one = type(raw)(raw.source, raw.partition, (file,))
+            found += [
+                (f"{raw.partition}/{file.path[:2]}", row.asDict())
+                for row in raw_frame(spark, blackboard, source, one).collect()
+            ]
+    return sorted(found, key=lambda record: record[1]["_line"])
+
+
+def quarantined(blackboard, landing):
+    lines = blackboard.read(landing.quarantine_key).data.decode().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def everything(blackboard, prefix=""):
+    return [entry.key for entry in blackboard.page(prefix).entries]
+
+
+def test_the_open_bandit_log_lands_as_impressions_and_as_clicks_with_its_known_totals(spark, blackboard):
+    ads, clicks = load_sources(partners_directory())
+
+    shown = land(spark, blackboard, ads, OPEN_BANDIT, now=NOW)
+    clicked = land(spark, blackboard, clicks, OPEN_BANDIT, now=NOW)
+
+    assert (shown.read, shown.landed, shown.filtered, shown.quarantined) == (30_000, 30_000, 0, {})
+    assert (clicked.read, clicked.landed, clicked.filtered, clicked.quarantined) == (30_000, 157, 29_843, {})
+    assert len(shown.partitions) == 7 * 24
+    assert (min(shown.partitions), max(shown.partitions)) == ("2019-11-24/00", "2019-11-30/23")
+    rows = {day.day: raw_frame(spark, blackboard, ads, raw).count() for day, raw in days_of(blackboard, ads).items()}
+    assert rows == {24: 4953, 25: 3536, 26: 3967, 27: 4665, 28: 4734, 29: 4213, 30: 3932}
+    assert everything(blackboard, "raw/.staging/") == []
+
+
+def test_a_record_lies_in_the_hour_of_its_time_whatever_its_place_in_the_file_and_its_age(
+    spark, blackboard, described, sent
+):
+    source = described()
+    file = sent(
+        "log.csv",
+        "id,time,ad\n"
+        "1,2019-11-24 23:59:59.999,a\n"
+        "2,2018-10-20 00:00:00,a\n"
+        "3,2019-11-25T00:00:00Z,a\n"
+        "4,2019-11-24 23:00:00+09:00,a\n",
+    )
+
+    landing = land(spark, blackboard, source, file, now=NOW)
+
+    assert [(hour, row["id"], row["_line"]) for hour, row in records(spark, blackboard, source)] == [
+        ("2019-11-24/23", "1", 2),
+        ("2018-10-20/00", "2", 3),
+        ("2019-11-25/00", "3", 4),
+        ("2019-11-24/14", "4", 5),
+    ]
+    assert landing.partitions == ("2018-10-20/00", "2019-11-24/14", "2019-11-24/23", "2019-11-25/00")
+
+
+def test_each_record_is_kept_as_it_was_sent_quarantined_or_counted(spark, blackboard, described, sent):
+    source = described()
+    lines = [
+        b"\xef\xbb\xbfid,time,ad",
+        b"1,2019-11-24 05:00:00,a\r",
+        b"",
+        b'2,2019-11-24 05:00:00,"a, ""b"""',
+        b"3,2019-11-24 05:00:00",  # too few fields, but a time
+        b"4,2019-11-24 05:00:00,a,b",  # too many
+        b"5,yesterday,a",
+        b"6",  # too few for a time
+        b"7,null,a",
+        b'8,2019-11-24 05:00:00,"a',  # a quote that is not closed
+        b"9,2019-11-24 05:00:00,\xff",  # no UTF-8
+        b"10,2019-11-24 05:00:00,Na",
+        b"11,+051870-01-01 00:00:00,a",  # milliseconds taken for seconds
+        b"   \r",
+        b"12,2019-11-24 05:00:00,",
+    ]
+    landing = land(spark, blackboard, source, sent("dirty.csv", b"\n".join(lines)), now=NOW)
+
+    found = {row["id"]: row for _, row in records(spark, blackboard, source)}
+    assert {key: (row["ad"], row["_line"], row["_malformed"]) for key, row in found.items()} == {
+        "1": ("a", 2, None),
+        "2": ('a, "b"', 4, None),
+        "3": (None, 5, "3,2019-11-24 05:00:00"),
+        "4": ("a", 6, "4,2019-11-24 05:00:00,a,b"),
+        "8": ("a", 10, '8,2019-11-24 05:00:00,"a'),
+        "9": ("\ufffd", 11, "9,2019-11-24 05:00:00,\ufffd"),
+        "10": (None, 12, None),
+        "12": (None, 15, None),
+    }
+    assert {row["_file"] for row in found.values()} == {"dirty.csv"}
+    assert (landing.read, landing.landed, landing.malformed, landing.filtered) == (12, 8, 4, 0)
+    assert landing.quarantined == {MALFORMED: 1, NO_TIME: 3}
+    assert quarantined(blackboard, landing) == [
+        {"file": "dirty.csv", "line": 7, "reason": NO_TIME, "record": "5,yesterday,a"},
+        {"file": "dirty.csv", "line": 8, "reason": MALFORMED, "record": "6"},
+        {"file": "dirty.csv", "line": 9, "reason": NO_TIME, "record": "7,null,a"},
+        {"file": "dirty.csv", "line": 13, "reason": NO_TIME, "record": "11,+051870-01-01 00:00:00,a"},
+    ]
+
+
+def test_raw_files_keep_null_tokens_as_they_were_sent(spark, blackboard, described, sent):
+    source = described()
+    land(spark, blackboard, source, sent("log.csv", "id,time,ad\n1,2019-11-24 05:00:00,Na\n"), now=NOW)
+    raw = read_set(blackboard, source.key, DAY)
+
+    rows = spark.read.parquet(blackboard.uri(f"raw/{source.key}/2019-11-24/{raw.files[0].path}")).collect()
+
+    assert [(row.id, row.ad, row._line) for row in rows] == [("1", "Na", 2)]
+
+
+def test_columns_that_the_source_does_not_declare_are_kept_too(spark, blackboard, described, sent):
+    source = described()
+    land(spark, blackboard, source, sent("log.csv", "extra,ad,id,time\nmore,a,1,2019-11-24 05:00:00\n"), now=NOW)
+    raw = read_set(blackboard, source.key, DAY)
+
+    (row,) = spark.read.parquet(blackboard.uri(f"raw/{source.key}/2019-11-24/{raw.files[0].path}")).collect()
+
+    assert (row.extra, row.id, row.ad) == ("more", "1", "a")
+    assert "extra" not in raw_frame(spark, blackboard, source, raw).columns
+
+
+def test_of_a_shared_log_a_source_takes_what_passes_its_filter_and_every_record_it_cannot_tell(
+    spark, blackboard, described, sent
+):
+    source = described(more="filter: ad = 'mine'")
+    file = sent(
+        "log.csv",
+        "id,time,ad\n"
+        "1,2019-11-24 05:00:00,mine\n"
+        "2,2019-11-24 05:00:00,other\n"
+        "3,2019-11-24 05:00:00,null\n"
+        "4,2019-11-24 05:00:00\n"
+        "5,2019-11-24 05:00:00,other,extra\n"
+        "6,never,other\n"
+        "7,never,mine\n",
+    )
+
+    landing = land(spark, blackboard, source, file, now=NOW)
+
+    assert [row["id"] for _, row in records(spark, blackboard, source)] == ["1", "4"]
+    assert (landing.read, landing.landed, landing.filtered, landing.quarantined) == (7, 2, 4, {NO_TIME: 1})
+
+
+def test_a_file_that_landed_adds_nothing_under_another_name_or_packed_otherwise(spark, blackboard, described, sent):
+    source = described()
+    content = b"id,time,ad\n1,2019-11-24 05:00:00,a\n1,never,a\n"
+    first = land(spark, blackboard, source, sent("log.csv", content), now=NOW)
+    before = everything(blackboard)
+
+    again = [
+        land(spark, blackboard, source, sent(name, data), now=NOW)
+        for name, data in (
+            ("log.csv", content),
+            ("other.txt", content),
+            ("packed.csv.gz", gzip.compress(content)),
+            ("secretly_packed.csv", gzip.compress(content)),
+        )
+    ]
+
+    assert everything(blackboard) == before
+    assert not first.already_landed
+    assert {(one.already_landed, one.file, one.landed) for one in again} == {(True, "log.csv", 1)}
+
+
+def test_the_same_content_lands_for_each_source_on_its_own(spark, blackboard, sent):
+    ads, clicks = load_source(PARTNERS / "exchange_ads.yaml"), load_source(PARTNERS / "exchange_clicks.yaml")
+    stamp = "20131021192300738"
+    file = sent(
+        "log.tsv",
+        f"1\t{stamp}\timp\tA\t2\tadv\tbanner\t1.2.3.4\tfox\t1234.5\n"
+        f"2\t{stamp}\tclk\tA\t2\tadv\tbanner\t1.2.3.4\tfox\t-\n",
+    )
+
+    shown, clicked = (land(spark, blackboard, source, file, now=NOW) for source in (ads, clicks))
+
+    assert (shown.landed, shown.filtered, clicked.landed, clicked.filtered) == (1, 1, 1, 1)
+    assert shown.partitions == clicked.partitions == ("2013-10-21/19",)
+
+
+def test_local_time_lands_in_the_hour_of_utc(spark, blackboard, sent):
+    source = load_source(PARTNERS / "mobile_ads.yaml")
+    file = sent("log.jsonl", '{"id": 1, "at": "2019-11-25T08:59:59.5", "ad": {"id": "a"}}\n')
+
+    land(spark, blackboard, source, file, now=NOW)
+
+    assert [hour for hour, _ in records(spark, blackboard, source)] == ["2019-11-24/23"]
+
+
+def test_a_line_of_json_is_one_whole_object_and_keeps_every_digit(spark, blackboard, described, sent):
+    source = described("type: jsonl, columns: [id, time, ad]")
+    time = '"time": "2019-11-24 05:00:00"'
+    lines = [
+        f'{{"id": 123456789012.123456, {time}, "ad": {{"x": [1, null]}}, "more": 1}}',
+        f'  {{"id": "2", {time}}} \r',
+        f'{{"id": "3", {time}, "ad": "never',
+        f'{{"id": "4", {time}}} {{"id": "5", {time}}}',
+        f'{{"id": "6", {time}}},{{"id": "7", {time}}}',
+        f'{{"id": "8", {time}}}]',
+        f'[{{"id": "9", {time}}}]',
+        '"10"',
+        "null",
+        f'{{"id": true, {time}, "ad": "null"}}',
+    ]
+    landing = land(spark, blackboard, source, sent("log.jsonl", "\n".join(lines)), now=NOW)
+
+    assert [(row["id"], row["ad"], row["_line"]) for _, row in records(spark, blackboard, source)] == [
+        ("123456789012.123456", '{"x":[1,null]}', 1),
+        ("2", None, 2),
+        ("true", None, 10),
+    ]
+    assert landing.quarantined == {MALFORMED: 7}
+    assert [record["record"] for record in quarantined(blackboard, landing)] == lines[2:9]
+    raw = read_set(blackboard, source.key, DAY)
+    kept = spark.read.parquet(blackboard.uri(f"raw/{source.key}/2019-11-24/{raw.files[0].path}"))
+    assert kept.orderBy("_line").first()._record == lines[0]
+
+
+def test_parquet_keeps_its_types_and_counts_its_records(spark, blackboard, described, tmp_path):
+    source = described("type: parquet, columns: {id: int, time: timestamp, ad: string}")
+    rows = spark.sql(
+        "SELECT CAST(id AS INT) AS id, timestamp_seconds(1574571600 + id * 3600) AS time, 'a' AS ad, 1.5D AS more "
+        "FROM range(3) UNION ALL SELECT 9, NULL, 'b', NULL"
+    )
+    rows.coalesce(1).write.parquet(str(tmp_path / "out"))
+    (part,) = (tmp_path / "out").glob("*.parquet")
+    file = part.rename(tmp_path / "log.parquet")
+
+    landing = land(spark, blackboard, source, file, now=NOW)
+
+    assert [(hour, row["id"], row["_line"]) for hour, row in records(spark, blackboard, source)] == [
+        ("2019-11-24/05", 0, 1),
+        ("2019-11-24/06", 1, 2),
+        ("2019-11-24/07", 2, 3),
+    ]
+    assert [json.loads(record["record"]) for record in quarantined(blackboard, landing)] == [{"id": 9, "ad": "b"}]
+    changed = described("type: parquet, columns: {id: bigint, time: timestamp, ad: string, other: string}")
+    another = LocalBlackboard(tmp_path / "another")
+    with pytest.raises(LandingError, match="has id as int, not as bigint"):
+        land(spark, another, changed, file, now=NOW)
+    assert everything(another) == []
+
+
+@pytest.mark.parametrize("encoding", ["windows-1252", "utf-16", "utf-8-sig"])
+def test_a_file_in_another_encoding_is_read_in_it(spark, blackboard, described, sent, encoding):
+    source = described(f"type: csv, header: true, encoding: {encoding}, columns: [id, time, ad]")
+    file = sent("log.csv", "id,time,ad\r\n1,2019-11-24 05:00:00,Ünï\r\n".encode(encoding))
+
+    land(spark, blackboard, source, file, now=NOW)
+
+    assert [row["ad"] for _, row in records(spark, blackboard, source)] == ["Ünï"]
+
+
+def test_lines_of_a_file_too_large_for_one_split_have_their_true_numbers(spark, blackboard, described, sent):
+    source = described()
+    lines = [f"{number},2019-11-24 {number % 24:02}:00:00,{'x' * 100}" for number in range(2, 60_002)]
+    file = sent("large.csv", "id,time,ad\n" + "\n".join(lines))
+
+    landing = land(spark, blackboard, source, file, now=NOW)
+
+    frame = raw_frame(spark, blackboard, source, read_set(blackboard, source.key, DAY))
+    assert landing.landed == frame.where("_line = id").count() == 60_000
+
+
+def test_a_landing_takes_two_spark_jobs_and_no_more_for_its_quarantine(spark, blackboard, described, sent):
+    context = spark.sparkContext
+    header = "id,time,ad\n"
+    hours = "".join(f"{hour},2019-11-24 {hour:02}:00:00,a\n" for hour in range(24))
+    jobs = []
+    for group, content in (("clean", header + hours), ("dirty", header + hours + "24,never,a\n25\n")):
+        context.setJobGroup(group, "a landing")
+        land(spark, blackboard, described(), sent(f"{group}.csv", content), now=NOW)
+        jobs.append(len(context.statusTracker().getJobIdsForGroup(group)))
+
+    assert jobs[0] <= 2
+    assert jobs[1] <= jobs[0] + 1
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        ("log.csv", b"id,ad\n1,a\n", r"log\.csv:1: the header lacks time, which ads/partner needs; it has id, ad"),
+        ("log.csv", b"\n\nfoo\n", r"log\.csv:3: the header lacks id, time, ad"),
+        ("log.csv", b"id,time,ad,ID\n", r"log\.csv:1: the header names 'ID' twice"),
+        ("log.csv", b"id,time,ad,\n", r"log\.csv:1: column 4 of the header has no name"),
+        ("log.csv", b"id,time,ad,_line\n", r"raw files use the name '_line' themselves"),
+        ("log.csv", b"", r"log\.csv is empty"),
+        ("log.csv.gz", gzip.compress(b"id,time,ad\n" * 9999)[:-20], r"log\.csv\.gz cannot be unpacked to its end"),
+        ("log.csv.gz", gzip.compress(b"id,time,ad\n") + b"rest", r"log\.csv\.gz cannot be unpacked to its end"),
+        ("log.csv.gz", b"id,time,ad\n", r"log\.csv\.gz is not gzip, although its name says so"),
+        ("log.zip", b"PK", r"log\.zip ends in '\.zip', and ads/partner takes csv files, which end in \.csv, \.txt"),
+        ("log", b"id,time,ad\n", r"log ends in 'nothing'"),
+    ],
+)
+def test_a_file_that_cannot_land_is_refused_and_leaves_nothing(spark, blackboard, described, sent, refused):
+    name, content, said = refused
+    with pytest.raises(LandingError, match=said):
+        land(spark, blackboard, described(), sent(name, content), now=NOW)
+
+    assert everything(blackboard) == []
+
+
+def test_what_is_no_file_is_refused(spark, blackboard, described, tmp_path):
+    with pytest.raises(LandingError, match="is a directory; land the files in it"):
+        land(spark, blackboard, described(), tmp_path, now=NOW)
+    with pytest.raises(LandingError, match="is not a file; check its name"):
+        land(spark, blackboard, described(), tmp_path / "nowhere.csv", now=NOW)
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        ("filter: colour = 'red'", r"partner\.yaml:4: format.columns: lacks colour, which the source"),
+        ("filter: nofunction(ad)", r"partner\.yaml:\d+: filter: Spark does not take 'nofunction"),
+        ("time_zone: Asia/Tokyo", r"partner\.yaml:\d+: columns\.event_time: is a TIMESTAMP"),
+    ],
+)
+def test_a_source_that_spark_does_not_take_is_refused_with_its_line(spark, blackboard, described, sent, refused):
+    more, said = refused
+    source = described("type: tsv, columns: [id, time, ad]", more)
+
+    with pytest.raises(SourceError, match=said):
+        land(spark, blackboard, source, sent("log.tsv", "1\t2019-11-24 05:00:00\ta\n"), now=NOW)
+
+    assert everything(blackboard) == []
+
+
+@pytest.mark.parametrize("content", ["", "\n \n", "1\t2019-11-24 05:00:00\tother\n"])
+def test_a_file_without_a_record_for_the_source_lands_once_and_touches_no_hour(
+    spark, blackboard, described, sent, content
+):
+    source = described("type: tsv, columns: [id, time, ad]", "filter: ad = 'mine'")
+    file = sent("log.tsv", content)
+
+    first, again = (land(spark, blackboard, source, file, now=NOW) for _ in range(2))
+
+    assert first.read == first.filtered == len(content.split()) // 4
+    assert (first.landed, first.partitions, first.quarantined) == (0, (), {})
+    assert (first.already_landed, again.already_landed) == (False, True)
+    assert len(everything(blackboard)) == 1
+
+
+def test_directories_and_files_may_have_any_name(spark, described, sent, tmp_path):
+    source = described()
+    blackboard = LocalBlackboard(tmp_path / "a b%20[1]{x,y}*?")
+    file = sent("lög [1] {a}.csv", "id,time,ad\n1,2019-11-24 05:00:00,a\n2,never,a\n")
+
+    landing = land(spark, blackboard, source, file, now=NOW)
+
+    assert [row["_file"] for _, row in records(spark, blackboard, source)] == ["lög [1] {a}.csv"]
+    assert [record["line"] for record in quarantined(blackboard, landing)] == [3]
