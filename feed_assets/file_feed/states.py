@@ -98,7 +98,7 @@ def _disagreeing(feed: Feed, found: Found, count: str) -> tuple[UpdateState, str
     if content == INVALIDATED:
         return "invalidated", "its record, which said why, is gone"
     if content == NEVER_VALID:
-        return "incomplete", "retention is removing it, or another program took it out of force"
+        return "incomplete", "retention is removing it"
     stated = parse_manifest(content)
     if stated is None:
         return "incomplete", "its manifest is not a number of files"

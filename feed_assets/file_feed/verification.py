@@ -59,7 +59,7 @@ def verify(feed: Feed, *, now: datetime) -> list[Finding]:
     for place, found in there.updates.items():
         record = records.get(place)
         findings += _of_update(place, found, marked=place in there.markers, now=now)
-        findings += _of_manifest(feed, place, found, record)
+        findings += _of_manifest(feed, place, found)
         findings += _against_record(place, found, record) if record else ()
     return sorted(findings, key=lambda each: (each.partition or "", each.update or "", each.kind, each.message))
 
@@ -72,15 +72,15 @@ def _sort(feed: Feed) -> _There:
             continue
         head, _, tail = rest.partition("/")
         partition, name, path = (None, head, tail) if has_update_shape(head) else (head, *_cut(tail))
-        if not has_update_shape(name) or not path:
-            if rest.strip("/") != head or not rest.endswith("/"):  # the marker of a partition is no fault
-                there.odd.setdefault((partition, name) if name else (None, head), entry.key)
-        elif not is_update_name(name):
-            there.odd.setdefault((partition, name), entry.key)
-        else:
-            there.updates.setdefault((partition, name), Found(name)).add(path, entry)
-            if path.endswith("/"):
-                there.markers.add((partition, name))
+        place = (partition, name)
+        if not name and rest.endswith("/"):
+            continue  # the directory marker of a partition, which no reader takes for a file
+        if not is_update_name(name) or not (path or rest.endswith("/")):
+            there.odd.setdefault(place if name else (None, head), entry.key)
+            continue
+        there.updates.setdefault(place, Found(name)).add(path or "/", entry)
+        if rest.endswith("/"):
+            there.markers.add(place)
     return there
 
 
@@ -118,15 +118,14 @@ def _of_update(place: _Place, found: Found, *, marked: bool, now: datetime) -> I
             yield finding("leftover", f"{file.path} is {fault}; it counts as a file all the same")
 
 
-def _of_manifest(feed: Feed, place: _Place, found: Found, record: Record | None) -> Iterator[Finding]:
+def _of_manifest(feed: Feed, place: _Place, found: Found) -> Iterator[Finding]:
     if found.manifest is None or is_valid(feed, found):
         return
     content = manifest_content(feed, found)
-    if content == NEVER_VALID:
-        if record is None or record.state not in {"rejected", "invalidated"}:
-            yield Finding("removal", *place, "retention began to remove it, and did not end: run it again")
-    elif content == INVALIDATED:
+    if content == INVALIDATED:
         return
+    if content == NEVER_VALID:
+        yield Finding("removal", *place, "retention is removing it; unless it is at work now, run it again")
     elif (stated := parse_manifest(content)) is None:
         yield Finding("manifest", *place, f"its manifest is not a number of files: {content[:20]!r}")
     else:

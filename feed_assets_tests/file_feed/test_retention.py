@@ -16,6 +16,7 @@ from feed_assets.file_feed import (
     ClaimLostError,
     Facts,
     Feed,
+    NoValidUpdateError,
     Policy,
     carry_out,
     claim,
@@ -217,14 +218,42 @@ def test_a_policy_that_could_take_everything_is_refused(policy: tuple[int, int, 
         Policy(keep, timedelta(younger_than), timedelta(longest_write))
 
 
+def test_a_pin_set_at_any_moment_either_fails_or_keeps_the_update() -> None:
+    outcomes = set()
+    for moment in range(1, 40):
+        board = SteppingBlackboard()
+        feed = Feed(board, LOCATION)
+        plain.publish(board, DAY, OLD[0], files=2)
+        plain.publish(board, DAY, OLD[1])
+        countdown = iter([False] * (moment - 1) + [True])
+        pinned: list[bool] = []
+
+        def reader_pins(feed: Feed = feed, countdown=countdown, pinned=pinned) -> None:
+            if next(countdown, False):
+                try:
+                    pin(feed, PARTITION, OLD[0], until=NOW + timedelta(hours=1), holder="reader")
+                    pinned.append(True)
+                except NoValidUpdateError:
+                    pinned.append(False)
+
+        board.before = reader_pins
+        carry_out(feed, plan(feed, POLICY, now=NOW), now=NOW)
+        board.before = None
+        if pinned:
+            assert (OLD[0] in plain.valid_updates(board.objects(), DAY)) == pinned[0]
+            outcomes.add(pinned[0])
+    assert outcomes == {True, False}
+
+
 class AbandonedError(Exception):
     """The process that ran retention was killed."""
 
 
+STATES = ["published", "published", "no manifest", "file added", "file missing", "empty manifest", "-1", "-2"]
 UPDATES = st.lists(
     st.tuples(
         st.integers(0, 3),  # files
-        st.sampled_from(["published", "no manifest", "file added", "file missing", "empty manifest", "never valid"]),
+        st.sampled_from(STATES),
         st.sampled_from(["free", "free", "tagged", "pinned"]),
     ),
     min_size=1,
@@ -292,5 +321,5 @@ def prepare(board: MemoryBlackboard, feed: Feed, name: str, *, files: int, state
             board.delete(f"{DAY}{name}/part-0")
         case "empty manifest":
             board.put(manifest, b"")
-        case "never valid":
-            board.put(manifest, b"-1")
+        case "-1" | "-2":
+            board.put(manifest, state.encode())

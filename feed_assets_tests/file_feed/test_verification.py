@@ -1,0 +1,153 @@
+"""Each fault that a feed can have is found, and a sound feed has none."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from feed_assets.blackboard.memory import MemoryBlackboard
+from feed_assets.file_feed import (
+    Facts,
+    Feed,
+    claim,
+    invalidate,
+    pin,
+    publish,
+    reject,
+    stage,
+    staged_files,
+    tag,
+    verify,
+)
+from feed_assets_tests.file_feed import plain
+
+NOW = datetime(2018, 5, 21, 16, tzinfo=UTC)
+LATER = NOW + timedelta(days=3)
+ROOT = "clean/v1.0/"
+PARTITION = "2018-05-20"
+DAY = f"{ROOT}{PARTITION}/"
+NAME = "20180521.160000"
+
+
+@pytest.fixture
+def board() -> MemoryBlackboard:
+    """A sound feed with one published update of two files."""
+    board = MemoryBlackboard()
+    feed = Feed(board, "clean/v1.0")
+    claimed = claim(feed, PARTITION, now=NOW, owner="run-1")
+    plain.write(board, DAY, NAME, files=2)
+    publish(stage(claimed, staged_files(claimed, 2), Facts(), now=NOW), now=NOW)
+    return board
+
+
+@pytest.fixture
+def feed(board: MemoryBlackboard) -> Feed:
+    return Feed(board, "clean/v1.0")
+
+
+def found(feed: Feed, now: datetime = LATER) -> list[tuple[str, str | None]]:
+    return [(finding.kind, finding.update) for finding in verify(feed, now=now)]
+
+
+def test_a_sound_feed_has_no_fault(feed: Feed, board: MemoryBlackboard) -> None:
+    tag(feed, PARTITION, NAME, "release-1")
+    pin(feed, PARTITION, NAME, until=LATER, holder="reader")
+    claim(feed, PARTITION, now=LATER, owner="at work")
+    board.put(f"{ROOT}2018-05-19/", b"")
+    assert found(feed) == []
+
+
+def test_rejected_and_invalidated_updates_are_no_faults(feed: Feed, board: MemoryBlackboard) -> None:
+    invalidate(feed, PARTITION, NAME, reason="wrong", author="ann", now=LATER)
+    claimed = claim(feed, PARTITION, now=LATER, owner="run-2")
+    board.put(f"{claimed.prefix}part", b"")
+    reject(stage(claimed, staged_files(claimed, 1), Facts(), now=LATER), reason="no rows", now=LATER)
+    assert found(feed) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [
+        (f"{DAY}notes.txt", ("odd name", "notes.txt")),
+        (f"{DAY}tmp/x", ("odd name", "tmp")),
+        (f"{ROOT}notes.txt", ("odd name", "notes.txt")),
+        (f"{DAY}20180230.000000/part", ("no such second", "20180230.000000")),
+        (f"{DAY}20180521.160060/part", ("no such second", "20180521.160060")),
+    ],
+)
+def test_what_no_reader_reads_is_pointed_out(feed: Feed, board: MemoryBlackboard, key: str, expected: object) -> None:
+    board.put(key, b"")
+    assert found(feed) == [expected]
+
+
+@pytest.mark.parametrize("path", [".part-0.crc", "_temporary/0/part", "nested/part"])
+def test_what_writers_leave_behind_is_found_in_an_update(feed: Feed, board: MemoryBlackboard, path: str) -> None:
+    board.put(f"{DAY}{NAME}/{path}", b"")
+    assert found(feed) == [("extra file", NAME), ("leftover", NAME), ("torn", NAME)]
+
+
+@pytest.mark.parametrize("path", ["", "sub/"])
+def test_a_directory_marker_in_an_update_is_found(feed: Feed, board: MemoryBlackboard, path: str) -> None:
+    board.put(f"{DAY}{NAME}/{path}", b"")
+    assert found(feed) == [("directory marker", NAME)]
+
+
+def test_an_object_in_the_place_of_an_update_is_found(feed: Feed, board: MemoryBlackboard) -> None:
+    board.put(f"{DAY}20180521.170000", b"")
+    assert found(feed) == [("odd name", "20180521.170000")]
+
+
+def test_an_update_dated_in_the_future_is_found(feed: Feed) -> None:
+    assert found(feed, NOW - timedelta(seconds=1)) == [("future", NAME)]
+
+
+@pytest.mark.parametrize(
+    ("manifest", "kind"), [(b"", "manifest"), (b'{"files": 2}', "manifest"), (b"3", "torn"), (b"-1", "removal")]
+)
+def test_a_manifest_that_makes_nothing_valid_is_found(
+    feed: Feed, board: MemoryBlackboard, manifest: bytes, kind: str
+) -> None:
+    board.put(f"{DAY}{NAME}/_SUCCESS", manifest)
+    assert found(feed) == [(kind, NAME)]
+
+
+def test_files_that_differ_from_the_record_are_found(feed: Feed, board: MemoryBlackboard) -> None:
+    board.put(f"{DAY}{NAME}/part-0", b"longer than it was before")
+    assert found(feed) == [("changed file", NAME)]
+    same_size = bytes(len(f"{NAME} 0"))
+    board.put(f"{DAY}{NAME}/part-0", same_size)
+    assert found(feed) == [("changed file", NAME)]
+    board.delete(f"{DAY}{NAME}/part-0")
+    assert found(feed) == [("missing file", NAME), ("torn", NAME)]
+
+
+def test_a_replaced_file_that_a_count_cannot_tell_is_found(feed: Feed, board: MemoryBlackboard) -> None:
+    board.delete(f"{DAY}{NAME}/part-0")
+    board.put(f"{DAY}{NAME}/part-9", b"")
+    assert found(feed) == [("extra file", NAME), ("missing file", NAME)]
+
+
+def test_updates_and_partitions_at_one_level_are_found(feed: Feed, board: MemoryBlackboard) -> None:
+    plain.publish(board, ROOT, NAME)
+    assert found(feed) == [("mixed levels", None)]
+
+
+def test_a_damaged_record_is_found(feed: Feed, board: MemoryBlackboard) -> None:
+    (key,) = (key for key in board.objects() if "/.feed/records/" in key)
+    board.put(key, b"{")
+    assert found(feed) == [("record", NAME)]
+
+
+def test_control_objects_without_an_update_are_found(feed: Feed, board: MemoryBlackboard) -> None:
+    tag(feed, PARTITION, NAME, "release-1")
+    pin(feed, PARTITION, NAME, until=LATER, holder="reader")
+    board.delete(*(key for key in board.objects() if key.startswith(DAY)))
+    assert found(feed) == [("orphan", NAME)] * 4
+
+
+def test_an_update_of_another_program_needs_no_record(feed: Feed, board: MemoryBlackboard) -> None:
+    plain.publish(board, DAY, "20180521.170000")
+    assert found(feed) == []
+    invalidate(feed, PARTITION, "20180521.170000", reason="wrong", author="ann", now=LATER)
+    assert found(feed) == []
