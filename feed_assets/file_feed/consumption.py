@@ -153,8 +153,7 @@ def news(
     A first look, with an empty cursor, delivers what is in force in each partition; what came before is no news. After
     that every update is delivered once when it is valid (again only where it was lost and has come back in force), in
     each partition the older first, and the loss of what was in force once. Takes the LISTs of a skip-scan (see
-    `scanning.scan`), and those of `latest` for each partition that lost what was in force and where older history was
-    jumped over. Raises MixedFeedError.
+    `scanning.scan`), and those of `latest` for each partition that lost what was in force. Raises MixedFeedError.
     """
     look = _Look(feed, cursor, now)
     changes: list[Change] = []
@@ -202,12 +201,13 @@ class _Look:
         partition = scanned.partition or None
         valid = sorted(name for name, found in scanned.updates.items() if is_valid(self.feed, found))
         in_force = scanned.updates[valid[-1]].update(self.feed, partition) if valid else None
-        if in_force is None and scanned.skipped:
-            in_force = latest(self.feed, partition, now=self.now)
         seen = self.cursor.partitions.get(scanned.partition)
-        if seen is None and not self.cursor.complete:
-            seen = self._history(scanned, valid, in_force)
-        seen = seen or _Seen()
+        lost = seen is not None and seen.told > (in_force.name if in_force else "")
+        if lost or (in_force is None and scanned.skipped):
+            # What took its place may lie in what was jumped over, or have come while the listing went on.
+            in_force = latest(self.feed, partition, now=self.now)
+        if seen is None:
+            seen = _Seen() if self.cursor.complete else self._history(scanned, valid, in_force)
         return list(_changes(seen, partition, valid, in_force)), seen
 
     def _history(self, scanned: Scanned, valid: list[str], in_force: Update | None) -> _Seen:
