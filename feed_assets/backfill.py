@@ -13,9 +13,6 @@ from typing import Any
 
 import dagster as dg
 
-QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
-"""Runs keep their log on the instance; the terminal belongs to the progress bar."""
-
 
 @dataclass(frozen=True, slots=True)
 class PartitionResult:
@@ -65,7 +62,7 @@ def backfill(
                 yield PartitionResult(partition, names, "", success=False, updates=(), failures=(reason,), skipped=True)
                 continue
             result = subset.execute_in_process(
-                instance=instance, partition_key=partition, raise_on_error=False, run_config=QUIET, tags=tags
+                instance=instance, partition_key=partition, raise_on_error=False, tags=tags
             )
             if not result.success:
                 failed.add(partition)

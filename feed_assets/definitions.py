@@ -66,6 +66,7 @@ def build_definitions(settings: Settings, **replaced: Any) -> dg.Definitions:
             ),
             **replaced,
         },
+        loggers={"console": dg.colored_console_logger.configured({"log_level": settings.log_level}, name="console")},
         # One Spark for all steps of a run: a JVM a step takes longer than the steps.
         executor=dg.in_process_executor,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,6 +12,8 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from types_boto3_s3 import S3Client
+
+    from feed_assets_tests.harness import Installation
 
 
 @pytest.fixture(scope="session")
@@ -81,3 +84,31 @@ def _one_at_a_time(app: Callable[..., Any]) -> Callable[..., Any]:
             return app(environ, start_response)
 
     return locked
+
+
+@pytest.fixture(params=["ephemeral"])
+def dagster_instance(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """A Dagster instance of the test's own: in memory, or with `sqlite` as the parameter on disk."""
+    import dagster as dg  # noqa: PLC0415 - slow to load, and many tests need none
+
+    if request.param == "ephemeral":
+        yield dg.DagsterInstance.ephemeral()
+    else:
+        with dg.instance_for_test() as instance:
+            yield instance
+
+
+@pytest.fixture
+def shop(tmp_path: Path, spark: SparkSession, dagster_instance: Any) -> Installation:
+    """An installation with one partner, a shop that sends ads and clicks, and nothing landed yet."""
+    del spark  # started before the project asks for a session, so that it gets this one
+    from feed_assets_tests.harness import (  # noqa: PLC0415 - slow to load, and many tests need none
+        SHOP_ADS,
+        SHOP_CLICKS,
+        Installation,
+        settings_below,
+        write_sources,
+    )
+
+    sources = write_sources(tmp_path / "sources", SHOP_ADS, SHOP_CLICKS)
+    return Installation(settings_below(tmp_path / "base", sources), dagster_instance)

@@ -32,7 +32,7 @@ def raw_logs(source: Source, partitions: dg.PartitionsDefinition) -> dg.AssetSpe
 
 def raw_key(source: Source) -> dg.AssetKey:
     """The asset key of a source's raw partitions."""
-    return dg.AssetKey(["raw", source.kind, source.name])
+    return dg.AssetKey(["raw", source.kind.value, source.name])
 
 
 def ad_catalog() -> dg.AssetSpec:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TypeVar
@@ -23,8 +24,15 @@ RECENT = timedelta(days=1)
 GALLOP = 8
 """By how much a search widens its span each time nothing valid was found in it."""
 
+ATTEMPTS = 3
+"""How often an update is resolved again where what was listed has changed when it is looked at."""
+
 _log = logging.getLogger("feed_assets.file_feed")
 _Result = TypeVar("_Result")
+
+
+class MovedError(Exception):
+    """A manifest is not there any more, or is another, since it was listed: what was listed is to be listed again."""
 
 
 @dataclass(slots=True)
@@ -59,15 +67,10 @@ def latest(feed: Feed, partition: str | None = None, *, now: datetime, as_of: da
     Raises MixedFeedError where updates and partitions lie at one level.
     """
     end, newest = as_of or now, update_name(as_of) if as_of else None
-    start = update_name(end - RECENT)
-
-    def recent() -> Update | None:
-        return newest_valid(feed, partition, _window(feed, partition, start=start, newest=newest))
-
-    # What was in force may have been replaced by a recent update, and taken away, while older history was searched:
-    # so nothing is found only where a second look finds nothing either.
-    update = recent() or _older(feed, partition, end, before=start) or recent()
-    return _warn_of_future(update, now)
+    for _ in range(ATTEMPTS):
+        with suppress(MovedError):
+            return _warn_of_future(_resolve(feed, partition, end, newest, valid_as_listed), now)
+    return _warn_of_future(_resolve(feed, partition, end, newest, is_valid), now)
 
 
 def require_latest(feed: Feed, partition: str | None = None, *, now: datetime, as_of: datetime | None = None) -> Update:
@@ -100,6 +103,14 @@ def list_updates(feed: Feed, partition: str | None = None) -> list[Found]:
 
 def is_valid(feed: Feed, found: Found) -> bool:
     """The plain rule: the manifest states the number of the other files. Where its tag cannot tell, it is read."""
+    try:
+        return valid_as_listed(feed, found)
+    except MovedError:
+        return False
+
+
+def valid_as_listed(feed: Feed, found: Found) -> bool:
+    """The same; raises MovedError where the manifest, when it is read, is not the one that was listed."""
     entry = found.manifest
     if entry is None or entry.size > MAX_BYTES:
         return False
@@ -109,14 +120,18 @@ def is_valid(feed: Feed, found: Found) -> bool:
     try:
         content = feed.blackboard.read(entry.key, limit=MAX_BYTES + 1)
     except NotFoundError:
-        return False
+        raise MovedError(entry.key) from None
+    if content.entry.tag != entry.tag:
+        raise MovedError(entry.key)
     return parse_manifest(content.data) == len(found.files)
 
 
-def newest_valid(feed: Feed, partition: str | None, found: Mapping[str, Found]) -> Update | None:
-    """The newest valid one among these updates of a partition."""
+def newest_valid(
+    feed: Feed, partition: str | None, found: Mapping[str, Found], *, valid: Callable[[Feed, Found], bool] = is_valid
+) -> Update | None:
+    """The newest valid one among these updates of a partition, judged by `valid`."""
     for name in sorted(found, reverse=True):
-        if is_valid(feed, found[name]):
+        if valid(feed, found[name]):
             return found[name].update(feed, partition)
     return None
 
@@ -141,7 +156,7 @@ def read_resolved(
     consume: Callable[[Update], _Result],
     *,
     now: datetime,
-    attempts: int = 3,
+    attempts: int = ATTEMPTS,
 ) -> _Result:
     """Resolve the latest update and let `consume` read exactly its files.
 
@@ -172,16 +187,14 @@ def read_file(update: Update, file: File) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _Beginning:
-    """The start of a partition's history; `complete` where that is all of it up to the point asked for."""
+    """The start of a partition's history; `complete` where that is all of it."""
 
     updates: dict[str, Found]
     complete: bool
 
 
-def _window(
-    feed: Feed, partition: str | None, *, start: str, upper: str | None = None, newest: str | None = None
-) -> dict[str, Found]:
-    """The updates named from `start` on, before `upper` and not after `newest`, oldest first."""
+def _window(feed: Feed, partition: str | None, *, start: str, newest: str | None = None) -> dict[str, Found]:
+    """The updates named from `start` on, and not after `newest`, oldest first."""
     prefix = feed.prefix(partition)
     after = f"{prefix}{start}" if start else ""
     found: dict[str, Found] = {}
@@ -189,8 +202,7 @@ def _window(
         page = feed.blackboard.page(prefix, after=after)
         for entry in page.entries:
             name, path = _name_and_path(entry.key.removeprefix(prefix))
-            # Compared as folders: the listing shows `20180521.160000.bak/` before `20180521.160000/`.
-            if (upper is not None and name >= upper) or (newest is not None and f"{name}/" > f"{newest}/"):
+            if _is_past(name, newest):
                 return found
             if is_update_name(name) and path:
                 found.setdefault(name, Found(name)).add(path, entry)
@@ -200,31 +212,44 @@ def _window(
         mark_split(found)
 
 
+def _is_past(name: str, newest: str | None) -> bool:
+    # Compared as folders, as a listing shows `20180521.160000.bak/` before `20180521.160000/`.
+    return newest is not None and f"{name}/" > f"{newest}/"
+
+
 def mark_split(found: dict[str, Found]) -> None:
     """Note that a page of the listing ended after what was found so far, in its order."""
     if found:
         found[next(reversed(found))].split = True
 
 
-def _older(feed: Feed, partition: str | None, end: datetime, *, before: str) -> Update | None:
-    """The newest valid update named before `before`: from the whole of a short history, else galloping back."""
-    beginning = _beginning(feed, partition, before=before)
+def _resolve(
+    feed: Feed, partition: str | None, end: datetime, newest: str | None, valid: Callable[[Feed, Found], bool]
+) -> Update | None:
+    """The newest valid update: a recent one, else from the whole of a short history, else galloping back.
+
+    Each listing goes to the very end again. An update may be published, and the one before taken out of force, between
+    two requests; a reader that looked at older history alone would then fall back to what neither of them is.
+    """
+    recent = _window(feed, partition, start=update_name(end - RECENT), newest=newest)
+    update = newest_valid(feed, partition, recent, valid=valid)
+    if update is not None:
+        return update
+    beginning = _beginning(feed, partition, newest=newest)
     if beginning.complete:
-        return newest_valid(feed, partition, beginning.updates)
-    oldest = min(beginning.updates)
-    depth = end - begun(oldest)
-    span, upper = RECENT, before
-    while upper > oldest:
+        return newest_valid(feed, partition, beginning.updates, valid=valid)
+    depth = end - begun(min(beginning.updates))
+    span = RECENT
+    while span < depth:
         span = min(span * GALLOP, depth)
-        start = update_name(end - span)
-        update = newest_valid(feed, partition, _window(feed, partition, start=start, upper=upper))
+        window = _window(feed, partition, start=update_name(end - span), newest=newest)
+        update = newest_valid(feed, partition, window, valid=valid)
         if update is not None:
             return update
-        upper = start
     return None
 
 
-def _beginning(feed: Feed, partition: str | None, *, before: str) -> _Beginning:
+def _beginning(feed: Feed, partition: str | None, *, newest: str | None) -> _Beginning:
     """The first page, from the very beginning, that shows an update: of a short history it is the whole."""
     prefix = feed.prefix(partition)
     after = f"{prefix}{CONTROL}0" if partition is None else ""
@@ -235,7 +260,7 @@ def _beginning(feed: Feed, partition: str | None, *, before: str) -> _Beginning:
         for entry in page.entries:
             name, path = _name_and_path(entry.key.removeprefix(prefix))
             shaped = has_update_shape(name)
-            if shaped and name >= before:
+            if shaped and _is_past(name, newest):
                 passed = True
                 break
             if is_update_name(name) and path:

@@ -15,7 +15,7 @@ from feed_assets.blackboard import Entry
 from feed_assets.file_feed.errors import MixedFeedError
 from feed_assets.file_feed.feed import CONTROL, Feed, Update
 from feed_assets.file_feed.names import is_partition_name, is_update_name, update_name
-from feed_assets.file_feed.reading import RECENT, Found, latest, mark_split, newest_valid
+from feed_assets.file_feed.reading import RECENT, Found, MovedError, latest, mark_split, newest_valid, valid_as_listed
 
 
 @dataclass(slots=True)
@@ -89,8 +89,12 @@ def latest_of_all(
     recent = update_name(now - RECENT)
     for scanned in scan(feed, start=lambda partition: (held or {}).get(partition, recent), first=first, last=last):
         partition = scanned.partition or None
-        update = newest_valid(feed, partition, scanned.updates)
-        if update is None and scanned.skipped:
+        try:
+            update = newest_valid(feed, partition, scanned.updates, valid=valid_as_listed)
+            again = update is None and scanned.skipped
+        except MovedError:
+            again = True
+        if again:
             update = latest(feed, partition, now=now)
         if update is not None:
             in_force[scanned.partition] = update

@@ -19,6 +19,7 @@ from feed_assets.sources import partners_directory
 AS_OF_FILE = ".as-of"
 """A local base may say what time it is there: the demo's does, so that its story stays in its week."""
 
+LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 DEFAULT_BASE = "data"
 DEFAULT_FIRST_DAY = "2019-11-24"
 
@@ -47,11 +48,12 @@ class Settings:
     sources_directory: Path
     spark_master: str
     sensor_seconds: int
+    log_level: str
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Settings:
-        """Read `FEED_ASSETS_BASE`, `_AS_OF`, `_FIRST_DAY`, `_SOURCES`, `_SPARK_MASTER` and
-        `_SENSOR_SECONDS`.
+        """Read `FEED_ASSETS_BASE`, `_AS_OF`, `_FIRST_DAY`, `_SOURCES`, `_SPARK_MASTER`,
+        `_SENSOR_SECONDS` and `_LOG_LEVEL`.
 
         Raises SettingsError naming the variable and what it takes.
         """
@@ -64,6 +66,7 @@ class Settings:
             as_of=_as_of(environment.get("FEED_ASSETS_AS_OF"), base),
             sources_directory=Path(environment.get("FEED_ASSETS_SOURCES") or partners_directory()),
             spark_master=environment.get("FEED_ASSETS_SPARK_MASTER") or "local[*]",
+            log_level=_log_level(environment.get("FEED_ASSETS_LOG_LEVEL") or "INFO"),
             sensor_seconds=_seconds(environment.get("FEED_ASSETS_SENSOR_SECONDS") or "30"),
         )
 
@@ -85,6 +88,13 @@ def _first_day(text: str) -> date:
     except ValueError:
         message = f"FEED_ASSETS_FIRST_DAY is {text!r}; it takes the first day of data, such as 2019-11-24."
         raise SettingsError(message) from None
+
+
+def _log_level(text: str) -> str:
+    if text not in LOG_LEVELS:
+        message = f"FEED_ASSETS_LOG_LEVEL is {text!r}; it takes one of {', '.join(LOG_LEVELS)}."
+        raise SettingsError(message)
+    return text
 
 
 def _seconds(text: str) -> int:

@@ -77,7 +77,7 @@ def event_time(frame: DataFrame, source: Source) -> Column:
     if isinstance(type_, TimestampNTZType):
         return functions.to_utc_timestamp(expression.cast("timestamp"), source.time_zone)
     if not isinstance(type_, TimestampType):
-        message = f"is of type {type_.simpleString()}, not a time; use to_timestamp(...) or to_timestamp_ntz(...)"
+        message = f"is a {type_.simpleString()}, not a time; use to_timestamp(...) or to_timestamp_ntz(...)"
         raise SpecError(source.problem(location, message))
     if source.time_zone not in {"UTC", "Etc/UTC"}:
         message = (

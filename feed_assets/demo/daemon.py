@@ -1,0 +1,60 @@
+"""One turn of Dagster's own sensor daemon in this process, its runs executed here as well.
+
+Here: what lets the demo show real ticks and real runs within seconds. Not here: how Dagster runs otherwise; `make dev`
+starts its daemon as everyone does. Ticks, cursors, logs and runs land on the instance exactly as the daemon leaves them,
+because it is the daemon's code that runs; Dagster has no public name for it, hence the private imports of this module.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import dagster as dg
+from dagster._core.instance.ref import InstanceRef
+from dagster._core.remote_origin import InProcessCodeLocationOrigin
+from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
+from dagster._core.workspace.context import WorkspaceProcessContext
+from dagster._core.workspace.load_target import InProcessWorkspaceLoadTarget
+from dagster._daemon.sensor import execute_sensor_iteration
+
+MODULE = "feed_assets.definitions"
+"""The module, and the name under which `workspace.yaml` loads it: ticks are shown with the sensors of that location."""
+
+IN_THIS_PROCESS = {
+    "run_launcher": {
+        "module": "dagster._core.launcher.sync_in_memory_run_launcher",
+        "class": "SyncInMemoryRunLauncher",
+    },
+    "run_coordinator": {
+        "module": "dagster._core.run_coordinator.sync_in_memory_run_coordinator",
+        "class": "SyncInMemoryRunCoordinator",
+    },
+}
+
+
+@contextmanager
+def instance_at(home: Path) -> Iterator[dg.DagsterInstance]:
+    """The instance of this DAGSTER_HOME, with runs that are launched executed in this process, one after the other."""
+    with dg.DagsterInstance.from_ref(InstanceRef.from_dir(str(home), overrides=IN_THIS_PROCESS)) as instance:
+        yield instance
+
+
+def tick_sensors(instance: dg.DagsterInstance) -> list[dg.DagsterRun]:
+    """Evaluate every sensor that is due, and execute the runs they request; those runs, oldest first."""
+    before = {run.run_id for run in instance.get_runs()}
+    origin = InProcessCodeLocationOrigin(
+        loadable_target_origin=LoadableTargetOrigin(
+            executable_path=sys.executable, module_name=MODULE, working_directory=str(Path.cwd())
+        ),
+        location_name=MODULE,
+    )
+    with WorkspaceProcessContext(instance, InProcessWorkspaceLoadTarget(origin)) as workspace:
+        for error in execute_sensor_iteration(workspace, logging.getLogger("feed_assets.demo"), None, None):
+            if error is not None:
+                message = f"A sensor could not be evaluated: {error}"
+                raise dg.DagsterInvariantViolationError(message)
+    return [run for run in reversed(instance.get_runs()) if run.run_id not in before]

@@ -1,0 +1,244 @@
+"""The story of the demo, step by step: a week lands, is processed, grows late, and is spoiled.
+
+Here: the order of events and what is said of them. Not here: the deliveries (`logs`), the tick (`daemon`).
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import dagster as dg
+
+from feed_assets import explanation, plots, report
+from feed_assets.backfill import PartitionResult, backfill, days_between
+from feed_assets.blackboard import Blackboard
+from feed_assets.demo import logs
+from feed_assets.demo.daemon import instance_at, tick_sensors
+from feed_assets.file_feed import Feed, publish_files
+from feed_assets.resources import BlackboardResource, Settings, SettingsError, SparkResource
+from feed_assets.resources.settings import AS_OF_FILE
+from feed_assets.sensors import growth_decisions
+from feed_assets.sensors.feeds import FeedGraph
+from feed_assets.sources import Source, load_sources
+
+AS_OF = "2019-12-01T00:00:00+00:00"
+FIRST, LAST = date(2019, 11, 24), date(2019, 11, 30)
+MARKER = ".demo"
+EFFECTIVENESS = "ad-effectiveness/v1.0"
+
+
+@dataclass(frozen=True, slots=True)
+class Teller:
+    """Where the story goes: `step` opens a chapter, `say` adds a line, `table` shows rows, `progress` wraps long work."""
+
+    step: Callable[[str], None]
+    say: Callable[[str], None]
+    table: Callable[[Sequence[dict[str, Any]]], None]
+    progress: Callable[[str, int], Any]
+
+
+def prepare_base(base: str) -> Path:
+    """An empty base that says what time it is there. Raises SettingsError where other data is in the way."""
+    if "://" in base:
+        message = f"The demo runs on a local disk, and FEED_ASSETS_BASE is {base}: unset it, or name a directory."
+        raise SettingsError(message)
+    folder = Path(base)
+    if folder.exists() and any(folder.iterdir()):
+        if not (folder / MARKER).exists():
+            message = f"{folder} holds data that is not the demo's: set FEED_ASSETS_BASE to another directory for it."
+            raise SettingsError(message)
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / MARKER).write_text("This directory is the demo's: running it again empties it.\n", encoding="utf-8")
+    (folder / AS_OF_FILE).write_text(f"{AS_OF}\n", encoding="utf-8")
+    return folder
+
+
+@dataclass(slots=True)
+class Demo:
+    """The demo on a prepared base, with the instance of this DAGSTER_HOME."""
+
+    settings: Settings
+    definitions: dg.Definitions
+    home: Path
+    tell: Teller
+
+    def run(self) -> None:
+        """Tell the whole story. Raises RuntimeError where it does not end as it should."""
+        started = time.monotonic()
+        with instance_at(self.home) as instance, TemporaryDirectory() as folder:
+            self._forget_the_last_time(instance)
+            deliveries = logs.cut(Path(folder))
+            self._publish_catalog()
+            self._land_the_week(deliveries.on_time)
+            self._process_the_week(instance)
+            self._late(instance, deliveries.late)
+            self._broken(instance, deliveries.broken)
+            self._end(time.monotonic() - started)
+
+    # --- chapters ------------------------------------------------------------------------------------------------
+
+    def _publish_catalog(self) -> None:
+        self.tell.step("Others publish the ad catalog")
+        feed = Feed(self._board, "ad-catalog/v1.0")
+        update = publish_files(feed, None, [logs.CATALOG], now=self.settings.clock.now(), owner="campaigns team")
+        self.tell.say(f"{feed.location}: update {update.name}, {len(update.files)} file, published without any of this code.")
+
+    def _land_the_week(self, delivery: Path) -> None:
+        self.tell.step("A partner's log lands, a tenth of 2019-11-27's impressions still missing")
+        self._land(delivery)
+
+    def _process_the_week(self, instance: dg.DagsterInstance) -> None:
+        days = days_between(FIRST, LAST)
+        self.tell.step(f"Backfill of {len(days)} days: clean ads, clean clicks, then ad effectiveness; one process, one Spark")
+        failed = []
+        with self.tell.progress("runs", 2 * len(days)) as advance:
+            for result in backfill(self.definitions, instance, days):
+                advance()
+                failed += [] if result.success else [result]
+        if failed:
+            raise RuntimeError(f"The backfill failed: {_reasons(failed)}")
+        self._show_days(days)
+
+    def _late(self, instance: dg.DagsterInstance, delivery: Path) -> None:
+        self.tell.step("The missing tenth arrives, days late: the growth sensor looks at every day")
+        self._land(delivery)
+        self._show_growth()
+        runs = self._tick(instance)
+        self._expect({(run.tags["dagster/partition"], run.is_success) for run in runs} == {(logs.LATE_DAY, True)}, runs)
+        self._show_days([logs.LATE_DAY])
+
+    def _broken(self, instance: dg.DagsterInstance, delivery: Path) -> None:
+        self.tell.step(f"A broken delivery for {logs.BROKEN_DAY}: every record has lost its item")
+        self._land(delivery)
+        self._show_growth()
+        runs = self._tick(instance)
+        self._expect({(run.tags["dagster/partition"], run.is_failure) for run in runs} == {(logs.BROKEN_DAY, True)}, runs)
+        for story in self._stories(date.fromisoformat(logs.BROKEN_DAY))[:1]:
+            rejected = story.updates[0]
+            self.tell.say(f"Checks rejected {story.location} {rejected.name}: {'; '.join(rejected.failed_checks)}")
+            self.tell.say(f"Readers keep {story.latest}. The rejected files stay for inspection; nobody reads them.")
+
+    def _end(self, seconds: float) -> None:
+        days = days_between(FIRST, LAST)
+        self.tell.step("The week as every reader sees it now")
+        rows = self._day_rows(days)
+        self.tell.table(rows)
+        impressions, clicks = sum(row["impressions"] for row in rows), sum(row["clicks"] for row in rows)
+        figures = report.day_figures(self._feed, now=self.settings.clock.now())
+        plot = Path(self.settings.base) / "effectiveness.png"
+        plot.write_bytes(plots.days([_as_row(day) for day in figures], title="Impressions and click-through rate"))
+        self.tell.say(f"{impressions:,} impressions, {clicks:,} clicks in all; the plot is {plot}")
+        self.tell.say(f"{seconds:.0f} s from the first delivery to here.")
+        if (impressions, clicks) != (30_000, 157):
+            raise RuntimeError(f"The log has 30,000 impressions and 157 clicks; {impressions:,} and {clicks:,} were counted.")
+        self.tell.step("What to type next")
+        for command, what in (
+            ("make dev", "the Dagster UI with these runs, checks and sensor decisions: http://127.0.0.1:3000"),
+            (f".venv/bin/feed-assets explain {logs.BROKEN_DAY}", "why that day is as it is"),
+            (f".venv/bin/feed-assets report --date {logs.LATE_DAY}", "the ads of a day, as a table and a page"),
+            (
+                f".venv/bin/feed-assets feed ls {self.settings.base}/clean-ads/v1.0 --partition {logs.BROKEN_DAY}",
+                "every update and its state",
+            ),
+        ):
+            self.tell.say(f"{command:<24}  {what}")
+
+    # --- small parts ---------------------------------------------------------------------------------------------
+
+    @property
+    def _board(self) -> Blackboard:
+        return BlackboardResource.at(self.settings.base).blackboard
+
+    @property
+    def _feed(self) -> Feed:
+        return Feed(self._board, EFFECTIVENESS)
+
+    @property
+    def _sources(self) -> tuple[Source, ...]:
+        return load_sources(self.settings.sources_directory)
+
+    def _land(self, delivery: Path) -> None:
+        from feed_assets.sources.landing import land  # noqa: PLC0415 - brings Spark, which only landing needs here
+
+        spark = SparkResource.on(self.settings.spark_master).spark_session
+        for source in self._sources:
+            landing = land(spark, self._board, source, delivery, now=self.settings.clock.now())
+            self.tell.say(
+                f"{delivery.name} -> {source.key}: {landing.landed:,} of {landing.read:,} records "
+                f"into {len(landing.partitions)} hours."
+            )
+
+    def _tick(self, instance: dg.DagsterInstance) -> list[dg.DagsterRun]:
+        runs = tick_sensors(instance)
+        for run in runs:
+            assets = ", ".join(sorted(key.to_user_string() for key in run.asset_selection or ()))
+            self.tell.say(
+                f"{run.tags['dagster/sensor_name']} asked for {run.tags['dagster/partition']} "
+                f"({assets}): {run.status.value.lower()}"
+            )
+        return runs
+
+    def _expect(self, holds: bool, runs: Sequence[dg.DagsterRun]) -> None:  # noqa: FBT001 - reads as a sentence
+        if not holds:
+            got = [(run.tags.get("dagster/partition"), run.status.value) for run in runs]
+            raise RuntimeError(f"The sensors asked for other runs than the story has: {got}")
+
+    def _show_growth(self) -> None:
+        feeds = FeedGraph.of(self.definitions.get_repository_def())
+        declarations = {"ads": "clean-ads/v1.0", "clicks": "clean-clicks/v1.0"}
+        by_location = feeds.by_location()
+        for kind, location in declarations.items():
+            sources = [source for source in self._sources if source.kind == kind]
+            now = self.settings.clock.now()
+            for decision in growth_decisions(self._board, sources, by_location[location].declaration, now=now):
+                if decision.decision.kind != "unchanged":
+                    self.tell.say(decision.sentence())
+
+    def _stories(self, day: date) -> list[explanation.AssetStory]:
+        feeds = FeedGraph.of(self.definitions.get_repository_def())
+        return explanation.explain(self._board, feeds, self._sources, day, now=self.settings.clock.now())
+
+    def _show_days(self, days: Sequence[str]) -> None:
+        self.tell.table(self._day_rows(days))
+
+    def _day_rows(self, days: Sequence[str]) -> list[dict[str, Any]]:
+        now = self.settings.clock.now()
+        figures = report.day_figures(self._feed, now=now, first=days[0], last=days[-1])
+        rows = []
+        for day in figures:
+            stories = self._stories(date.fromisoformat(day.day))
+            rows.append(
+                {
+                    "day": day.day,
+                    "impressions": day.impressions,
+                    "clicks": day.clicks,
+                    "CTR": f"{day.ctr:.2%}" if day.ctr is not None else "",
+                    "updates": sum(len(story.updates) for story in stories),
+                    "why": stories[0].summary,
+                }
+            )
+        return rows
+
+    def _forget_the_last_time(self, instance: dg.DagsterInstance) -> None:
+        """The data of an earlier demo is gone, so Dagster should not show it, nor sensors count on it."""
+        ours = {spec.key for spec in self.definitions.resolve_all_asset_specs()}
+        instance.wipe_assets([key for key in instance.get_asset_keys() if key in ours])
+        for state in instance.all_instigator_state():
+            if state.name in {"late_growth", "new_manifests"}:
+                instance.delete_instigator_state(state.instigator_origin_id, state.selector_id)
+
+
+def _as_row(day: report.DayFigures) -> dict[str, Any]:
+    return {name: getattr(day, name) for name in ("day", "impressions", "clicks", "ctr", "ctr_low", "ctr_high")}
+
+
+def _reasons(failed: Sequence[PartitionResult]) -> str:
+    return "; ".join(f"{result.partition}: {', '.join(result.failures)}" for result in failed)
