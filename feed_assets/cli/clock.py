@@ -1,0 +1,87 @@
+"""What time it is for a command: the only place here that looks at the clock.
+
+Here: the time, and times and spans as arguments. Not here: what they are used for.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+
+import click
+
+from feed_assets.file_feed import BadNameError, begun
+
+AS_OF = "FEED_ASSETS_AS_OF"
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+def now(environment: Mapping[str, str] = os.environ) -> datetime:
+    """The time, aware, in UTC: the machine's, or the one that `FEED_ASSETS_AS_OF` fixes."""
+    text = environment.get(AS_OF)
+    if not text or text == "now":
+        return datetime.now(UTC)
+    try:
+        return _instant(text)
+    except ValueError:
+        message = f"{AS_OF} is {text!r}; it takes a UTC time such as 2019-12-01T00:00:00, or `now`."
+        raise click.ClickException(message) from None
+
+
+class UpdateName(click.ParamType[str]):
+    """The name of an update, `YYYYMMDD.HHMMSS`."""
+
+    name = "update"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Check the name."""
+        try:
+            begun(value)
+        except BadNameError as error:
+            self.fail(str(error), param, ctx)
+        return value
+
+
+class Span(click.ParamType[timedelta]):
+    """A span of time: a number and s, m, h, d or w."""
+
+    name = "span"
+
+    def convert(self, value: str | timedelta, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
+        """Read the span."""
+        if isinstance(value, timedelta):
+            return value
+        match = re.fullmatch(r"([0-9]+)([smhdw])", value, re.ASCII)
+        fault = f"{value!r} is no span of time: give a number with s, m, h, d or w, such as 30d."
+        if match is None:
+            self.fail(fault, param, ctx)
+        try:
+            return timedelta(**{_UNITS[match[2]]: int(match[1])})
+        except OverflowError:
+            self.fail(fault, param, ctx)
+
+
+class Moment(click.ParamType[datetime]):
+    """A time in ISO 8601, in UTC where it names no zone, or a span from now on."""
+
+    name = "time"
+
+    def convert(self, value: str | datetime, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
+        """Read the time."""
+        if isinstance(value, datetime):
+            return value
+        try:
+            return _instant(value)
+        except ValueError:
+            pass
+        try:
+            return now() + Span().convert(value, param, ctx)
+        except (click.BadParameter, OverflowError):
+            self.fail(f"{value!r} is no time: give one such as 2019-12-01T00:00:00, or a span such as 7d.", param, ctx)
+
+
+def _instant(text: str) -> datetime:
+    moment = datetime.fromisoformat(text)
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)

@@ -1,0 +1,220 @@
+"""`feed-assets feed`: look at a feed, read from it, publish into it.
+
+Here: the group, and the commands that resolve, show and publish updates. Not here: holding and removing them
+(`feed_keeping`), and comparing them (`feed_diff`). Nothing here needs Dagster or Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from feed_assets.cli.clock import UpdateName, now
+from feed_assets.cli.errors import FAILED
+from feed_assets.cli.feed_diff import diff
+from feed_assets.cli.feed_keeping import gc, pin, tag, unpin, untag
+from feed_assets.cli.location import (
+    Place,
+    feed_argument,
+    login_name,
+    operated,
+    partition_option,
+    places,
+    require_level,
+)
+from feed_assets.cli.output import json_option, print_fields, print_json, print_table, say
+from feed_assets.file_feed import (
+    Facts,
+    Feed,
+    Pin,
+    Update,
+    begun,
+    history,
+    invalidate,
+    pins,
+    publish_files,
+    require_latest,
+    verify,
+)
+
+NOTES = frozenset({"odd name", "no such second", "future", "orphan", "removal"})
+"""Kinds of findings that say nothing against any update a reader would use."""
+
+
+@click.group(name="feed")
+def feed() -> None:
+    """Look at a File Feed and operate it.
+
+    URI is a local path, file:///... or s3://bucket/...: a feed with partitions, or a location that directly holds
+    updates.
+    """
+
+
+@feed.command("latest")
+@feed_argument
+@partition_option
+@click.option("--as-of", metavar="YYYYMMDD.HHMMSS", type=UpdateName(), help="The latest begun at or before this time.")
+@json_option
+def latest_(feed: Feed, partition: str | None, as_of: str | None, *, as_json: bool) -> None:
+    """Print the latest valid update. Exit code 3 where there is none."""
+    _print_update(require_latest(feed, partition, now=now(), as_of=_moment(as_of)), as_json=as_json)
+
+
+@feed.command("files")
+@feed_argument
+@partition_option
+@click.option("--as-of", metavar="YYYYMMDD.HHMMSS", type=UpdateName(), help="Of the latest begun at or before then.")
+@json_option
+def files_(feed: Feed, partition: str | None, as_of: str | None, *, as_json: bool) -> None:
+    """Print the files of the latest valid update. Exit code 3 where there is none."""
+    update = require_latest(feed, partition, now=now(), as_of=_moment(as_of))
+    rows = [(file.path, file.size, uri) for file, uri in zip(update.files, update.uris(), strict=True)]
+    if as_json:
+        print_json([dict(zip(("path", "bytes", "uri"), row, strict=True)) for row in rows])
+    else:
+        print_table(("path", "bytes", "uri"), rows, empty=f"{update.uri} is valid and has no files.")
+
+
+@feed.command("ls")
+@feed_argument
+@partition_option
+@json_option
+def ls(feed: Feed, partition: str | None, *, as_json: bool) -> None:
+    """List every update, newest first, with its state; without --partition those of all partitions."""
+    moment = now()
+    rows = [row for place in places(feed, partition) for row in _listed(place, moment)]
+    if as_json:
+        print_json(rows)
+        return
+    header = ("partition", "update", "state", "files", "bytes", "held", "why")
+    lines = [
+        (
+            row["partition"],
+            f"{row['update']}{' *' if row['latest'] else ''}",
+            row["state"],
+            row["files"],
+            row["bytes"],
+            ", ".join([*row["tags"], *(f"pinned by {each['holder']}" for each in row["pins"])]),
+            row["why"],
+        )
+        for row in rows
+    ]
+    print_table(header, lines, empty=f"There is no update in {feed.uri}.")
+
+
+@feed.command("verify")
+@feed_argument
+@partition_option
+@json_option
+def verify_(feed: Feed, partition: str | None, *, as_json: bool) -> None:
+    """Compare what is there with the protocol and the records. Exit code 1 where that finds a fault.
+
+    What says nothing against any update that a reader would use is shown as a note, and is no fault.
+    """
+    place = operated(feed, partition)
+    findings = [
+        {"weight": "note" if each.kind in NOTES else "fault", **asdict(each)}
+        for each in verify(place.feed, now=now())
+        if place.partition in {None, each.partition}
+    ]
+    if as_json:
+        print_json(findings)
+    else:
+        header = ("weight", "kind", "partition", "update", "message")
+        print_table(header, [[each[name] for name in header] for each in findings], empty=f"{place.title} is sound.")
+    if any(each["weight"] == "fault" for each in findings):
+        click.get_current_context().exit(FAILED)
+
+
+@feed.command("publish")
+@feed_argument
+@partition_option
+@click.argument(
+    "files", metavar="FILE...", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path)
+)
+@json_option
+def publish(feed: Feed, partition: str | None, files: Sequence[Path], *, as_json: bool) -> None:
+    """Publish local files as one new update, and print it like `latest`."""
+    moment = now()
+    place = operated(feed, partition)
+    require_level(place, now=moment)
+    update = publish_files(place.feed, place.partition, files, now=moment, owner=login_name(), facts=Facts())
+    _print_update(update, as_json=as_json)
+
+
+@feed.command("invalidate")
+@feed_argument
+@partition_option
+@click.option("--update", metavar="NAME", type=UpdateName(), help="The update; the latest, if left out.")
+@click.option("--reason", metavar="TEXT", required=True, help="Why; it goes on record.")
+@click.option("--author", metavar="NAME", default=login_name, help="Who; your login name, if left out.")
+@json_option
+def invalidate_(
+    feed: Feed, partition: str | None, update: str | None, reason: str, author: str, *, as_json: bool
+) -> None:
+    """Take an update out of force: the one before it is the latest again. Its files stay."""
+    if not reason.strip():
+        message = "say why: it is what others will read."
+        raise click.BadParameter(message, param_hint="--reason")
+    moment = now()
+    place = operated(feed, partition)
+    name = update or require_latest(place.feed, place.partition, now=moment).name
+    invalidate(place.feed, place.partition, name, reason=reason, author=author, now=moment)
+    if as_json:
+        told = {"feed": place.feed.uri, "partition": place.partition, "update": name, "state": "invalidated"}
+        print_json({**told, "reason": reason, "author": author})
+    else:
+        say(f"{place.title} {name} is invalidated.")
+
+
+for _command in (tag, untag, pin, unpin, gc, diff):
+    feed.add_command(_command)
+
+
+def _moment(name: str | None) -> datetime | None:
+    return begun(name) if name is not None else None
+
+
+def _print_update(update: Update, *, as_json: bool) -> None:
+    """The form that other programs rely on: no name is added or left out."""
+    if as_json:
+        files = [{"path": file.path, "bytes": file.size} for file in update.files]
+        where = {"feed": update.feed.uri, "partition": update.partition, "update": update.name, "uri": update.uri}
+        print_json({**where, "files": files})
+        return
+    print_fields(
+        [
+            ("feed", update.feed.uri),
+            ("partition", update.partition),
+            ("update", update.name),
+            ("uri", update.uri),
+            ("files", len(update.files)),
+            ("bytes", update.bytes),
+        ]
+    )
+
+
+def _listed(place: Place, moment: datetime) -> list[dict[str, Any]]:
+    pinned: dict[str, list[Pin]] = {}
+    for each in pins(place.feed, now=moment):
+        if each.partition == place.partition:
+            pinned.setdefault(each.update, []).append(each)
+    return [
+        {
+            "partition": place.partition,
+            "update": status.name,
+            "state": status.state,
+            "why": status.why,
+            "files": status.files,
+            "bytes": status.bytes,
+            "latest": status.latest,
+            "tags": list(status.tags),
+            "pins": [{"holder": each.holder, "until": each.until} for each in pinned.get(status.name, ())],
+        }
+        for status in history(place.feed, place.partition, now=moment)
+    ]

@@ -1,0 +1,177 @@
+"""`feed-assets feed diff`: in which rows two updates of a partition differ.
+
+Here: which two, and bringing their files to where they can be read. Not here: comparing rows (`row_diff`).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import click
+
+from feed_assets.blackboard import NotFoundError
+from feed_assets.cli.clock import UpdateName, now
+from feed_assets.cli.location import feed_argument, partition_option
+from feed_assets.cli.output import json_option, print_fields, print_json, print_table
+from feed_assets.cli.row_diff import ChangedRow, RowDiff, UnknownColumnError, diff_rows
+from feed_assets.file_feed import MANIFEST, Feed, File, NoValidUpdateError, Update, read_file, require_latest
+from feed_assets.file_feed.control import list_all
+
+
+@click.command("diff")
+@feed_argument
+@partition_option
+@click.option("--from", "before", metavar="NAME", type=UpdateName(), help="The valid one before --to, if left out.")
+@click.option("--to", "after", metavar="NAME", type=UpdateName(), help="The latest, if left out.")
+@click.option("--key", metavar="COLUMN,...", default="", help="What tells rows apart: then rows can have changed.")
+@click.option("--limit", metavar="N", type=click.IntRange(min=0), default=10, show_default=True, help="Rows to show.")
+@json_option
+def diff(
+    feed: Feed,
+    *,
+    partition: str | None,
+    before: str | None,
+    after: str | None,
+    key: str,
+    limit: int,
+    as_json: bool,
+) -> None:
+    """Compare the rows of two updates: parquet, CSV with a header, or JSON files.
+
+    An update that is named need not be valid: a rejected one can be compared with the one in force.
+    """
+    moment = now()
+    new = _named(feed, partition, after) if after else require_latest(feed, partition, now=moment)
+    if before:
+        old = _named(feed, partition, before)
+    else:
+        old = require_latest(feed, partition, now=moment, as_of=new.begun - timedelta(seconds=1))
+    columns = [name.strip() for name in key.split(",") if name.strip()]
+    with tempfile.TemporaryDirectory(prefix="feed-diff-") as folder:
+        spill = Path(folder) / "spill"
+        try:
+            found = diff_rows(
+                _fetched(old, Path(folder) / "before"),
+                _fetched(new, Path(folder) / "after"),
+                key=columns,
+                limit=limit,
+                spill=spill,
+            )
+        except UnknownColumnError as error:
+            raise click.BadParameter(str(error), param_hint="--key") from error
+    if as_json:
+        print_json(_as_json(old, new, found))
+    else:
+        _print(old, new, found)
+
+
+def _named(feed: Feed, partition: str | None, name: str) -> Update:
+    """An update by its name, in whatever state it is."""
+    prefix = feed.update_prefix(partition, name)
+    files = tuple(
+        File(path, entry.size, entry.tag)
+        for entry in list_all(feed.blackboard, prefix)
+        if (path := entry.key.removeprefix(prefix)) != MANIFEST and not path.endswith("/")
+    )
+    try:
+        feed.blackboard.read(f"{prefix}{MANIFEST}", limit=1)
+    except NotFoundError:
+        if not files:
+            message = f"{feed.title(partition)} has no update {name}: `feed-assets feed ls {feed.uri}` lists them."
+            raise NoValidUpdateError(message) from None
+    return Update(feed, partition, name, files)
+
+
+def _fetched(update: Update, folder: Path) -> list[Path]:
+    """The files in a folder of their own, under plain names: a path of theirs may hold what DuckDB takes for a pattern.
+
+    Files on this disk are linked; others are copied, one after the other through memory.
+    """
+    folder.mkdir()
+    paths = []
+    for number, (file, uri) in enumerate(zip(update.files, update.uris(), strict=True)):
+        path = folder / f"{number:06}.{'.'.join(file.path.rpartition('/')[2].split('.')[1:])}"
+        if uri.startswith("file:"):
+            path.symlink_to(unquote(urlsplit(uri).path))
+        else:
+            path.write_bytes(read_file(update, file))
+        paths.append(path)
+    return paths
+
+
+def _as_json(old: Update, new: Update, found: RowDiff) -> dict[str, Any]:
+    return {
+        "feed": new.feed.uri,
+        "partition": new.partition,
+        "from": old.name,
+        "to": new.name,
+        "rows": {"from": found.rows_before, "to": found.rows_after},
+        "columns": {
+            "added": found.columns_added,
+            "removed": found.columns_removed,
+            "retyped": {name: {"from": one, "to": other} for name, (one, other) in found.columns_retyped.items()},
+        },
+        "added": found.added,
+        "removed": found.removed,
+        "changed": found.changed,
+        "first_added": [_plain_row(row) for row in found.first_added],
+        "first_removed": [_plain_row(row) for row in found.first_removed],
+        "first_changed": [_plain_change(row) for row in found.first_changed],
+    }
+
+
+def _plain_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _plain(value) for name, value in row.items()}
+
+
+def _plain_change(row: ChangedRow) -> dict[str, Any]:
+    values = {name: {"from": _plain(one), "to": _plain(other)} for name, (one, other) in row.values.items()}
+    return {"key": _plain_row(row.key), "values": values}
+
+
+def _plain(value: object) -> object:
+    """What JSON has no notation for, as text."""
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _print(old: Update, new: Update, found: RowDiff) -> None:
+    retyped = (f"{name} {one} -> {other}" for name, (one, other) in found.columns_retyped.items())
+    fields: list[tuple[str, object]] = [
+        ("from", f"{old.uri}: {found.rows_before} rows"),
+        ("to", f"{new.uri}: {found.rows_after} rows"),
+        ("added", found.added),
+        ("removed", found.removed),
+        ("changed", found.changed if found.changed is not None else "- (give a --key)"),
+        *_named_columns("columns added", found.columns_added),
+        *_named_columns("columns removed", found.columns_removed),
+        *_named_columns("columns retyped", retyped),
+    ]
+    print_fields(fields)
+    _print_rows("removed", found.columns, found.first_removed)
+    _print_rows("added", found.columns, found.first_added)
+    if found.first_changed:
+        click.echo("\nfirst changed")
+        lines = [
+            (json.dumps(row.key, default=str, ensure_ascii=False), name, one, other)
+            for row in found.first_changed
+            for name, (one, other) in row.values.items()
+        ]
+        print_table(("key", "column", "from", "to"), lines, empty="")
+
+
+def _named_columns(title: str, names: Iterable[str]) -> list[tuple[str, object]]:
+    text = ", ".join(names)
+    return [(title, text)] if text else []
+
+
+def _print_rows(title: str, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
+    if rows:
+        click.echo(f"\nfirst {title}")
+        print_table(columns, [[row[name] for name in columns] for row in rows], empty="")

@@ -1,0 +1,138 @@
+"""From the arguments URI and `--partition` to a place in a feed.
+
+Here: which feed and partition a command is about. Not here: anything that is done there.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TypeVar
+from urllib.parse import unquote
+
+import click
+
+from feed_assets.blackboard import UnavailableError, UnknownLocationError
+from feed_assets.file_feed import (
+    BadNameError,
+    Feed,
+    MixedFeedError,
+    check_partition,
+    is_update_name,
+    latest,
+    open_feed,
+    recorded_digests,
+)
+from feed_assets.file_feed.feed import CONTROL
+from feed_assets.file_feed.names import is_partition_name
+from feed_assets.file_feed.scanning import scan
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+_AFTER_EVERY_UPDATE = "99991231.235959"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A partition of a feed; None where the feed holds its updates itself."""
+
+    feed: Feed
+    partition: str | None
+
+    @property
+    def title(self) -> str:
+        """For messages."""
+        return self.feed.title(self.partition)
+
+
+class FeedLocation(click.ParamType[Feed]):
+    """A local path, `file:///...` or `s3://bucket/...`."""
+
+    name = "uri"
+
+    def convert(self, value: str | Feed, param: click.Parameter | None, ctx: click.Context | None) -> Feed:
+        """Open the feed; nothing is read yet."""
+        if isinstance(value, Feed):
+            return value
+        try:
+            return open_feed(value)
+        except UnknownLocationError as error:
+            self.fail(str(error), param, ctx)
+        except UnavailableError as error:
+            if value.lower().startswith("s3:"):
+                raise  # what is wrong is the settings of S3, not the argument
+            self.fail(str(error), param, ctx)
+
+
+class PartitionName(click.ParamType[str]):
+    """The name of a partition."""
+
+    name = "partition"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Check the name."""
+        try:
+            return check_partition(value)
+        except BadNameError as error:
+            self.fail(str(error), param, ctx)
+
+
+def feed_argument(command: _Command) -> _Command:
+    """Give a command the argument URI, as its parameter `feed`."""
+    return click.argument("feed", metavar="URI", type=FeedLocation())(command)
+
+
+def partition_option(command: _Command) -> _Command:
+    """Give a command `--partition`."""
+    text = "The partition, such as 2019-11-24. Leave it out where URI holds the updates itself."
+    return click.option("--partition", "-p", metavar="NAME", type=PartitionName(), help=text)(command)
+
+
+def operated(feed: Feed, partition: str | None) -> Place:
+    """The place whose control area is that of the whole feed, also where URI is that of one of its partitions.
+
+    Otherwise who names the feed and who names the partition would not see each other's claims, tags and records.
+    """
+    parent, _, last = feed.uri.rpartition("/")
+    name = unquote(last) if feed.uri.startswith("file:") else last
+    if partition is not None or not parent.partition("://")[2] or not is_partition_name(name):
+        return Place(feed, partition)
+    above = open_feed(parent)
+    try:
+        whole = above.blackboard.page(f"{above.root}{CONTROL}/").entries
+    except UnavailableError:
+        # Who may use this location only cannot look above it, and nobody there shares its control area then.
+        whole = ()
+    return Place(above, name) if whole else Place(feed, None)
+
+
+def require_level(place: Place, *, now: datetime) -> None:
+    """Raise MixedFeedError where an update here would lie beside partitions, or a partition beside updates."""
+    feed = place.feed
+    if place.partition is None:
+        latest(feed, None, now=now)
+        return
+    folders = feed.blackboard.page(feed.root, after=f"{feed.root}{CONTROL}0", folders=True).folders
+    if any(is_update_name(folder.removeprefix(feed.root).removesuffix("/")) for folder in folders):
+        message = f"{feed.uri} holds updates itself, so it can have no partition {place.partition}: leave that out."
+        raise MixedFeedError(message)
+
+
+def places(feed: Feed, partition: str | None) -> list[Place]:
+    """The place that is named, else that of each partition with an update or the record of one, ascending."""
+    place = operated(feed, partition)
+    if place.partition is not None:
+        return [place]
+    # Jumps over each partition's history as soon as a page ends in it.
+    names = {scanned.partition for scanned in scan(feed, start=lambda _: _AFTER_EVERY_UPDATE)}
+    return [Place(feed, name or None) for name in sorted(names | recorded_digests(feed).keys())]
+
+
+def login_name() -> str:
+    """Who runs this."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):
+        return f"uid {os.getuid()}"  # in a container a user may have no name

@@ -1,0 +1,73 @@
+"""The group of all commands, and when each of them is loaded.
+
+Here: the map that `feed-assets --help` shows. Not here: any command.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import click
+
+from feed_assets.cli.errors import told
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A command that is loaded when it is called: the module that has it under its own name, and its line of help."""
+
+    module: str
+    help: str
+
+
+COMMANDS: Mapping[str, Entry] = {
+    "demo": Entry("feed_assets.cli.demo", "The main job on real logs, told step by step."),
+    "land": Entry("feed_assets.cli.land", "Put a partner's logs into the raw partitions, by event time."),
+    "backfill": Entry("feed_assets.cli.backfill", "Compute many days in one process."),
+    "report": Entry("feed_assets.cli.report", "How effective the ads were, as a table and a plot."),
+    "explain": Entry("feed_assets.cli.explain", "Why a day is as it is: updates, runs, growth, checks, lineage."),
+    "feed": Entry("feed_assets.cli.feed", "Look at a File Feed and operate it: any feed, on a disk or in S3."),
+}
+
+
+class CommandMap(click.Group):
+    """A group that loads a command only when it is called, and tells what goes wrong in it on stderr."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """All commands, in the order in which one needs them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - see above
+        """Load the command. None where there is none of this name."""
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        command = getattr(importlib.import_module(entry.module), cmd_name)
+        if not isinstance(command, click.Command):
+            message = f"{entry.module}.{cmd_name} is no command."
+            raise TypeError(message)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - see above
+        """Write the map from what is known here, without loading the commands."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command."""
+        with told(ctx, debug=ctx.params["debug"]):
+            return super().invoke(ctx)
+
+
+@click.group(
+    cls=CommandMap,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit codes: 0 done, 1 failed, 2 a bad argument, 3 no valid update, 130 interrupted.",
+)
+@click.version_option(package_name="feed_assets")
+@click.option("--debug", is_flag=True, help="Show the stack trace of an error, too.")
+def main(*, debug: bool) -> None:
+    """Pipelines that hand data to each other over a bucket, published as File Feeds."""
+    del debug  # read from the context, where all commands are run

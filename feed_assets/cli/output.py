@@ -1,0 +1,95 @@
+"""How commands print: tables for people, JSON for programs.
+
+Here: the look of what is printed. Not here: what is. Data goes to stdout; what is said about the work goes to stderr,
+so a pipe carries data only. Colours and frames are for terminals; `NO_COLOR` is respected.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any, TypeVar
+
+import click
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def json_option(command: _Command) -> _Command:
+    """Give a command `--json`, as its parameter `as_json`."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON, for other programs.")(command)
+
+
+def print_json(data: object) -> None:
+    """Print a value: on one line through a pipe, indented on a terminal. Times are in ISO 8601."""
+    click.echo(json.dumps(data, indent=2 if _on_terminal() else None, default=_plain))
+
+
+def print_table(header: Sequence[str], rows: Sequence[Sequence[object]], *, empty: str) -> None:
+    """Print rows under their header; numbers to the right. Without rows, say `empty` on stderr."""
+    if not rows:
+        say(empty)
+        return
+    texts = [[printable(_text(value)) for value in row] for row in rows]
+    right = [all(isinstance(row[column], int) for row in rows) for column in range(len(header))]
+    if _on_terminal():
+        _print_rich(header, texts, right)
+        return
+    widths = [max(len(line[column]) for line in [list(header), *texts]) for column in range(len(header))]
+    for line in [list(header), *texts]:
+        cells = (
+            text.rjust(width) if to_right else text.ljust(width)
+            for text, width, to_right in zip(line, widths, right, strict=True)
+        )
+        click.echo("  ".join(cells).rstrip())
+
+
+def print_fields(fields: Sequence[tuple[str, object]]) -> None:
+    """Print names and values, one pair on a line."""
+    width = max(len(name) for name, _ in fields)
+    for name, value in fields:
+        click.echo(f"{name:<{width}}  {printable(_text(value))}".rstrip())
+
+
+def say(message: str) -> None:
+    """Tell people something that is no data."""
+    click.echo(printable(message), err=True)
+
+
+def printable(text: str) -> str:
+    """The text with everything escaped that could move the cursor, or that no terminal can show."""
+    return "".join(
+        each if each.isprintable() else each.encode("unicode_escape", "surrogatepass").decode("ascii") for each in text
+    )
+
+
+def _print_rich(header: Sequence[str], texts: Sequence[Sequence[str]], right: Sequence[bool]) -> None:
+    # Loaded only where there is a terminal: it takes as long as a whole look at a feed.
+    from rich.console import Console  # noqa: PLC0415 - see above
+    from rich.markup import escape  # noqa: PLC0415 - see above
+    from rich.table import Table  # noqa: PLC0415 - see above
+
+    table = Table(header_style="bold")
+    for name, to_right in zip(header, right, strict=True):
+        table.add_column(name, justify="right" if to_right else "left", overflow="fold")
+    for line in texts:
+        table.add_row(*map(escape, line))
+    Console().print(table)
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, datetime):
+        return f"{value:%Y-%m-%d %H:%M:%S}"
+    return str(value)
+
+
+def _plain(value: object) -> str:
+    return value.isoformat() if isinstance(value, datetime) else str(value)
+
+
+def _on_terminal() -> bool:
+    return sys.stdout.isatty()
