@@ -1,0 +1,144 @@
+"""What Spark makes of a source's expressions."""
+
+from pathlib import Path
+
+import pytest
+
+from feed_assets.sources.expressions import check_expressions, event_time, needed_columns
+from feed_assets.sources.loading import load_source, load_sources, partners_directory
+from feed_assets.sources.spec import Source, SpecError
+
+TEST_PARTNERS = Path(__file__).parent / "partners"
+ALL = (*load_sources(partners_directory()), *load_sources(TEST_PARTNERS))
+
+DESCRIPTION = """\
+name: partner
+kind: ads
+format: {type: csv, header: true, columns: [a, b]}
+MORE
+columns:
+  event_time: to_timestamp(a)
+  ad_id: b
+identity: [a]
+growth_threshold_percent: 5
+lookback_days: 7
+"""
+
+
+@pytest.fixture
+def described(tmp_path):
+    def load(more="filter: a IS NOT NULL", *changes):
+        text = DESCRIPTION.replace("MORE", more)
+        for old, new in changes:
+            assert old in text
+            text = text.replace(old, new)
+        path = tmp_path / "partner.yaml"
+        path.write_text(text)
+        return load_source(path)
+
+    return load
+
+
+@pytest.mark.parametrize("source", ALL, ids=lambda source: source.key)
+def test_spark_takes_every_expression_of_the_sources_that_come_with_the_project(spark, source):
+    check_expressions(spark, source)
+
+
+def test_the_columns_an_expression_needs_are_found_without_being_declared(spark, described):
+    source = described(
+        "filter: upper(`odd name`) = 'X' AND c IS NULL",
+        (", columns: [a, b]", ""),
+        ("ad_id: b", "ad_id: concat(B, get_json_object(d, '$.b'))"),
+    )
+
+    assert sorted(needed_columns(spark, source)) == ["B", "a", "c", "d", "odd name"]
+    check_expressions(spark, source)
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        ("to_timestamp(a)", "to_timestamp(stamp)", "partner.yaml:6: columns.event_time: there is no column 'stamp'"),
+        ("to_timestamp(a)", "to_date(a)", "partner.yaml:6: columns.event_time: is a date, not a time"),
+        ("to_timestamp(a)", "a", "partner.yaml:6: columns.event_time: is a string, not a time"),
+        ("ad_id: b", "ad_id: concat(b", "partner.yaml:7: columns.ad_id: Spark does not take 'concat(b'"),
+        ("ad_id: b", "ad_id: max(b)", "partner.yaml:7: columns.ad_id: Spark does not take 'max(b)'"),
+        ("ad_id: b", "ad_id: explode(array(b))", "partner.yaml:7: columns.ad_id: Spark does not take 'explode"),
+        ("ad_id: b", "ad_id: row_number() OVER (ORDER BY b)", "partner.yaml:7: columns.ad_id: Spark does not take"),
+        ("ad_id: b", "ad_id: concta(b)", "partner.yaml:7: columns.ad_id: Spark does not take 'concta(b)'"),
+        ("ad_id: b", "ad_id: b\n  cost: array(b)", "partner.yaml:8: columns.cost: Spark does not take 'array(b)'"),
+        ("a IS NOT NULL", "a + 1", "partner.yaml:4: filter: Spark does not take 'a + 1'"),
+    ],
+)
+def test_an_expression_that_spark_does_not_take_is_named_where_it_is(spark, described, caplog, mistake):
+    old, new, said = mistake
+    source = described("filter: a IS NOT NULL", (old, new))
+
+    with pytest.raises(SpecError) as caught:
+        check_expressions(spark, source)
+
+    assert said in str(caught.value)
+    assert caplog.records == []
+
+
+def test_all_expressions_that_spark_does_not_take_are_named_at_once(spark, described):
+    source = described("filter: nothing", ("to_timestamp(a)", "never(a)"), ("ad_id: b", "ad_id: c"))
+
+    with pytest.raises(SpecError) as caught:
+        check_expressions(spark, source)
+
+    assert [line.split(": ")[1] for line in str(caught.value).splitlines()] == [
+        "columns.event_time",
+        "columns.ad_id",
+        "filter",
+    ]
+
+
+def test_an_instant_and_wall_time_elsewhere_contradict_each_other(spark, described):
+    source = described("time_zone: Asia/Tokyo")
+
+    with pytest.raises(SpecError, match=r"partner\.yaml:6: columns\.event_time: is a TIMESTAMP, an instant"):
+        check_expressions(spark, source)
+
+
+@pytest.mark.parametrize(
+    ("zone", "wall", "utc"),
+    [
+        ("Asia/Tokyo", "2019-11-24 08:59:59.5", "2019-11-23 23:59:59.5"),
+        ("UTC", "2019-11-24 08:59:59.5", "2019-11-24 08:59:59.5"),
+        ("Europe/Berlin", "2019-07-01 12:00:00", "2019-07-01 10:00:00"),
+        # The clock was set back from 3 to 2: of the two instants the first is taken.
+        ("Europe/Berlin", "2019-10-27 02:30:00", "2019-10-27 00:30:00"),
+        # It was set forward from 2 to 3: this time never was.
+        ("Europe/Berlin", "2019-03-31 02:30:00", "2019-03-31 01:30:00"),
+    ],
+)
+def test_wall_time_becomes_utc(spark, described, zone, wall, utc):
+    source = described(f"time_zone: {zone}", ("to_timestamp(a)", "to_timestamp_ntz(a)"))
+    frame = spark.sql(f"SELECT '{wall}' AS a, 'x' AS b")
+
+    (row,) = frame.select(event_time(frame, source).cast("string").alias("time")).collect()
+
+    assert row.time == utc
+
+
+def identifiers(spark, source, rows):
+    frame = spark.createDataFrame(rows, "a string, b string").selectExpr(source.expressions["impression_id"])
+    return [row[0] for row in frame.collect()]
+
+
+def test_an_event_is_identified_by_its_source_and_all_columns_of_its_identity(spark, described):
+    source = described("null_tokens: []", ("identity: [a]", "identity: [a, b]"))
+    rows = [("1", "23"), ("12", "3"), ("123", None), (None, "123"), ("1:2", "3"), ("", "123"), ("123", "")]
+
+    found = identifiers(spark, source, rows)
+
+    assert len(set(found)) == len(rows)
+    assert identifiers(spark, source, rows) == found
+    assert identifiers(spark, Source(**{**source.model_dump(), "name": "other"}), rows)[0] != found[0]
+
+
+def test_an_event_of_which_nothing_is_known_has_no_identifier(spark, described):
+    source = described("null_tokens: []", ("identity: [a]", "identity: [a, b]"))
+
+    assert identifiers(spark, source, [(None, None)]) == [None]

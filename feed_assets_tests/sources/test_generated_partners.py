@@ -1,0 +1,149 @@
+"""Generated logs of the made-up partners, landed and cleaned: every count is the one the generator knows to be true.
+
+That these partners need a YAML file each, and no line of Python, is the point of `sources`.
+"""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from pyspark.sql import Observation
+
+from feed_assets.blackboard.local import LocalBlackboard
+from feed_assets.sources.landing import land
+from feed_assets.sources.loading import load_sources
+from feed_assets.sources.raw import raw_frame, read_set
+from feed_assets.transforms.canonical import canonical
+from feed_assets.transforms.cleaning import judge_ads, judge_clicks, published_rows, verdict_counts
+from feed_assets.transforms.effectiveness import ad_effectiveness
+from feed_assets.transforms.schemas import AD_CATALOG
+from feed_assets_tests.generator import NO_TIME, Dirt, Shape, generate
+from feed_assets_tests.layouts import LAYOUTS, Portal
+
+NOW = datetime(2019, 12, 1, tzinfo=UTC)
+SOURCES = {source.key: source for source in load_sources(Path(__file__).parent / "partners")}
+SHAPE = Shape(impressions=5000, users=400, ads=60, click_rate=0.1)
+DIRT = Dirt(late=0.1, malformed=0.02, no_time=0.02, no_ad=0.02)
+
+
+@pytest.fixture(scope="module", params=LAYOUTS, ids=lambda layout: layout.name)
+def day(request, spark, tmp_path_factory):
+    """One generated day of one partner, landed in time and late."""
+    directory = tmp_path_factory.mktemp(request.param.name)
+    log = generate(SHAPE, DIRT)
+    blackboard = LocalBlackboard(directory / "blackboard")
+    files = request.param.write(log, directory, compressed=True)
+    landings = {
+        key: [land(spark, blackboard, SOURCES[key], file, now=NOW) for file in files[kind]]
+        for kind, key in (("ads", request.param.ads), ("clicks", request.param.clicks))
+    }
+    return request.param, log, blackboard, landings
+
+
+def judged(spark, blackboard, key, date):
+    source = SOURCES[key]
+    events = canonical(raw_frame(spark, blackboard, source, read_set(blackboard, key, date)), source)
+    judge = judge_ads if source.kind == "ads" else judge_clicks
+    return judge(events, day=date)
+
+
+def counts(frame):
+    observed = Observation()
+    frame.observe(observed, *verdict_counts()).write.format("noop").mode("overwrite").save()
+    return {name: count for name, count in observed.get.items() if count}
+
+
+def without_zeros(**found):
+    return {name.replace("__", ": ").replace("_", " "): count for name, count in found.items() if count}
+
+
+def test_every_line_lands_is_filtered_or_goes_to_quarantine_and_all_are_counted(day):
+    layout, log, _, landings = day
+
+    for key, records, others in ((layout.ads, log.ads, log.clicks), (layout.clicks, log.clicks, log.ads)):
+        found = landings[key]
+        quarantined = layout.quarantined(records)
+        assert len(found) == 2
+        filtered = len(others) if layout.shared else 0
+        assert sum(landing.read for landing in found) == len(records) + filtered
+        assert sum(landing.filtered for landing in found) == filtered
+        assert sum(landing.landed for landing in found) == len(records) - sum(quarantined.values())
+        for reason, expected in quarantined.items():
+            assert sum(landing.quarantined.get(reason, 0) for landing in found) == expected
+
+
+def test_cleaning_publishes_drops_and_quarantines_exactly_what_it_should(spark, day):
+    layout, log, blackboard, _ = day
+    shown, clicked = log.clean_ads(), log.clean_clicks()
+    cut = layout.cut_lines_have_a_time
+
+    assert counts(judged(spark, blackboard, layout.ads, SHAPE.day)) == {
+        "published": shown.published,
+        "duplicate: redelivered": shown.redelivered,
+        "quarantined: missing ad_id": shown.no_ad,
+    } | ({"quarantined: malformed line": shown.malformed} if cut else {})
+    assert counts(judged(spark, blackboard, layout.clicks, SHAPE.day)) == {
+        "published": clicked.published,
+        "duplicate: redelivered": clicked.redelivered,
+        "duplicate: repeated click": clicked.repeated,
+        "quarantined: missing ad_id": clicked.no_ad,
+    } | ({"quarantined: malformed line": clicked.malformed} if cut else {})
+    next_day = SHAPE.day + timedelta(days=1)
+    assert counts(judged(spark, blackboard, layout.clicks, next_day)) == {"published": clicked.published_next_day}
+
+
+def test_effectiveness_comes_to_the_truth_for_every_ad(spark, day):
+    layout, log, blackboard, _ = day
+    truth = log.effectiveness(named=layout.named)
+    next_day = SHAPE.day + timedelta(days=1)
+    ads = published_rows(judged(spark, blackboard, layout.ads, SHAPE.day))
+    clicks = [published_rows(judged(spark, blackboard, layout.clicks, date)) for date in (SHAPE.day, next_day)]
+
+    rows = ad_effectiveness(
+        ads, clicks[0].unionByName(clicks[1]), spark.createDataFrame([], AD_CATALOG), day=SHAPE.day
+    ).collect()
+
+    assert {row.ad_id: (row.impressions, row.users, row.clicks) for row in rows} == {
+        layout.ad(number): (shown, truth.users_of.get(number, 0), truth.clicks_of.get(number, 0))
+        for number, shown in truth.impressions_of.items()
+    }
+    totals = ("impressions", "clicks", "clicks_next_day", "repeat_clicks", "orphan_clicks")
+    assert {name: sum(row[name] for row in rows) for name in totals} == {name: getattr(truth, name) for name in totals}
+
+
+def test_raw_partitions_written_directly_hold_what_landing_would_put_there(spark, tmp_path):
+    layout, log = Portal(), generate(SHAPE, DIRT)
+    landed, direct = LocalBlackboard(tmp_path / "landed"), LocalBlackboard(tmp_path / "direct")
+    for kind, files in layout.write(log, tmp_path).items():
+        for file in files:
+            land(spark, landed, SOURCES[getattr(layout, kind)], file, now=NOW)
+
+    layout.write_raw(log, tmp_path / "direct")
+
+    for key in (layout.ads, layout.clicks):
+        for date in (SHAPE.day, SHAPE.day + timedelta(days=1)):
+            frames = [
+                raw_frame(spark, blackboard, SOURCES[key], read_set(blackboard, key, date)).drop("_file", "_line")
+                for blackboard in (landed, direct)
+            ]
+            assert frames[0].exceptAll(frames[1]).count() == frames[1].exceptAll(frames[0]).count() == 0
+
+
+def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(tmp_path):
+    def content(name, seed):
+        directory = tmp_path / name
+        directory.mkdir()
+        paths = LAYOUTS[0].write(generate(Shape(impressions=300, seed=seed)), directory)
+        return [path.read_bytes() for files in paths.values() for path in files]
+
+    assert content("a", 1) == content("b", 1) != content("c", 2)
+
+
+def test_a_generated_day_is_as_skewed_and_as_dirty_as_asked():
+    log = generate(Shape(impressions=20_000, users=1000, ads=100), Dirt(redelivered=0.05, late=0.25))
+    top = max(log.effectiveness(named=True).impressions_of.values())
+
+    assert top > 20_000 / 100 * 5
+    assert log.clean_ads().redelivered == 1000
+    assert 0.23 < log.ads.late.mean() < 0.27
+    assert log.ads.count(NO_TIME) == 20
