@@ -1,0 +1,61 @@
+"""The command line as tests run it: in this process, and as a program of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from feed_assets.cli import main
+
+NOON = "2019-12-01T12:00:00"
+
+Run = Callable[..., Result]
+Program = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs a command in this process at noon; a command meant to succeed is held to that by `code=0`."""
+    monkeypatch.setenv("FEED_ASSETS_AS_OF", NOON)
+
+    def run(*arguments: object, code: int = 0) -> Result:
+        result = CliRunner().invoke(main, [str(each) for each in arguments])
+        assert result.exit_code == code, (result.output, result.exception)
+        return result
+
+    return run
+
+
+@pytest.fixture
+def program() -> Program:
+    """Runs a command as a program of its own, with pipes for its output."""
+
+    def run(*arguments: object, environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "feed_assets.cli", *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "FEED_ASSETS_AS_OF": NOON, **(environment or {})},
+        )
+
+    return run
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Callable[[str, str], Path]:
+    """Writes a local file, to be published."""
+
+    def write(name: str, content: str) -> Path:
+        path = tmp_path / "local" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(content)
+        return path
+
+    return write

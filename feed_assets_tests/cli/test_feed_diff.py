@@ -1,0 +1,136 @@
+"""In which rows two updates differ."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from click.testing import Result
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from feed_assets.cli.row_diff import diff_rows
+
+Run = Callable[..., Result]
+Written = Callable[[str, str], Path]
+
+
+def published(run: Run, feed: Path, *files: Path) -> None:
+    run("feed", "publish", feed, *files)
+
+
+def diff(run: Run, *arguments: object) -> dict[str, Any]:
+    return json.loads(run("feed", "diff", *arguments, "--json").stdout)
+
+
+def test_rows_are_compared_as_a_multiset(run: Run, written: Written, tmp_path: Path):
+    published(run, tmp_path / "f", written("a.csv", "ad,n\n1,5\n1,5\n1,5\n2,6\n"))
+    published(run, tmp_path / "f", written("b.csv", "ad,n\n1,5\n3,7\n"), written("c.csv", "ad,n\n2,6\n"))
+    found = diff(run, tmp_path / "f")
+    assert (found["from"], found["to"]) == ("20191201.120000", "20191201.120001")
+    assert found["rows"] == {"from": 4, "to": 3}
+    assert (found["added"], found["removed"], found["changed"]) == (1, 2, None)
+    assert found["first_added"] == [{"ad": "3", "n": "7"}]
+    assert found["first_removed"] == [{"ad": "1", "n": "5"}]
+
+
+def test_with_a_key_a_row_can_have_changed(run: Run, written: Written, tmp_path: Path):
+    published(run, tmp_path / "f", written("a.jsonl", '{"ad": 1, "n": 5}\n{"ad": 2, "n": 6}\n{"ad": 4, "n": null}\n'))
+    published(run, tmp_path / "f", written("a.jsonl", '{"ad": 1, "n": 8}\n{"ad": 3, "n": 6}\n{"ad": 4, "n": null}\n'))
+    found = diff(run, tmp_path / "f", "--key", "ad")
+    assert (found["added"], found["removed"], found["changed"]) == (1, 1, 1)
+    assert found["first_changed"] == [{"key": {"ad": 1}, "values": {"n": {"from": 5, "to": 8}}}]
+    assert found["first_added"] == [{"ad": 3, "n": 6}]
+    assert found["first_removed"] == [{"ad": 2, "n": 6}]
+    shown = run("feed", "diff", tmp_path / "f", "--key", "ad").stdout
+    assert '{"ad": 1}' in shown
+    unknown = run("feed", "diff", tmp_path / "f", "--key", "ads", code=2)
+    assert "There is no column ads" in unknown.stderr
+
+
+def test_columns_that_came_went_or_changed_their_type_are_told(run: Run, tmp_path: Path):
+    local = tmp_path / "a.parquet"
+    for select in ("1 AS ad, 5 AS n, 'x' AS gone", "1 AS ad, 5::BIGINT AS n, now() AS came"):
+        duckdb.sql(f"COPY (SELECT {select}) TO '{local}'")
+        published(run, tmp_path / "f", local)
+        local.unlink()
+    found = diff(run, tmp_path / "f", "--key", "ad")
+    assert found["columns"] == {
+        "added": ["came"],
+        "removed": ["gone"],
+        "retyped": {"n": {"from": "INTEGER", "to": "BIGINT"}},
+    }
+    assert (found["added"], found["removed"], found["changed"]) == (0, 0, 0)
+
+
+def test_an_empty_update_differs_in_all_rows(run: Run, written: Written, tmp_path: Path):
+    published(run, tmp_path / "f", written("a.csv", "ad\n1\n2\n"))
+    empty = tmp_path / "f" / "20191201.120001"
+    empty.mkdir()
+    (empty / "_SUCCESS").write_text("0")
+    assert (diff(run, tmp_path / "f")["removed"], diff(run, tmp_path / "f", "--key", "ad")["removed"]) == (2, 2)
+    back = diff(run, tmp_path / "f", "--from", "20191201.120001", "--to", "20191201.120000")
+    assert (back["added"], back["removed"], back["rows"]) == (2, 0, {"from": 0, "to": 2})
+    nothing = diff(run, tmp_path / "f", "--from", "20191201.120001", "--key", "ad")
+    assert (nothing["added"], nothing["removed"], nothing["changed"]) == (0, 0, 0)
+
+
+def test_an_update_that_is_not_valid_can_be_compared_by_its_name(run: Run, written: Written, tmp_path: Path):
+    published(run, tmp_path / "f", written("a.csv", "ad\n1\n"))
+    published(run, tmp_path / "f", written("a.csv", "ad\n2\n"))
+    run("feed", "invalidate", tmp_path / "f", "--reason", "wrong")
+    found = diff(run, tmp_path / "f", "--from", "20191201.120000", "--to", "20191201.120001")
+    assert (found["added"], found["removed"]) == (1, 1)
+    run("feed", "diff", tmp_path / "f", "--to", "20180101.000000", code=3)
+    run("feed", "diff", tmp_path / "f", code=3)  # there is no valid one before
+
+
+def test_names_that_mean_something_to_duckdb_are_only_names(run: Run, written: Written, tmp_path: Path):
+    feed = tmp_path / "f*[a]'"
+    published(run, feed, written("a[b]*.csv", 'c0,"surplus","a ""b"""\n1,2,3\n'))
+    published(run, feed, written("a[b]*.csv", 'c0,"surplus","a ""b"""\n1,2,4\n'))
+    found = diff(run, feed, "--key", "surplus,c0")
+    assert found["first_changed"] == [
+        {"key": {"surplus": "2", "c0": "1"}, "values": {'a "b"': {"from": "3", "to": "4"}}}
+    ]
+
+
+def test_files_that_are_no_rows_are_told_as_such(run: Run, written: Written, tmp_path: Path):
+    for content in ("one", "other"):
+        published(run, tmp_path / "f", written("a.txt", content))
+        published(run, tmp_path / "g", written("a.parquet", content))
+    assert "is of no format that can be compared" in run("feed", "diff", tmp_path / "f", code=1).stderr
+    assert "cannot be compared" in run("feed", "diff", tmp_path / "g", code=1).stderr
+
+
+_rows = st.lists(st.tuples(st.integers(0, 3) | st.none(), st.sampled_from(["x", "y", None])), max_size=8)
+
+
+@settings(deadline=None, max_examples=40)
+@given(before=_rows, after=_rows)
+def test_counts_agree_with_comparing_one_by_one(
+    tmp_path_factory: pytest.TempPathFactory, before: list[tuple[Any, Any]], after: list[tuple[Any, Any]]
+):
+    folder = tmp_path_factory.mktemp("diff")
+    for name, rows in (("before", before), ("after", after)):
+        values = ", ".join(f"({key or 'NULL' if key != 0 else 0}, {value!r})" for key, value in rows)
+        source = f"(VALUES {values}) t(k, v)" if rows else "(SELECT 1, 'x') t(k, v) WHERE false"
+        query = f"SELECT k::INTEGER AS k, v::VARCHAR AS v FROM {source}".replace("None", "NULL")
+        duckdb.sql(f"COPY ({query}) TO '{folder / name}.parquet'")
+    sides = [folder / "before.parquet"], [folder / "after.parquet"]
+
+    left = list(before)
+    came = [row for row in after if row not in left or left.remove(row)]
+    found = diff_rows(*sides, spill=folder / "spill")
+    assert (found.added, found.removed) == (len(came), len(left))
+
+    keyed = diff_rows(*sides, key=["k"], limit=100, spill=folder / "spill")
+    changed = {key for key, _ in came} & {key for key, _ in left}
+    assert keyed.changed == len(changed) == len(keyed.first_changed)
+    assert keyed.added == sum(key not in changed for key, _ in came)
+    assert keyed.removed == sum(key not in changed for key, _ in left)
+    assert {row.key["k"] for row in keyed.first_changed} == changed

@@ -1,0 +1,154 @@
+"""Operating a feed: its history, invalidation, holds, removal, faults."""
+
+from __future__ import annotations
+
+import getpass
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+from feed_assets.file_feed import Facts, claim, open_feed, reject, stage, staged_files
+
+Run = Callable[..., Result]
+Written = Callable[[str, str], Path]
+NOON = datetime(2019, 12, 1, 12, tzinfo=UTC)
+
+
+def listed(run: Run, *arguments: object) -> list[dict[str, Any]]:
+    return json.loads(run("feed", "ls", *arguments, "--json").stdout)
+
+
+def test_ls_tells_the_state_of_every_update(run: Run, written: Written, tmp_path: Path):
+    location, file = tmp_path / "f", written("a.csv", "x\n")
+    feed = open_feed(str(location))
+
+    def staged():
+        claimed = claim(feed, "day", now=NOON, owner="a run")
+        feed.blackboard.create(f"{claimed.prefix}a.csv", b"x\n")
+        return stage(claimed, staged_files(claimed, 1), Facts(), now=NOON)
+
+    for _ in range(2):
+        run("feed", "publish", location, "-p", "day", file)
+    run("feed", "invalidate", location, "-p", "day", "--reason", "wrong prices", "--author", "ann")
+    reject(staged(), reason="no rows", now=NOON)
+    staged()
+    unfinished = claim(feed, "day", now=NOON, owner="a run")
+    feed.blackboard.create(f"{unfinished.prefix}a.csv", b"x\n")
+
+    rows = listed(run, location)
+    assert [(row["update"], row["state"]) for row in rows] == [
+        ("20191201.120004", "incomplete"),
+        ("20191201.120003", "staged"),
+        ("20191201.120002", "rejected"),
+        ("20191201.120001", "invalidated"),
+        ("20191201.120000", "valid"),
+    ]
+    assert all(row["why"] for row in rows)
+    assert "wrong prices" in rows[3]["why"]
+    assert "ann" in rows[3]["why"]
+    assert "no rows" in rows[2]["why"]
+    assert [row["latest"] for row in rows] == [False] * 4 + [True]
+    assert rows == listed(run, location, "--partition", "day") == listed(run, location / "day")
+    assert (rows[4]["files"], rows[4]["bytes"]) == (1, 2)
+
+
+def test_ls_lists_all_partitions_and_those_only_of_the_one_that_is_named(run: Run, written: Written, tmp_path: Path):
+    location, file = tmp_path / "f", written("a.csv", "x\n")
+    for partition in ("2019-11-25", "2019-11-24"):
+        run("feed", "publish", location, "-p", partition, file)
+    (location / "notes").mkdir()
+    (location / "notes" / "README").write_text("no update")
+    assert [row["partition"] for row in listed(run, location)] == ["2019-11-24", "2019-11-25"]
+    assert [row["partition"] for row in listed(run, location, "-p", "2019-11-25")] == ["2019-11-25"]
+    assert listed(run, location, "-p", "2019-11-26") == []
+    assert listed(run, tmp_path / "nowhere") == []
+
+
+def test_ls_of_updates_without_partitions_passes_over_other_folders(run: Run, written: Written, tmp_path: Path):
+    run("feed", "publish", tmp_path / "f", written("a.csv", "x\n"))
+    (tmp_path / "f" / "notes").mkdir()
+    (tmp_path / "f" / "notes" / "README").write_text("no update")
+    assert [(row["partition"], row["state"]) for row in listed(run, tmp_path / "f")] == [(None, "valid")]
+
+
+def test_invalidate_puts_the_update_before_back_in_force(run: Run, written: Written, tmp_path: Path):
+    location, file = tmp_path / "f", written("a.csv", "x\n")
+    for _ in range(3):
+        run("feed", "publish", location, file)
+    done = json.loads(run("feed", "invalidate", location, "--reason", "wrong", "--json").stdout)
+    assert (done["update"], done["state"], done["author"]) == ("20191201.120002", "invalidated", getpass.getuser())
+    run("feed", "invalidate", location, "--update", "20191201.120000", "--reason", "wrong, too")
+    assert json.loads(run("feed", "latest", location, "--json").stdout)["update"] == "20191201.120001"
+    missing = run("feed", "invalidate", location, "--update", "20180101.000000", "--reason", "wrong", code=1)
+    assert "is not published" in missing.stderr
+
+
+def test_tags_and_pins_are_shown_and_lifted(run: Run, written: Written, tmp_path: Path):
+    location, file = tmp_path / "f", written("a.csv", "x\n")
+    run("feed", "publish", location, file)
+    run("feed", "publish", location, file)
+    run("feed", "tag", location, "golden", "--update", "20191201.120000")
+    pinned = json.loads(run("feed", "pin", location, "--until", "36h", "--holder", "report", "--json").stdout)
+    assert (pinned["update"], pinned["until"]) == ("20191201.120001", "2019-12-03T00:00:00+00:00")
+    newest, oldest = listed(run, location)
+    assert newest["pins"] == [{"holder": "report", "until": "2019-12-03T00:00:00+00:00"}]
+    assert oldest["tags"] == ["golden"]
+    assert "golden" in run("feed", "ls", location).stdout
+    assert "golden" in run("feed", "tag", location, "golden", code=1).stderr, "one name for one update"
+
+    run("feed", "untag", location, "golden")
+    run("feed", "unpin", location, "--holder", "somebody else")
+    assert listed(run, location)[0]["pins"]
+    lifted = json.loads(run("feed", "unpin", location, "--holder", "report", "--json").stdout)
+    assert lifted["unpinned"] == ["20191201.120001"]
+    assert not any(row["pins"] or row["tags"] for row in listed(run, location))
+
+
+def test_gc_removes_nothing_without_yes_and_never_what_is_held(
+    run: Run, written: Written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    location, file = tmp_path / "f", written("a.csv", "x\n")
+    for day in range(1, 6):
+        monkeypatch.setenv("FEED_ASSETS_AS_OF", f"2019-11-0{day}")
+        run("feed", "publish", location, "-p", "day", file)
+    monkeypatch.setenv("FEED_ASSETS_AS_OF", "2019-12-20")
+    run("feed", "tag", location, "golden", "-p", "day", "--update", "20191101.000000")
+    removable = ["20191102.000000", "20191103.000000"]
+    assert json.loads(run("feed", "gc", location, "--keep", "2", "--younger-than", "60d", "--json").stdout) == []
+
+    plan = run("feed", "gc", location, "--keep", "2")
+    assert all(name in plan.stdout for name in removable)
+    assert "2 updates with 4 bytes can be removed; nothing was changed" in plan.stderr
+    assert len(listed(run, location)) == 5
+
+    done = json.loads(run("feed", "gc", location / "day", "--keep", "2", "--yes", "--json").stdout)
+    assert [(each["update"], each["removed"]) for each in done] == [(name, True) for name in removable]
+    assert sorted(row["update"] for row in listed(run, location)) == [
+        "20191101.000000",
+        "20191104.000000",
+        "20191105.000000",
+    ]
+    assert "nothing to remove" in run("feed", "gc", location, "--keep", "2", "--yes").stderr
+
+
+def test_verify_fails_for_a_fault_and_not_for_a_note(run: Run, written: Written, tmp_path: Path):
+    location, file = tmp_path / "f", written("a.csv", "x\n")
+    run("feed", "publish", location, "-p", "day", file)
+    sound = run("feed", "verify", location)
+    assert "is sound" in sound.stderr
+
+    (location / "notes").mkdir()
+    (location / "notes" / "README").write_text("no update")
+    (note,) = json.loads(run("feed", "verify", location, "--json").stdout)
+    assert (note["weight"], note["kind"]) == ("note", "odd name")
+
+    (location / "day" / "20191201.120000" / "b.csv").write_text("x\n")
+    findings = json.loads(run("feed", "verify", location, "--json", code=1).stdout)
+    assert {"torn", "extra file"} <= {each["kind"] for each in findings if each["weight"] == "fault"}
+    assert "b.csv" in run("feed", "verify", location / "day", code=1).stdout
+    run("feed", "verify", location, "--partition", "notes")

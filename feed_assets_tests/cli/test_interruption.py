@@ -1,0 +1,58 @@
+"""Ctrl-C, wherever it comes, leaves nothing that a reader could mistake for an update."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from click.testing import Result
+
+Run = Callable[..., Result]
+Written = Callable[[str, str], Path]
+
+
+def test_ctrl_c_in_the_middle_of_a_large_file_publishes_nothing(run: Run, written: Written, tmp_path: Path):
+    feed = tmp_path / "f"
+    run("feed", "publish", feed, written("a.csv", "x\n"))
+    endless = tmp_path / "endless.csv"
+    os.mkfifo(endless)
+    publishing = subprocess.Popen(
+        [sys.executable, "-m", "feed_assets.cli", "feed", "publish", feed, written("b.csv", "x\n"), endless],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with endless.open("wb") as pipe:
+        pipe.write(bytes(4 * 1024 * 1024))
+        pipe.flush()  # a pipe holds far less, so by now the other side is in the middle of it
+        publishing.send_signal(signal.SIGINT)
+        stdout, stderr = publishing.communicate(timeout=60)
+    assert (publishing.returncode, stdout) == (130, "")
+    assert "Interrupted" in stderr
+    assert "Traceback" not in stderr
+
+    assert json.loads(run("feed", "latest", feed, "--json").stdout)["update"] == "20191201.120000"
+    newest, oldest = json.loads(run("feed", "ls", feed, "--json").stdout)
+    assert (newest["state"], oldest["state"]) == ("incomplete", "valid")
+    assert not list(feed.rglob("endless.csv"))
+    run("feed", "publish", feed, written("c.csv", "x\n"))
+
+
+def test_ctrl_c_is_exit_code_130_also_where_nothing_was_written(tmp_path: Path):
+    waiting = tmp_path / "waiting.csv"
+    os.mkfifo(waiting)
+    publishing = subprocess.Popen(
+        [sys.executable, "-m", "feed_assets.cli", "feed", "publish", tmp_path / "f", waiting],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with waiting.open("wb"):
+        publishing.send_signal(signal.SIGINT)
+        _, stderr = publishing.communicate(timeout=60)
+    assert publishing.returncode == 130, stderr
+    assert not list((tmp_path / "f").rglob("_SUCCESS"))

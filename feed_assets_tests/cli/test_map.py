@@ -1,0 +1,118 @@
+"""The map of commands, and how the program prints, pipes and fails."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+from feed_assets.cli import output
+from feed_assets.cli.errors import EXPECTED
+
+Run = Callable[..., Result]
+Program = Callable[..., "subprocess.CompletedProcess[str]"]
+Written = Callable[[str, str], Path]
+
+
+def test_help_is_the_map_of_all_commands(run: Run):
+    shown = run("--help").stdout
+    for command in ("demo", "land", "backfill", "report", "explain", "feed"):
+        assert f"\n  {command} " in shown
+    shown = run("feed", "--help").stdout
+    for command in [
+        "ls",
+        "latest",
+        "files",
+        "verify",
+        "invalidate",
+        "publish",
+        "tag",
+        "untag",
+        "pin",
+        "unpin",
+        "diff",
+        "gc",
+    ]:
+        assert f"\n  {command} " in shown
+
+
+def test_a_look_at_a_feed_loads_nothing_heavy(tmp_path: Path):
+    script = (
+        "import sys; from feed_assets.cli import main; main(sys.argv[1:], standalone_mode=False); "
+        "print(sorted({'dagster', 'pyspark', 'boto3', 'duckdb', 'pydantic', 'rich'} & sys.modules.keys()))"
+    )
+    for arguments in (["feed", "ls", str(tmp_path)], ["--help"]):
+        shown = subprocess.run([sys.executable, "-c", script, *arguments], capture_output=True, text=True, check=True)
+        assert shown.stdout.splitlines()[-1] == "[]"
+
+
+def test_every_expected_error_is_there():
+    for name in EXPECTED:
+        module, _, attribute = name.rpartition(".")
+        assert issubclass(getattr(importlib.import_module(module), attribute), Exception)
+
+
+def test_through_a_pipe_there_are_no_escape_codes_and_only_data_on_stdout(
+    program: Program, written: Written, tmp_path: Path
+):
+    forced = {"FORCE_COLOR": "1", "TERM": "xterm-256color"}
+    published = program("feed", "publish", tmp_path / "f", written("a.csv", "x\n"), environment=forced)
+    assert (published.returncode, published.stderr) == (0, "")
+    for command in ("latest", "ls", "files", "verify", "gc"):
+        shown = program("feed", command, tmp_path / "f", environment=forced)
+        assert shown.returncode == 0, shown.stderr
+        assert "\x1b" not in shown.stdout + shown.stderr
+        assert "╭" not in shown.stdout
+    told = program("feed", "tag", tmp_path / "f", "golden")
+    assert (told.returncode, told.stdout) == (0, "")
+    assert "golden" in told.stderr
+
+
+def test_exit_codes_of_the_program_are_those_of_the_commands(program: Program, tmp_path: Path):
+    nothing = program("feed", "latest", tmp_path / "f", "--json")
+    assert (nothing.returncode, nothing.stdout) == (3, "")
+    assert "no valid update" in nothing.stderr
+    assert program("feed", "latest").returncode == 2
+    assert program("feed", "latest", tmp_path, "--as-of", "noon").returncode == 2
+
+
+def test_a_reader_that_closes_the_pipe_early_sees_no_trace(program: Program, written: Written, tmp_path: Path):
+    program("feed", "publish", tmp_path / "f", *(written(f"{number:04}.csv", "x\n") for number in range(200)))
+    command = f"{sys.executable} -m feed_assets.cli feed files {tmp_path / 'f'} | head -n 1"
+    shown = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True)
+    assert (shown.stdout.split(), shown.stderr) == (["path", "bytes", "uri"], "")
+
+
+def test_names_that_would_move_the_cursor_are_printed_escaped(run: Run, tmp_path: Path):
+    update = tmp_path / "f" / "20191201.000000"
+    update.mkdir(parents=True)
+    (update / "\x1b[2Ja\nb é.csv").write_text("")
+    (update / b"\xff.csv".decode(errors="surrogateescape")).write_text("")
+    (update / "_SUCCESS").write_text("2")
+    shown = run("feed", "files", tmp_path / "f").stdout
+    assert "\\x1b[2Ja\\nb é.csv" in shown
+    assert "\\udcff.csv" in shown
+    assert "\x1b" not in shown
+    assert len(json.loads(run("feed", "files", tmp_path / "f", "--json").stdout)) == 2
+
+
+def test_on_a_terminal_tables_have_frames_and_no_color_is_respected(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    output.print_table(("name", "n"), [("[red]a", 1)], empty="")
+    shown = capsys.readouterr().out
+    assert "[red]a" in shown
+    assert "┃" in shown
+    monkeypatch.setenv("NO_COLOR", "1")
+    output.print_table(("name", "n"), [("a", 1)], empty="")
+    assert "\x1b[3" not in capsys.readouterr().out
