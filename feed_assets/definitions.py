@@ -26,8 +26,21 @@ def build_definitions(settings: Settings, **replaced: Any) -> dg.Definitions:
     clean_clicks = assets.clean_clicks(sources, days)
     ad_effectiveness = assets.ad_effectiveness(days)
 
-    blackboard = BlackboardResource.at(settings.base)
-    spark = SparkResource.on(settings.spark_master)
+    resources: dict[str, Any] = {
+        "blackboard": BlackboardResource.at(settings.base),
+        "spark": SparkResource.on(settings.spark_master),
+        "clock": settings.clock,
+        "rules": Rules(),
+        "limits": checks.Limits(),
+        **replaced,
+    }
+    # The IO manager works with the very resources that checks and sensors get.
+    file_feed = FileFeedIOManager(
+        blackboard=resources["blackboard"],
+        spark=resources["spark"],
+        clock=resources["clock"],
+        sources_directory=str(settings.sources_directory),
+    )
     return dg.Definitions(
         assets=[
             *(assets.raw_logs(source, hours) for source in sources),
@@ -46,27 +59,15 @@ def build_definitions(settings: Settings, **replaced: Any) -> dg.Definitions:
                 sources,
                 {"ads": clean_ads.key, "clicks": clean_clicks.key},
                 interval_seconds=settings.sensor_seconds,
+                run_config=settings.run_config,
             ),
             sensors.new_manifests(
                 lookback_days=max((source.lookback_days for source in sources), default=7),
                 interval_seconds=settings.sensor_seconds,
+                run_config=settings.run_config,
             ),
         ],
-        resources={
-            "blackboard": blackboard,
-            "spark": spark,
-            "clock": settings.clock,
-            "rules": Rules(),
-            "limits": checks.Limits(),
-            "file_feed": FileFeedIOManager(
-                blackboard=blackboard,
-                spark=spark,
-                clock=settings.clock,
-                sources_directory=str(settings.sources_directory),
-            ),
-            **replaced,
-        },
-        loggers={"console": dg.colored_console_logger.configured({"log_level": settings.log_level}, name="console")},
+        resources={"file_feed": file_feed, **resources},
         # One Spark for all steps of a run: a JVM a step takes longer than the steps.
         executor=dg.in_process_executor,
     )

@@ -4,20 +4,24 @@ Here: the Dagster checks, and the only place where an audited update becomes vis
 (`expectations`). A store or a Spark that fails is an error of the run; only data can fail a check.
 """
 
-
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import date, timedelta
 from typing import Any
 
 import dagster as dg
+from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetCheckEvaluationTargetMaterializationData
 from pydantic import Field
 
-from feed_assets.checks.expectations import Expectation, Subject
+from feed_assets.checks.expectations import Expectation, Judgement, Subject, has_declared_schema
 from feed_assets.checks.subject import Candidate, count, describe, find_candidate
 from feed_assets.file_feed import CheckOutcome, invalidate, publish, reject
 from feed_assets.io_manager import FeedDeclaration
 from feed_assets.resources import BlackboardResource, Clock, SparkResource
+
+UNCOUNTED = object()
+"""Stands for the value of a count that was not taken; NULL is a value."""
 
 
 class Limits(dg.ConfigurableResource[None]):
@@ -63,35 +67,44 @@ def audit(
     ) -> Iterator[dg.AssetCheckResult]:
         selected = {each.name for each in context.selected_asset_check_keys}
         feed = declaration.on(blackboard.blackboard)
-        candidate = find_candidate(feed, context.partition_key, run_id=context.run.run_id, now=clock.now())
-        subject = describe(
-            candidate,
-            declaration,
-            spark.spark_session,
-            day=date.fromisoformat(context.partition_key),
-            recent=timedelta(days=limits.recent_days),
-            quarantined_share_limit=limits.quarantined_share,
-            usual_rows_factor=limits.usual_rows_factor,
-            now=clock.now(),
-        )
-        outcomes = evaluate(expectations, subject, count(spark.spark_session, candidate, declaration, expectations))
-        context.log.info(settle(candidate, outcomes, run_id=context.run.run_id, clock=clock))
-        for outcome in outcomes:
-            if outcome.name in selected:
-                yield _result(key, outcome, candidate)
+        audited: dict[str, tuple[Candidate, tuple[CheckOutcome, ...]]] = {}
+        for partition in context.partition_keys:
+            candidate = find_candidate(feed, partition, run_id=context.run.run_id, now=clock.now())
+            subject = describe(
+                candidate,
+                declaration,
+                spark.spark_session,
+                day=date.fromisoformat(partition),
+                recent=timedelta(days=limits.recent_days),
+                quarantined_share_limit=limits.quarantined_share,
+                usual_rows_factor=limits.usual_rows_factor,
+                now=clock.now(),
+            )
+            counted = count(spark.spark_session, candidate, declaration, countable(expectations, subject))
+            outcomes = evaluate(expectations, subject, counted)
+            context.log.info(settle(candidate, outcomes, run_id=context.run.run_id, clock=clock))
+            audited[partition] = candidate, tuple(outcome for outcome in outcomes if outcome.name in selected)
+        yield from _results(context, key, audited)
 
     return check
+
+
+def countable(expectations: Sequence[Expectation], subject: Subject) -> Sequence[Expectation]:
+    """Those whose counts can be taken: none on files that do not have the columns and types the counts are made of."""
+    return expectations if has_declared_schema(subject) else ()
 
 
 def evaluate(
     expectations: Sequence[Expectation], subject: Subject, counted: Mapping[str, Any]
 ) -> tuple[CheckOutcome, ...]:
-    """The outcome of each expectation on what was counted."""
+    """The outcome of each expectation on what was counted; what could not be counted is not as expected."""
     outcomes = []
     for expectation in expectations:
-        judgement = expectation.judge(
-            subject, {name: counted[_alias(expectation, name)] for name in expectation.counts}
-        )
+        values = {name: counted.get(_alias(expectation, name), UNCOUNTED) for name in expectation.counts}
+        if UNCOUNTED in values.values():
+            judgement = Judgement(passed=False, observed={"not counted": "the files are not as declared"})
+        else:
+            judgement = expectation.judge(subject, values)
         outcomes.append(
             CheckOutcome(
                 name=expectation.name,
@@ -139,17 +152,65 @@ def _spec(key: dg.AssetKey, expectation: Expectation, partitions: dg.PartitionsD
         )
 
 
-def _result(key: dg.AssetKey, outcome: CheckOutcome, candidate: Candidate) -> dg.AssetCheckResult:
+def _results(
+    context: dg.AssetCheckExecutionContext,
+    key: dg.AssetKey,
+    audited: Mapping[str, tuple[Candidate, Sequence[CheckOutcome]]],
+) -> Iterator[dg.AssetCheckResult]:
+    """A result for each check. A run over several partitions has one result for all: each gets its own beside it."""
+    if len(audited) == 1:
+        (candidate, outcomes), *_ = audited.values()
+        for outcome in outcomes:
+            yield dg.AssetCheckResult(asset_key=key, **_evaluation(outcome, _observed(outcome, candidate)))
+        return
+    for partition, (candidate, outcomes) in audited.items():
+        target = _materialization(context.instance, key, partition)
+        for outcome in outcomes:
+            context.instance.report_runless_asset_event(
+                dg.AssetCheckEvaluation(
+                    asset_key=key,
+                    partition=partition,
+                    target_materialization_data=target,
+                    blocking=outcome.severity == "ERROR",
+                    **_evaluation(outcome, _observed(outcome, candidate)),
+                )
+            )
+    for outcomes_of_one in zip(*(outcomes for _, outcomes in audited.values()), strict=True):
+        failed = [name for name, each in zip(audited, outcomes_of_one, strict=True) if not each.passed]
+        metadata = {"partitions": len(audited), "failed partitions": ", ".join(failed) or "none"}
+        joint = replace(outcomes_of_one[0], passed=not failed)
+        yield dg.AssetCheckResult(asset_key=key, **_evaluation(joint, metadata))
+
+
+def _evaluation(outcome: CheckOutcome, metadata: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "check_name": outcome.name,
+        "passed": outcome.passed,
+        "severity": dg.AssetCheckSeverity.ERROR if outcome.severity == "ERROR" else dg.AssetCheckSeverity.WARN,
+        "description": outcome.description,
+        "metadata": metadata,
+    }
+
+
+def _observed(outcome: CheckOutcome, candidate: Candidate) -> Mapping[str, Any]:
     observed = {
         name: value if isinstance(value, int | float) else str(value) for name, value in outcome.observed.items()
     }
-    return dg.AssetCheckResult(
-        asset_key=key,
-        check_name=outcome.name,
-        passed=outcome.passed,
-        severity=dg.AssetCheckSeverity.ERROR if outcome.severity == "ERROR" else dg.AssetCheckSeverity.WARN,
-        description=outcome.description,
-        metadata={**observed, "update": candidate.update.name},
+    return {**observed, "update": candidate.update.name}
+
+
+def _materialization(
+    instance: dg.DagsterInstance, key: dg.AssetKey, partition: str
+) -> AssetCheckEvaluationTargetMaterializationData | None:
+    """What Dagster takes the evaluation to be about: without it, the partition would stay gated."""
+    found = instance.fetch_materializations(
+        dg.AssetRecordsFilter(asset_key=key, asset_partitions=[partition]), limit=1
+    ).records
+    if not found:
+        return None
+    newest = found[0]
+    return AssetCheckEvaluationTargetMaterializationData(
+        storage_id=newest.storage_id, run_id=newest.run_id, timestamp=newest.timestamp
     )
 
 

@@ -20,12 +20,14 @@ from feed_assets.io_manager import FeedDeclaration
 class Subject:
     """An update under audit, as far as it is known without counting its rows.
 
-    `found` is the schema its files really have; `rows` what its record says; `recent_rows` the row counts of the
-    days before; `upstream_rows` those of the updates it was made from, by feed location, of its own day.
+    `promised` is the schema declared when it was written, `found` the one its files really have; `rows` what its
+    record says; `recent_rows` the row counts of the days before; `upstream_rows` those of the updates it was made
+    from, by feed location, of its own day.
     """
 
     declaration: FeedDeclaration
     day: date
+    promised: tuple[Column, ...]
     found: tuple[Column, ...]
     rows: Rows | None
     recent_rows: tuple[int, ...]
@@ -96,7 +98,8 @@ def for_effectiveness(declaration: FeedDeclaration) -> tuple[Expectation, ...]:
             _totals_reconcile,
             {
                 "impressions": "coalesce(sum(impressions), 0)",
-                "clicks": "coalesce(sum(clicks - clicks_next_day + repeat_clicks + previous_day_clicks + orphan_clicks), 0)",
+                "clicks": "coalesce(sum("
+                "clicks - clicks_next_day + repeat_clicks + previous_day_clicks + orphan_clicks), 0)",
             },
         ),
     )
@@ -130,8 +133,13 @@ def _of_any_feed(declaration: FeedDeclaration) -> tuple[Expectation, ...]:
     )
 
 
+def has_declared_schema(subject: Subject) -> bool:
+    """Whether the files have the declared columns and types, so that anything else can be counted."""
+    return _schema_as_declared(subject, {}).passed
+
+
 def _schema_as_declared(subject: Subject, _: Mapping[str, Any]) -> Judgement:
-    declared = {column.name: column.type for column in subject.declaration.columns}
+    declared = {column.name: column.type for column in subject.promised}
     found = {column.name: column.type for column in subject.found}
     differences = [
         f"{name}: declared {declared.get(name, 'nothing')}, found {found.get(name, 'nothing')}"
@@ -184,7 +192,7 @@ def _quarantined_share(subject: Subject, _: Mapping[str, Any]) -> Judgement:
     observed = {
         "quarantined": rows.quarantined,
         "read": rows.read,
-        "share": rows.quarantined / rows.read if rows.read else 0.0,
+        "share": round(rows.quarantined / rows.read, 4) if rows.read else 0.0,
         "limit": limit,
     }
     return Judgement(rows.quarantined <= limit * rows.read, observed)

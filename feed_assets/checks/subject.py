@@ -42,7 +42,7 @@ class Candidate:
 
 
 def find_candidate(feed: Feed, partition: str, *, run_id: str, now: datetime) -> Candidate:
-    """This run's staged update; else one that waits, newer than the latest; else the latest itself.
+    """The staged update of this run; else one that waits, newer than the latest; else the latest itself.
 
     Raises Failure where there is none of them.
     """
@@ -56,7 +56,7 @@ def find_candidate(feed: Feed, partition: str, *, run_id: str, now: datetime) ->
         return Candidate(update, staged.record, staged)
     if in_force is None:
         raise dg.Failure(
-            description=f"{feed.location} has nothing of {partition} to check, neither staged nor valid: materialize it.",
+            description=f"{feed.location} has nothing staged or valid of {partition} to check: materialize it.",
             allow_retries=False,
         )
     return Candidate(in_force, read_record(feed, partition, in_force.name), None)
@@ -77,6 +77,8 @@ def describe(
     return Subject(
         declaration=declaration,
         day=day,
+        # Columns that were declared since are no fault of an update that is published already.
+        promised=(candidate.record.facts.schema if candidate.record else ()) or declaration.columns,
         found=_found_schema(spark, candidate.update),
         rows=candidate.record.facts.rows if candidate.record else None,
         recent_rows=_recent_rows(candidate.update.feed, day, recent, now),
@@ -93,8 +95,10 @@ def count(
     expectations: Sequence[Expectation],
 ) -> Mapping[str, Any]:
     """All counts of all expectations, in one pass; each under `<expectation>__<name>`."""
+    if not any(expectation.counts for expectation in expectations):
+        return {}
     rows = read_updates(spark, [candidate.update], declaration.schema)
-    return (
+    counted = (
         rows.selectExpr(
             *(
                 f"{sql} AS {expectation.name}__{name}"
@@ -108,7 +112,7 @@ def count(
 
 
 def _found_schema(spark: SparkSession, update: Update) -> tuple[Column, ...]:
-    """The columns that the files have, all of them taken together; Parquet keeps no NOT NULL that could be relied on."""
+    """The columns that the files have, all taken together; Parquet keeps no NOT NULL that one could rely on."""
     paths = [to_read(uri) for uri in update.uris()]
     if not paths:
         return ()

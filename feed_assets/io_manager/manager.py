@@ -4,12 +4,11 @@ Here: the meeting of Dagster's contexts and the File Feed protocol. Not here: Sp
 writing (`spark_files`), what the UI shows of an update (`metadata`), publishing of audited assets (`checks`).
 """
 
-
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any, get_origin
 
@@ -34,7 +33,7 @@ from feed_assets.file_feed import (
 )
 from feed_assets.io_manager.declaration import CONTEXT, OPTIONAL, FeedDeclaration, raw_source
 from feed_assets.io_manager.metadata import update_metadata
-from feed_assets.io_manager.spark_files import count_rows, read_updates, write_files
+from feed_assets.io_manager.spark_files import Written, count_rows, read_updates, write_files
 from feed_assets.resources import BlackboardResource, Clock, SparkResource
 from feed_assets.sources import Source, load_sources, raw_frame, read_set
 from feed_assets.transforms import VERDICT, published_rows, quarantined_rows, verdict_counts
@@ -54,9 +53,10 @@ class _StepInputs:
 class FileFeedIOManager(dg.ConfigurableIOManager):
     """Reads raw partitions and feeds as DataFrames; writes DataFrames as updates.
 
-    An input is all its partitions in one frame; annotated `dict[str, DataFrame]`, a frame a partition. An output is a DataFrame, or for a run over several partitions a `dict` of them. A frame
-    with a verdict column (see `transforms.cleaning`) is split: published rows become the update, quarantined ones
-    an update of the same name in the quarantine feed.
+    An input is all its partitions in one frame; annotated `dict[str, DataFrame]`, a frame a partition. An output is a
+    DataFrame, or for a run over several partitions a `dict` of them. A frame with a verdict column (see
+    `transforms.cleaning`) is split: published rows become the update, quarantined ones an update of the same name in
+    the quarantine feed.
 
     An audited asset's update is only staged here; its checks publish or reject it. Any other is published at once.
     """
@@ -66,7 +66,7 @@ class FileFeedIOManager(dg.ConfigurableIOManager):
     clock: dg.ResourceDependency[Clock]
     sources_directory: str
 
-    _steps: dict[tuple[str, str], _StepInputs] = PrivateAttr(default_factory=dict)
+    _steps: dict[tuple[str, str, int], _StepInputs] = PrivateAttr(default_factory=dict)
     _sources: dict[str, Source] = PrivateAttr(default_factory=dict)
 
     # --- reading -------------------------------------------------------------------------------------------------
@@ -145,12 +145,19 @@ class FileFeedIOManager(dg.ConfigurableIOManager):
                 "give the asset `metadata=feed_metadata(...)`."
             )
         step = self._steps.pop(_step_key(context.step_context), _StepInputs())
-        for partition, frame in _by_partition(context, obj).items():
-            staged = self._stage(context, declaration, partition, frame, step)
+        frames = _by_partition(context, obj)
+        # Dagster keeps one data version for all partitions of a run, so they are begun in the same second.
+        now = self.clock.now()
+        for partition, frame in frames.items():
+            staged = self._stage(context, declaration, partition, frame, step, now)
+            metadata = update_metadata(staged, self._previous(staged))
             if not declaration.audited:
                 publish(staged, now=self.clock.now())
             context.step_context.set_data_version(context.asset_key, dg.DataVersion(staged.claim.name))
-            context.add_output_metadata(update_metadata(staged, self._previous(staged)))
+            if len(frames) == 1:
+                context.add_output_metadata(metadata)
+            else:
+                context.step_context.add_asset_metadata(metadata, asset_key=context.asset_key, partition_key=partition)
 
     def _stage(
         self,
@@ -159,9 +166,9 @@ class FileFeedIOManager(dg.ConfigurableIOManager):
         partition: str | None,
         frame: DataFrame,
         step: _StepInputs,
+        now: datetime,
     ) -> Staged:
         board = self.blackboard.blackboard
-        now = self.clock.now()
         claimed = claim(declaration.on(board), partition, now=now, owner=context.run_id)
         context.log.info(f"{declaration.location} {partition or ''}: update {claimed.name} begun.")
         expected, rows = self._write(claimed, declaration, frame, step.records.get(partition or "", []))
@@ -174,7 +181,7 @@ class FileFeedIOManager(dg.ConfigurableIOManager):
             run_id=context.run_id,
             details={},
         )
-        return stage(claimed, staged_files(claimed, expected), facts, now=now)
+        return stage(claimed, staged_files(claimed, expected), facts, now=self.clock.now())
 
     def _write(
         self, claimed: Claim, declaration: FeedDeclaration, frame: DataFrame, records: Sequence[Observation]
@@ -189,15 +196,21 @@ class FileFeedIOManager(dg.ConfigurableIOManager):
         written = write_files(_conform(published_rows(judged), declaration), claimed.uri)
         counts = {name: int(value or 0) for name, value in counted.get.items() if name != "rows"}
         rows = _rows(counts, read=sum(int(r.get.get("rows", 0)) for r in records), published=written.rows)
-        if rows.quarantined:
-            self._quarantine(claimed, declaration, frame, rows)
+        self._quarantine(claimed, declaration, frame, rows)
         return written.files, rows
 
     def _quarantine(self, claimed: Claim, declaration: FeedDeclaration, frame: DataFrame, rows: Rows) -> None:
-        """Keep the records that could not be used, under the same update's name where that is free."""
+        """Keep the records that could not be used, under the same update's name where that is free.
+
+        Where there are none any more, an empty update says so.
+        """
         feed = FeedDeclaration(declaration.quarantine, declaration.table, ()).on(self.blackboard.blackboard)
+        if not rows.quarantined and latest(feed, claimed.partition, now=self.clock.now()) is None:
+            return
         kept = claim(feed, claimed.partition, now=begun(claimed.name), owner=claimed.owner)
-        written = write_files(quarantined_rows(frame), kept.uri, "json")
+        written = (
+            write_files(quarantined_rows(frame), kept.uri, "json") if rows.quarantined else Written(files=0, rows=0)
+        )
         facts = Facts(
             rows=Rows(read=rows.quarantined, published=written.rows, quarantined=0, duplicates=0, reasons={}),
             schema=(),
@@ -223,8 +236,9 @@ class FileFeedIOManager(dg.ConfigurableIOManager):
         return self._steps.setdefault(_step_key(step_context), _StepInputs())
 
 
-def _step_key(step_context: Any) -> tuple[str, str]:
-    return step_context.run_id, step_context.step.key
+def _step_key(step_context: Any) -> tuple[str, str, int]:
+    """One attempt at a step: what an attempt that failed has read is not what the next one reads."""
+    return step_context.run_id, step_context.step.key, step_context.previous_attempt_count
 
 
 def _is_required(context: dg.InputContext, partition: str | None) -> bool:
@@ -237,6 +251,9 @@ def _is_required(context: dg.InputContext, partition: str | None) -> bool:
     definition = context.asset_partitions_def if context.has_asset_partitions else None
     if partition is None or not isinstance(definition, dg.TimeWindowPartitionsDefinition):
         return True
+    if not context.step_context.has_partitions:
+        # An output without partitions is made from those that there are.
+        return False
     own = context.step_context.partition_time_window
     window = definition.time_window_for_partition_key(partition)
     return own.start <= window.start and window.end <= own.end
@@ -263,7 +280,7 @@ def _by_partition(
     if isinstance(obj, DataFrame) and len(keys) <= 1:
         return {keys[0] if keys else None: obj}
     if isinstance(obj, Mapping) and keys and set(obj) == set(keys):
-        return dict(obj)
+        return {**obj}
     got = sorted(obj) if isinstance(obj, Mapping) else type(obj).__name__
     raise dg.DagsterInvariantViolationError(
         f"{context.asset_key.to_user_string()} returned {got} for the partitions {keys}: return one DataFrame "

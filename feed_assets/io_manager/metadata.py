@@ -20,7 +20,7 @@ def update_metadata(staged: Staged, previous: Update | None) -> dict[str, dg.Met
     facts, files = staged.record.facts, staged.record.files
     location, partition = staged.claim.feed.location, staged.claim.partition
     size = sum(file.size for file in files)
-    shown = {
+    shown: dict[str, dg.MetadataValue] = {
         "update": dg.MetadataValue.text(staged.claim.name),
         "path": dg.MetadataValue.path(staged.claim.uri),
         "dagster/uri": dg.MetadataValue.text(staged.claim.uri),

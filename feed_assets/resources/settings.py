@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 
@@ -52,10 +53,9 @@ class Settings:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Settings:
-        """Read `FEED_ASSETS_BASE`, `_AS_OF`, `_FIRST_DAY`, `_SOURCES`, `_SPARK_MASTER`,
-        `_SENSOR_SECONDS` and `_LOG_LEVEL`.
+        """Read the variables `FEED_ASSETS_...`, each of which has a default.
 
-        Raises SettingsError naming the variable and what it takes.
+        They are BASE, AS_OF, FIRST_DAY, SOURCES, SPARK_MASTER, SENSOR_SECONDS and LOG_LEVEL. Raises SettingsError naming the variable and what it takes.
         """
         base = environment.get("FEED_ASSETS_BASE") or DEFAULT_BASE
         if "://" not in base:
@@ -69,6 +69,11 @@ class Settings:
             log_level=_log_level(environment.get("FEED_ASSETS_LOG_LEVEL") or "INFO"),
             sensor_seconds=_seconds(environment.get("FEED_ASSETS_SENSOR_SECONDS") or "30"),
         )
+
+    @property
+    def run_config(self) -> dict[str, Any]:
+        """What every run that is started from here is configured with: how much it says on the terminal."""
+        return {"loggers": {"console": {"config": {"log_level": self.log_level}}}}
 
     @property
     def clock(self) -> Clock:

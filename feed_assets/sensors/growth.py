@@ -63,7 +63,9 @@ def growth_decisions(
         if day < start_at:
             continue
         current = {
-            source.key: raw.get((source.key, date.fromisoformat(day)), RawInput(source=source.key, partition=day, files=()))
+            source.key: raw.get(
+                (source.key, date.fromisoformat(day)), RawInput(source=source.key, partition=day, files=())
+            )
             for source in sources
         }
         state = inputs_digest(tuple(current.values()))

@@ -4,12 +4,13 @@ Here: turning decisions into run requests for exactly the partitions and assets 
 decisions (`growth`).
 """
 
-
 import json
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 import dagster as dg
 
@@ -18,7 +19,7 @@ from feed_assets.file_feed import latest_of_all
 from feed_assets.resources import BlackboardResource, Clock
 from feed_assets.sensors.feeds import FeedGraph
 from feed_assets.sensors.growth import SourceDecision, growth_decisions
-from feed_assets.sensors.requests import Need, Requests, busy_partitions, load_cursor, requested
+from feed_assets.sensors.requests import Need, Requests, busy_partitions, load_cursor, requested, state_of
 from feed_assets.sources import Source
 
 TICK_SECONDS = 40.0
@@ -26,9 +27,16 @@ TICK_SECONDS = 40.0
 
 
 def late_growth(
-    sources: Sequence[Source], clean_assets: Mapping[str, dg.AssetKey], *, interval_seconds: int
+    sources: Sequence[Source],
+    clean_assets: Mapping[str, dg.AssetKey],
+    *,
+    interval_seconds: int,
+    run_config: Mapping[str, Any] | None = None,
 ) -> dg.SensorDefinition:
-    """Watches every source's lookback. `clean_assets` names, for each kind of source, the asset made from it."""
+    """Watches every source's lookback.
+
+    `clean_assets` names, for each kind of source, the asset made from it; requested runs get `run_config`.
+    """
 
     @dg.sensor(
         name="late_growth",
@@ -37,8 +45,8 @@ def late_growth(
         default_status=dg.DefaultSensorStatus.RUNNING,
         description=(
             "Compares every raw partition in each source's lookback (today excluded) with the read set of the latest "
-            "valid update, and runs the days again that have grown by the source's threshold, whose files were replaced "
-            "or deleted, or that were never processed: with the assets made from them, and no others."
+            "valid update, and runs the days again that have grown by the source's threshold, whose files were "
+            "replaced or deleted, or that were never processed: with the assets made from them, and no others."
         ),
     )
     def sensor(context: dg.SensorEvaluationContext, blackboard: BlackboardResource, clock: Clock) -> dg.SensorResult:
@@ -46,22 +54,27 @@ def late_growth(
         board, now = blackboard.blackboard, clock.now()
         feeds = FeedGraph.of(_repository(context))
         cursor = load_cursor(context.cursor)
-        requests = Requests("late_growth", requested(cursor), busy_partitions(context.instance))
+        requests = Requests("late_growth", requested(cursor), busy_partitions(context.instance, feeds.assets))
+        requests.run_config = run_config or {}
 
-        decisions, resume = [], None
-        for decision in _decisions(board, feeds, sources, clean_assets, now, str(cursor.get("resume", ""))):
-            decisions.append(decision)
-            if time.monotonic() > deadline:
+        decisions: list[SourceDecision] = []
+        begun_at, resume = str(cursor.get("resume", "")), None
+        for decision in _decisions(board, feeds, sources, clean_assets, now, begun_at):
+            # A whole day at least, so that every tick gets on.
+            another_day = bool(decisions) and _position(decision) != _position(decisions[-1])
+            if another_day and time.monotonic() > deadline:
                 resume = _position(decision)
                 break
+            decisions.append(decision)
         _log(context, decisions)
         for need in _needs(board, feeds, clean_assets, decisions, requests, now):
             requests.add(need)
-        for note in requests.notes:
+        for note in requests.said:
             context.log.info(note)
 
-        kept = requests.kept if resume is None else {**requests.made, **requests.kept}
-        content = {"requested": kept, "resume": resume} if resume else {"requested": kept}
+        if begun_at or resume:
+            requests.keep_unexamined((clean_assets[each.source.kind], each.day) for each in decisions)
+        content = {"requested": requests.kept, **({"resume": resume} if resume else {})}
         return dg.SensorResult(
             run_requests=requests.runs,
             skip_reason=None if requests.runs else _summary(decisions, requests),
@@ -106,25 +119,42 @@ def _needs(
         if decision.decision.reprocess:
             by_day.setdefault(decision.day, []).append(decision)
     needs = []
+    along = _Downstream(board, feeds, now, min(by_day, default=""), max(by_day, default=""))
     for day, reasons in sorted(by_day.items()):
-        due = requests.not_yet_made(day, {clean_assets[each.source.kind]: each.state for each in reasons})
+        due = requests.not_yet_made(
+            day, {clean_assets[each.source.kind]: state_of(each.update, each.state) for each in reasons}
+        )
         if due:
             kinds = {kind for kind, key in clean_assets.items() if key in due}
             why = "; ".join(each.sentence() for each in reasons if each.source.kind in kinds)
-            needs.append(Need(day, due, why, along=_along(board, feeds, due, day, now)))
+            needs.append(Need(day, due, why, along=along.that_can_run(due, day)))
     return needs
 
 
-def _along(
-    board: Blackboard, feeds: FeedGraph, due: Mapping[dg.AssetKey, str], day: str, now: datetime
-) -> tuple[dg.AssetKey, ...]:
-    """The assets downstream whose other inputs of that day are there, so that the run does not fail for want of them."""
-    running = set(due)
-    for asset in feeds.descendants(due):
-        others = [feeds.assets[key].declaration.on(board) for key in asset.upstream if key not in running]
-        if all(latest_of_all(feed, now=now, first=day, last=day) for feed in others):
-            running.add(asset.key)
-    return tuple(sorted(running - set(due)))
+@dataclass(slots=True)
+class _Downstream:
+    """What can run along with the clean assets of a day; each feed is listed once, when it is first asked for."""
+
+    board: Blackboard
+    feeds: FeedGraph
+    now: datetime
+    first: str
+    last: str
+    _there: dict[dg.AssetKey, frozenset[str]] = field(default_factory=dict)
+
+    def that_can_run(self, due: Mapping[dg.AssetKey, str], day: str) -> tuple[dg.AssetKey, ...]:
+        """The assets downstream whose other inputs of that day are there, so that the run does not fail for want."""
+        running = set(due)
+        for asset in self.feeds.descendants(due):
+            if all(day in self._days(key) for key in asset.upstream if key not in running):
+                running.add(asset.key)
+        return tuple(sorted(running - set(due)))
+
+    def _days(self, key: dg.AssetKey) -> frozenset[str]:
+        if key not in self._there:
+            feed = self.feeds.assets[key].declaration.on(self.board)
+            self._there[key] = frozenset(latest_of_all(feed, now=self.now, first=self.first, last=self.last))
+        return self._there[key]
 
 
 def _log(context: dg.SensorEvaluationContext, decisions: Sequence[SourceDecision]) -> None:
@@ -142,7 +172,7 @@ def _summary(decisions: Sequence[SourceDecision], requests: Requests) -> str:
     seen = (
         ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in sorted(kinds.items())) or "no raw partitions"
     )
-    notes = "".join(f"; {note}" for note in requests.notes[:3])
+    notes = "".join(f"; {note}" for note in requests.said[:3])
     again = f"; {len(requests.kept)} already requested for their present state" if requests.kept else ""
     return f"No run needed: {seen}{again}{notes}."
 

@@ -4,7 +4,6 @@ Here: telling Dagster what happened on the blackboard, and asking for the runs t
 what counts as news (`file_feed.consumption`) or as behind (`staleness`).
 """
 
-
 import json
 import time
 from collections.abc import Iterator, Mapping
@@ -15,7 +14,7 @@ from typing import Any
 import dagster as dg
 
 from feed_assets.blackboard import Blackboard
-from feed_assets.file_feed import Change, Cursor, news
+from feed_assets.file_feed import Change, Cursor, news, read_record
 from feed_assets.resources import BlackboardResource, Clock
 from feed_assets.sensors.feeds import FeedAsset, FeedGraph
 from feed_assets.sensors.requests import Need, Requests, busy_partitions, load_cursor, requested
@@ -28,9 +27,13 @@ TICK_SECONDS = 40.0
 DATA_VERSION_TAG = "dagster/data_version"
 
 
-def new_manifests(*, lookback_days: int, interval_seconds: int) -> dg.SensorDefinition:
-    """Watches every feed of the code location; derived feeds are kept up with their inputs over `lookback_days`,
-    and beyond that wherever a change arrives.
+def new_manifests(
+    *, lookback_days: int, interval_seconds: int, run_config: Mapping[str, Any] | None = None
+) -> dg.SensorDefinition:
+    """Watches every feed of the code location.
+
+    Derived feeds are kept up with their inputs over `lookback_days`, and beyond that wherever a change arrives;
+    requested runs get `run_config`.
     """
 
     @dg.sensor(
@@ -39,13 +42,13 @@ def new_manifests(*, lookback_days: int, interval_seconds: int) -> dg.SensorDefi
         minimum_interval_seconds=interval_seconds,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description=(
-            "Reports each new valid update, each invalidation and each update that became valid late, once, as an asset "
-            "event with the update as its data version, and runs the derived partitions that are behind their inputs. "
+            "Reports each new valid update, each invalidation and each update that became valid late, once, as an "
+            "asset event with the update as its data version, and runs the derived partitions that are behind their inputs. "
             "Updates that runs of this instance published are known already and cause nothing."
         ),
     )
     def sensor(context: dg.SensorEvaluationContext, blackboard: BlackboardResource, clock: Clock) -> dg.SensorResult:
-        tick = _Tick(context, blackboard.blackboard, clock.now(), time.monotonic() + TICK_SECONDS)
+        tick = _Tick(context, blackboard.blackboard, clock.now(), time.monotonic() + TICK_SECONDS, run_config or {})
         return tick.result(lookback_days)
 
     return sensor
@@ -59,6 +62,7 @@ class _Tick:
     board: Blackboard
     now: datetime
     deadline: float
+    run_config: Mapping[str, Any]
 
     def result(self, lookback_days: int) -> dg.SensorResult:
         if self.context.repository_def is None:
@@ -68,7 +72,8 @@ class _Tick:
         cursor = load_cursor(self.context.cursor)
         held = cursor.get("feeds")
         cursors: dict[str, Any] = dict(held) if isinstance(held, dict) else {}
-        requests = Requests("new_manifests", requested(cursor), busy_partitions(self.context.instance))
+        requests = Requests("new_manifests", requested(cursor), busy_partitions(self.context.instance, feeds.assets))
+        requests.run_config = self.run_config
 
         events: list[dg.AssetMaterialization | dg.AssetObservation] = []
         touched = _touched(cursor.get("touched"))
@@ -80,7 +85,7 @@ class _Tick:
             touched |= {child for change in changes for child in feeds.children(asset.key, change.partition)}
 
         open_ones = self._ask(feeds, requests, touched, lookback_days)
-        for note in requests.notes:
+        for note in requests.said:
             self.context.log.info(note)
         content = {
             "feeds": cursors,
@@ -92,7 +97,7 @@ class _Tick:
             asset_events=events,
             skip_reason=None
             if requests.runs
-            else f"{len(events)} events reported, no run needed. " + "; ".join(requests.notes[:3]),
+            else f"{len(events)} events reported, no run needed. " + "; ".join(requests.said[:3]),
             cursor=json.dumps(content, sort_keys=True),
         )
 
@@ -113,10 +118,17 @@ class _Tick:
             name = change.update.name if change.update else None
             if change.kind == "published" and known.get(change.partition or "") == name:
                 continue
+            if change.kind != "invalidated" and self._is_ours(asset, change):
+                continue
             if change.kind == "invalidated" and name is None:
                 self.context.log.warning(f"{change.sentence()}: nothing valid is left, so nothing is reported.")
             self.context.log.info(change.sentence())
             yield _event(asset, change)
+
+    def _is_ours(self, asset: FeedAsset, change: Change) -> bool:
+        """Whether a run of this instance made the update, so that Dagster was told of it then."""
+        record = read_record(asset.declaration.on(self.board), change.partition, change.name)
+        return bool(record and record.facts.run_id and self.context.instance.has_run(record.facts.run_id))
 
     def _known_versions(self, asset: FeedAsset) -> dict[str, str]:
         """The data version that Dagster last saw of each partition, from one query."""
@@ -184,7 +196,8 @@ def _touched(value: object) -> set[tuple[dg.AssetKey, str]]:
     if not isinstance(value, list):
         return set()
     return {
-        (dg.AssetKey.from_user_string(each[0]), str(each[1]))
+        (dg.AssetKey.from_user_string(key), partition)
         for each in value
-        if isinstance(each, list) and len(each) == 2 and isinstance(each[0], str)
+        if isinstance(each, list) and [type(part) for part in each] == [str, str]
+        for key, partition in [each]
     }

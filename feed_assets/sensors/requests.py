@@ -6,9 +6,10 @@ Here: what both sensors share. Not here: why a run is needed.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, timedelta
+from typing import Any
 
 import dagster as dg
 
@@ -62,6 +63,14 @@ class Requests:
     runs: list[dg.RunRequest] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     kept: dict[str, str] = field(default_factory=dict)
+    run_config: Mapping[str, Any] = field(default_factory=dict)
+    left_over: int = 0
+
+    @property
+    def said(self) -> list[str]:
+        """What was decided, for the log."""
+        more = f"{self.left_over} more are due, left for the next tick: {MAX_REQUESTS} were requested"
+        return [*self.notes, more] if self.left_over else self.notes
 
     def not_yet_made(self, partition: str, due: Mapping[dg.AssetKey, str]) -> dict[dg.AssetKey, str]:
         """Those that were not asked for in this state of their input."""
@@ -73,13 +82,18 @@ class Requests:
                 fresh[key] = state
         return fresh
 
+    def keep_unexamined(self, examined: Iterable[tuple[dg.AssetKey, str]]) -> None:
+        """Keep what was asked for of partitions that this tick did not come to: a later one does."""
+        seen = {_subject(key, partition) for key, partition in examined}
+        self.kept.update({subject: state for subject, state in self.made.items() if subject not in seen})
+
     def add(self, need: Need) -> bool:
-        """Ask for a run, unless one is under way or the tick has asked for enough; False where it is still to be asked."""
+        """Ask for a run, unless one is under way or the tick has asked for enough; False where it is still due."""
         if self.busy.get(need.partition, frozenset()) & set(need.assets):
             self.notes.append(f"{need.title}: a run on it is under way, looked at again afterwards ({need.reason})")
             return False
         if len(self.runs) >= MAX_REQUESTS:
-            self.notes.append(f"{need.title}: due, left for the next tick ({need.reason})")
+            self.left_over += 1
             return False
         states = {_subject(key, need.partition): state for key, state in need.due.items()}
         self.kept.update(states)
@@ -87,6 +101,7 @@ class Requests:
         self.runs.append(
             dg.RunRequest(
                 run_key=f"{self.sensor}:" + ",".join(f"{subject}:{state}" for subject, state in sorted(states.items())),
+                run_config=dict(self.run_config),
                 partition_key=need.partition,
                 asset_selection=list(need.assets),
                 tags={WHY_TAG: need.reason[:250]},
@@ -95,12 +110,17 @@ class Requests:
         return True
 
 
-def busy_partitions(instance: dg.DagsterInstance) -> dict[str, frozenset[dg.AssetKey]]:
-    """The partitions that runs under way are computing, each with its assets; one query."""
+def busy_partitions(
+    instance: dg.DagsterInstance, everything: Iterable[dg.AssetKey]
+) -> dict[str, frozenset[dg.AssetKey]]:
+    """The partitions that runs under way are computing, each with its assets; one query.
+
+    A run that was started without a selection computes `everything`.
+    """
     busy: dict[str, set[dg.AssetKey]] = {}
     for run in instance.get_runs(dg.RunsFilter(statuses=UNDER_WAY)):
         for partition in _partitions(run.tags):
-            busy.setdefault(partition, set()).update(run.asset_selection or ())
+            busy.setdefault(partition, set()).update(everything if run.asset_selection is None else run.asset_selection)
     return {partition: frozenset(assets) for partition, assets in busy.items()}
 
 
@@ -111,6 +131,14 @@ def load_cursor(text: str | None) -> dict[str, object]:
     except ValueError:
         return {}
     return content if isinstance(content, dict) else {}
+
+
+def state_of(update: str | None, inputs: str) -> str:
+    """The state that a request answers: what is in force, and the inputs as they are.
+
+    Inputs that are what they were some time ago are another state, where something else was made since.
+    """
+    return f"{update or 'none'}/{inputs}"
 
 
 def requested(cursor: Mapping[str, object]) -> dict[str, str]:

@@ -10,11 +10,11 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from functools import lru_cache
 
 from feed_assets.blackboard import Blackboard
-from feed_assets.file_feed import Feed, FeedInput, Update, latest_of_all, read_record
+from feed_assets.file_feed import Feed, FeedInput, Update, latest_of_all, read_record, recorded_digests
 from feed_assets.sensors.feeds import FeedAsset, FeedGraph
+from feed_assets.sensors.requests import state_of
 
 MARGIN = timedelta(days=2)
 """How far around a span of partitions upstream partitions are listed; no mapping here reaches further."""
@@ -48,10 +48,12 @@ def staleness(
         if made is None:
             yield _never_made(asset, partition, feeds, in_force)
         else:
-            yield _compare(asset, partition, _inputs(made), in_force)
+            yield _compare(asset, partition, made.name, in_force.inputs(made), in_force)
 
 
-def _compare(asset: FeedAsset, partition: str, inputs: tuple[FeedInput, ...], in_force: _InForce) -> Staleness:
+def _compare(
+    asset: FeedAsset, partition: str, made: str, inputs: tuple[FeedInput, ...], in_force: _InForce
+) -> Staleness:
     now = {each: in_force.name(each.feed, each.partition) for each in inputs}
     changed = [each for each in inputs if now[each] != each.update]
     missing = [each for each in changed if now[each] is None and each.partition == partition]
@@ -62,7 +64,7 @@ def _compare(asset: FeedAsset, partition: str, inputs: tuple[FeedInput, ...], in
             f"{each.feed} {each.partition or ''} is {now[each] or 'gone'} now, was {each.update or 'missing'}"
             for each in changed
         )
-    state = _digest(f"{each.feed}|{each.partition}|{now[each]}" for each in inputs)
+    state = state_of(made, _digest(f"{each.feed}|{each.partition}|{now[each]}" for each in inputs))
     return Staleness(asset, partition, bool(changed) and not missing, state, reason or "up to date")
 
 
@@ -71,7 +73,7 @@ def _never_made(asset: FeedAsset, partition: str, feeds: FeedGraph, in_force: _I
     names = {location: in_force.name(location, partition) for location in needed}
     missing = [location for location, name in names.items() if name is None]
     reason = f"waits for {', '.join(missing)}" if missing else "its inputs are there, and it was never made"
-    state = _digest(f"{location}|{partition}|{name}" for location, name in names.items())
+    state = state_of(None, _digest(f"{location}|{partition}|{name}" for location, name in names.items()))
     return Staleness(asset, partition, not missing, state, reason)
 
 
@@ -84,29 +86,44 @@ class _InForce:
         self._last = str(date.fromisoformat(last[:10]) + MARGIN)
         self._partitioned = {location: asset.partitioned for location, asset in feeds.by_location().items()}
         self._known: dict[str, Mapping[str, Update]] = {}
+        self._digests: dict[str, Mapping[str, Mapping[str, str]]] = {}
 
     def update(self, location: str, partition: str | None) -> Update | None:
         if location not in self._known:
             feed = Feed(self._board, location)
-            span = {"first": self._first, "last": self._last} if self._partitioned.get(location, True) else {}
-            self._known[location] = latest_of_all(feed, now=self._now, **span)
+            if self._partitioned.get(location, True):
+                known = latest_of_all(feed, now=self._now, first=self._first, last=self._last)
+            else:
+                known = latest_of_all(feed, now=self._now)
+            self._known[location] = known
         return self._known[location].get(partition or "")
+
+    def inputs(self, made: Update) -> tuple[FeedInput, ...]:
+        """What an update was made from, context left out; nothing where it has no record."""
+        location = made.feed.location
+        if location not in self._digests:
+            self._digests[location] = recorded_digests(made.feed, first=self._first, last=self._last)
+        digest = self._digests[location].get(made.partition or "", {}).get(made.name)
+        if digest is None:
+            return ()
+        if digest not in _INPUTS:
+            record = read_record(made.feed, made.partition, made.name)
+            if len(_INPUTS) >= _REMEMBERED:
+                _INPUTS.clear()
+            read = record.facts.inputs if record else ()
+            _INPUTS[digest] = tuple(each for each in read if isinstance(each, FeedInput) and not each.context)
+        return _INPUTS[digest]
 
     def name(self, location: str, partition: str | None) -> str | None:
         update = self.update(location, partition)
         return update.name if update else None
 
 
-def _inputs(made: Update) -> tuple[FeedInput, ...]:
-    return _recorded_inputs(made.feed, made.partition, made.name)
+_INPUTS: dict[str, tuple[FeedInput, ...]] = {}
+"""What was read, by the digest of it that stands in a record's key: one listing tells the digests of a whole feed, so
+that a record is read once a process."""
 
-
-@lru_cache(maxsize=10_000)
-def _recorded_inputs(feed: Feed, partition: str | None, name: str) -> tuple[FeedInput, ...]:
-    """What an update in force was made from. Its inputs never change, so each record is read once a process."""
-    record = read_record(feed, partition, name)
-    inputs = record.facts.inputs if record else ()
-    return tuple(each for each in inputs if isinstance(each, FeedInput) and not each.context)
+_REMEMBERED = 10_000
 
 
 def _digest(parts: Iterable[str]) -> str:

@@ -1,0 +1,165 @@
+"""What an asset is given to read: which files, of which partitions, and what happens where there is nothing."""
+
+import dagster as dg
+import pytest
+
+from feed_assets_tests.harness import (
+    ADS,
+    ALL,
+    BOTH_CLEAN,
+    CATALOG,
+    CLICKS,
+    DAY,
+    EFFECTIVENESS,
+    NEXT_DAY,
+    Interposed,
+    ads,
+    click,
+    messages,
+    using_board,
+)
+
+
+def test_a_day_in_many_hours_is_read_whole(shop):
+    shop.land([*ads(3), *(row | {"id": f"late-{row['id']}", "time": f"{DAY} 23:59:59"} for row in ads(2))])
+    shop.land_clicks([click("k1")])
+
+    assert shop.run(*ALL).success
+    assert len(shop.rows(ADS)) == 5
+    assert len(shop.rows(CLICKS)) == 1
+
+
+def test_a_file_that_lands_during_a_run_is_not_counted_and_is_growth_afterwards(shop):
+    shop.land(ads(10))
+    landed = []
+
+    def land_late(operation, key):
+        if operation == "create" and key.startswith(f"{ADS}/.feed/claims/") and not landed:
+            landed.append(key)
+            shop.land(ads(10, start=10), name="late")
+
+    result = using_board(shop, Interposed(shop.board, land_late)).run("clean_ads")
+
+    assert result.success
+    assert landed
+    assert len(shop.rows(ADS)) == 10
+    assert [file.path for file in shop.record(ADS).facts.inputs[0].files] == ["12/x.parquet"]
+    assert shop.tick("late_growth").asked == {DAY: ("clean_ads",)}
+
+
+@pytest.mark.parametrize("name", ["_temporary/part.parquet", ".hidden.parquet", "notes.txt", "deep/er.parquet"])
+def test_what_lies_beside_raw_files_is_not_read(shop, name):
+    shop.land(ads(2))
+    stray = shop.base / "raw/ads/shop_ads" / DAY / "12" / name
+    stray.parent.mkdir(exist_ok=True)
+    stray.write_bytes((shop.base / "raw/ads/shop_ads" / DAY / "12" / "x.parquet").read_bytes())
+
+    assert shop.run("clean_ads").success
+    assert shop.record(ADS).facts.rows.read == 2
+
+
+def test_a_file_that_appears_in_an_update_while_it_is_read_is_not_read(shop):
+    shop.land(ads(4))
+    shop.land_clicks([click("k1")])
+    assert shop.run(*BOTH_CLEAN).success
+    part = next(shop.update_directory(ADS).glob("part-*"))
+
+    def add_stray(operation, key):
+        if operation == "create" and key.startswith(f"{EFFECTIVENESS}/.feed/claims/"):
+            part.with_name("stray.parquet").write_bytes(part.read_bytes())
+
+    using_board(shop, Interposed(shop.board, add_stray)).run("ad_effectiveness", checks=False)
+
+    assert part.with_name("stray.parquet").exists()
+    shop.check("ad_effectiveness")
+    assert sum(row["impressions"] for row in shop.rows(EFFECTIVENESS)) == 4
+
+
+def test_an_update_without_files_is_read_as_no_rows(shop, tmp_path):
+    shop.land(ads(3))
+    assert shop.run("clean_ads").success
+    shop.publish(CLICKS, DAY, {}, tmp_path / "none")
+
+    assert shop.run("ad_effectiveness").success
+    assert sum(row["clicks"] for row in shop.rows(EFFECTIVENESS)) == 0
+
+
+def test_a_missing_upstream_is_a_permanent_failure_that_names_feed_partition_and_command(shop):
+    shop.land(ads(1))
+    shop.run("clean_ads")
+
+    with pytest.raises(dg.Failure) as failed:
+        shop.run("ad_effectiveness", raise_on_error=True)
+
+    assert failed.value.allow_retries is False
+    assert failed.value.metadata["feed"].value == CLICKS
+    assert failed.value.metadata["partition"].value == DAY
+    assert failed.value.metadata["command"].value == (
+        f"feed-assets feed ls {(shop.base / CLICKS).as_uri()} --partition {DAY}"
+    )
+    assert "materialize that partition first" in failed.value.description
+
+
+def test_a_staged_update_is_no_input(shop):
+    shop.land(ads(1))
+    shop.land_clicks([click("k1")])
+    shop.run("clean_ads", checks=False)
+    shop.run("clean_clicks")
+
+    assert f"{ADS} has no valid update of {DAY}" in " ".join(messages(shop.run("ad_effectiveness")))
+
+
+def test_the_next_day_is_read_where_it_is_there_and_recorded_where_it_is_not(shop):
+    shop.land(ads(1))
+    shop.land_clicks([click("k1")])
+    assert shop.run(*ALL).success
+
+    inputs = {(each.feed, each.partition): each for each in shop.record(EFFECTIVENESS).facts.inputs}
+
+    assert inputs[CLICKS, NEXT_DAY].update is None
+    assert inputs[CLICKS, NEXT_DAY].context is False
+    assert inputs[ADS, NEXT_DAY].context is True
+    assert inputs[ADS, DAY].context is False
+    assert inputs[CATALOG, None].update is None
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "ad_id,campaign_id,advertiser,landing_page\na1,c1,Ann,https://a.example\n",
+        "landing_page,advertiser,ad_id,campaign_id\nhttps://a.example,Ann,a1,c1\n",
+        "ad_id,advertiser\na1,Ann\n",
+        "ad_id,advertiser,colour\na1,Ann,red\n",
+    ],
+    ids=["as declared", "in another order", "without some", "with others"],
+)
+def test_the_columns_of_a_csv_feed_of_others_are_found_by_name(shop, tmp_path, content):
+    shop.land(ads(1))
+    shop.land_clicks([click("k1")])
+    update = shop.publish(CATALOG, None, {"catalog.csv": content}, tmp_path / "catalog")
+
+    result = shop.run(*ALL)
+
+    assert result.success, messages(result)
+    assert [row["advertiser"] for row in shop.rows(EFFECTIVENESS)] == ["Ann"]
+    assert update.name in {getattr(each, "update", None) for each in shop.record(EFFECTIVENESS).facts.inputs}
+
+
+def test_files_of_a_csv_feed_may_have_their_columns_in_different_orders(shop, tmp_path):
+    shop.land([*ads(1), *ads(1, start=1, ad="a2")])
+    shop.land_clicks([click("k1")])
+    files = {"one.csv": "ad_id,advertiser\na1,Ann\n", "two.csv": "advertiser,ad_id\nBob,a2\n"}
+    shop.publish(CATALOG, None, files, tmp_path / "catalog")
+
+    assert shop.run(*ALL).success
+    assert {row["ad_id"]: row["advertiser"] for row in shop.rows(EFFECTIVENESS)} == {"a1": "Ann", "a2": "Bob"}
+
+
+def test_a_file_of_an_unknown_kind_is_named(shop, tmp_path):
+    shop.land(ads(1))
+    shop.land_clicks([click("k1")])
+    shop.publish(CATALOG, None, {"catalog.xlsx": "?"}, tmp_path / "catalog")
+
+    said = " ".join(messages(shop.run(*ALL)))
+
+    assert "catalog.xlsx is of a kind that is not read here" in said
