@@ -6,7 +6,7 @@ the neighbouring days of its inputs, so all days of the inputs come before the f
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Any
@@ -43,14 +43,21 @@ def stages(definitions: dg.Definitions) -> list[list[dg.AssetKey]]:
     return [level for level in levels if level]
 
 
+def known_partitions(definitions: dg.Definitions) -> list[str]:
+    """The partitions of the assets that are made here, ascending."""
+    graph = definitions.resolve_asset_graph()
+    partitions = graph.get(stages(definitions)[0][0]).partitions_def
+    return list(partitions.get_partition_keys()) if partitions else []
+
+
 def backfill(
     definitions: dg.Definitions,
     instance: dg.DagsterInstance,
     partitions: Sequence[str],
     *,
-    tags: dict[str, str] | None = None,
+    run_config: Mapping[str, Any],
 ) -> Iterator[PartitionResult]:
-    """Run every stage for every partition; a partition that failed is left out of the stages after, the others go on."""
+    """Run every stage for every partition; one that failed is left out of the stages after, the others go on."""
     job = definitions.resolve_implicit_global_asset_job_def()
     failed: set[str] = set()
     for level in stages(definitions):
@@ -62,7 +69,7 @@ def backfill(
                 yield PartitionResult(partition, names, "", success=False, updates=(), failures=(reason,), skipped=True)
                 continue
             result = subset.execute_in_process(
-                instance=instance, partition_key=partition, raise_on_error=False, tags=tags
+                instance=instance, partition_key=partition, raise_on_error=False, run_config=run_config
             )
             if not result.success:
                 failed.add(partition)
@@ -80,22 +87,22 @@ def _result(partition: str, names: tuple[str, ...], result: Any) -> PartitionRes
         elif event.event_type == dg.DagsterEventType.ASSET_CHECK_EVALUATION:
             check = event.asset_check_evaluation_data
             if not check.passed and check.severity == dg.AssetCheckSeverity.ERROR:
-                values = ", ".join(f"{name} {value.value}" for name, value in check.metadata.items() if name != "update")
+                values = ", ".join(
+                    f"{name} {value.value}" for name, value in check.metadata.items() if name != "update"
+                )
                 failures.append(f"{check.asset_key.to_user_string()} {check.check_name}: {values}")
-        elif event.is_step_failure and event.step_failure_data.error and not _is_check_failure(event):
-            failures.append(_first_line(event.step_failure_data))
+        elif event.is_step_failure and (reason := _unexpected(event.step_failure_data)):
+            failures.append(reason)
     return PartitionResult(partition, names, result.run_id, result.success, tuple(updates), tuple(failures))
 
 
-def _is_check_failure(event: dg.DagsterEvent) -> bool:
-    return "DagsterAssetCheckFailedError" in str(event.step_failure_data.error.cls_name)
-
-
-def _first_line(data: Any) -> str:
-    """What went wrong at the root, in a line."""
+def _unexpected(data: Any) -> str | None:
+    """What went wrong at the root, in a line; None where it is only that checks failed, which say so themselves."""
+    error = data.error
+    if error is None or error.cls_name == "DagsterAssetCheckFailedError":
+        return None
     if data.user_failure_data is not None and data.user_failure_data.description:
         return str(data.user_failure_data.description)
-    error = data.error
     while error.cause is not None:
         error = error.cause
     return str(error.message).strip().splitlines()[0]

@@ -5,7 +5,8 @@ Here: the partitions of the assets. Not here: which of them hold data (the black
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, time, timedelta
+import warnings
+from datetime import UTC, datetime, time
 
 import dagster as dg
 
@@ -25,17 +26,21 @@ def hourly(settings: Settings) -> dg.HourlyPartitionsDefinition:
     return dg.HourlyPartitionsDefinition(start_date=start, end_date=_end(settings))
 
 
-NEXT_DAY = dg.TimeWindowPartitionMapping(end_offset=1, allow_nonexistent_upstream_partitions=True)
-"""A day and the one after it, where that exists: clicks after midnight belong to the day the ad was shown."""
+with warnings.catch_warnings():
+    # Neighbours that do not exist yet are a beta feature, and the first and the last day have them.
+    warnings.simplefilter("ignore", dg.BetaWarning)
 
-NEIGHBOURING_DAYS = dg.TimeWindowPartitionMapping(
-    start_offset=-1, end_offset=1, allow_nonexistent_upstream_partitions=True
-)
-"""A day and its neighbours: only they tell whether a click near midnight belongs to this day."""
+    NEXT_DAY = dg.TimeWindowPartitionMapping(end_offset=1, allow_nonexistent_upstream_partitions=True)
+    """A day and the one after it, where that exists: clicks after midnight belong to the day the ad was shown."""
+
+    NEIGHBOURING_DAYS = dg.TimeWindowPartitionMapping(
+        start_offset=-1, end_offset=1, allow_nonexistent_upstream_partitions=True
+    )
+    """A day and its neighbours: only they tell whether a click near midnight belongs to this day."""
 
 
 def _end(settings: Settings) -> datetime | None:
     """The end of the last partition under a fixed clock: the midnight before that moment."""
     if settings.as_of is None:
         return None
-    return datetime.combine(settings.as_of.astimezone(UTC), time(), UTC) + timedelta()
+    return datetime.combine(settings.as_of.astimezone(UTC), time(), UTC)

@@ -1,7 +1,7 @@
 """Figures of ad effectiveness for people: days and top ads, read from the feed.
 
-Here: which numbers a report shows, and the report as a page. Not here: how they came about (`transforms`, `explanation`),
-and printing (`cli`). DuckDB reads the few files a day has in milliseconds, so that a report needs no Spark.
+Here: which numbers a report shows, and the report as a page. Not here: how they came about
+(`transforms`, `explanation`), and printing (`cli`). DuckDB reads the few files a day has in milliseconds, so that a report needs no Spark.
 """
 
 from __future__ import annotations
@@ -65,16 +65,29 @@ def top_ads(update: Update, *, top: int = TOP_ADS) -> list[dict[str, Any]]:
     return _query(update, _TOP, top=top)
 
 
-def page(days: Sequence[DayFigures], ads: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
-    """The report as one HTML page without any outside reference; `ads` are the top ads by day."""
+def days_picture(days: Sequence[DayFigures]) -> bytes:
+    """Impressions and click-through rate of these days, as a PNG."""
+    return plots.days([asdict(day) for day in days], title="Impressions and click-through rate")
+
+
+def ads_picture(rows: Sequence[Mapping[str, Any]], day: str) -> bytes:
+    """The click-through rates of a day's top ads, as a PNG."""
+    return plots.click_through_rates(rows, title=f"Click-through rate of the most shown ads, {day}")
+
+
+def page(feed: Feed, days: Sequence[str], *, now: datetime) -> str:
+    """The report on these days as one HTML page that refers to nothing outside itself."""
+    updates = latest_of_all(feed, now=now, first=min(days, default=""), last=max(days, default=""))
+    figures = [_figures(day, updates[day]) for day in days if day in updates]
+    ads = {day: top_ads(updates[day]) for day in days if day in updates}
     parts = [
         "<!doctype html><html lang='en'><meta charset='utf-8'><title>Ad effectiveness</title>",
         f"<style>{_STYLE}</style><h1>Ad effectiveness</h1>",
-        _image(plots.days([asdict(day) for day in days], title="Impressions and click-through rate")),
-        _table([asdict(day) for day in days]),
+        _image(days_picture(figures)),
+        _table([asdict(day) for day in figures]),
     ]
     for day, rows in ads.items():
-        parts += [f"<h2>{escape(day)}</h2>", _image(plots.click_through_rates(rows, title=f"Top ads, {day}")), _table(rows)]
+        parts += [f"<h2>{escape(day)}</h2>", _image(ads_picture(rows, day)), _table(rows)]
     return "\n".join(parts)
 
 
@@ -130,7 +143,8 @@ def local_files(update: Update, stack: ExitStack) -> list[str]:
 
 _STYLE = (
     "body{font:14px system-ui,sans-serif;margin:2em auto;max-width:70em;color:#222}"
-    "table{border-collapse:collapse;margin:1em 0}td,th{padding:.25em .7em;border-bottom:1px solid #ddd;text-align:right}"
+    "table{border-collapse:collapse;margin:1em 0}td,th{padding:.25em .7em;text-align:right}"
+    "td,th{border-bottom:1px solid #ddd}"
     "th{background:#f5f5f5}td:first-child,th:first-child{text-align:left}img{max-width:100%}"
 )
 

@@ -3,7 +3,6 @@
 Here: the asset and the pictures in its metadata. Not here: attribution and statistics (`transforms.effectiveness`).
 """
 
-
 import base64
 from collections.abc import Iterator
 from datetime import date, timedelta
@@ -43,7 +42,6 @@ def ad_effectiveness(partitions: dg.PartitionsDefinition) -> dg.AssetsDefinition
             "tell whose a click near midnight is."
         ),
         code_version="1",
-        backfill_policy=dg.BackfillPolicy.multi_run(),
     )
     def ad_effectiveness(
         context: dg.AssetExecutionContext,

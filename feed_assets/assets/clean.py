@@ -3,7 +3,6 @@
 Here: the two assets. Not here: what is thrown out and why (`transforms.cleaning`).
 """
 
-
 from collections.abc import Callable, Sequence
 from datetime import date, timedelta
 from functools import reduce
@@ -78,7 +77,6 @@ def _clean(
         metadata=metadata,
         description=description,
         code_version="1",
-        backfill_policy=dg.BackfillPolicy.multi_run(),
     )
     def clean(context: dg.AssetExecutionContext, rules: Rules, **records: DataFrame) -> DataFrame:
         frames = [canonical(records[source.name], source) for source in sources]

@@ -235,7 +235,7 @@ class _Run:
         at: int,
         progress: _Progress,
         stored: tuple[tuple[str, bytes], ...] | None = None,
-        answer: Any = None,  # noqa: ANN401 - whatever the port's operations return
+        answer: Any = None,
     ) -> _State:
         if stored is not None:
             answers = (*progress.answers, answer)
@@ -311,7 +311,7 @@ class _Replayed:
     def uri(self, key: str) -> str:
         return self._tags.uri(key)
 
-    def _ask(self, operation: str, *arguments: Any, **options: Any) -> Any:  # noqa: ANN401 - of all operations
+    def _ask(self, operation: str, *arguments: Any, **options: Any) -> Any:
         for answer in self._answers:
             if isinstance(answer, Failed):
                 raise answer.kind(answer.message)

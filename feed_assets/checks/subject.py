@@ -98,17 +98,13 @@ def count(
     if not any(expectation.counts for expectation in expectations):
         return {}
     rows = read_updates(spark, [candidate.update], declaration.schema)
-    counted = (
-        rows.selectExpr(
-            *(
-                f"{sql} AS {expectation.name}__{name}"
-                for expectation in expectations
-                for name, sql in expectation.counts.items()
-            )
-        )
-        .first()
-        .asDict()
-    )
+    counts = [
+        f"{sql} AS {expectation.name}__{name}"
+        for expectation in expectations
+        for name, sql in expectation.counts.items()
+    ]
+    (row,) = rows.selectExpr(*counts).collect()
+    return row.asDict()
 
 
 def _found_schema(spark: SparkSession, update: Update) -> tuple[Column, ...]:

@@ -42,7 +42,9 @@ def backfill(ctx: click.Context, first: datetime, last: datetime, *, as_json: bo
     results = []
     stages = runs.stages(installation.definitions)
     with instance() as opened, progress("runs", len(days) * len(stages)) as advance:
-        for result in runs.backfill(installation.definitions, opened, days):
+        for result in runs.backfill(
+            installation.definitions, opened, days, run_config=installation.settings.run_config
+        ):
             results.append(result)
             advance()
             if not as_json:

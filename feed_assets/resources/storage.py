@@ -3,7 +3,6 @@
 Here: which store a base URI means and the credentials to reach it. Not here: the stores themselves.
 """
 
-
 from typing import Any, Self
 
 import dagster as dg

@@ -111,8 +111,8 @@ def _prepare(spark: SparkSession, blackboard: Blackboard, source: Source, sent: 
     if not isinstance(source.format, ParquetFormat):
         _check_columns(session, source, sent, _text_columns(source, sent))
     blackboard.upload(content, sent.content)
-    sent.require_unchanged()
     try:
+        sent.require_unchanged()
         records = _records(session, blackboard.uri(content), source, sent)
         counts = _write_rows(records, source, sent.name, blackboard.uri(f"{attempt}rows"))
     except (LandingError, SpecError):
