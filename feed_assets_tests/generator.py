@@ -21,6 +21,9 @@ HOUR = 3600 * SECOND
 DAY = 24 * HOUR
 """Times are in milliseconds since the start of the day, UTC."""
 
+PAIRS = 2**32
+"""More than there are users."""
+
 NOBODY = -1
 """The user of an event that does not say who it was."""
 
@@ -180,7 +183,7 @@ class Log:
         first = np.ones(len(order), dtype=bool)
         first[1:] = np.diff(impression[explained][order]) != 0
         seen = shown.take(shown.user != NOBODY)
-        people = np.unique(np.stack([seen.ad, seen.user]), axis=1)[0]
+        people = np.unique(_pair(seen)) // PAIRS
         return Effectiveness(
             impressions=len(shown),
             clicks=int(first.sum()),
@@ -254,8 +257,8 @@ def _soiled(sound: Records, shape: Shape, dirt: Dirt, random: np.random.Generato
     clicks = total > 0 and bool((sound.click >= 0).all())
     if clicks:
         # Of a pair of user and ad that clicked once only, no other click can be near.
-        _, pair, times = np.unique(np.stack([sound.ad, sound.user]), axis=1, return_inverse=True, return_counts=True)
-        today = today[times[pair.reshape(-1)][today] == 1]
+        _, pair, times = np.unique(_pair(sound), return_inverse=True, return_counts=True)
+        today = today[times[pair][today] == 1]
     chosen = random.permutation(today)
     again = sound.take(chosen[: round(total * dirt.redelivered)])
     later = again.at + random.integers(10 * SECOND, LONGEST_REDELIVERY, len(again))
@@ -281,25 +284,18 @@ def _soiled(sound: Records, shape: Shape, dirt: Dirt, random: np.random.Generato
 
 def _last_impression(shown: Records, clicked: Records) -> Integers:
     """The position of the last impression of each click's user and ad; -1 where there is none."""
-    pairs, pair = np.unique(np.stack([clicked.user, clicked.ad]), axis=1, return_inverse=True)
-    pair = pair.reshape(-1)
-    of_shown = _positions(pairs, np.stack([shown.user, shown.ad]))
-    touched = np.flatnonzero(of_shown >= 0)
+    pairs, pair = np.unique(_pair(clicked), return_inverse=True)
+    of_shown = _pair(shown)
+    touched = np.flatnonzero(np.isin(of_shown, pairs))
     # Impressions of one pair at one time count as one: all clicks after them go to the same of them.
-    moments = np.unique(of_shown[touched] * (4 * DAY) + shown.at[touched])
+    moments = np.unique(np.searchsorted(pairs, of_shown[touched]) * (4 * DAY) + shown.at[touched])
     last = np.searchsorted(moments, pair * (4 * DAY) + clicked.at, side="right") - 1
-    found = (last >= 0) & (moments[np.maximum(last, 0)] // (4 * DAY) == pair) if len(moments) else last >= 0
-    return np.where(found, last, -1)
+    return np.where((last >= 0) & (np.append(moments, -1)[last] // (4 * DAY) == pair), last, -1)
 
 
-def _positions(sorted_pairs: Integers, pairs: Integers) -> Integers:
-    """Where each pair is among the sorted ones, -1 where it is not."""
-    width = int(max(sorted_pairs[1].max(initial=0), pairs[1].max(initial=0))) + 1
-    known, wanted = sorted_pairs[0] * width + sorted_pairs[1], pairs[0] * width + pairs[1]
-    if not len(known):
-        return np.full(len(wanted), -1)
-    place = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
-    return np.where(known[place] == wanted, place, -1)
+def _pair(records: Records) -> Integers:
+    """A number for each pair of ad and user."""
+    return records.ad * PAIRS + records.user
 
 
 def _apart(clicks: Records) -> Integers:

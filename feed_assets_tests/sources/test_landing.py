@@ -372,6 +372,28 @@ def test_a_file_that_cannot_land_is_refused_and_leaves_nothing(spark, blackboard
     assert everything(blackboard) == []
 
 
+class StillBeingSent(LocalBlackboard):
+    """A blackboard to which a file is uploaded while its partner still writes to it."""
+
+    def upload(self, key, source):
+        with source.open("a") as file:
+            file.write("2,2019-11-24 06:00:00,a\n")
+        return super().upload(key, source)
+
+
+def test_a_file_that_is_still_being_written_is_refused_and_lands_once_it_is_complete(
+    spark, blackboard, described, sent, tmp_path
+):
+    source = described()
+    file = sent("log.csv", "id,time,ad\n1,2019-11-24 05:00:00,a\n")
+
+    with pytest.raises(LandingError, match=r"log\.csv changed while it was read"):
+        land(spark, StillBeingSent(tmp_path / "blackboard"), source, file, now=NOW)
+
+    assert days_of(blackboard, source) == {}
+    assert land(spark, blackboard, source, file, now=NOW).landed == 2
+
+
 def test_what_is_no_file_is_refused(spark, blackboard, described, tmp_path):
     with pytest.raises(LandingError, match="is a directory; land the files in it"):
         land(spark, blackboard, described(), tmp_path, now=NOW)

@@ -124,3 +124,32 @@ def test_a_month_of_a_source_costs_as_many_pages_as_its_files_fill_and_one_for_t
 
     assert sum(len(raw.files) for raw in found.values()) == 30 * 24
     assert blackboard.pages == 2
+
+
+class Interrupted(MemoryBlackboard):
+    """A blackboard in which something happens before page number `at`."""
+
+    def __init__(self, objects, at, interrupt):
+        super().__init__(objects)
+        self._pages_left, self._interrupt = at, interrupt
+
+    def page(self, prefix, **more):
+        if self._pages_left == 0:
+            self._interrupt(self)
+        self._pages_left -= 1
+        return super().page(prefix, **more)
+
+
+@pytest.mark.parametrize("at", range(5))
+def test_a_landing_that_becomes_complete_during_the_listing_is_seen_whole_or_not_at_all(at):
+    before = {f"raw/{ADS}/2019-11-24/{hour:02}/other-{n}.parquet": b"x" for hour in range(24) for n in range(50)}
+
+    def complete(blackboard):
+        for day in range(24, 27):
+            blackboard.put(f"raw/{ADS}/2019-11-{day}/05/landed-{DIGEST}.parquet", b"x")
+        blackboard.put(f"raw/.landed/{ADS}/2019-11-26/{DIGEST}.json", b"{}")
+
+    found = names(Interrupted(before, at, complete))
+
+    landed = [path for files in found.values() for path in files if "landed" in path]
+    assert len(landed) in {0, 3}
