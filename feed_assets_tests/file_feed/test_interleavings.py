@@ -315,15 +315,16 @@ def _staged_only() -> dict[str, bytes]:
 # --- with retention ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("files", [0, 1, 2])
-def test_a_writer_that_was_given_up_never_publishes_half_an_update(files: int) -> None:
+@pytest.mark.parametrize(("files", "readers"), [(0, 1), (1, 1), (2, 0)])
+def test_a_writer_that_was_given_up_never_publishes_half_an_update(files: int, readers: int) -> None:
     authors = (("old", 1), ("zombie", files))
     actors = (
         actor("zombie", write("zombie", files=files, now=NOW)),
         actor("retention", remove_old),
+        *[actor("reader", resolve, witness=True)] * readers,
     )
-    check = only_whole_updates(*authors)
-    explored = explore(before(("old", 1)), actors, check=check, expected=EXPECTED)
+    check = all_of(only_whole_updates(*authors), reads_what_was_in_force)
+    explored = explore(before(("old", 1)), actors, check=check, observe=reading, expected=EXPECTED)
     ways = {_kind(end.results["zombie"]) for end in explored.ends()}
     assert {str, ClaimLostError} <= ways
 
@@ -483,6 +484,7 @@ def test_a_policy_that_tears_is_found_torn(names: str, counted: bool) -> None:
 
 def test_an_invalidation_that_only_removes_the_manifest_is_found_undone() -> None:
     def remove_manifest(board: Blackboard) -> Hashable:
+        board.read(f"{FOLDER}_SUCCESS")
         board.delete(f"{FOLDER}_SUCCESS")
         return "20180521.160000"
 
