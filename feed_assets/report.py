@@ -1,7 +1,7 @@
 """Figures of ad effectiveness for people: days and top ads, read from the feed.
 
-Here: which numbers a report shows, and the report as a page. Not here: how they came about
-(`transforms`, `explanation`), and printing (`cli`). DuckDB reads the few files a day has in milliseconds, so that a report needs no Spark.
+Here: which numbers a report shows, and the report as a page. Not here: how they came about (`transforms`,
+`explanation`), and printing (`cli`). DuckDB reads the few files of a day in milliseconds, so a report needs no Spark.
 """
 
 from __future__ import annotations

@@ -99,9 +99,8 @@ def dagster_instance(request: pytest.FixtureRequest) -> Iterator[Any]:
 
 
 @pytest.fixture
-def shop(tmp_path: Path, spark: SparkSession, dagster_instance: Any) -> Installation:
-    """An installation with one partner, a shop that sends ads and clicks, and nothing landed yet."""
-    del spark  # started before the project asks for a session, so that it gets this one
+def desk(tmp_path: Path, dagster_instance: Any) -> Installation:
+    """An installation with one partner, a shop that sends ads and clicks, where nothing is computed: no Spark starts."""
     from feed_assets_tests.harness import (  # noqa: PLC0415 - slow to load, and many tests need none
         SHOP_ADS,
         SHOP_CLICKS,
@@ -112,3 +111,10 @@ def shop(tmp_path: Path, spark: SparkSession, dagster_instance: Any) -> Installa
 
     sources = write_sources(tmp_path / "sources", SHOP_ADS, SHOP_CLICKS)
     return Installation(settings_below(tmp_path / "base", sources), dagster_instance)
+
+
+@pytest.fixture
+def shop(desk: Installation, spark: SparkSession) -> Installation:
+    """The same with a warm Spark, which the project finds and uses."""
+    del spark
+    return desk

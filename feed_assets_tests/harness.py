@@ -19,8 +19,24 @@ from dagster._core.definitions.sensor_definition import SensorDefinition
 
 from feed_assets.blackboard import Blackboard, LocalBlackboard
 from feed_assets.definitions import build_definitions
-from feed_assets.file_feed import Feed, Record, Update, latest, publish_files, records
+from feed_assets.file_feed import (
+    Facts,
+    Feed,
+    FeedInput,
+    RawInput,
+    Record,
+    Update,
+    claim,
+    latest,
+    publish,
+    publish_files,
+    records,
+    reject,
+    stage,
+    staged_files,
+)
 from feed_assets.resources import BlackboardResource, Settings
+from feed_assets.sources import read_set
 
 DAY = "2019-11-24"
 NEXT_DAY = "2019-11-25"
@@ -195,6 +211,34 @@ class Installation:
             paths[-1].write_text(content, encoding="utf-8")
         return publish_files(self.feed(location), partition, paths, now=self.now, owner="others")
 
+    def make(
+        self, location: str, day: str, inputs: Iterable[FeedInput | RawInput], *, good: bool = True, run_id: str = ""
+    ) -> str:
+        """An update of one file that says to have read these, published or rejected; nothing is computed."""
+        claimed = claim(self.feed(location), day, now=self.now, owner="test")
+        self.board.create(f"{claimed.prefix}part-0.parquet", b"x")
+        facts = Facts(inputs=tuple(inputs), run_id=run_id)
+        staged = stage(claimed, staged_files(claimed, 1), facts, now=self.now)
+        if good:
+            publish(staged, now=self.now)
+        else:
+            reject(staged, reason="bad data", now=self.now)
+        return claimed.name
+
+    def process(self, day: str = DAY, kind: str = "ads", *, good: bool = True) -> str:
+        """The clean update of a day from what lies there now, as far as its record goes."""
+        read = read_set(self.board, f"{kind}/shop_{kind}", date.fromisoformat(day))
+        return self.make(f"clean-{kind}/v1.0", day, [read], good=good)
+
+    def relate(self, day: str = DAY, *, good: bool = True) -> str:
+        """The effectiveness of a day from what is in force now, as far as its record goes."""
+        here = date.fromisoformat(day)
+        before, after = str(here - timedelta(days=1)), str(here + timedelta(days=1))
+        inputs = [FeedInput(ADS, each, self.latest(ADS, each), context=each != day) for each in (before, day, after)]
+        inputs += [FeedInput(CLICKS, each, self.latest(CLICKS, each)) for each in (day, after)]
+        inputs += [FeedInput(CATALOG, None, self.latest(CATALOG, None))]
+        return self.make(EFFECTIVENESS, day, inputs, good=good)
+
     # --- what is run ---------------------------------------------------------------------------------------------
 
     def run(
@@ -297,17 +341,14 @@ class Installation:
 
 def settings_below(base: Path, sources: Path, **more: Any) -> Settings:
     """Settings of an installation with its data and its sources in these directories."""
-    return replace(
-        Settings(
-            base=str(base),
-            first_day=date(2019, 11, 20),
-            as_of=AS_OF,
-            sources_directory=sources,
-            spark_master="local[2]",
-            sensor_seconds=30,
-        ),
-        **more,
-    )
+    environment = {
+        "FEED_ASSETS_BASE": str(base),
+        "FEED_ASSETS_FIRST_DAY": "2019-11-20",
+        "FEED_ASSETS_AS_OF": AS_OF.isoformat(),
+        "FEED_ASSETS_SOURCES": str(sources),
+        "FEED_ASSETS_SPARK_MASTER": "local[2]",
+    }
+    return replace(Settings.from_environment(environment), **more)
 
 
 def write_sources(directory: Path, *texts: str) -> Path:

@@ -1,8 +1,8 @@
 """One turn of Dagster's own sensor daemon in this process, its runs executed here as well.
 
 Here: what lets the demo show real ticks and runs within seconds. Not here: how Dagster runs otherwise: `make dev`
-starts its daemon as everyone does. Ticks, cursors, logs and runs land on the instance exactly as it leaves them, because it
-is its code that runs; Dagster has no public name for that, hence the private imports of this module.
+starts its daemon as everyone does. Ticks, cursors, logs and runs land on the instance exactly as it leaves them,
+because its own code runs; Dagster has no public name for that, hence the private imports of this module.
 """
 
 from __future__ import annotations

@@ -280,7 +280,8 @@ def _by_partition(
     if isinstance(obj, DataFrame) and len(keys) <= 1:
         return {keys[0] if keys else None: obj}
     if isinstance(obj, Mapping) and keys and set(obj) == set(keys):
-        return {**obj}
+        frames: Mapping[str | None, DataFrame] = {key: obj[key] for key in keys}
+        return frames
     got = sorted(obj) if isinstance(obj, Mapping) else type(obj).__name__
     raise dg.DagsterInvariantViolationError(
         f"{context.asset_key.to_user_string()} returned {got} for the partitions {keys}: return one DataFrame "

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import PurePosixPath
 from typing import Any
 from uuid import uuid4
 
 from pyspark.sql import Column, DataFrame, DataFrameReader, Observation, SparkSession, functions
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StringType, StructField, StructType
 
 from feed_assets.file_feed import FeedError, Update
 from feed_assets.sources.spark_paths import to_read, to_write
@@ -85,13 +86,30 @@ def count_rows(frame: DataFrame, *more: Column) -> tuple[DataFrame, Observation]
 
 
 def _read(spark: SparkSession, kind: str, uris: list[str], schema: StructType) -> DataFrame:
+    if kind == "csv":
+        return reduce(DataFrame.unionByName, (_read_csv(spark, uri, schema) for uri in uris))
     return _reader(spark, kind).schema(schema).format(kind).load(uris)
+
+
+def _read_csv(spark: SparkSession, uri: str, schema: StructType) -> DataFrame:
+    """The rows of one file, its columns by the names in its header: Spark itself goes by their order."""
+    header = spark.read.option("header", "true").csv(uri).columns
+    there = StructType([schema[name] if name in schema.names else StructField(name, StringType()) for name in header])
+    rows = _reader(spark, "csv").schema(there).csv(uri)
+    return rows.select(
+        [
+            functions.col(field.name)
+            if field.name in header
+            else functions.lit(None).cast(field.dataType).alias(field.name)
+            for field in schema
+        ]
+    )
 
 
 def _reader(spark: SparkSession, kind: str) -> DataFrameReader:
     if kind == "parquet":
         return spark.read
-    return spark.read.option("mode", "FAILFAST").option("header", "true").option("enforceSchema", "false")
+    return spark.read.option("mode", "FAILFAST").option("header", "true")
 
 
 def _uris_by_format(updates: Sequence[Update]) -> dict[str, list[str]]:

@@ -55,7 +55,8 @@ class Settings:
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Settings:
         """Read the variables `FEED_ASSETS_...`, each of which has a default.
 
-        They are BASE, AS_OF, FIRST_DAY, SOURCES, SPARK_MASTER, SENSOR_SECONDS and LOG_LEVEL. Raises SettingsError naming the variable and what it takes.
+        They are BASE, AS_OF, FIRST_DAY, SOURCES, SPARK_MASTER, SENSOR_SECONDS and LOG_LEVEL.
+        Raises SettingsError naming the variable and what it takes.
         """
         base = environment.get("FEED_ASSETS_BASE") or DEFAULT_BASE
         if "://" not in base:

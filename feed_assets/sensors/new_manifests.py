@@ -43,7 +43,8 @@ def new_manifests(
         default_status=dg.DefaultSensorStatus.RUNNING,
         description=(
             "Reports each new valid update, each invalidation and each update that became valid late, once, as an "
-            "asset event with the update as its data version, and runs the derived partitions that are behind their inputs. "
+            "asset event with the update as its data version, and runs the derived partitions that are behind "
+            "their inputs. "
             "Updates that runs of this instance published are known already and cause nothing."
         ),
     )
