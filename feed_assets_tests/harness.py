@@ -244,12 +244,13 @@ class Installation:
     def run(
         self,
         *assets: str,
-        day: str = DAY,
+        day: str | None = DAY,
         config: Any = None,
         tags: Mapping[str, str] | None = None,
         checks: bool = True,
+        raise_on_error: bool = False,
     ) -> dg.ExecuteInProcessResult:
-        """A real run of these assets, with their checks unless told otherwise."""
+        """A real run of these assets, with their checks unless told otherwise; no day where tags name a range."""
         job = self.definitions.resolve_implicit_global_asset_job_def()
         selection = {dg.AssetKey(name) for name in assets}
         subset = job.get_subset(asset_selection=selection, asset_check_selection=None if checks else set())
@@ -277,7 +278,10 @@ class Installation:
         sensor = self.definitions.resolve_sensor_def(name)
         assert isinstance(sensor, SensorDefinition)
         context = dg.build_sensor_context(
-            instance=self.instance, cursor=self.cursors.get(name), definitions=self.definitions
+            instance=self.instance,
+            cursor=self.cursors.get(name),
+            definitions=self.definitions,
+            resources={key: self.definitions.resources[key] for key in sensor.required_resource_keys},
         )
         with context:
             result = sensor(context)

@@ -6,7 +6,7 @@ what counts as news (`file_feed.consumption`) or as behind (`staleness`).
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -78,8 +78,10 @@ class _Tick:
 
         events: list[dg.AssetMaterialization | dg.AssetObservation] = []
         touched = _touched(cursor.get("touched"))
-        for asset in feeds.assets.values():
-            if time.monotonic() > self.deadline or len(events) >= MAX_EVENTS:
+        resume = None
+        for place, asset in enumerate(_from(feeds.assets.values(), cursor.get("resume"))):
+            if (place and time.monotonic() > self.deadline) or len(events) >= MAX_EVENTS:
+                resume = asset.declaration.location
                 break
             changes, cursors[asset.declaration.location] = self._news(asset, cursors, MAX_EVENTS - len(events))
             events.extend(self._events(asset, changes))
@@ -92,6 +94,7 @@ class _Tick:
             "feeds": cursors,
             "requested": requests.kept,
             "touched": sorted([key.to_user_string(), partition] for key, partition in open_ones),
+            **({"resume": resume} if resume else {}),
         }
         return dg.SensorResult(
             run_requests=requests.runs,
@@ -190,6 +193,13 @@ def _event(asset: FeedAsset, change: Change) -> dg.AssetMaterialization | dg.Ass
         metadata=metadata,
         tags={DATA_VERSION_TAG: reported},
     )
+
+
+def _from(assets: Iterable[FeedAsset], location: object) -> list[FeedAsset]:
+    """The feeds, beginning with the one that the tick before did not get to any more."""
+    all_of_them = list(assets)
+    at = next((place for place, asset in enumerate(all_of_them) if asset.declaration.location == location), 0)
+    return [*all_of_them[at:], *all_of_them[:at]]
 
 
 def _touched(value: object) -> set[tuple[dg.AssetKey, str]]:

@@ -1,0 +1,315 @@
+"""The sensor for late data: which days it asks for, once for each state of the input, and what it costs."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import dagster as dg
+import pytest
+from dagster._core.test_utils import create_run_for_test
+
+from feed_assets.blackboard.recording import RecordingBlackboard
+from feed_assets.file_feed import invalidate
+from feed_assets_tests.harness import ADS, CLICKS, DAY, NEXT_DAY, days, using_board
+
+LATE_GROWTH = sys.modules["feed_assets.sensors.late_growth"]
+REQUESTS = sys.modules["feed_assets.sensors.requests"]
+
+
+@pytest.fixture
+def processed(desk):
+    """A day with 1,000 bytes of ads, processed, and a first tick behind it."""
+    desk.raw_bytes(DAY, {"x": 1000})
+    desk.process()
+    assert desk.tick("late_growth").asked == {}
+    return desk
+
+
+def path(desk, name="x", day=DAY, source="ads/shop_ads"):
+    return desk.base / "raw" / source / day / "12" / f"{name}.parquet"
+
+
+def test_a_day_that_was_never_processed_is_asked_for(desk):
+    desk.raw_bytes(DAY, {"x": 1})
+
+    tick = desk.tick("late_growth")
+
+    assert tick.asked == {DAY: ("clean_ads",)}
+    assert "never processed" in tick.requests[0].tags["feed_assets/why"]
+
+
+def test_a_day_of_ads_and_clicks_that_was_never_processed_is_one_run_of_all_that_is_made_of_them(desk):
+    desk.raw_bytes(DAY, {"x": 1})
+    desk.raw_bytes(DAY, {"x": 1}, "clicks/shop_clicks")
+
+    assert desk.tick("late_growth").asked == {DAY: ("ad_effectiveness", "clean_ads", "clean_clicks")}
+
+
+def test_exactly_the_threshold_is_enough(processed):
+    processed.raw_bytes(DAY, {"late": 50})
+
+    assert processed.tick("late_growth").asked == {DAY: ("clean_ads",)}
+
+
+def test_a_byte_less_than_the_threshold_is_not(processed):
+    processed.raw_bytes(DAY, {"late": 49})
+
+    tick = processed.tick("late_growth")
+
+    assert tick.asked == {}
+    assert "1 below threshold" in tick.skipped
+
+
+def test_growth_that_drips_in_adds_up_against_what_was_read(processed):
+    processed.raw_bytes(DAY, {"first": 40})
+    assert processed.tick("late_growth").asked == {}
+
+    processed.raw_bytes(DAY, {"second": 40})
+
+    assert processed.tick("late_growth").asked == {DAY: ("clean_ads",)}
+
+
+def test_a_file_replaced_by_one_of_equal_size_is_asked_for(processed):
+    path(processed).unlink()
+    processed.raw_bytes(DAY, {"x": 1000})
+
+    tick = processed.tick("late_growth")
+
+    assert tick.asked == {DAY: ("clean_ads",)}
+    assert "replaced" in tick.requests[0].tags["feed_assets/why"]
+
+
+def test_a_deleted_file_is_asked_for(processed):
+    processed.raw_bytes(DAY, {"more": 50})
+    processed.process()
+    path(processed, "more").unlink()
+
+    tick = processed.tick("late_growth")
+
+    assert tick.asked == {DAY: ("clean_ads",)}
+    assert "shrunk" in tick.requests[0].tags["feed_assets/why"]
+
+
+def test_a_day_whose_files_all_vanished_is_left_as_it_is(processed):
+    path(processed).unlink()
+
+    tick = processed.tick("late_growth")
+
+    assert tick.asked == {}
+    assert "1 vanished" in tick.skipped
+
+
+def test_late_clicks_run_clicks_and_effectiveness_again_and_not_ads(processed):
+    processed.raw_bytes(DAY, {"x": 100}, "clicks/shop_clicks")
+    processed.process(kind="clicks")
+    processed.raw_bytes(DAY, {"late": 10}, "clicks/shop_clicks")
+
+    assert processed.tick("late_growth").asked == {DAY: ("ad_effectiveness", "clean_clicks")}
+
+
+def test_effectiveness_does_not_run_along_where_its_other_input_is_missing(desk):
+    desk.raw_bytes(DAY, {"x": 100}, "clicks/shop_clicks")
+
+    assert desk.tick("late_growth").asked == {DAY: ("clean_clicks",)}
+
+
+def test_only_the_days_that_grew_are_asked_for(processed):
+    for day in days(7):
+        processed.raw_bytes(day, {"x": 1000})
+        processed.process(day)
+    processed.raw_bytes("2019-11-27", {"late": 100})
+
+    assert list(processed.tick("late_growth").asked) == ["2019-11-27"]
+
+
+def test_one_state_of_the_input_is_asked_for_once(processed):
+    processed.raw_bytes(DAY, {"late": 50})
+
+    assert processed.tick("late_growth").asked
+    tick = processed.tick("late_growth")
+
+    assert tick.asked == {}
+    assert "1 already requested for their present state" in tick.skipped
+
+
+def test_it_is_asked_for_again_when_it_changes_again(processed):
+    processed.raw_bytes(DAY, {"late": 50})
+    first = processed.tick("late_growth")
+    processed.raw_bytes(DAY, {"later": 1})
+
+    second = processed.tick("late_growth")
+
+    assert second.asked == first.asked
+    assert second.requests[0].run_key != first.requests[0].run_key
+
+
+def test_a_run_that_was_rejected_is_not_asked_for_again_until_the_input_changes(processed):
+    processed.raw_bytes(DAY, {"late": 50})
+    assert processed.tick("late_growth").asked
+    processed.process(good=False)
+
+    assert processed.tick("late_growth").asked == {}
+
+    processed.raw_bytes(DAY, {"mended": 1})
+    assert processed.tick("late_growth").asked == {DAY: ("clean_ads",)}
+
+
+def test_an_input_that_is_again_what_it_was_is_asked_for_under_a_run_key_of_its_own(desk):
+    desk.raw_bytes(DAY, {"x": 1000})
+    first = desk.tick("late_growth")
+    desk.process()
+    desk.raw_bytes(DAY, {"late": 500})
+    desk.tick("late_growth")
+    desk.process()
+    path(desk, "late").unlink()
+
+    again = desk.tick("late_growth")
+
+    assert again.asked == first.asked
+    assert again.requests[0].run_key != first.requests[0].run_key
+
+
+def test_an_update_that_was_invalidated_moves_no_baseline(processed):
+    processed.raw_bytes(DAY, {"late": 50})
+    name = processed.process()
+    assert processed.tick("late_growth").asked == {}
+    invalidate(processed.feed(ADS), DAY, name, reason="wrong", author="someone", now=processed.now)
+
+    assert processed.tick("late_growth").asked == {DAY: ("clean_ads",)}
+
+
+@pytest.mark.parametrize("selection", [frozenset({dg.AssetKey("clean_ads")}), None], ids=["these assets", "everything"])
+def test_nothing_is_asked_for_while_a_run_on_it_is_under_way(processed, selection):
+    processed.raw_bytes(DAY, {"late": 50})
+    run = create_run_for_test(
+        processed.instance,
+        status=dg.DagsterRunStatus.STARTED,
+        tags={"dagster/partition": DAY},
+        asset_selection=selection,
+    )
+
+    tick = processed.tick("late_growth")
+    assert tick.asked == {}
+    assert "a run on it is under way" in tick.skipped
+
+    processed.instance.report_run_canceled(run)
+    assert processed.tick("late_growth").asked == {DAY: ("clean_ads",)}
+
+
+def test_a_run_under_way_on_a_range_counts_for_each_of_its_days(processed):
+    processed.raw_bytes(DAY, {"late": 50})
+    create_run_for_test(
+        processed.instance,
+        status=dg.DagsterRunStatus.STARTED,
+        tags={"dagster/asset_partition_range_start": "2019-11-22", "dagster/asset_partition_range_end": NEXT_DAY},
+        asset_selection=frozenset({dg.AssetKey("clean_ads")}),
+    )
+
+    assert processed.tick("late_growth").asked == {}
+
+
+def test_a_run_under_way_on_another_day_or_another_asset_does_not_matter(processed):
+    processed.raw_bytes(DAY, {"late": 50})
+    for day, asset in ((NEXT_DAY, "clean_ads"), (DAY, "clean_clicks")):
+        create_run_for_test(
+            processed.instance,
+            status=dg.DagsterRunStatus.STARTED,
+            tags={"dagster/partition": day},
+            asset_selection=frozenset({dg.AssetKey(asset)}),
+        )
+
+    assert processed.tick("late_growth").asked == {DAY: ("clean_ads",)}
+
+
+def test_today_is_still_being_written_and_days_before_the_lookback_are_settled(desk):
+    for day in ("2019-12-01", "2019-11-30", "2019-11-24", "2019-11-23"):
+        desk.raw_bytes(day, {"x": 1})
+
+    assert list(desk.tick("late_growth").asked) == ["2019-11-24", "2019-11-30"]
+
+
+@pytest.mark.parametrize("cursor", ["", "{", "[1]", "17", '{"requested": [], "resume": 3}', '{"requested": {"a": 1}}'])
+def test_an_unreadable_cursor_starts_afresh(processed, cursor):
+    processed.raw_bytes(DAY, {"late": 50})
+    processed.cursors["late_growth"] = cursor
+
+    assert processed.tick("late_growth").asked == {DAY: ("clean_ads",)}
+
+
+def test_more_days_than_a_tick_asks_for_are_asked_for_in_the_next(desk, monkeypatch):
+    monkeypatch.setattr(REQUESTS, "MAX_REQUESTS", 3)
+    for day in days(7):
+        desk.raw_bytes(day, {"x": 1})
+
+    asked = [list(desk.tick("late_growth").asked) for _ in range(4)]
+
+    assert asked == [days(7)[:3], days(7)[3:6], days(7)[6:], []]
+
+
+def test_a_tick_that_runs_out_of_time_is_continued_by_the_next_and_asks_for_nothing_twice(desk, monkeypatch):
+    monkeypatch.setattr(LATE_GROWTH, "TICK_SECONDS", -1)
+    for day in days(3):
+        desk.raw_bytes(day, {"x": 1})
+        desk.raw_bytes(day, {"x": 1}, "clicks/shop_clicks")
+
+    asked = [desk.tick("late_growth").asked for _ in range(12)]
+
+    each_once = [(day, asset) for tick in asked[:6] for day, assets in tick.items() for asset in assets]
+    assert sorted(each_once) == sorted((day, asset) for day in days(3) for asset in ("clean_ads", "clean_clicks"))
+    assert asked[6:] == [{}] * 6
+
+
+def test_the_cursor_forgets_what_is_settled(processed):
+    processed.raw_bytes(DAY, {"late": 50})
+    assert json.loads(processed.tick("late_growth").cursor)["requested"]
+    processed.process()
+
+    assert json.loads(processed.tick("late_growth").cursor) == {"requested": {}}
+
+
+def listings(desk, count):
+    long = desk.at(desk.now)
+    for day in days(count):
+        long.raw_bytes(day, {"x": 1000})
+        long.process(day)
+    recording = RecordingBlackboard(long.board)
+    assert using_board(long, recording).tick("late_growth").asked == {}
+    return recording.counts()
+
+
+def test_storage_is_listed_once_and_not_once_a_day(desk, tmp_path):
+    few = listings(desk, 2)
+
+    many = listings(desk, 7)
+
+    assert few["page"] == many["page"]
+    assert many["page"] <= 8
+
+
+def test_days_that_are_due_cost_no_listing_each(desk):
+    def pages(count):
+        for day in days(count):
+            desk.raw_bytes(day, {"x": 1})
+            desk.raw_bytes(day, {"x": 1}, "clicks/shop_clicks")
+        recording = RecordingBlackboard(desk.board)
+        desk.cursors.clear()
+        assert len(using_board(desk, recording).tick("late_growth").requests) == count
+        return recording.counts()["page"]
+
+    assert pages(1) == pages(7)
+
+
+def test_late_clicks_of_days_that_are_due_cost_no_listing_each(desk):
+    def pages(count):
+        for day in days(count):
+            desk.process(day)
+            desk.raw_bytes(day, {"x": 1}, "clicks/shop_clicks")
+        recording = RecordingBlackboard(desk.board)
+        desk.cursors.clear()
+        asked = using_board(desk, recording).tick("late_growth").asked
+        assert set(asked.values()) == {("ad_effectiveness", "clean_clicks")}
+        return recording.counts()["page"]
+
+    assert pages(1) == pages(7)
+    assert desk.latest(CLICKS) is None

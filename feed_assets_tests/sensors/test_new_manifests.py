@@ -1,0 +1,286 @@
+"""The sensor for feeds: what it tells Dagster, what it asks for, each once, and what it costs."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import dagster as dg
+import pytest
+from dagster._core.test_utils import create_run_for_test
+
+from feed_assets.blackboard.recording import RecordingBlackboard
+from feed_assets.file_feed import FeedInput, invalidate
+from feed_assets_tests.harness import ADS, CATALOG, CLICKS, DAY, EFFECTIVENESS, NEXT_DAY, days, using_board
+
+NEW_MANIFESTS = sys.modules["feed_assets.sensors.new_manifests"]
+REQUESTS = sys.modules["feed_assets.sensors.requests"]
+STALENESS = sys.modules["feed_assets.sensors.staleness"]
+CATALOG_CSV = {"catalog.csv": "ad_id,advertiser\na1,Ann\n"}
+
+
+def process(desk, day=DAY):
+    """A day whose three feeds are up to date with each other."""
+    for kind in ("ads", "clicks"):
+        desk.raw_bytes(day, {"x": 1}, f"{kind}/shop_{kind}")
+        desk.process(day, kind)
+    desk.relate(day)
+
+
+@pytest.fixture
+def settled(desk):
+    """A day that is up to date, and a first tick behind it."""
+    process(desk)
+    desk.tick("new_manifests")
+    assert desk.tick("new_manifests").told == []
+    return desk
+
+
+def test_an_update_of_an_external_feed_is_told_once_and_what_is_made_of_it_asked_for_once(settled, tmp_path):
+    update = settled.publish(CATALOG, None, CATALOG_CSV, tmp_path / "catalog")
+
+    first, second = settled.tick("new_manifests"), settled.tick("new_manifests")
+
+    assert first.told == [("ad_catalog", None, update.name)]
+    assert first.events[0].metadata["path"].value == update.uri
+    assert first.asked == {DAY: ("ad_effectiveness",)}
+    assert f"{CATALOG}  is {update.name} now, was missing" in first.requests[0].tags["feed_assets/why"]
+    assert (second.told, second.asked) == ([], {})
+
+
+def test_an_update_that_others_put_into_a_feed_of_ours_is_told_and_what_is_made_of_it_asked_for(settled, tmp_path):
+    update = settled.publish(ADS, DAY, {"part-0.parquet": "x"}, tmp_path / "others")
+
+    tick = settled.tick("new_manifests")
+
+    assert tick.told == [("clean_ads", DAY, update.name)]
+    assert tick.asked == {DAY: ("ad_effectiveness",)}
+
+
+def test_an_invalidation_is_told_once_with_what_is_in_force_now_and_asked_for(settled):
+    before = settled.latest(ADS)
+    name = settled.process()
+    settled.relate()
+    settled.tick("new_manifests")
+    invalidate(settled.feed(ADS), DAY, name, reason="wrong", author="someone", now=settled.now)
+
+    first, second = settled.tick("new_manifests"), settled.tick("new_manifests")
+
+    assert first.told == [("clean_ads", DAY, before)]
+    assert f"{name} is not valid any more" in first.events[0].description
+    assert first.asked == {DAY: ("ad_effectiveness",)}
+    assert (second.told, second.asked) == ([], {})
+
+
+def test_what_is_made_of_an_input_that_lost_all_its_updates_is_not_asked_for(settled):
+    invalidate(settled.feed(ADS), DAY, settled.latest(ADS), reason="wrong", author="someone", now=settled.now)
+
+    tick = settled.tick("new_manifests")
+
+    assert [type(event) for event in tick.events] == [dg.AssetObservation]
+    assert tick.asked == {}
+
+
+def test_an_older_update_that_becomes_valid_late_is_told_once_and_causes_no_run(desk):
+    process(desk)
+    early = desk.feed(ADS).update_prefix(DAY, "20191130.120000")
+    desk.board.create(f"{early}part-0.parquet", b"x")
+    desk.tick("new_manifests")
+    desk.board.create(f"{early}_SUCCESS", b"1")
+
+    first, second = desk.tick("new_manifests"), desk.tick("new_manifests")
+
+    assert first.told == [("clean_ads", DAY, "20191130.120000")]
+    assert isinstance(first.events[0], dg.AssetObservation)
+    assert first.asked == {}
+    assert second.told == []
+
+
+def test_updates_of_our_own_runs_are_known_and_told_by_nobody(settled):
+    runs = [create_run_for_test(settled.instance, status=dg.DagsterRunStatus.SUCCESS) for _ in range(2)]
+    names = [settled.make(ADS, NEXT_DAY, [], run_id=run.run_id) for run in runs]
+    settled.instance.report_runless_asset_event(
+        dg.AssetMaterialization("clean_ads", partition=NEXT_DAY, tags={"dagster/data_version": names[1]})
+    )
+
+    assert settled.tick("new_manifests").told == []
+
+
+def test_updates_of_runs_that_another_instance_made_are_told(settled):
+    name = settled.make(ADS, NEXT_DAY, [], run_id="a run of another machine")
+
+    assert settled.tick("new_manifests").told == [("clean_ads", NEXT_DAY, name)]
+
+
+def test_a_rejected_update_is_no_news(settled):
+    settled.process(good=False)
+
+    tick = settled.tick("new_manifests")
+
+    assert (tick.told, tick.asked) == ([], {})
+
+
+def test_clicks_of_the_next_day_put_a_day_behind_once(settled):
+    settled.raw_bytes(NEXT_DAY, {"x": 1}, "clicks/shop_clicks")
+    settled.process(NEXT_DAY, "clicks")
+
+    assert settled.tick("new_manifests").asked == {DAY: ("ad_effectiveness",)}
+    assert settled.tick("new_manifests").asked == {}
+    settled.relate()
+    assert settled.tick("new_manifests").asked == {}
+
+
+def test_ads_of_a_neighbouring_day_put_nothing_behind(settled):
+    settled.raw_bytes(NEXT_DAY, {"x": 1})
+    settled.process(NEXT_DAY)
+
+    assert settled.tick("new_manifests").asked == {}
+
+
+def test_a_day_whose_inputs_are_there_and_that_was_never_made_is_asked_for(desk):
+    desk.process()
+    assert desk.tick("new_manifests").asked == {}
+
+    desk.process(kind="clicks")
+
+    assert desk.tick("new_manifests").asked == {DAY: ("ad_effectiveness",)}
+
+
+def test_a_rejected_result_is_not_asked_for_again_until_its_inputs_change(settled):
+    settled.process()
+    assert settled.tick("new_manifests").asked == {DAY: ("ad_effectiveness",)}
+    settled.relate(good=False)
+    assert settled.tick("new_manifests").asked == {}
+
+    settled.process()
+
+    assert settled.tick("new_manifests").asked == {DAY: ("ad_effectiveness",)}
+
+
+def test_inputs_that_are_again_what_they_were_are_asked_for_under_a_run_key_of_their_own(desk):
+    desk.process()
+    desk.process(kind="clicks")
+    first = desk.tick("new_manifests")
+    desk.relate()
+    name = desk.process()
+    desk.tick("new_manifests")
+    desk.relate()
+    desk.tick("new_manifests")
+    invalidate(desk.feed(ADS), DAY, name, reason="wrong", author="someone", now=desk.now)
+
+    again = desk.tick("new_manifests")
+
+    assert again.asked == first.asked == {DAY: ("ad_effectiveness",)}
+    assert again.requests[0].run_key != first.requests[0].run_key
+
+
+def test_nothing_is_asked_for_while_a_run_on_it_is_under_way_and_it_is_not_forgotten(settled):
+    day = "2019-11-20"
+    process(settled, day)
+    settled.tick("new_manifests")
+    run = create_run_for_test(
+        settled.instance,
+        status=dg.DagsterRunStatus.STARTED,
+        tags={"dagster/partition": day},
+        asset_selection=frozenset({dg.AssetKey("ad_effectiveness")}),
+    )
+    settled.process(day)
+
+    assert settled.tick("new_manifests").asked == {}
+    assert settled.tick("new_manifests").asked == {}
+    settled.instance.report_run_canceled(run)
+    assert settled.tick("new_manifests").asked == {day: ("ad_effectiveness",)}
+    assert settled.tick("new_manifests").asked == {}
+
+
+@pytest.mark.parametrize(
+    "cursor", ["", "{", "[]", '{"feeds": 3, "requested": 4, "touched": 5}', '{"touched": [[1], "x"]}']
+)
+def test_an_unreadable_cursor_starts_afresh_and_loses_nothing(settled, tmp_path, cursor):
+    update = settled.publish(CATALOG, None, CATALOG_CSV, tmp_path / "catalog")
+    settled.cursors["new_manifests"] = cursor
+
+    tick = settled.tick("new_manifests")
+
+    assert ("ad_catalog", None, update.name) in tick.told
+    assert tick.asked == {DAY: ("ad_effectiveness",)}
+
+
+def test_a_damaged_cursor_of_one_feed_starts_that_feed_afresh(settled):
+    content = json.loads(settled.cursors["new_manifests"])
+    content["feeds"][ADS] = "damaged"
+    settled.cursors["new_manifests"] = json.dumps(content)
+
+    assert settled.tick("new_manifests").told == []
+
+
+def test_more_events_than_a_tick_reports_are_reported_by_the_next(desk, monkeypatch, tmp_path):
+    monkeypatch.setattr(NEW_MANIFESTS, "MAX_EVENTS", 3)
+    published = {
+        (asset, day, desk.publish(location, day, {"part-0.parquet": "x"}, tmp_path / f"{asset}{day}").name)
+        for asset, location in (("clean_ads", ADS), ("clean_clicks", CLICKS))
+        for day in days(4)
+    }
+
+    told = [desk.tick("new_manifests").told for _ in range(5)]
+
+    assert all(len(each) <= 3 for each in told)
+    assert [event for each in told for event in each].__len__() == 8
+    assert {event for each in told for event in each} == published
+    assert told[-1] == []
+
+
+def test_more_runs_than_a_tick_asks_for_are_asked_for_by_the_next(desk, monkeypatch):
+    monkeypatch.setattr(REQUESTS, "MAX_REQUESTS", 3)
+    for day in days(7):
+        desk.process(day)
+        desk.process(day, "clicks")
+
+    asked = [list(desk.tick("new_manifests").asked) for _ in range(4)]
+
+    assert asked == [days(7)[:3], days(7)[3:6], days(7)[6:], []]
+
+
+def test_a_tick_that_runs_out_of_time_leaves_the_rest_to_the_next(settled, tmp_path, monkeypatch):
+    monkeypatch.setattr(NEW_MANIFESTS, "TICK_SECONDS", -1)
+    settled.publish(CATALOG, None, CATALOG_CSV, tmp_path / "catalog")
+
+    told = [event for _ in range(6) for event in settled.tick("new_manifests").told]
+
+    assert [asset for asset, _, _ in told] == ["ad_catalog"]
+
+
+def test_storage_is_listed_once_and_records_are_read_once(desk, monkeypatch):
+    monkeypatch.setattr(STALENESS, "_INPUTS", {})
+
+    def requests(count):
+        for day in days(count):
+            process(desk, day)
+        recording = RecordingBlackboard(desk.board)
+        installation = using_board(desk, recording)
+        installation.tick("new_manifests")
+        first = recording.counts()
+        recording.forget()
+        assert installation.tick("new_manifests").asked == {}
+        read = [each.key for each in recording.requests if each.operation == "read" and "/.feed/" in each.key]
+        return first["page"], recording.counts()["page"], read
+
+    process(desk, days(1)[0])
+    _, few, _ = requests(2)
+    _, many, read = requests(7)
+
+    assert few == many
+    assert read == []
+
+
+def test_an_update_without_a_record_is_never_behind(settled, tmp_path):
+    settled.publish(EFFECTIVENESS, DAY, {"part-0.parquet": "x"}, tmp_path / "others")
+    settled.process()
+
+    assert settled.tick("new_manifests").asked == {}
+
+
+def test_what_a_record_read_decides_and_not_what_dagster_remembers(settled):
+    settled.make(EFFECTIVENESS, DAY, [FeedInput(ADS, DAY, "20190101.000000")])
+
+    assert settled.tick("new_manifests").asked == {DAY: ("ad_effectiveness",)}
