@@ -61,7 +61,9 @@ def scan(
         partition, name, path = _split(entry.key.removeprefix(feed.root))
         if last is not None and f"{partition}/" > f"{last}/":
             break
-        if name is None:
+        # The order of keys is not quite that of names: `2018-05-20.bak/` is before `2018-05-20/`.
+        outside = partition and (partition < first or (last is not None and partition > last))
+        if name is None or outside:
             continue
         if current is None or current.partition != partition:
             if current is not None:
