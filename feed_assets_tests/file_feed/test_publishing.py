@@ -1,0 +1,497 @@
+"""The writer's side: claims, staging, publishing, turning away, and crashes after every single step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from feed_assets.blackboard import Blackboard, BlackboardError, NotFoundError, UnavailableError
+from feed_assets.blackboard.interleavings import Actor, Failed, explore
+from feed_assets.blackboard.memory import MemoryBlackboard
+from feed_assets.file_feed import (
+    BadNameError,
+    CheckOutcome,
+    Claim,
+    ClaimLostError,
+    Column,
+    Facts,
+    Feed,
+    FeedError,
+    NotPublishedError,
+    SchemaChangeError,
+    Staged,
+    TornUpdateError,
+    claim,
+    find_staged,
+    invalidate,
+    latest,
+    promised_schema,
+    publish,
+    publish_files,
+    read_record,
+    reject,
+    require_latest,
+    stage,
+    staged_files,
+    update_name,
+)
+from feed_assets_tests.file_feed import plain_reader
+
+NOW = datetime(2018, 5, 21, 16, tzinfo=UTC)
+SECOND = timedelta(seconds=1)
+DAY = "2018-05-20"
+PREFIX = f"ads/v1.0/{DAY}/"
+PASSED = (CheckOutcome("rows", passed=True, severity="ERROR", observed={"rows": 3}),)
+FAILED = (CheckOutcome("rows", passed=False, severity="ERROR", observed={"rows": 0}),)
+SCHEMA = (Column("ad_id", "bigint", nullable=False), Column("price", "double"))
+
+
+@pytest.fixture
+def board() -> MemoryBlackboard:
+    return MemoryBlackboard()
+
+
+@pytest.fixture
+def feed(board: MemoryBlackboard) -> Feed:
+    return Feed(board, "ads/v1.0")
+
+
+def written(feed: Feed, *, files: int = 2, now: datetime = NOW, owner: str = "run") -> Claim:
+    claimed = claim(feed, DAY, now=now, owner=owner)
+    for number in range(files):
+        feed.blackboard.create(f"{claimed.prefix}part-{number}", f"{owner} {number}".encode())
+    return claimed
+
+
+def staged(feed: Feed, *, files: int = 2, now: datetime = NOW, facts: Facts | None = None) -> Staged:
+    claimed = written(feed, files=files, now=now)
+    return stage(claimed, staged_files(claimed, files), facts or Facts(run_id="run"), now=now)
+
+
+def in_force(feed: Feed) -> str | None:
+    update = latest(feed, DAY, now=NOW)
+    assert isinstance(feed.blackboard, MemoryBlackboard)
+    plain = plain_reader.latest(feed.blackboard.objects(), PREFIX)
+    assert (update and update.name) == (plain and plain[0])
+    return update.name if update else None
+
+
+class LosesAnswers(MemoryBlackboard):
+    """Does what it is asked, and says for the next so many writes that nobody knows whether it did."""
+
+    lost = 0
+    landing = True
+
+    def create(self, key, data):
+        if self.lost and not self.landing:
+            self._lose()
+        entry = super().create(key, data)
+        self._lose()
+        return entry
+
+    def replace(self, key, data, *, tag):
+        entry = super().replace(key, data, tag=tag)
+        self._lose()
+        return entry
+
+    def _lose(self) -> None:
+        if self.lost:
+            self.lost -= 1
+            raise UnavailableError("The answer was lost.")
+
+
+# --- claims -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_claim_is_the_second_it_is_made_in(feed: Feed) -> None:
+    claimed = claim(feed, DAY, now=NOW + timedelta(microseconds=999_999), owner="run")
+    assert claimed.name == "20180521.160000"
+    assert claimed.prefix == f"{PREFIX}20180521.160000/"
+    assert claimed.uri == f"memory:///{PREFIX}20180521.160000"
+
+
+def test_writers_of_one_second_get_one_second_after_the_other(feed: Feed) -> None:
+    names = [claim(feed, DAY, now=NOW, owner="run").name for _ in range(5)]
+    assert names == [update_name(NOW + number * SECOND) for number in range(5)]
+
+
+def test_other_partitions_and_feeds_have_their_own_seconds(feed: Feed, board: MemoryBlackboard) -> None:
+    claims = [
+        claim(place, partition, now=NOW, owner="run")
+        for place, partition in ((feed, DAY), (feed, "2018-05-21"), (feed, None), (Feed(board, "ads/v1.1"), DAY))
+    ]
+    assert {each.name for each in claims} == {"20180521.160000"}
+
+
+@pytest.mark.parametrize("name", ["20180521.160000", "20180521.160700", "20190101.000000"])
+def test_a_claim_comes_after_every_update_that_is_there_whoever_wrote_it(
+    feed: Feed, board: MemoryBlackboard, name: str
+) -> None:
+    board.put(f"{PREFIX}{name}/half-written", b"")
+    assert claim(feed, DAY, now=NOW, owner="run").name > name
+
+
+@pytest.mark.parametrize("name", ["20180521.155959", "20180521.160060", "20190230.000000", "20180521.170000x", "x"])
+def test_older_updates_and_other_names_hold_no_claim_up(feed: Feed, board: MemoryBlackboard, name: str) -> None:
+    board.put(f"{PREFIX}{name}/x", b"")
+    assert claim(feed, DAY, now=NOW, owner="run").name == "20180521.160000"
+
+
+def test_a_claim_shows_its_owner_to_people(feed: Feed, board: MemoryBlackboard) -> None:
+    claim(feed, DAY, now=NOW, owner="run 7")
+    assert b'"owner": "run 7"' in board.objects()[f"ads/v1.0/.feed/claims/{DAY}/20180521.160000"]
+
+
+# --- staging ----------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_staged_is_not_visible(feed: Feed) -> None:
+    waiting = staged(feed)
+    assert in_force(feed) is None
+    record = read_record(feed, DAY, waiting.claim.name)
+    assert record == waiting.record
+    assert (record.state, [file.path for file in record.files]) == ("staged", ["part-0", "part-1"])
+
+
+@pytest.mark.parametrize("expected", [1, 3])
+def test_another_number_of_files_than_was_committed_is_torn(feed: Feed, expected: int) -> None:
+    with pytest.raises(TornUpdateError, match=rf"holds 2 files, and {expected} were committed"):
+        staged_files(written(feed), expected)
+
+
+def test_a_manifest_before_its_time_is_no_file(feed: Feed, board: MemoryBlackboard) -> None:
+    claimed = written(feed, files=1)
+    board.put(f"{claimed.prefix}_SUCCESS", b"")
+    with pytest.raises(ClaimLostError, match="before it was published"):
+        staged_files(claimed, 2)
+
+
+def test_directory_markers_are_no_files(feed: Feed, board: MemoryBlackboard) -> None:
+    claimed = written(feed, files=1)
+    board.put(claimed.prefix, b"")
+    assert [file.path for file in staged_files(claimed, 1)] == ["part-0"]
+
+
+def test_staging_again_changes_nothing(feed: Feed, board: MemoryBlackboard) -> None:
+    claimed = written(feed)
+    files = staged_files(claimed, 2)
+    first = stage(claimed, files, Facts(), now=NOW)
+    before = board.objects()
+    assert stage(claimed, files, Facts(), now=NOW) == first
+    assert board.objects() == before
+
+
+def test_staging_under_a_claim_whose_record_is_anothers_fails(feed: Feed) -> None:
+    claimed = written(feed)
+    stage(claimed, (), Facts(), now=NOW)
+    with pytest.raises(BlackboardError):
+        stage(replace(claimed, token="another"), (), Facts(), now=NOW)
+
+
+def test_a_lost_answer_to_staging_is_resolved_by_reading_back() -> None:
+    board = LosesAnswers()
+    claimed = written(Feed(board, "ads/v1.0"))
+    files = staged_files(claimed, 2)
+    board.lost = 1
+    waiting = stage(claimed, files, Facts(), now=NOW)
+    assert publish(waiting, now=NOW).name == claimed.name
+
+
+def test_the_newest_staged_update_is_found_by_another_process(feed: Feed) -> None:
+    other = staged(feed, facts=Facts(run_id="other"))
+    mine = staged(feed, facts=Facts(run_id="mine"))
+    assert find_staged(feed, DAY) == find_staged(feed, DAY, run_id="mine") == mine
+    assert find_staged(feed, DAY, run_id="other") == other
+    assert find_staged(feed, DAY, run_id="nobody") is None
+    assert find_staged(feed, "2018-05-19") is None
+
+
+def test_what_was_published_rejected_or_invalidated_is_not_found_staged(feed: Feed) -> None:
+    publish(staged(feed), now=NOW)
+    reject(staged(feed), reason="no", now=NOW)
+    invalidated = publish(staged(feed), now=NOW)
+    invalidate(feed, DAY, invalidated.name, reason="no", author="me", now=NOW)
+    assert find_staged(feed, DAY) is None
+
+
+def test_the_schema_of_a_version_may_grow_and_not_break(feed: Feed) -> None:
+    staged(feed, facts=Facts(schema=SCHEMA))
+    grown = (*SCHEMA, Column("note", "string"))
+    staged(feed, facts=Facts(schema=grown))
+    assert promised_schema(feed) == grown
+    claimed = written(feed)
+    with pytest.raises(SchemaChangeError, match="column price"):
+        stage(claimed, (), Facts(schema=SCHEMA[:1]), now=NOW)
+    assert read_record(feed, DAY, claimed.name) is None
+    assert promised_schema(Feed(feed.blackboard, "ads/v2.0")) == ()
+
+
+# --- publishing -------------------------------------------------------------------------------------------------------
+
+
+def test_publishing_makes_exactly_the_staged_files_visible(feed: Feed) -> None:
+    update = publish(staged(feed), now=NOW)
+    assert update == require_latest(feed, DAY, now=NOW)
+    assert in_force(feed) == "20180521.160000"
+
+
+def test_publishing_again_changes_nothing(feed: Feed, board: MemoryBlackboard) -> None:
+    waiting = staged(feed)
+    first = publish(waiting, now=NOW, checks=PASSED)
+    before = board.objects()
+    assert publish(waiting, now=NOW + SECOND, checks=PASSED) == first
+    assert board.objects() == before
+
+
+def test_the_outcomes_of_checks_go_on_record_before_the_update_is_visible(feed: Feed) -> None:
+    waiting = staged(feed)
+    publish(waiting, now=NOW + SECOND, checks=PASSED)
+    record = read_record(feed, DAY, waiting.claim.name)
+    assert record is not None
+    assert record.checks == PASSED
+    assert [(change.state, change.at) for change in record.history] == [("staged", NOW), ("published", NOW + SECOND)]
+
+
+def test_what_was_rejected_is_never_published(feed: Feed, board: MemoryBlackboard) -> None:
+    waiting = staged(feed)
+    record = reject(waiting, reason="no rows", checks=FAILED, now=NOW)
+    assert (record.state, record.history[-1].reason, record.checks) == ("rejected", "no rows", FAILED)
+    assert read_record(feed, DAY, waiting.claim.name) == record
+    for checks in ((), PASSED):
+        with pytest.raises(NotPublishedError, match=r"rejected \(no rows\).*write a new update"):
+            publish(waiting, now=NOW, checks=checks)
+    assert f"{waiting.claim.prefix}_SUCCESS" not in board.objects()
+
+
+def test_what_was_published_is_not_rejected_behind_its_readers(feed: Feed) -> None:
+    waiting = staged(feed)
+    publish(waiting, now=NOW, checks=PASSED)
+    with pytest.raises(NotPublishedError, match="was published meanwhile"):
+        reject(waiting, reason="no", now=NOW)
+    assert in_force(feed) == waiting.claim.name
+
+
+def test_who_rejects_an_update_that_was_nearly_published_keeps_its_publisher_out(
+    feed: Feed, board: MemoryBlackboard
+) -> None:
+    waiting = staged(feed)
+    publish(waiting, now=NOW, checks=PASSED)
+    board.delete(f"{waiting.claim.prefix}_SUCCESS")  # as if it had stopped before the manifest
+    found = find_staged(feed, DAY)
+    assert found is not None
+    reject(found, reason="no", now=NOW)
+    assert in_force(feed) is None
+    with pytest.raises(NotPublishedError):
+        publish(waiting, now=NOW)
+
+
+def test_a_writer_that_was_given_up_cannot_publish(feed: Feed, board: MemoryBlackboard) -> None:
+    waiting = staged(feed)
+    board.put(f"{waiting.claim.prefix}_SUCCESS", b"-1")
+    with pytest.raises(ClaimLostError, match="given up"):
+        publish(waiting, now=NOW)
+    board.delete(waiting.key)
+    with pytest.raises(ClaimLostError, match="took too long"):
+        publish(waiting, now=NOW)
+
+
+@pytest.mark.parametrize("checks", [(), PASSED])
+def test_a_lost_answer_to_publishing_is_resolved_by_reading_back(checks: tuple[CheckOutcome, ...]) -> None:
+    board = LosesAnswers()
+    feed = Feed(board, "ads/v1.0")
+    waiting = staged(feed)
+    board.lost = 2
+    update = publish(waiting, now=NOW, checks=checks)
+    assert in_force(feed) == update.name
+    record = read_record(feed, DAY, update.name)
+    assert record is not None
+    assert len(record.history) == 1 + len(checks)
+
+
+def test_where_the_manifest_did_not_land_publishing_says_so_and_may_be_called_again() -> None:
+    board = LosesAnswers()
+    feed = Feed(board, "ads/v1.0")
+    waiting = staged(feed)
+    board.lost, board.landing = 1, False
+    with pytest.raises(UnavailableError):
+        publish(waiting, now=NOW)
+    assert in_force(feed) is None
+    assert publish(waiting, now=NOW).name == in_force(feed)
+
+
+# --- invalidating -----------------------------------------------------------------------------------------------------
+
+
+def test_invalidating_puts_the_update_before_in_force_and_keeps_the_reason(feed: Feed) -> None:
+    first, second = publish(staged(feed), now=NOW), publish(staged(feed), now=NOW)
+    invalidate(feed, DAY, second.name, reason="wrong prices", author="me", now=NOW)
+    assert in_force(feed) == first.name
+    record = read_record(feed, DAY, second.name)
+    assert record is not None
+    assert (record.state, record.history[-1].reason, record.history[-1].author) == ("invalidated", "wrong prices", "me")
+    assert record.files == second.files
+
+
+def test_invalidating_again_changes_nothing(feed: Feed, board: MemoryBlackboard) -> None:
+    update = publish(staged(feed), now=NOW)
+    invalidate(feed, DAY, update.name, reason="wrong", author="me", now=NOW)
+    before = board.objects()
+    invalidate(feed, DAY, update.name, reason="again", author="you", now=NOW)
+    assert board.objects() == before
+
+
+def test_what_was_invalidated_is_not_published_again(feed: Feed) -> None:
+    waiting = staged(feed)
+    publish(waiting, now=NOW)
+    invalidate(feed, DAY, waiting.claim.name, reason="wrong", author="me", now=NOW)
+    with pytest.raises(NotPublishedError, match=r"invalidated \(wrong\)"):
+        publish(waiting, now=NOW)
+    assert in_force(feed) is None
+
+
+def test_an_update_of_another_program_can_be_invalidated_too(feed: Feed, board: MemoryBlackboard) -> None:
+    board.put(f"{PREFIX}20180521.150000/data", b"")
+    board.put(f"{PREFIX}20180521.150000/_SUCCESS", b"1\n")
+    assert in_force(feed) == "20180521.150000"
+    invalidate(feed, DAY, "20180521.150000", reason="wrong", author="me", now=NOW)
+    assert in_force(feed) is None
+    record = read_record(feed, DAY, "20180521.150000")
+    assert record is not None
+    assert record.state == "invalidated"
+
+
+@pytest.mark.parametrize("make", [staged, lambda feed: reject(staged(feed), reason="no", now=NOW), lambda _: None])
+def test_what_is_not_published_is_not_invalidated(feed: Feed, make: Callable[[Feed], object]) -> None:
+    make(feed)
+    with pytest.raises(NotPublishedError, match="nothing to invalidate"):
+        invalidate(feed, DAY, "20180521.160000", reason="no", author="me", now=NOW)
+
+
+# --- local files in one go --------------------------------------------------------------------------------------------
+
+
+def test_local_files_become_one_update(feed: Feed, board: MemoryBlackboard, tmp_path: Path) -> None:
+    for name in ("b.csv", "a.csv"):
+        (tmp_path / name).write_text(name)
+    update = publish_files(feed, DAY, [tmp_path / "b.csv", tmp_path / "a.csv"], now=NOW, owner="me")
+    assert [file.path for file in update.files] == ["a.csv", "b.csv"]
+    assert plain_reader.latest(board.objects(), PREFIX) == (update.name, (("a.csv", b"a.csv"), ("b.csv", b"b.csv")))
+
+
+def test_no_files_become_an_update_without_files(feed: Feed) -> None:
+    update = publish_files(feed, DAY, [], now=NOW, owner="me")
+    assert update.files == ()
+    assert in_force(feed) == update.name
+
+
+@pytest.mark.parametrize("paths", [["x/a", "y/a"], ["_SUCCESS"], ["a", "b\\c"]])
+def test_files_whose_names_cannot_be_are_refused_before_anything_is_written(
+    feed: Feed, board: MemoryBlackboard, paths: list[str]
+) -> None:
+    with pytest.raises(BadNameError):
+        publish_files(feed, DAY, [Path(path) for path in paths], now=NOW, owner="me")
+    assert board.objects() == {}
+
+
+# --- crashes ----------------------------------------------------------------------------------------------------------
+
+
+def publishes_files(board: Blackboard, tmp_path: Path) -> str:
+    return publish_files(Feed(board, "ads/v1.0"), DAY, sorted(tmp_path.iterdir()), now=NOW, owner="new").name
+
+
+def publishes_audited(board: Blackboard, _: Path) -> str:
+    return publish(staged(Feed(board, "ads/v1.0"), facts=Facts(schema=SCHEMA)), now=NOW, checks=PASSED).name
+
+
+def rejects(board: Blackboard, _: Path) -> str:
+    return reject(staged(Feed(board, "ads/v1.0")), reason="no", now=NOW, checks=FAILED).state
+
+
+def invalidates(board: Blackboard, _: Path) -> None:
+    invalidate(Feed(board, "ads/v1.0"), DAY, "20180521.150001", reason="wrong", author="me", now=NOW)
+
+
+@pytest.mark.parametrize("lost_answers", [0, 1, 2])
+@pytest.mark.parametrize("content_tags", [True, False])
+@pytest.mark.parametrize(
+    ("program", "afterwards"),
+    [
+        (publishes_files, {"20180521.150001", "20180521.160000"}),
+        (publishes_audited, {"20180521.150001", "20180521.160000"}),
+        (rejects, {"20180521.150001"}),
+        (invalidates, {"20180521.150001", "20180521.150000"}),
+    ],
+)
+def test_a_crash_after_any_step_leaves_the_update_before_or_the_new_one_and_the_next_writer_succeeds(
+    program: Callable[[Blackboard, Path], str],
+    afterwards: set[str],
+    content_tags: bool,
+    lost_answers: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("part-0", "part-1"):
+        (tmp_path / name).write_text(f"new {name}")
+    monkeypatch.setattr("feed_assets.file_feed.publishing.uuid4", lambda: SimpleNamespace(hex="token"))
+    board = MemoryBlackboard()
+    earlier = [publish(staged(Feed(board, "ads/v1.0"), files=3, now=NOW - timedelta(hours=1)), now=NOW) for _ in "12"]
+    assert [update.name for update in earlier] == ["20180521.150000", "20180521.150001"]
+
+    actor = Actor("it", lambda each: program(each, tmp_path), may_crash=True, lost_answers=lost_answers)
+    explored = explore(board.objects(), (actor,), expected=(FeedError, BlackboardError), content_tags=content_tags)
+
+    seen = set()
+    for end in explored.ends():
+        left = Feed(MemoryBlackboard(end.objects, content_tags=content_tags), "ads/v1.0")
+        seen.add(in_force(left))
+        result = end.results.get("it")
+        assert not isinstance(result, Failed) or result.kind is UnavailableError
+        _the_next_writer_succeeds(left)
+        if program is invalidates:
+            again = Feed(MemoryBlackboard(end.objects, content_tags=content_tags), "ads/v1.0")
+            invalidate(again, DAY, "20180521.150001", reason="wrong", author="me", now=NOW)
+            assert in_force(again) == "20180521.150000"
+    assert seen == afterwards
+
+
+def _the_next_writer_succeeds(feed: Feed) -> None:
+    before = in_force(feed)
+    update = publish(staged(feed, now=NOW + SECOND, facts=Facts(schema=SCHEMA)), now=NOW)
+    assert in_force(feed) == update.name
+    assert before is None or update.name > before
+
+
+def test_a_crash_leaves_nothing_that_the_next_auditor_cannot_go_on_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("feed_assets.file_feed.publishing.uuid4", lambda: SimpleNamespace(hex="token"))
+    board = MemoryBlackboard()
+    staged(Feed(board, "ads/v1.0"))
+
+    def audits(each: Blackboard) -> str:
+        found = find_staged(Feed(each, "ads/v1.0"), DAY)
+        assert found is not None
+        return publish(found, now=NOW, checks=PASSED).name
+
+    for end in explore(board.objects(), (Actor("auditor", audits, may_crash=True),)).ends():
+        feed = Feed(MemoryBlackboard(end.objects), "ads/v1.0")
+        found = find_staged(feed, DAY)
+        assert (found is None) == (in_force(feed) is not None)
+        if found is not None:
+            publish(found, now=NOW, checks=PASSED)
+        record = read_record(feed, DAY, "20180521.160000")
+        assert record is not None
+        assert [change.state for change in record.history] == ["staged", "published"]
+
+
+def test_the_record_that_was_lost_does_not_keep_readers_from_the_update(feed: Feed, board: MemoryBlackboard) -> None:
+    waiting = staged(feed)
+    publish(waiting, now=NOW)
+    board.delete(*[key for key in board.objects() if "/.feed/" in key])
+    assert in_force(feed) == waiting.claim.name
+    with pytest.raises(NotFoundError):
+        board.read(waiting.key)
