@@ -1,0 +1,207 @@
+"""How many requests, and of which kind, each operation makes: what S3 bills, and what keeps sensors quick."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from feed_assets.blackboard import PAGE_SIZE
+from feed_assets.blackboard.memory import MemoryBlackboard
+from feed_assets.blackboard.recording import RecordingBlackboard
+from feed_assets.file_feed import (
+    CheckOutcome,
+    Column,
+    Facts,
+    Feed,
+    claim,
+    invalidate,
+    is_latest,
+    latest,
+    latest_of_all,
+    publish,
+    publish_files,
+    recorded_digests,
+    reject,
+    require_latest,
+    stage,
+    staged_files,
+    update_name,
+)
+
+NOW = datetime(2018, 5, 21, 16, tzinfo=UTC)
+DAY = "2018-05-20"
+PASSED = (CheckOutcome("rows", passed=True, severity="ERROR"),)
+FACTS = Facts(schema=(Column("ad_id", "bigint"),))
+
+
+def history(count: int, *, every: timedelta, last: datetime = NOW) -> list[str]:
+    """The names of so many updates, the last of them begun at `last`."""
+    return [update_name(last - number * every) for number in reversed(range(count))]
+
+
+def objects(names: Iterable[str], *, partition: str = DAY, files: int = 1) -> dict[str, bytes]:
+    content = {f"part-{number}": b"" for number in range(files)} | {"_SUCCESS": str(files).encode()}
+    return {f"ads/v1.0/{partition}/{name}/{path}": data for name in names for path, data in content.items()}
+
+
+def recorded(content: dict[str, bytes], *, content_tags: bool = True) -> tuple[Feed, RecordingBlackboard]:
+    board = RecordingBlackboard(MemoryBlackboard(content, content_tags=content_tags))
+    return Feed(board, "ads/v1.0"), board
+
+
+@pytest.fixture
+def empty() -> tuple[Feed, RecordingBlackboard]:
+    return recorded({})
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("updates", [1, 10, 10_000])
+@pytest.mark.parametrize(("content_tags", "cost"), [(True, {"page": 1}), (False, {"page": 1, "read": 1})])
+def test_the_latest_costs_one_listing_whatever_the_length_of_the_history(
+    updates: int, content_tags: bool, cost: dict[str, int]
+) -> None:
+    feed, board = recorded(objects(history(updates, every=timedelta(minutes=10))), content_tags=content_tags)
+    assert require_latest(feed, DAY, now=NOW).name == "20180521.160000"
+    assert board.counts() == cost
+
+
+@pytest.mark.parametrize(("updates", "pages"), [(1, 2), (10, 2), (500, 2), (10_000, 5)])
+def test_the_latest_of_a_year_ago_costs_a_few_listings(updates: int, pages: int) -> None:
+    feed, board = recorded(objects(history(updates, every=timedelta(days=1), last=NOW - timedelta(days=365))))
+    assert require_latest(feed, DAY, now=NOW).name == "20170521.160000"
+    assert board.counts() == {"page": pages}
+
+
+def test_as_of_a_time_costs_the_same_as_now() -> None:
+    feed, board = recorded(objects(history(10_000, every=timedelta(minutes=10))))
+    assert latest(feed, DAY, now=NOW, as_of=NOW - timedelta(days=30)) is not None
+    assert board.counts() == {"page": 1}
+
+
+def test_that_there_is_nothing_costs_two_listings(empty: tuple[Feed, RecordingBlackboard]) -> None:
+    feed, board = empty
+    assert latest(feed, DAY, now=NOW) is None
+    assert board.counts() == {"page": 2}
+
+
+@pytest.mark.parametrize("updates", [10, 10_000])
+def test_whether_an_update_is_still_the_latest_costs_one_listing(updates: int) -> None:
+    feed, board = recorded(objects(history(updates, every=timedelta(minutes=10))))
+    held = require_latest(feed, DAY, now=NOW)
+    board.forget()
+    assert is_latest(held, now=NOW)
+    invalidate(feed, DAY, held.name, reason="wrong", author="me", now=NOW)
+    board.forget()
+    assert not is_latest(held, now=NOW)
+    assert board.counts()["page"] == 1
+
+
+@pytest.mark.parametrize(("partitions", "updates"), [(1, 1), (400, 1), (1000, 2), (40, 24)])
+def test_the_latest_of_all_partitions_of_short_history_costs_the_listing_of_their_keys(
+    partitions: int, updates: int
+) -> None:
+    content: dict[str, bytes] = {}
+    for number in range(partitions):
+        content |= objects(history(updates, every=timedelta(hours=1)), partition=f"p{number:04}")
+    feed, board = recorded(content)
+    assert len(latest_of_all(feed, now=NOW)) == partitions
+    assert board.counts()["page"] <= math.ceil(len(content) / PAGE_SIZE) + 1
+
+
+@pytest.mark.parametrize("last", [NOW, NOW - timedelta(days=365)])
+def test_the_latest_of_all_partitions_of_deep_history_costs_a_listing_for_each_where_one_is_held(
+    last: datetime,
+) -> None:
+    names = history(3_000, every=timedelta(minutes=10), last=last)
+    partitions = [f"p{number}" for number in range(5)]
+    content: dict[str, bytes] = {}
+    for partition in partitions:
+        content |= objects(names, partition=partition)
+    feed, board = recorded(content)
+    found = latest_of_all(feed, now=NOW, held=dict.fromkeys(partitions, names[-1]))
+    assert {partition: update.name for partition, update in found.items()} == dict.fromkeys(partitions, names[-1])
+    assert board.counts()["page"] <= len(partitions) + 2
+    assert board.counts()["read"] == 0
+
+
+def test_a_large_control_area_is_jumped_over() -> None:
+    control = {f"ads/v1.0/.feed/records/{DAY}/{name}.0.json": b"" for name in history(5_000, every=timedelta(hours=1))}
+    feed, board = recorded(objects(["20180521.160000"]) | control)
+    assert set(latest_of_all(feed, now=NOW)) == {DAY}
+    assert board.counts() == {"page": 2}
+
+
+def test_what_every_update_was_made_from_costs_the_listing_of_the_records() -> None:
+    names = history(2_500, every=timedelta(hours=1))
+    feed, board = recorded({f"ads/v1.0/.feed/records/{DAY}/{name}.0.json": b"" for name in names})
+    assert recorded_digests(feed) == {DAY: dict.fromkeys(names, "0")}
+    assert board.counts() == {"page": 3}
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------
+
+
+def areas(board: RecordingBlackboard, operation: str) -> list[str]:
+    """Which part of a feed each request was about."""
+    parts = {"claims": "claim", "records": "record", "_SUCCESS": "manifest", "schema.json": "schema"}
+    keys = [request.key for request in board.requests if request.operation == operation]
+    return [next((name for part, name in parts.items() if part in key), "data") for key in keys]
+
+
+@pytest.mark.parametrize("updates", [0, 1_000])
+def test_publishing_costs_three_writes_and_a_read_besides_the_data(updates: int, tmp_path: Path) -> None:
+    for number in range(3):
+        (tmp_path / str(number)).touch()
+    feed, board = recorded(objects(history(updates, every=timedelta(minutes=10))))
+    publish_files(feed, DAY, sorted(tmp_path.iterdir()), now=NOW, owner="me")
+    assert areas(board, "create") == ["claim", "record", "manifest"]
+    assert areas(board, "read") == ["record"]
+    # One for what is there to come after, one to see that all the files are there.
+    assert board.counts() == {"create": 3, "read": 1, "upload": 3, "page": 2}
+
+
+def test_a_schema_costs_one_more_read(tmp_path: Path, empty: tuple[Feed, RecordingBlackboard]) -> None:
+    feed, board = empty
+    publish_files(feed, DAY, [], now=NOW, owner="me", facts=FACTS)
+    board.forget()
+    publish_files(feed, DAY, [], now=NOW, owner="me", facts=FACTS)
+    assert areas(board, "read") == ["schema", "record"]
+    assert board.counts() == {"create": 3, "read": 2, "page": 2}
+
+
+def test_the_outcomes_of_checks_cost_one_more_write(empty: tuple[Feed, RecordingBlackboard]) -> None:
+    feed, board = empty
+    claimed = claim(feed, DAY, now=NOW, owner="me")
+    staged = stage(claimed, staged_files(claimed, 0), Facts(), now=NOW)
+    board.forget()
+    publish(staged, now=NOW, checks=PASSED)
+    assert [(request.operation, areas(board, request.operation)) for request in board.requests] == [
+        ("read", ["record"]),
+        ("replace", ["record"]),
+        ("create", ["manifest"]),
+    ]
+
+
+def test_rejecting_costs_one_write(empty: tuple[Feed, RecordingBlackboard]) -> None:
+    feed, board = empty
+    claimed = claim(feed, DAY, now=NOW, owner="me")
+    staged = stage(claimed, (), Facts(), now=NOW)
+    board.forget()
+    reject(staged, reason="no", now=NOW)
+    assert board.counts() == {"replace": 1}
+
+
+def test_invalidating_costs_the_record_and_the_manifest(empty: tuple[Feed, RecordingBlackboard]) -> None:
+    feed, board = empty
+    update = publish_files(feed, DAY, [], now=NOW, owner="me")
+    board.forget()
+    invalidate(feed, DAY, update.name, reason="wrong", author="me", now=NOW)
+    assert Counter(areas(board, "replace")) == {"record": 1, "manifest": 1}
+    assert board.counts() == {"read": 3, "page": 1, "replace": 2}
