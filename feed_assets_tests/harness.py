@@ -212,11 +212,18 @@ class Installation:
         return publish_files(self.feed(location), partition, paths, now=self.now, owner="others")
 
     def make(
-        self, location: str, day: str, inputs: Iterable[FeedInput | RawInput], *, good: bool = True, run_id: str = ""
+        self,
+        location: str,
+        day: str,
+        inputs: Iterable[FeedInput | RawInput],
+        *,
+        good: bool = True,
+        run_id: str = "",
+        content: bytes = b"x",
     ) -> str:
         """An update of one file that says to have read these, published or rejected; nothing is computed."""
         claimed = claim(self.feed(location), day, now=self.now, owner="test")
-        self.board.create(f"{claimed.prefix}part-0.parquet", b"x")
+        self.board.create(f"{claimed.prefix}part-0.parquet", content)
         facts = Facts(inputs=tuple(inputs), run_id=run_id)
         staged = stage(claimed, staged_files(claimed, 1), facts, now=self.now)
         if good:
@@ -225,10 +232,10 @@ class Installation:
             reject(staged, reason="bad data", now=self.now)
         return claimed.name
 
-    def process(self, day: str = DAY, kind: str = "ads", *, good: bool = True) -> str:
+    def process(self, day: str = DAY, kind: str = "ads", *, good: bool = True, content: bytes = b"x") -> str:
         """The clean update of a day from what lies there now, as far as its record goes."""
         read = read_set(self.board, f"{kind}/shop_{kind}", date.fromisoformat(day))
-        return self.make(f"clean-{kind}/v1.0", day, [read], good=good)
+        return self.make(f"clean-{kind}/v1.0", day, [read], good=good, content=content)
 
     def relate(self, day: str = DAY, *, good: bool = True) -> str:
         """The effectiveness of a day from what is in force now, as far as its record goes."""

@@ -52,9 +52,24 @@ def tick_sensors(instance: dg.DagsterInstance) -> list[dg.DagsterRun]:
         ),
         location_name=MODULE,
     )
-    with WorkspaceProcessContext(instance, InProcessWorkspaceLoadTarget(origin)) as workspace:
+    with _quiet_console(), WorkspaceProcessContext(instance, InProcessWorkspaceLoadTarget(origin)) as workspace:
         for error in execute_sensor_iteration(workspace, logging.getLogger("feed_assets.demo"), None, None):
             if error is not None:
                 message = f"A sensor could not be evaluated: {error}"
                 raise dg.DagsterInvariantViolationError(message)
     return [run for run in reversed(instance.get_runs()) if run.run_id not in before]
+
+
+@contextmanager
+def _quiet_console() -> Iterator[None]:
+    """Keep sensors' log lines off the terminal; they are on the instance, where the UI shows them."""
+    logger = logging.getLogger("dagster")
+    logger.addFilter(_says_nothing)
+    try:
+        yield
+    finally:
+        logger.removeFilter(_says_nothing)
+
+
+def _says_nothing(_: logging.LogRecord) -> bool:
+    return False

@@ -25,6 +25,8 @@ REQUIRED = {
     # A file that vanished is an error for the run to report, never rows silently missing.
     "spark.sql.files.ignoreMissingFiles": "false",
     "spark.sql.files.ignoreCorruptFiles": "false",
+    # Explicit lists of files are looked up where they are read from, without a Spark job for that.
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 }
 
