@@ -100,7 +100,7 @@ def dagster_instance(request: pytest.FixtureRequest) -> Iterator[Any]:
 
 @pytest.fixture
 def desk(tmp_path: Path, dagster_instance: Any) -> Installation:
-    """An installation with one partner, a shop that sends ads and clicks, where nothing is computed: no Spark starts."""
+    """An installation with one partner, a shop that sends ads and clicks; nothing is computed, so no Spark starts."""
     from feed_assets_tests.harness import (  # noqa: PLC0415 - slow to load, and many tests need none
         SHOP_ADS,
         SHOP_CLICKS,

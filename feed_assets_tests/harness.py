@@ -332,9 +332,12 @@ class Installation:
         return self.base / location / day / self.record(location, day).update
 
     def rewrite(self, location: str, change: Callable[[pa.Table], pa.Table], day: str = DAY) -> None:
-        """Replace what the newest update's first file holds, as a disk or a person might."""
-        path = sorted(self.update_directory(location, day).glob("part-*"))[0]
-        table = change(pq.read_table(path))
+        """Replace what the newest update's largest file holds, as a disk or a person might."""
+        path = max(self.update_directory(location, day).glob("part-*"), key=lambda path: path.stat().st_size)
+        # Without Spark's own account of the schema, and without the promise that nothing is NULL.
+        table = pq.read_table(path)
+        table = table.cast(pa.schema([field.with_nullable(True) for field in table.schema]))
+        table = change(table.replace_schema_metadata(None))
         path.unlink()
         pq.write_table(table, path)
 

@@ -45,11 +45,17 @@ def read_updates(spark: SparkSession, updates: Sequence[Update], schema: StructT
     """
     frames = [_read(spark, kind, uris, schema) for kind, uris in sorted(_uris_by_format(updates).items()) if uris]
     if not frames:
-        return spark.createDataFrame([], schema)
+        return _no_rows(spark, schema)
     whole = frames[0]
     for frame in frames[1:]:
         whole = whole.unionByName(frame)
     return whole
+
+
+def _no_rows(spark: SparkSession, schema: StructType) -> DataFrame:
+    """An empty frame that Spark knows to be empty; one made from Python's side would start Python's workers."""
+    nothing = [functions.lit(None).cast(field.dataType).alias(field.name) for field in schema]
+    return spark.range(0).select(*nothing)
 
 
 def count_update(spark: SparkSession, update: Update) -> int:

@@ -67,9 +67,10 @@ def raw_frame(spark: SparkSession, blackboard: Blackboard, source: Source, raw_i
     from feed_assets.sources.records import with_nulls  # noqa: PLC0415 - as above
 
     declared = dict(source.format.declared) or dict.fromkeys(needed_columns(spark, source), "string")
-    schema = empty_frame(spark, declared | RECORD_COLUMNS).schema
+    nothing = empty_frame(spark, declared | RECORD_COLUMNS)
+    schema = nothing.schema
     if not raw_input.files:
-        return spark.createDataFrame([], schema)
+        return nothing
     day = raw_input.partition
     paths = [to_read(blackboard.uri(raw_key(raw_input.source, day, file.path))) for file in raw_input.files]
     frame: DataFrame = with_nulls(spark.read.schema(schema).parquet(*paths), source)

@@ -1,8 +1,15 @@
 """What an asset is given to read: which files, of which partitions, and what happens where there is nothing."""
 
+import gzip
+
 import dagster as dg
 import pytest
+from pyspark.errors import SparkRuntimeException
+from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+from feed_assets.file_feed import publish_files
+from feed_assets.io_manager.spark_files import UnreadableFormatError, read_updates
+from feed_assets.transforms import AD_CATALOG
 from feed_assets_tests.harness import (
     ADS,
     ALL,
@@ -123,6 +130,19 @@ def test_the_next_day_is_read_where_it_is_there_and_recorded_where_it_is_not(sho
     assert inputs[CATALOG, None].update is None
 
 
+def test_a_feed_of_others_is_read_and_recorded(shop, tmp_path):
+    shop.land(ads(1))
+    assert shop.run("clean_ads").success
+    shop.publish(CLICKS, DAY, {}, tmp_path / "none")
+    update = shop.publish(CATALOG, None, {"catalog.csv": "ad_id,advertiser\na1,Ann\n"}, tmp_path / "catalog")
+
+    result = shop.run("ad_effectiveness")
+
+    assert result.success, messages(result)
+    assert [row["advertiser"] for row in shop.rows(EFFECTIVENESS)] == ["Ann"]
+    assert update.name in {getattr(each, "update", None) for each in shop.record(EFFECTIVENESS).facts.inputs}
+
+
 @pytest.mark.parametrize(
     "content",
     [
@@ -133,33 +153,45 @@ def test_the_next_day_is_read_where_it_is_there_and_recorded_where_it_is_not(sho
     ],
     ids=["as declared", "in another order", "without some", "with others"],
 )
-def test_the_columns_of_a_csv_feed_of_others_are_found_by_name(shop, tmp_path, content):
-    shop.land(ads(1))
-    shop.land_clicks([click("k1")])
-    update = shop.publish(CATALOG, None, {"catalog.csv": content}, tmp_path / "catalog")
+def test_the_columns_of_a_csv_file_are_found_by_name(desk, spark, tmp_path, content):
+    update = desk.publish(CATALOG, None, {"catalog.csv": content}, tmp_path / "catalog")
 
-    result = shop.run(*ALL)
+    frame = read_updates(spark, [update], AD_CATALOG)
 
-    assert result.success, messages(result)
-    assert [row["advertiser"] for row in shop.rows(EFFECTIVENESS)] == ["Ann"]
-    assert update.name in {getattr(each, "update", None) for each in shop.record(EFFECTIVENESS).facts.inputs}
+    assert frame.columns == AD_CATALOG.names
+    assert [(row["ad_id"], row["advertiser"]) for row in frame.collect()] == [("a1", "Ann")]
 
 
-def test_files_of_a_csv_feed_may_have_their_columns_in_different_orders(shop, tmp_path):
-    shop.land([*ads(1), *ads(1, start=1, ad="a2")])
-    shop.land_clicks([click("k1")])
+def test_files_of_a_csv_feed_may_have_their_columns_in_different_orders(desk, spark, tmp_path):
     files = {"one.csv": "ad_id,advertiser\na1,Ann\n", "two.csv": "advertiser,ad_id\nBob,a2\n"}
-    shop.publish(CATALOG, None, files, tmp_path / "catalog")
+    update = desk.publish(CATALOG, None, files, tmp_path / "catalog")
 
-    assert shop.run(*ALL).success
-    assert {row["ad_id"]: row["advertiser"] for row in shop.rows(EFFECTIVENESS)} == {"a1": "Ann", "a2": "Bob"}
+    rows = read_updates(spark, [update], AD_CATALOG).collect()
+
+    assert {row["ad_id"]: row["advertiser"] for row in rows} == {"a1": "Ann", "a2": "Bob"}
 
 
-def test_a_file_of_an_unknown_kind_is_named(shop, tmp_path):
-    shop.land(ads(1))
-    shop.land_clicks([click("k1")])
-    shop.publish(CATALOG, None, {"catalog.xlsx": "?"}, tmp_path / "catalog")
+def test_a_value_that_is_not_of_the_declared_type_is_an_error_and_not_null(desk, spark, tmp_path):
+    update = desk.publish(CATALOG, None, {"numbers.csv": "ad_id,clicks\na1,many\n"}, tmp_path / "numbers")
+    schema = StructType([StructField("ad_id", StringType()), StructField("clicks", LongType())])
 
-    said = " ".join(messages(shop.run(*ALL)))
+    with pytest.raises(SparkRuntimeException, match=r"MALFORMED_RECORD_IN_PARSING|FAILED_READ_FILE"):
+        read_updates(spark, [update], schema).collect()
 
-    assert "catalog.xlsx is of a kind that is not read here" in said
+
+@pytest.mark.parametrize("name", ["catalog.json", "catalog.jsonl", "catalog.json.gz"])
+def test_json_lines_are_read_packed_or_not(desk, spark, tmp_path, name):
+    (tmp_path / "files").mkdir()
+    text = b'{"ad_id": "a1", "advertiser": "Ann"}\n'
+    path = tmp_path / "files" / name
+    path.write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+    update = publish_files(desk.feed(CATALOG), None, [path], now=desk.now, owner="others")
+
+    assert [row["advertiser"] for row in read_updates(spark, [update], AD_CATALOG).collect()] == ["Ann"]
+
+
+def test_a_file_of_an_unknown_kind_is_named(desk, spark, tmp_path):
+    update = desk.publish(CATALOG, None, {"catalog.xlsx": "?"}, tmp_path / "catalog")
+
+    with pytest.raises(UnreadableFormatError, match=r"catalog\.xlsx is of a kind that is not read here"):
+        read_updates(spark, [update], AD_CATALOG)

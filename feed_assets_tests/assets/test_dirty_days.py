@@ -1,0 +1,144 @@
+"""Days as they really come: what is set aside, what is collapsed, and which day a click counts for."""
+
+from __future__ import annotations
+
+import json
+
+from feed_assets.file_feed import latest, parse_manifest
+from feed_assets_tests.harness import (
+    ADS,
+    ALL,
+    BOTH_CLEAN,
+    CLICKS,
+    DAY,
+    EFFECTIVENESS,
+    NEXT_DAY,
+    ad,
+    ads,
+    click,
+    messages,
+)
+
+LENIENT = {"resources": {"limits": {"config": {"quarantined_share": 1.0}}}}
+
+
+def quarantined(shop, location=ADS, day=DAY):
+    """What the quarantine feed of a feed has in force, as a program reads it that knows JSON and the plain rule."""
+    update = latest(shop.feed(f"quarantine/{location}"), day, now=shop.now)
+    directory = shop.base / "quarantine" / location / day / update.name
+    parts = sorted(directory.glob("part-*"))
+    assert parse_manifest((directory / "_SUCCESS").read_bytes()) == len(parts)
+    return update.name, [json.loads(line) for part in parts for line in part.read_text().splitlines()]
+
+
+def test_what_cannot_be_used_is_in_quarantine_with_file_line_and_reason(shop):
+    shop.land([*ads(2), ad("bad-cost", cost="?"), ad("no-ad", ad=None), ad("negative", cost="-1")])
+
+    result = shop.run("clean_ads", config=LENIENT)
+
+    assert result.success, messages(result)
+    name, records = quarantined(shop)
+    assert name == shop.latest(ADS)
+    assert sorted(record["reason"] for record in records) == ["missing ad_id", "negative cost", "unparsable cost"]
+    assert {record["file"] for record in records} == {"x.parquet"}
+    assert sorted(record["line"] for record in records) == [3, 4, 5]
+    assert all("time" in json.loads(record["record"]) for record in records)
+
+
+def test_the_accounting_tells_each_reason_and_the_quarantine_holds_as_many(shop):
+    shop.land([*ads(2), *ads(1), ad("bad-cost", cost="?"), ad("worse-cost", cost="!"), ad("no-ad", ad=None)])
+
+    shop.run("clean_ads", config=LENIENT)
+
+    rows = shop.record(ADS).facts.rows
+    assert (rows.read, rows.published, rows.quarantined, rows.duplicates) == (6, 2, 3, 1)
+    assert rows.reasons == {
+        "quarantined: unparsable cost": 2,
+        "quarantined: missing ad_id": 1,
+        "duplicate: redelivered": 1,
+    }
+    assert len(quarantined(shop)[1]) == rows.quarantined
+
+
+def test_a_day_whose_bad_records_were_mended_has_an_empty_quarantine(shop):
+    shop.land([ad("mended", cost="?")])
+    shop.run("clean_ads", config=LENIENT)
+    assert len(quarantined(shop)[1]) == 1
+    (shop.base / "raw/ads/shop_ads" / DAY / "12/x.parquet").unlink()
+    shop.land([ad("mended", cost="1")], name="again")
+
+    assert shop.run("clean_ads").success
+    assert quarantined(shop)[1] == []
+
+
+def test_a_clean_day_makes_no_quarantine(shop):
+    shop.land(ads(2))
+    shop.run("clean_ads")
+
+    assert not (shop.base / "quarantine").exists()
+
+
+def test_a_redelivered_event_is_published_once_with_its_earliest_time(shop):
+    shop.land([ad("i1", f"{DAY} 12:00:05"), ad("i1", f"{DAY} 12:00:01"), ad("i2")])
+
+    shop.run("clean_ads")
+
+    times = {row["impression_id"]: row["event_time"].strftime("%H:%M:%S") for row in shop.rows(ADS)}
+    assert times == {"i1": "12:00:01", "i2": "12:00:00"}
+
+
+def test_how_close_clicks_repeat_each_other_is_a_rule_a_run_can_change(shop):
+    shop.land_clicks([click("k1", f"{DAY} 12:00:00"), click("k2", f"{DAY} 12:00:03")])
+
+    assert shop.run("clean_clicks").success
+    assert len(shop.rows(CLICKS)) == 2
+    assert shop.run(
+        "clean_clicks", config={"resources": {"rules": {"config": {"repeated_click_seconds": 3.0}}}}
+    ).success
+    assert [row["click_id"] for row in shop.rows(CLICKS)] == ["k1"]
+
+
+def test_a_record_in_the_wrong_day_is_not_published_there(shop):
+    shop.land([*ads(1), ad("stray", f"{NEXT_DAY} 00:00:00")], day=DAY)
+
+    shop.run("clean_ads", config=LENIENT)
+
+    assert shop.record(ADS).facts.rows.reasons == {"quarantined: event_time outside the day": 1}
+
+
+def test_a_click_after_midnight_counts_for_the_day_the_ad_was_shown_once_it_is_there(shop):
+    shop.land([ad("i1", f"{DAY} 23:59:50")])
+    shop.land_clicks([click("noon", f"{DAY} 12:00:00", user="other")])
+    assert shop.run(*ALL).success
+    assert sum(row["clicks"] for row in shop.rows(EFFECTIVENESS)) == 0
+
+    shop.land([ad("i2", f"{NEXT_DAY} 08:00:00", user="u2")])
+    shop.land_clicks([click("after", f"{NEXT_DAY} 00:00:10")])
+    assert shop.run(*ALL, day=NEXT_DAY).success
+    tick = shop.tick("new_manifests")
+
+    assert tick.asked == {DAY: ("ad_effectiveness",)}
+    assert [result.success for result in shop.execute(tick)] == [True]
+    (row,) = shop.rows(EFFECTIVENESS)
+    assert (row["clicks"], row["clicks_next_day"], row["orphan_clicks"]) == (1, 1, 1)
+    assert sum(row["previous_day_clicks"] for row in shop.rows(EFFECTIVENESS, NEXT_DAY)) == 1
+
+
+def test_effectiveness_runs_again_without_its_predecessors(shop):
+    shop.land(ads(2))
+    shop.land_clicks([click("k1", user="u1")])
+    assert shop.run(*ALL).success
+    before = shop.latest(ADS), shop.latest(CLICKS), shop.latest(EFFECTIVENESS)
+
+    assert shop.run("ad_effectiveness").success
+    assert (shop.latest(ADS), shop.latest(CLICKS)) == before[:2]
+    assert shop.latest(EFFECTIVENESS) > before[2]
+
+
+def test_two_runs_over_the_same_files_give_the_same_rows(shop):
+    shop.land([*ads(30), *ads(5), *ads(5, start=10)])
+    assert shop.run("clean_ads").success
+    first = sorted(map(str, shop.rows(ADS)))
+
+    assert shop.run(*BOTH_CLEAN[:1]).success
+    assert sorted(map(str, shop.rows(ADS))) == first

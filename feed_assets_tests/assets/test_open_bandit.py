@@ -1,0 +1,104 @@
+"""A week of real logs through the whole pipeline: every record is accounted for, and every total is the known one."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from feed_assets.backfill import backfill, days_between
+from feed_assets.file_feed import latest, records
+from feed_assets.sources import load_sources, partners_directory
+from feed_assets.sources.landing import land
+from feed_assets_tests.harness import ADS, AS_OF, CLICKS, EFFECTIVENESS, Installation, settings_below
+
+LOG = Path(partners_directory()).parents[1] / "demo" / "open-bandit" / "bts.csv.gz"
+
+KNOWN = {
+    "2019-11-24": (4953, 28),
+    "2019-11-25": (3536, 25),
+    "2019-11-26": (3967, 26),
+    "2019-11-27": (4665, 16),
+    "2019-11-28": (4734, 19),
+    "2019-11-29": (4213, 20),
+    "2019-11-30": (3932, 23),
+}
+
+
+@pytest.fixture(scope="module")
+def week(tmp_path_factory, spark):
+    """The log, landed for both its sources, and all its days processed."""
+    base = tmp_path_factory.mktemp("open-bandit")
+    week = Installation(settings_below(base, partners_directory()), dg.DagsterInstance.ephemeral())
+    landings = [land(spark, week.board, source, LOG, now=AS_OF) for source in load_sources(partners_directory())]
+    assert [landing.landed for landing in landings] == [30_000, 157]
+    days = days_between(date(2019, 11, 24), date(2019, 11, 30))
+    results = list(backfill(week.definitions, week.instance, days, run_config={"loggers": {"console": {"config": {}}}}))
+    assert [result.failures for result in results if not result.success] == []
+    return week
+
+
+def test_each_day_has_the_known_impressions_and_clicks(week):
+    found = {day: (len(week.rows(ADS, day)), len(week.rows(CLICKS, day))) for day in KNOWN}
+
+    assert found == KNOWN
+    assert tuple(map(sum, zip(*found.values(), strict=True))) == (30_000, 157)
+
+
+def test_effectiveness_adds_up_to_the_clean_days(week):
+    for day, (impressions, clicks) in KNOWN.items():
+        rows = week.rows(EFFECTIVENESS, day)
+        assert sum(row["impressions"] for row in rows) == impressions
+        counted = [
+            row["clicks"]
+            - row["clicks_next_day"]
+            + row["repeat_clicks"]
+            + row["previous_day_clicks"]
+            + row["orphan_clicks"]
+            for row in rows
+        ]
+        assert sum(counted) == clicks
+        assert sum(row["orphan_clicks"] for row in rows) == 0
+
+
+def test_the_four_pairs_of_one_moment_are_told_apart(week):
+    rows = [row for day in KNOWN for row in week.rows(ADS, day)]
+
+    assert len({row["impression_id"] for row in rows}) == 30_000
+
+
+def test_every_record_read_is_published_quarantined_or_a_duplicate(week):
+    for location in (ADS, CLICKS):
+        for day in KNOWN:
+            rows = week.record(location, day).facts.rows
+            assert rows.read == rows.published + rows.quarantined + rows.duplicates
+            assert rows.published == KNOWN[day][location == CLICKS]
+
+
+def test_each_day_was_made_once_from_what_is_in_force(week):
+    for day in KNOWN:
+        made = records(week.feed(EFFECTIVENESS), day)
+        assert len(made) == 1
+        for each in made[0].facts.inputs:
+            update = latest(week.feed(each.feed), each.partition, now=AS_OF)
+            assert each.update == (update.name if update else None)
+
+
+def test_neither_sensor_has_anything_to_do_afterwards(week):
+    growth, feeds = week.tick("late_growth"), week.tick("new_manifests")
+
+    assert (growth.asked, feeds.asked, feeds.told) == ({}, {}, [])
+    assert "14 unchanged" in growth.skipped
+
+
+def test_the_pictures_and_the_top_ads_are_in_the_metadata(week):
+    event = week.instance.get_latest_materialization_event(dg.AssetKey("ad_effectiveness"))
+    metadata = event.asset_materialization.metadata
+
+    assert len(metadata["top ads"].records) == 20
+    shown = [record.data["impressions"] for record in metadata["top ads"].records]
+    assert shown == sorted(shown, reverse=True)
+    for name in ("click-through rate", "clicks per hour"):
+        assert metadata[name].value.startswith("![plot](data:image/png;base64,")

@@ -1,0 +1,164 @@
+"""The definitions as Dagster loads them: what there is, what depends on what, and that they load."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from feed_assets.definitions import build_definitions
+from feed_assets.io_manager import FeedDeclaration
+from feed_assets.sources import partners_directory
+from feed_assets_tests.harness import settings_below
+
+ROOT = Path(__file__).parents[2]
+
+LISTING = """\
+ad_catalog <-
+ad_effectiveness[daily] <- ad_catalog, clean_ads, clean_clicks
+clean_ads[daily] <- raw/ads/open_bandit_ads
+clean_clicks[daily] <- raw/clicks/open_bandit_clicks
+raw/ads/open_bandit_ads[hourly] <-
+raw/clicks/open_bandit_clicks[hourly] <-
+check ad_effectiveness:clicks_within_impressions blocking
+check ad_effectiveness:identity_unique blocking
+check ad_effectiveness:not_empty blocking
+check ad_effectiveness:required_not_null blocking
+check ad_effectiveness:row_count_as_usual
+check ad_effectiveness:schema_as_declared blocking
+check ad_effectiveness:totals_reconcile blocking
+check clean_ads:identity_unique blocking
+check clean_ads:not_empty blocking
+check clean_ads:quarantined_share blocking
+check clean_ads:required_not_null blocking
+check clean_ads:row_count_as_usual
+check clean_ads:rows_accounted blocking
+check clean_ads:schema_as_declared blocking
+check clean_ads:times_inside_day blocking
+check clean_clicks:identity_unique blocking
+check clean_clicks:not_empty blocking
+check clean_clicks:quarantined_share blocking
+check clean_clicks:required_not_null blocking
+check clean_clicks:row_count_as_usual
+check clean_clicks:rows_accounted blocking
+check clean_clicks:schema_as_declared blocking
+check clean_clicks:times_inside_day blocking
+sensor late_growth RUNNING
+sensor new_manifests RUNNING
+"""
+
+
+@pytest.fixture
+def definitions(tmp_path):
+    return build_definitions(settings_below(tmp_path, partners_directory()))
+
+
+def listing(definitions: dg.Definitions) -> str:
+    graph = definitions.resolve_asset_graph()
+    grain = {dg.DailyPartitionsDefinition: "[daily]", dg.HourlyPartitionsDefinition: "[hourly]", type(None): ""}
+    lines = []
+    for key in sorted(graph.get_all_asset_keys()):
+        node = graph.get(key)
+        parents = ", ".join(parent.to_user_string() for parent in sorted(node.parent_keys))
+        lines.append(f"{key.to_user_string()}{grain[type(node.partitions_def)]} <- {parents}".rstrip())
+    for key in sorted(graph.asset_check_keys, key=lambda key: (key.asset_key, key.name)):
+        blocking = " blocking" if graph.get(key).blocking else ""
+        lines.append(f"check {key.asset_key.to_user_string()}:{key.name}{blocking}")
+    lines += [f"sensor {each.name} {each.default_status.value}" for each in definitions.sensors or ()]
+    return "\n".join(lines) + "\n"
+
+
+def test_these_are_the_assets_checks_and_sensors(definitions):
+    assert listing(definitions) == LISTING
+
+
+def test_each_check_has_the_partitions_of_its_asset(definitions):
+    graph = definitions.resolve_asset_graph()
+
+    assert graph.asset_check_keys
+    for key in graph.asset_check_keys:
+        assert graph.get(key).partitions_def == graph.get(key.asset_key).partitions_def, key
+
+
+def test_every_asset_says_what_it_is_and_whose(definitions):
+    for spec in definitions.resolve_all_asset_specs():
+        assert spec.description, spec.key
+        assert spec.owners, spec.key
+        assert spec.kinds, spec.key
+        assert spec.group_name, spec.key
+
+
+def test_every_feed_says_where_it_is_and_what_its_columns_mean(definitions):
+    feeds = {
+        spec.key.to_user_string(): declaration
+        for spec in definitions.resolve_all_asset_specs()
+        if (declaration := FeedDeclaration.of(spec.metadata))
+    }
+
+    assert {name: declaration.location for name, declaration in feeds.items()} == {
+        "ad_catalog": "ad-catalog/v1.0",
+        "ad_effectiveness": "ad-effectiveness/v1.0",
+        "clean_ads": "clean-ads/v1.0",
+        "clean_clicks": "clean-clicks/v1.0",
+    }
+    for declaration in feeds.values():
+        assert all(column.description for column in declaration.columns)
+        assert set(declaration.identity) <= {column.name for column in declaration.columns}
+
+
+def test_an_asset_that_the_io_manager_writes_is_audited(definitions):
+    for spec in definitions.resolve_all_asset_specs():
+        if spec.key in definitions.resolve_asset_graph().materializable_asset_keys:
+            assert FeedDeclaration.of(spec.metadata).audited
+
+
+def test_the_days_end_with_the_last_full_one_before_the_fixed_time(definitions):
+    graph = definitions.resolve_asset_graph()
+
+    assert graph.get(dg.AssetKey("clean_ads")).partitions_def.get_last_partition_key() == "2019-11-30"
+    raw = graph.get(dg.AssetKey(["raw", "ads", "open_bandit_ads"])).partitions_def
+    assert raw.get_last_partition_key() == "2019-11-30-23:00"
+
+
+def test_a_third_partner_is_one_more_description(tmp_path):
+    sources = tmp_path / "sources"
+    sources.mkdir()
+    for path in partners_directory().glob("*.yaml"):
+        (sources / path.name).write_text(path.read_text())
+    third = (sources / "open_bandit_ads.yaml").read_text().replace("name: open_bandit_ads", "name: third")
+    (sources / "third.yaml").write_text(third)
+
+    graph = build_definitions(settings_below(tmp_path, sources)).resolve_asset_graph()
+
+    assert dg.AssetKey(["raw", "ads", "third"]) in graph.get(dg.AssetKey("clean_ads")).parent_keys
+
+
+def test_resources_that_are_replaced_are_those_the_io_manager_uses(tmp_path):
+    settings = settings_below(tmp_path, partners_directory())
+    other = build_definitions(settings).resources["blackboard"]
+
+    definitions = build_definitions(settings, blackboard=other)
+
+    assert definitions.resources["blackboard"] is other
+    assert definitions.resources["file_feed"].blackboard is other
+
+
+def test_dagster_finds_the_definitions_valid(tmp_path):
+    environment = {**os.environ, "DAGSTER_HOME": str(tmp_path), "FEED_ASSETS_BASE": str(tmp_path / "base")}
+
+    done = subprocess.run(
+        [sys.executable, "-m", "dagster", "definitions", "validate"],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert not (tmp_path / "base").exists()

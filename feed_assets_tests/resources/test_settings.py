@@ -1,0 +1,72 @@
+"""The settings of an installation: names, defaults, and what is said of values that cannot be used."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import pytest
+
+from feed_assets.resources import Settings
+from feed_assets.resources.settings import SettingsError, parse_instant
+from feed_assets.sources import partners_directory
+
+
+def test_without_any_variable_data_goes_below_the_working_directory(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+
+    settings = Settings.from_environment({})
+
+    assert settings.base == str(tmp_path / "data")
+    assert settings.first_day == date(2019, 11, 24)
+    assert settings.as_of is None
+    assert settings.sources_directory == partners_directory()
+
+
+def test_a_base_in_a_bucket_is_taken_as_it_is():
+    assert Settings.from_environment({"FEED_ASSETS_BASE": "s3://bucket/ads"}).base == "s3://bucket/ads"
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("FEED_ASSETS_AS_OF", "yesterday"),
+        ("FEED_ASSETS_FIRST_DAY", "2019-11-31"),
+        ("FEED_ASSETS_SENSOR_SECONDS", "0"),
+        ("FEED_ASSETS_SENSOR_SECONDS", "½"),
+        ("FEED_ASSETS_SENSOR_SECONDS", "1.5"),
+    ],
+)
+def test_a_value_that_cannot_be_used_is_named_with_its_variable(variable, value):
+    with pytest.raises(SettingsError, match=f"{variable} is '{value}'; it takes"):
+        Settings.from_environment({variable: value})
+
+
+def test_a_time_without_a_zone_is_utc_and_one_with_a_zone_is_converted():
+    assert parse_instant("2019-12-01") == datetime(2019, 12, 1, tzinfo=UTC)
+    assert parse_instant("2019-12-01T09:00:00+09:00") == datetime(2019, 12, 1, tzinfo=UTC)
+
+
+def test_a_local_base_may_say_what_time_it_is_there(tmp_path):
+    (tmp_path / ".as-of").write_text("2019-12-01\n", encoding="utf-8")
+
+    settings = Settings.from_environment({"FEED_ASSETS_BASE": str(tmp_path)})
+
+    assert settings.as_of == datetime(2019, 12, 1, tzinfo=UTC)
+    assert settings.clock.now() == settings.as_of
+
+
+@pytest.mark.parametrize("variable", ["now", "2020-01-01"])
+def test_the_variable_goes_before_what_the_base_says(tmp_path, variable):
+    (tmp_path / ".as-of").write_text("2019-12-01", encoding="utf-8")
+
+    settings = Settings.from_environment({"FEED_ASSETS_BASE": str(tmp_path), "FEED_ASSETS_AS_OF": variable})
+
+    assert settings.as_of == (None if variable == "now" else datetime(2020, 1, 1, tzinfo=UTC))
+
+
+def test_an_unusable_time_of_the_base_is_named_with_its_file(tmp_path):
+    (tmp_path / ".as-of").write_text("soon", encoding="utf-8")
+
+    with pytest.raises(SettingsError, match=f"{Path(tmp_path / '.as-of')} is 'soon'"):
+        Settings.from_environment({"FEED_ASSETS_BASE": str(tmp_path)})
