@@ -17,12 +17,13 @@ help: ## show this list
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "feed_assets needs Python 3.11 or newer: make PYTHON=python3.11 ..." >&2; exit 1; }
+	@echo "Setting up $(VENV) (once; again only when pyproject.toml or constraints.txt change) ..." >&2
 	@if command -v uv >/dev/null 2>&1; then \
-	    uv venv --quiet --clear --python "$$(command -v $(PYTHON))" $(VENV) && \
+	    { test -x $(BIN)/python || uv venv --quiet --python "$$(command -v $(PYTHON))" $(VENV); } && \
 	    uv pip install --quiet --python $(BIN)/python --constraint constraints.txt --editable '.[dev]'; \
 	else \
-	    $(PYTHON) -m venv --clear $(VENV) && \
-	    PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'; \
+	    { test -x $(BIN)/pip || $(PYTHON) -m venv --clear $(VENV); } && \
+	    PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'; \
 	fi
 	@touch $(READY)
 

@@ -79,14 +79,16 @@ def _pictures(result: DataFrame, clicks: DataFrame, day: date) -> dict[str, dg.M
     ]  # fmt: skip
     records = [dg.TableRecord({name: _cell(row[name]) for name in shown}) for row in top]
     return {
-        "top ads": dg.MetadataValue.table(records) if records else dg.MetadataValue.text("no ads"),
         "click-through rate": _picture(plots.click_through_rates(top, title=f"Click-through rate, {day}")),
         "clicks per hour": _picture(plots.clicks_per_hour(hours, title=f"Clicks per hour, {day}")),
+        "top ads": dg.MetadataValue.table(records) if records else dg.MetadataValue.text("no ads"),
     }
 
 
 def _cell(value: object) -> str | int | float | bool | None:
-    return value if isinstance(value, str | int | float | bool) or value is None else str(value)
+    if isinstance(value, float):
+        return round(value, 5)
+    return value if isinstance(value, str | int) or value is None else str(value)
 
 
 def _picture(png: bytes) -> dg.MarkdownMetadataValue:

@@ -33,7 +33,7 @@ class Scanned:
 def scan(
     feed: Feed, *, start: Callable[[str], str] = lambda _: "", first: str = "", last: str | None = None
 ) -> Iterator[Scanned]:
-    """Every partition from `first` to `last` that holds updates, in the order of their keys.
+    """Every partition from `first` to `last` that holds updates, in the order of their keys (`a.b/` is before `a/`).
 
     Of a partition whose history was jumped over, only what comes after the jump is shown.
 
@@ -61,9 +61,7 @@ def scan(
         partition, name, path = _split(entry.key.removeprefix(feed.root))
         if last is not None and f"{partition}/" > f"{last}/":
             break
-        # The order of keys is not quite that of names: `2018-05-20.bak/` is before `2018-05-20/`.
-        outside = partition and (partition < first or (last is not None and partition > last))
-        if name is None or outside:
+        if name is None or (partition and f"{partition}/" < f"{first}/"):
             continue
         if current is None or current.partition != partition:
             if current is not None:
