@@ -198,6 +198,15 @@ def reads_what_was_in_force(reached: Reached, reader: str = "reader") -> None:
             assert result in seen or result in names, f"{reader} saw {result} where there was {seen}"
 
 
+OLDER, OLD = "20180518.160000", "20180518.160001"
+
+
+def invalidated_for_good(reached: Reached) -> None:
+    """Once an operator has taken an update out of force, it never is in force again."""
+    name = reached.results.get("operator")
+    assert not isinstance(name, str) or name not in plain_reader.updates(reached.objects, PREFIX), f"{name} is back"
+
+
 def all_of(*checks: Callable[[Reached], None]) -> Callable[[Reached], None]:
     def check(reached: Reached) -> None:
         for each in checks:
@@ -267,18 +276,28 @@ def test_two_writers_an_operator_and_a_reader() -> None:
 
 @pytest.mark.parametrize("files", [0, 2])
 def test_what_was_invalidated_is_not_published_again_by_a_writer_whose_answer_was_lost(files: int) -> None:
-    def stays_invalid(reached: Reached) -> None:
-        name = reached.results.get("operator")
-        assert not isinstance(name, str) or name not in plain_reader.updates(reached.objects, PREFIX)
-
     actors = (
         actor("writer", write("new", files=files), lost_answers=2),
         actor("operator", invalidate_latest, may_crash=True, lost_answers=1),
     )
-    check = all_of(only_whole_updates(("old", 1), ("new", files)), stays_invalid)
+    check = all_of(only_whole_updates(("old", 1), ("new", files)), invalidated_for_good)
     explored = explore(before(("old", 1)), actors, check=check, expected=EXPECTED)
     invalidated = {end.results.get("operator") for end in explored.ends()}
     assert {"20180518.160000", "20180521.160000"} <= invalidated
+
+
+def test_what_was_invalidated_is_not_published_again_by_another_who_was_at_it_too() -> None:
+    def publish_it(board: Blackboard) -> Hashable:
+        staged = find_staged(Feed(board, LOCATION), PARTITION)
+        return publish(staged, now=NOW).name if staged else None
+
+    actors = (
+        actor("one", publish_it),
+        actor("other", publish_it),
+        actor("operator", invalidate_latest, may_crash=True),
+    )
+    explored = explore(_staged_only(), actors, check=invalidated_for_good, expected=EXPECTED)
+    assert "20180521.160000" in {end.results.get("operator") for end in explored.ends()}
 
 
 def test_two_auditors_never_leave_an_update_both_rejected_and_in_force() -> None:
@@ -347,19 +366,12 @@ def test_removing_an_update_that_a_reader_reads_makes_it_read_another_whole_one(
     )
 
 
+@pytest.mark.usefixtures("page_size")
 def test_an_update_with_an_extra_file_is_not_torn_while_it_is_removed() -> None:
-    extra = {f"{PREFIX}20180518.160000/part-z": b""}
+    extra = {f"{PREFIX}20180518.160001/part-z": b""}
     check = all_of(only_whole_updates(("older", 2), ("old", 1)), reads_what_was_in_force, always_something)
     actors = (actor("retention", remove_old, may_crash=True), actor("reader", read, witness=True))
     explore(before(("older", 2), ("old", 1)) | extra, actors, check=check, observe=reading, expected=EXPECTED)
-
-
-OLDER, OLD = "20180518.160000", "20180518.160001"
-
-
-def invalidated_for_good(reached: Reached) -> None:
-    name = reached.results.get("operator")
-    assert not isinstance(name, str) or name not in plain_reader.updates(reached.objects, PREFIX)
 
 
 def test_an_operator_and_a_reader_beside_retention_that_removes_what_comes_back_in_force(content_tags: bool) -> None:
