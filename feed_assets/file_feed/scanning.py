@@ -61,7 +61,7 @@ def scan(
         partition, name, path = _split(entry.key.removeprefix(feed.root))
         if last is not None and f"{partition}/" > f"{last}/":
             break
-        if name is None or (partition and f"{partition}/" < f"{first}/"):
+        if name is None or (first and partition and f"{partition}/" < f"{first}/"):
             continue
         if current is None or current.partition != partition:
             if current is not None:

@@ -189,7 +189,8 @@ def test_the_latest_of_all_partitions_is_that_of_each(
     with pages_of(page):
         for partition in set(feed_content) & set(PARTITIONS):
             found = latest(feed, partition, now=NOW)
-            if found and f"{first}/" <= f"{partition}/" and (last is None or f"{partition}/" <= f"{last}/"):
+            after_first = not first or f"{first}/" <= f"{partition}/"
+            if found and after_first and (last is None or f"{partition}/" <= f"{last}/"):
                 expected[partition] = found
         assert latest_of_all(feed, now=NOW, first=first, last=last, held=held) == expected
         assert set(partitions(feed)) == {
