@@ -209,6 +209,22 @@ def test_the_latest_of_all_of_a_feed_without_partitions_is_under_the_empty_name(
         assert latest_of_all(feed, now=NOW) == ({"": found} if found else {})
 
 
+@pytest.mark.parametrize("page", [2, 3, 4, 1000])
+def test_the_latest_of_all_is_found_also_in_history_that_a_scan_jumps_over(page: int) -> None:
+    valid, incomplete = {"_SUCCESS": b"1", "part-0": b""}, {"part-0": b""}
+    history = {
+        "20180101.000000": valid,
+        "20180201.000000": valid,
+        "20180301.000000": valid,
+        "20180521.150000": incomplete,
+    }
+    feed = Feed(on(below(f"{DAY}/", history) | below("2018-05-21/", history)))
+    with pages_of(page):
+        found = latest_of_all(feed, now=NOW)
+        assert found == {each: latest(feed, each, now=NOW) for each in (DAY, "2018-05-21")}
+    assert {update.name for update in found.values()} == {"20180301.000000"}
+
+
 @pytest.mark.parametrize("stated", ODD_MANIFESTS, ids=repr)
 @pytest.mark.parametrize("content_tags", [True, False])
 def test_a_manifest_that_is_no_plain_number_makes_no_update_valid(stated: bytes, content_tags: bool) -> None:
