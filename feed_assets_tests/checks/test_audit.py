@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 import pytest
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 from pyspark.sql import DataFrame, functions
+from pyspark.sql.types import StructType
 
 from feed_assets import checks
 from feed_assets.assets.external import raw_logs
@@ -320,8 +321,8 @@ def test_the_rows_of_an_upstream_that_others_published_are_counted(shop, tmp_pat
     assert any(isinstance(each, FeedInput) and each.feed == CLICKS for each in shop.record(EFFECTIVENESS).facts.inputs)
 
 
-def audited_copies(shop):
-    """An audited asset that takes and gives several days in one run."""
+def audited_copies(shop, schema=CLEAN_ADS):
+    """An audited asset that takes and gives several days in one run, with the columns of this schema."""
     source = next(source for source in load_sources(shop.settings.sources_directory) if source.kind == "ads")
     raw, days = raw_logs(source, hourly(shop.settings)), daily(shop.settings)
 
@@ -339,7 +340,7 @@ def audited_copies(shop):
         ins={"records": dg.AssetIn(raw.key, input_manager_key="file_feed")},
         partitions_def=days,
         io_manager_key="file_feed",
-        metadata=feed_metadata("copies/v1.0", CLEAN_ADS, identity=["impression_id"], audited=True),
+        metadata=feed_metadata("copies/v1.0", schema, identity=["impression_id"], audited=True),
         backfill_policy=dg.BackfillPolicy.single_run(),
     )
     def copies(records: dict[str, DataFrame]) -> dict[str, DataFrame]:
@@ -381,8 +382,18 @@ def test_each_day_of_a_run_over_several_has_its_own_outcome_in_dagster(shop):
     assert evaluations[NEXT_DAY].target_materialization_data is not None
 
 
-def test_a_feed_that_is_not_audited_has_no_audit(shop):
-    days = daily(shop.settings)
+def test_a_column_that_was_declared_since_is_no_fault_of_what_is_published(shop):
+    shop.land(ads(2))
+    fewer = StructType([field for field in CLEAN_ADS if field.name != "placement_id"])
+    assert audited_copies(shop, fewer).run("copies").success
+    before = shop.latest("copies/v1.0")
+
+    assert audited_copies(shop).check("copies").success
+    assert shop.latest("copies/v1.0") == before
+
+
+def test_a_feed_that_is_not_audited_has_no_audit(desk):
+    days = daily(desk.settings)
     asset = dg.asset(name="plain", partitions_def=days, metadata=feed_metadata("plain/v1.0", CLEAN_ADS))(lambda: None)
 
     with pytest.raises(dg.DagsterInvalidDefinitionError, match="plain is not an audited feed"):
