@@ -10,7 +10,8 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
+from io import StringIO
 from pathlib import Path
 
 import dagster as dg
@@ -52,24 +53,13 @@ def tick_sensors(instance: dg.DagsterInstance) -> list[dg.DagsterRun]:
         ),
         location_name=MODULE,
     )
-    with _quiet_console(), WorkspaceProcessContext(instance, InProcessWorkspaceLoadTarget(origin)) as workspace:
+    # What sensors log is on the instance, where the UI shows it; the terminal is the story's.
+    with (
+        redirect_stderr(StringIO()),
+        WorkspaceProcessContext(instance, InProcessWorkspaceLoadTarget(origin)) as workspace,
+    ):
         for error in execute_sensor_iteration(workspace, logging.getLogger("feed_assets.demo"), None, None):
             if error is not None:
                 message = f"A sensor could not be evaluated: {error}"
                 raise dg.DagsterInvariantViolationError(message)
     return [run for run in reversed(instance.get_runs()) if run.run_id not in before]
-
-
-@contextmanager
-def _quiet_console() -> Iterator[None]:
-    """Keep sensors' log lines off the terminal; they are on the instance, where the UI shows them."""
-    logger = logging.getLogger("dagster")
-    logger.addFilter(_says_nothing)
-    try:
-        yield
-    finally:
-        logger.removeFilter(_says_nothing)
-
-
-def _says_nothing(_: logging.LogRecord) -> bool:
-    return False
