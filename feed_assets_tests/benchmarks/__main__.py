@@ -1,0 +1,48 @@
+"""The command: `python -m feed_assets_tests.benchmarks [--only NAME] [--quick]`.
+
+Here: which benchmarks there are. Not here: what they do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import click
+from rich.console import Console
+
+from feed_assets_tests.benchmarks import backfills, latest_update, pipelines, sensor_ticks
+from feed_assets_tests.benchmarks.results import Report, show, write
+
+Benchmark = Callable[..., Report]
+
+BENCHMARKS: dict[str, Benchmark] = {
+    "pipelines": pipelines.measure,
+    "backfill": backfills.measure,
+    "latest": latest_update.measure,
+    "ticks": sensor_ticks.measure,
+}
+OUTPUT = "benchmarks.json"
+
+
+@click.command()
+@click.option("--only", multiple=True, type=click.Choice(list(BENCHMARKS)), help="Only this one; may be repeated.")
+@click.option("--quick", is_flag=True, help="Small sizes: to see that it works, not how fast.")
+def main(only: tuple[str, ...], *, quick: bool) -> None:
+    """Measure the project beside what else one would do; prints tables, writes benchmarks.json."""
+    started = datetime.now(UTC).isoformat(timespec="seconds")
+    console = Console()
+    reports = []
+    for name in only or BENCHMARKS:
+        with TemporaryDirectory(prefix=f"benchmark-{name}-") as scratch:
+            reports.append(BENCHMARKS[name](Path(scratch), quick=quick))
+        show(reports[-1], console)
+        # After each, so that who stops the long ones keeps what there is.
+        write(reports, Path(OUTPUT), started=started, quick=quick)
+    console.print(f"Written to {OUTPUT}.")
+
+
+if __name__ == "__main__":
+    main()

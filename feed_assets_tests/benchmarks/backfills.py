@@ -1,0 +1,98 @@
+"""Many days by one `feed-assets backfill`, beside a `dagster asset materialize` for each day.
+
+Here: both as commands, each on a base and a Dagster home of its own. Not here: whether they come to the same; the
+command that takes the days one by one cannot know the clicks of the next day yet.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from datetime import date, timedelta
+from pathlib import Path
+
+from feed_assets_tests.benchmarks.generated import portal_sources, write_day
+from feed_assets_tests.benchmarks.results import Comparison, Report, Row, timed
+from feed_assets_tests.harness import ALL
+
+ROOT = Path(__file__).parents[2]
+FIRST = date(2019, 11, 1)
+AS_OF = "2019-12-15T00:00:00"
+IMPRESSIONS = 26_000
+"""About as many as a day of the real log has."""
+DAYS, MEASURED = 30, 3
+QUICK_DAYS, QUICK_MEASURED = 2, 1
+GOAL = 10.0
+
+DEFAULT, OURS = "feed_assets_tests.benchmarks.default_executor", "feed_assets.definitions"
+
+
+def measure(scratch: Path, *, quick: bool = False) -> Report:
+    """Seconds for all days, and for each day by itself under two executors."""
+    count, measured = (QUICK_DAYS, QUICK_MEASURED) if quick else (DAYS, MEASURED)
+    days = [FIRST + timedelta(days=offset) for offset in range(count)]
+    raw, sources = scratch / "generated", portal_sources(scratch / "sources")
+    for day in days:
+        write_day(raw, day, IMPRESSIONS)
+    backfill = ["feed_assets.cli", "backfill", "--from", str(days[0]), "--to", str(days[-1])]
+    together = timed(lambda: _run(_home(scratch, "backfill", raw), sources, backfill))
+    rows = [_row("feed-assets backfill: one process, one Spark", count, together, count)]
+    comparisons = []
+    for module, executor in ((DEFAULT, "Dagster's default executor"), (OURS, "the project's executor")):
+        home = _home(scratch, module, raw)
+        apart = sum(timed(lambda d=day, h=home, m=module: _materialize(h, sources, m, d)) for day in days[:measured])
+        scaled = apart / measured * count
+        rows.append(_row(f"dagster asset materialize, {executor}", measured, apart, count))
+        goal = {"goal": f">= {GOAL:g}", "reached": scaled / together >= GOAL} if module == DEFAULT else {}
+        comparisons.append(Comparison(f"{executor}, a command a day / backfill", scaled / together, **goal))
+    notes = [
+        (
+            f"Days of {IMPRESSIONS:,} impressions; clean ads, clean clicks and effectiveness, all audited; starting "
+            "Python, Dagster and Spark is part of every command."
+        ),
+        f"`dagster asset materialize` was measured on {measured} days and scaled to {count}.",
+    ]
+    return Report("backfill", f"{count} days from raw data to effectiveness", rows, comparisons, notes)
+
+
+def _row(subject: str, measured: int, seconds: float, count: int) -> Row:
+    values = {
+        "days_measured": measured,
+        "measured_seconds": seconds,
+        "a_day_seconds": seconds / measured,
+        "all_days_seconds": seconds / measured * count,
+    }
+    return Row(f"{count} days", subject, values)
+
+
+def _home(scratch: Path, name: str, raw: Path) -> Path:
+    """A base with the raw data, and Dagster's own state beside it."""
+    home = scratch / name
+    shutil.copytree(raw, home / "base")
+    shutil.copy(ROOT / "dagster.yaml", home)
+    return home
+
+
+def _materialize(home: Path, sources: Path, module: str, day: date) -> None:
+    select = ["--select", ",".join(ALL), "--partition", str(day)]
+    _run(home, sources, ["dagster", "asset", "materialize", "-m", module, *select])
+
+
+def _run(home: Path, sources: Path, module_and_arguments: Sequence[str]) -> None:
+    environment = {
+        **os.environ,
+        "DAGSTER_HOME": str(home),
+        "FEED_ASSETS_BASE": str(home / "base"),
+        "FEED_ASSETS_SOURCES": str(sources),
+        "FEED_ASSETS_FIRST_DAY": str(FIRST),
+        "FEED_ASSETS_AS_OF": AS_OF,
+        "FEED_ASSETS_LOG_LEVEL": "ERROR",
+    }
+    command = [sys.executable, "-m", *module_and_arguments]
+    done = subprocess.run(command, check=False, cwd=ROOT, env=environment, capture_output=True, text=True)
+    if done.returncode:
+        message = f"{' '.join(command)} failed:\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+        raise AssertionError(message)

@@ -1,0 +1,60 @@
+"""What the pipelines are measured against: the same transforms in a plain Spark script, without feed or Dagster.
+
+Here: reading raw files, calling the transforms, writing directories. Not here: anything that the project adds to that:
+read sets, accounting, staging, manifests, records, checks, pictures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+from feed_assets.sources import Source
+from feed_assets.sources.raw import RECORD_COLUMNS
+from feed_assets.sources.records import with_nulls
+from feed_assets.transforms import (
+    AD_CATALOG,
+    CLEAN_ADS,
+    CLEAN_CLICKS,
+    ad_effectiveness,
+    canonical,
+    judge_ads,
+    judge_clicks,
+    published_rows,
+    quarantined_rows,
+)
+
+
+def run(spark: SparkSession, base: Path, sources: tuple[Source, Source], day: date, output: Path) -> None:
+    """Clean ads, clean clicks and effectiveness of a day, each in a directory of its own below `output`."""
+    ads, clicks = sources
+    _clean(spark, base, ads, day, judge_ads, output / "ads", output / "ads-quarantine")
+    _clean(spark, base, clicks, day, judge_clicks, output / "clicks", output / "clicks-quarantine")
+    result = ad_effectiveness(
+        spark.read.schema(CLEAN_ADS).parquet(str(output / "ads")),
+        spark.read.schema(CLEAN_CLICKS).parquet(str(output / "clicks")),
+        spark.createDataFrame([], AD_CATALOG),
+        day=day,
+    )
+    result.write.parquet(str(output / "effectiveness"))
+
+
+def _clean(
+    spark: SparkSession,
+    base: Path,
+    source: Source,
+    day: date,
+    judge: Callable[..., DataFrame],
+    published: Path,
+    quarantine: Path,
+) -> None:
+    columns = {**source.format.declared, **RECORD_COLUMNS}
+    schema = ", ".join(f"`{name}` {kind}" for name, kind in columns.items())
+    files = sorted(map(str, (base / "raw" / source.key / str(day)).rglob("*.parquet")))
+    records = with_nulls(spark.read.schema(schema).parquet(*files), source)
+    judged = judge(canonical(records, source), day=day)
+    published_rows(judged).write.parquet(str(published))
+    quarantined_rows(judged).write.json(str(quarantine))

@@ -1,0 +1,160 @@
+"""The three pipelines over a generated day, beside a bare Spark script and beside DuckDB.
+
+Here: taking turns in one warm process, and holding the results against each other. Not here: what the others do (see
+`bare_script` and `duckdb_script`).
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from datetime import date
+from pathlib import Path
+from time import perf_counter
+
+import dagster as dg
+import duckdb
+
+from feed_assets.file_feed import require_latest
+from feed_assets_tests.benchmarks import bare_script, duckdb_script
+from feed_assets_tests.benchmarks.generated import portal, portal_sources, write_day
+from feed_assets_tests.benchmarks.results import Comparison, Report, Rounds, Row, timed
+from feed_assets_tests.harness import ADS, ALL, CLICKS, EFFECTIVENESS, Installation, messages, settings_below
+
+DAY = date(2019, 11, 24)
+SIZES = {1_000_000: 3, 5_000_000: 1}
+"""Impressions of the day, and how often each subject has its turn."""
+QUICK_SIZES = {20_000: 1}
+WARM_UP = 20_000
+THREADS = 2
+"""As many as the Spark of the tests has."""
+
+GOAL = 1.10
+WHOLE, WORK, BARE, DUCKDB = "feed_assets, with audit", "feed_assets, without audit", "bare Spark script", "DuckDB"
+QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+
+
+def measure(scratch: Path, *, quick: bool = False) -> Report:
+    """Seconds for a whole day, by size and subject, and what the project adds to the bare script."""
+    rows: list[Row] = []
+    comparisons: list[Comparison] = []
+    with dg.DagsterInstance.local_temp(str(_made(scratch / "dagster"))) as instance:
+        # Spark compiles what it runs, and the JVM what runs often: two rounds of everything come first.
+        _rounds(scratch, instance, WARM_UP, 2)
+        for size, turns in (QUICK_SIZES if quick else SIZES).items():
+            rounds, steps = _rounds(scratch, instance, size, turns)
+            label = f"{size:,} impressions"
+            rows += rounds.rows(label)
+            rows += [
+                Row(label, f"  of it {step}", {"median_seconds": steps.median(step), "rounds": turns})
+                for step in steps.seconds
+            ]
+            ratio = rounds.median(WORK) / rounds.median(BARE)
+            comparisons += [
+                Comparison(f"{label}: {WORK} / {BARE}", ratio, f"<= {GOAL:.2f}", ratio <= GOAL),
+                Comparison(f"{label}: {WHOLE} / {BARE}", rounds.median(WHOLE) / rounds.median(BARE)),
+                Comparison(f"{label}: {BARE} / {DUCKDB}", rounds.median(BARE) / rounds.median(DUCKDB)),
+            ]
+    notes = [
+        (
+            "A day of one partner: 5 % clicks, hot users and ads, re-delivered, repeated, orphan and broken records. "
+            "Subjects take turns in one warm process, on files in the system's cache; row counts are the same."
+        ),
+        (
+            "Without audit: the whole run without its audit steps, which read what was written again. It still has "
+            "Dagster's steps and events on SQLite, counting, manifests, records, and the plots of effectiveness."
+        ),
+        "DuckDB runs SQL written for this one partner, on as many threads.",
+    ]
+    return Report("pipelines", "clean ads, clean clicks and effectiveness of a day", rows, comparisons, notes)
+
+
+def _rounds(scratch: Path, instance: dg.DagsterInstance, size: int, turns: int) -> tuple[Rounds, Rounds]:
+    """So many turns of each subject over a day of this size; the seconds of each, and of each step of the project's."""
+    base = _made(scratch / f"base-{size}")
+    directory = portal_sources(scratch / "sources")
+    write_day(base, DAY, size)
+    sources = portal(directory)
+    installation = Installation(settings_below(base, directory), instance)
+    spark = installation.definitions.resources["spark"].spark_session
+    rounds, steps = Rounds(), Rounds()
+    for turn in range(turns):
+        bare, small = scratch / f"bare-{turn}", scratch / f"duckdb-{turn}"
+        start = perf_counter()
+        result = installation.run(*ALL, day=str(DAY), config=QUIET)
+        seconds = perf_counter() - start
+        if not result.success:
+            raise AssertionError(messages(result))
+        taken = _seconds_of_steps(result)
+        audits = sum(step for name, step in taken.items() if name.endswith("_audit"))
+        rounds.add(WHOLE, seconds)
+        rounds.add(WORK, seconds - audits)
+        for name, step in taken.items():
+            steps.add(name, step)
+        steps.add("Dagster around the steps", seconds - sum(taken.values()))
+        rounds.add(BARE, timed(lambda to=bare: bare_script.run(spark, base, sources, DAY, to)))
+        rounds.add(DUCKDB, timed(lambda to=small: duckdb_script.run(base, DAY, to, threads=THREADS)))
+        _require_equal(_counts_of(installation), _counts_below(bare), _counts_below(small))
+        for used in (bare, small):
+            shutil.rmtree(used)
+    shutil.rmtree(base)
+    return rounds, steps
+
+
+def _seconds_of_steps(result: dg.ExecuteInProcessResult) -> dict[str, float]:
+    return {
+        event.step_key: event.step_success_data.duration_ms / 1000
+        for event in result.all_events
+        if event.is_step_success and event.step_key
+    }
+
+
+def _counts_of(installation: Installation) -> dict[str, int]:
+    """What the updates in force hold, read as the plain files they are."""
+    locations = {"ads": ADS, "clicks": CLICKS, "effectiveness": EFFECTIVENESS}
+    found = {}
+    for name, location in locations.items():
+        update = require_latest(installation.feed(location), str(DAY), now=installation.now)
+        found[name] = installation.base / location / str(DAY) / update.name
+        if name != "effectiveness":
+            found[f"{name}-quarantine"] = installation.base / "quarantine" / location / str(DAY) / update.name
+    return _counts(found)
+
+
+def _counts_below(output: Path) -> dict[str, int]:
+    return _counts({path.stem: path for path in output.iterdir()})
+
+
+def _counts(paths: Mapping[str, Path]) -> dict[str, int]:
+    """Rows by name, and the sums of effectiveness, which tell whether clicks were attributed alike."""
+    counts = {}
+    for name, path in paths.items():
+        kind = "json" if name.endswith("quarantine") else "parquet"
+        where = f"{path}/part-*" if path.is_dir() else str(path)
+        table = f"read_{kind}('{where}')"
+        counts[name] = _number(f"SELECT count(*) FROM {table}")
+        if name == "effectiveness":
+            for column in ("impressions", "users", "clicks", "repeat_clicks", "orphan_clicks"):
+                counts[f"sum of {column}"] = _number(f"SELECT sum({column})::BIGINT FROM {table}")
+            counts["sum of medians"] = _number(
+                f"SELECT sum(round(1000 * median_seconds_to_click))::BIGINT FROM {table}"
+            )
+            counts["sum of cost"] = _number(f"SELECT (1000000 * sum(cost))::BIGINT FROM {table}")
+    return counts
+
+
+def _number(query: str) -> int:
+    (row,) = duckdb.sql(query).fetchall()
+    return int(row[0])
+
+
+def _require_equal(ours: Mapping[str, int], *others: Mapping[str, int]) -> None:
+    for other in others:
+        if other != ours:
+            message = f"The results differ: {dict(ours)} against {dict(other)}."
+            raise AssertionError(message)
+
+
+def _made(directory: Path) -> Path:
+    directory.mkdir(parents=True)
+    return directory

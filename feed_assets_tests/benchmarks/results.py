@@ -1,0 +1,143 @@
+"""What a benchmark found: a table for people, JSON for programs.
+
+Here: the values, the machine they were measured on, and how both are shown. Not here: how anything is measured.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
+from math import floor, log10
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+PACKAGES = ("dagster", "pyspark", "duckdb", "pyarrow", "boto3", "moto")
+
+Value = str | int | float
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of a table: what was measured at which size, and what came out; seconds have names that end so."""
+
+    size: str
+    subject: str
+    values: Mapping[str, Value]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A number held against a goal; `reached` is None where there is no goal."""
+
+    name: str
+    value: float
+    goal: str = ""
+    reached: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All that one benchmark found."""
+
+    name: str
+    title: str
+    rows: Sequence[Row]
+    comparisons: Sequence[Comparison] = ()
+    notes: Sequence[str] = ()
+
+
+@dataclass(slots=True)
+class Rounds:
+    """The seconds of several subjects that take turns, so that what disturbs the machine disturbs all of them."""
+
+    seconds: dict[str, list[float]] = field(default_factory=dict)
+
+    def add(self, subject: str, seconds: float) -> None:
+        """One more measurement of a subject."""
+        self.seconds.setdefault(subject, []).append(seconds)
+
+    def median(self, subject: str) -> float:
+        """The median of its measurements."""
+        return median(self.seconds[subject])
+
+    def rows(self, size: str) -> list[Row]:
+        """A row for each subject: median, fastest and slowest."""
+        return [
+            Row(
+                size,
+                subject,
+                {
+                    "median_seconds": median(all_of_it),
+                    "min_seconds": min(all_of_it),
+                    "max_seconds": max(all_of_it),
+                    "rounds": len(all_of_it),
+                },
+            )
+            for subject, all_of_it in self.seconds.items()
+        ]
+
+
+def timed(what: Callable[[], object]) -> float:
+    """How many seconds a call takes."""
+    start = perf_counter()
+    what()
+    return perf_counter() - start
+
+
+def machine() -> dict[str, Any]:
+    """What the numbers depend on besides the code."""
+    return {
+        "cores": os.cpu_count(),
+        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
+        "system": platform.system(),
+        "processor": platform.machine(),
+        "python": platform.python_version(),
+        **{name: version(name) for name in PACKAGES},
+    }
+
+
+def show(report: Report, console: Console) -> None:
+    """Print a report as a table, with what it is compared with below."""
+    names = list(dict.fromkeys(name for row in report.rows for name in row.values))
+    table = Table(title=f"{report.name}: {report.title}", title_justify="left")
+    table.add_column("size")
+    table.add_column("what")
+    for name in names:
+        table.add_column(name.replace("_", " "), justify="right")
+    for row in report.rows:
+        table.add_row(row.size, row.subject, *(_cell(row.values.get(name)) for name in names))
+    console.print(table)
+    for each in report.comparisons:
+        verdict = {True: "reached", False: "missed", None: ""}[each.reached]
+        console.print(f"  {each.name}: {each.value:.2f}  {each.goal and f'(goal {each.goal})'} {verdict}".rstrip())
+    for note in report.notes:
+        console.print(f"  {note}", style="dim", soft_wrap=True)
+
+
+def write(reports: Sequence[Report], path: Path, *, started: str, quick: bool) -> None:
+    """Write everything as JSON."""
+    content = {
+        "started": started,
+        "quick": quick,
+        "machine": machine(),
+        "benchmarks": {report.name: asdict(report) for report in reports},
+    }
+    path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+
+
+def _cell(value: Value | None) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    # As many digits as tell something.
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.{max(0, 2 - floor(log10(value or 1)))}f}"
