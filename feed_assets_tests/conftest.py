@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -118,3 +119,16 @@ def shop(desk: Installation, spark: SparkSession) -> Installation:
     """The same with a warm Spark, which the project finds and uses."""
     del spark
     return desk
+
+
+@pytest.fixture(scope="session")
+def path_without_java(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A PATH with every program of this machine, save Java."""
+    programs = tmp_path_factory.mktemp("no-java") / "bin"
+    programs.mkdir()
+    for directory in os.environ["PATH"].split(os.pathsep):
+        for program in Path(directory).iterdir() if Path(directory).is_dir() else ():
+            link = programs / program.name
+            if not program.name.startswith("java") and not link.is_symlink():
+                link.symlink_to(program)
+    return str(programs)

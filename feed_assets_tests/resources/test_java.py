@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -19,19 +18,6 @@ print("rows", session.range(3).count())
 print("java", session.sparkContext._jvm.java.lang.System.getProperty("java.home"))
 session.stop()
 """
-
-
-@pytest.fixture
-def path_without_java(tmp_path):
-    """A PATH with every program of this machine, save Java."""
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    for directory in os.environ["PATH"].split(os.pathsep):
-        for program in Path(directory).iterdir() if Path(directory).is_dir() else ():
-            link = programs / program.name
-            if not program.name.startswith("java") and not link.is_symlink():
-                link.symlink_to(program)
-    return str(programs)
 
 
 @pytest.fixture

@@ -1,0 +1,199 @@
+"""The demo, as someone runs it who has just cloned the project, on a machine without Java."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from feed_assets.demo.story import prepare_base
+from feed_assets.file_feed import history, open_feed, records
+from feed_assets.resources import Settings, SettingsError
+
+ROOT = Path(__file__).parents[2]
+AS_OF = datetime(2019, 12, 1, tzinfo=UTC)
+DAYS = {
+    "2019-11-24": (4953, 28),
+    "2019-11-25": (3536, 25),
+    "2019-11-26": (3967, 26),
+    "2019-11-27": (4665, 16),
+    "2019-11-28": (4734, 19),
+    "2019-11-29": (4213, 20),
+    "2019-11-30": (3932, 23),
+}
+LATE, BROKEN = "2019-11-27", "2019-11-29"
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A demo that has been told: what it said, and where it left its data and its Dagster state."""
+
+    said: str
+    complained: str
+    base: Path
+    environment: dict[str, str]
+
+    def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """A `feed-assets` command on what the demo left."""
+        return subprocess.run(
+            [sys.executable, "-m", "feed_assets.cli", *arguments],
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+    def states(self, location: str, day: str) -> list[str]:
+        """The states of a day's updates, newest first."""
+        return [status.state for status in history(open_feed(str(self.base / location)), day, now=AS_OF)]
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory, path_without_java):
+    home = tmp_path_factory.mktemp("home")
+    shutil.copy(ROOT / "dagster.yaml", home)
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name != "JAVA_HOME" and not name.startswith("FEED_ASSETS_") and not name.startswith("DAGSTER_")
+    }
+    environment = {
+        **kept,
+        "PATH": path_without_java,
+        "DAGSTER_HOME": str(home),
+        "FEED_ASSETS_BASE": str(home / "data"),
+    }
+
+    def tell() -> Told:
+        done = subprocess.run(
+            ["make", "--no-print-directory", "demo"],
+            cwd=ROOT,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=900,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return Told(done.stdout, done.stderr, home / "data", environment)
+
+    return tell
+
+
+@pytest.fixture(scope="module")
+def told(demo):
+    return demo()
+
+
+def test_it_ends_with_the_known_totals_and_says_what_to_type_next(told):
+    assert "30,000 impressions, 157 clicks" in told.said
+    assert "make dev" in told.said
+    assert (told.base / "effectiveness.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_it_shows_no_stack_trace_and_no_escape_codes_through_a_pipe(told):
+    assert "Traceback" not in told.said + told.complained
+    assert "\x1b[" not in told.said
+
+
+def test_the_late_batch_runs_its_day_again_and_no_other(told):
+    for day in DAYS:
+        again = day == LATE
+        assert told.states("clean-ads/v1.0", day).count("valid") == (2 if again else 1)
+        assert told.states("clean-clicks/v1.0", day) == ["valid"]
+        assert told.states("ad-effectiveness/v1.0", day) == (["valid"] * 2 if again else ["valid"])
+
+
+def test_the_broken_batch_is_rejected_with_its_reason_and_the_update_before_serves(told):
+    assert told.states("clean-ads/v1.0", BROKEN) == ["rejected", "valid"]
+    answer = told.command("feed", "latest", str(told.base / "clean-ads/v1.0"), "--partition", BROKEN, "--json")
+    rejected, first = records(open_feed(str(told.base / "clean-ads/v1.0")), BROKEN)
+
+    assert json.loads(answer.stdout)["update"] == first.update
+    assert "quarantined_share" in rejected.history[-1].reason
+
+
+def test_every_update_accounts_for_every_record(told):
+    for location in ("clean-ads/v1.0", "clean-clicks/v1.0"):
+        for day in DAYS:
+            for record in records(open_feed(str(told.base / location)), day):
+                rows = record.facts.rows
+                assert rows.read == rows.published + rows.quarantined + rows.duplicates
+
+
+def test_the_report_has_the_totals_of_every_day(told):
+    rows = json.loads(told.command("report", "--json").stdout)
+
+    assert {row["day"]: (row["impressions"], row["clicks"]) for row in rows} == DAYS
+
+
+def test_the_report_of_a_day_is_written_as_a_page(told, tmp_path):
+    done = told.command("report", "--date", LATE, "--output", str(tmp_path / "report.html"), "--json")
+
+    assert sum(row["impressions"] for row in json.loads(done.stdout)) <= DAYS[LATE][0]
+    assert "data:image/png;base64" in (tmp_path / "report.html").read_text()
+
+
+def test_explain_names_the_rejected_update_the_growth_and_the_inputs(told):
+    done = told.command("explain", BROKEN)
+
+    assert done.returncode == 0, done.stderr
+    for part in ("rejected", "quarantined_share", "+14.", "clean-ads/v1.0 2019-11-30", "is not tried again"):
+        assert part in done.stdout
+
+
+def test_explain_needs_nothing_of_dagsters_database(told):
+    nowhere = {**told.environment, "DAGSTER_HOME": str(told.base.parent / "none")}
+    before = json.loads(told.command("explain", LATE, "--json").stdout)
+    after = json.loads(Told("", "", told.base, nowhere).command("explain", LATE, "--json").stdout)
+
+    assert after == before
+    assert any("grown" in update["made_because"] for story in after for update in story["updates"])
+
+
+def test_the_instance_shows_the_sensors_decisions_and_their_runs(told):
+    with dg.DagsterInstance.from_config(told.environment["DAGSTER_HOME"]) as instance:
+        states = {state.name: state for state in instance.all_instigator_state()}
+        growth = states["late_growth"]
+        ticks = instance.get_ticks(growth.instigator_origin_id, growth.selector_id)
+        asked = [run for run in instance.get_runs() if run.tags.get("dagster/sensor_name") == "late_growth"]
+
+        assert {run.tags["dagster/partition"]: run.status.value for run in asked} == {
+            LATE: "SUCCESS",
+            BROKEN: "FAILURE",
+        }
+        assert [len(tick.run_ids) for tick in ticks] == [1, 1]
+        assert states.keys() == {"late_growth", "new_manifests"}
+
+
+def test_told_again_it_starts_afresh(told, demo):
+    again = demo()
+
+    assert "30,000 impressions, 157 clicks" in again.said
+    assert again.states("clean-ads/v1.0", LATE) == ["valid", "valid"]
+
+
+def test_it_never_touches_data_that_is_not_its_own(tmp_path):
+    (tmp_path / "precious").write_text("mine")
+
+    with pytest.raises(SettingsError, match="FEED_ASSETS_BASE"):
+        prepare_base(str(tmp_path))
+
+    assert (tmp_path / "precious").read_text() == "mine"
+
+
+def test_a_base_says_what_time_it_is_there(tmp_path):
+    prepare_base(str(tmp_path / "base"))
+
+    settings = Settings.from_environment({"FEED_ASSETS_BASE": str(tmp_path / "base")})
+
+    assert settings.clock.now() == AS_OF
