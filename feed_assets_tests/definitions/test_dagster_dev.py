@@ -142,7 +142,7 @@ def test_a_backfill_from_the_ui_and_a_late_file_end_in_published_updates(dev, de
         nodes = dev.ask(LOADED)["repositoriesOrError"].get("nodes")
         return nodes[0] if nodes else None
 
-    repository = dev.until(loaded, "loaded definitions", 60)
+    repository = dev.until(loaded, "loaded definitions", 120)
     assets = {"/".join(node["assetKey"]["path"]) for node in repository["assetNodes"]}
     assert {*ALL, "ad_catalog", "raw/ads/shop_ads", "raw/clicks/shop_clicks"} == assets
     assert {each["name"]: each["sensorState"]["status"] for each in repository["sensors"]} == {
@@ -162,11 +162,11 @@ def test_a_backfill_from_the_ui_and_a_late_file_end_in_published_updates(dev, de
         assert status in {"REQUESTED", "COMPLETED_SUCCESS"}, dev.ask(RUNS)
         return status == "COMPLETED_SUCCESS"
 
-    dev.until(backfilled, "finished backfill", 100)
+    dev.until(backfilled, "finished backfill", 240)
     assert len(desk.rows(ADS, BACKFILLED)) == 20
     assert sum(row["impressions"] for row in desk.rows(EFFECTIVENESS, BACKFILLED)) == 20
 
-    dev.until(lambda: desk.latest(ADS, DAY) != before, "update of the late file", 60)
+    dev.until(lambda: desk.latest(ADS, DAY) != before, "update of the late file", 240)
     assert len(desk.rows(ADS, DAY)) == 40
 
     def sensor_runs():
@@ -175,7 +175,7 @@ def test_a_backfill_from_the_ui_and_a_late_file_end_in_published_updates(dev, de
         mine = [(tag["dagster/partition"], run) for tag, run in tags if tag.get("dagster/sensor_name") == "late_growth"]
         return mine if mine and all(run["status"] in {"SUCCESS", "FAILURE"} for _, run in mine) else None
 
-    ((day, run),) = dev.until(sensor_runs, "finished run of a sensor", 60)
+    ((day, run),) = dev.until(sensor_runs, "finished run of a sensor", 120)
     assert (day, run["status"]) == (DAY, "SUCCESS")
     assert sorted(key["path"][-1] for key in run["assetSelection"]) == ["ad_effectiveness", "clean_ads"]
     for sensor in dev.ask(TICKS)["repositoriesOrError"]["nodes"][0]["sensors"]:
