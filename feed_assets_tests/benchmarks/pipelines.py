@@ -137,7 +137,7 @@ def _counts(paths: Mapping[str, Path]) -> dict[str, int]:
             for column in ("impressions", "users", "clicks", "repeat_clicks", "orphan_clicks"):
                 counts[f"sum of {column}"] = _number(f"SELECT sum({column})::BIGINT FROM {table}")
             counts["sum of medians"] = _number(
-                f"SELECT sum(round(1000 * median_seconds_to_click))::BIGINT FROM {table}"
+                f"SELECT sum(round(10000 * median_seconds_to_click))::BIGINT FROM {table}"
             )
             counts["sum of cost"] = _number(f"SELECT (1000000 * sum(cost))::BIGINT FROM {table}")
     return counts
