@@ -1,0 +1,49 @@
+"""What the README shows works as it is shown."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from feed_assets.sources import load_source
+from feed_assets.sources.expressions import check_expressions
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def _block(language: str, containing: str) -> str:
+    blocks = re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
+    (block,) = [each for each in blocks if containing in each]
+    return block
+
+
+def test_the_source_it_shows_is_one_that_loads_and_that_spark_takes(spark, tmp_path):
+    path = tmp_path / "exchange_ads.yaml"
+    path.write_text(_block("yaml", "name: exchange_ads"), encoding="utf-8")
+
+    source = load_source(path)
+    check_expressions(spark, source)
+
+    assert source.key == "ads/exchange_ads"
+
+
+def test_every_make_target_it_names_exists():
+    named = set(re.findall(r"make (\w+)", README))
+    listed = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+    assert named <= {line.split("\t")[0] for line in listed.splitlines()}
+
+
+def test_every_picture_and_page_it_links_to_is_there():
+    for target in re.findall(r"\]\(([^)]+)\)", README):
+        assert (ROOT / target).exists(), target
+
+
+def test_imports_point_down_the_rooms():
+    linter = Path(sys.executable).parent / "lint-imports"
+    done = subprocess.run([linter], cwd=ROOT, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stdout
