@@ -22,6 +22,9 @@ from feed_assets.sensors.growth import SourceDecision, growth_decisions
 from feed_assets.sensors.requests import Need, Requests, busy_partitions, load_cursor, requested, state_of
 from feed_assets.sources import Source
 
+LOGGED_ONE_BY_ONE = 100
+"""Up to so many decisions, a tick's log has a line for those that nothing follows from as well."""
+
 TICK_SECONDS = 40.0
 """A tick of the daemon has 60 s; what a tick does not get to is the first thing in the next."""
 
@@ -158,13 +161,14 @@ class _Downstream:
 
 
 def _log(context: dg.SensorEvaluationContext, decisions: Sequence[SourceDecision]) -> None:
-    """Every decision with its numbers; of those where nothing happened, their number."""
-    quiet = Counter(each.source.key for each in decisions if each.decision.kind == "unchanged")
+    """Every decision with its numbers; in a long lookback, of the days where nothing happened only their number."""
+    unchanged = Counter(each.source.key for each in decisions if each.decision.kind == "unchanged")
     for decision in decisions:
-        if decision.decision.kind != "unchanged":
+        if decision.decision.kind != "unchanged" or len(decisions) <= LOGGED_ONE_BY_ONE:
             context.log.info(decision.sentence())
-    for source, count in sorted(quiet.items()):
-        context.log.info(f"{source}: {count} days unchanged")
+    if len(decisions) > LOGGED_ONE_BY_ONE:
+        for source, count in sorted(unchanged.items()):
+            context.log.info(f"{source}: {count} days unchanged")
 
 
 def _summary(decisions: Sequence[SourceDecision], requests: Requests) -> str:

@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections import Counter
 from datetime import datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -319,8 +320,29 @@ def test_the_pass_that_writes_counts_every_verdict_and_reason(spark: SparkSessio
     assert len(counts) == 1 + len(Reason)
 
 
-def test_an_empty_day_is_counted_as_zeros(spark: SparkSession) -> None:
-    assert set(observed(spark, judge_ads(unjudged_ads(spark, []), day=DAY)).values()) == {0}
+def test_an_empty_day_is_counted_as_zeros(spark: SparkSession, tmp_path: Path) -> None:
+    nothing = unjudged_ads(spark, [])
+    nothing.write.parquet(f"{tmp_path}/nothing")
+
+    for events in (nothing, spark.read.schema(nothing.schema).parquet(f"{tmp_path}/nothing")):
+        assert set(observed(spark, judge_ads(events, day=DAY)).values()) == {0}
+
+
+def exchanges(frame: DataFrame, capsys: pytest.CaptureFixture[str]) -> int:
+    """How often the plan moves rows between tasks."""
+    frame.explain()
+    return capsys.readouterr().out.count("Exchange ")
+
+
+def test_ads_are_moved_once_clicks_twice_and_quarantined_records_never(
+    spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ads = judge_ads(unjudged_ads(spark, [Ad()]), day=DAY)
+    clicks = judge_clicks(unjudged_clicks(spark, [Click()]), day=DAY)
+
+    assert exchanges(published_rows(ads), capsys) == 1
+    assert exchanges(published_rows(clicks), capsys) == 2
+    assert exchanges(quarantined_rows(ads), capsys) == exchanges(quarantined_rows(clicks), capsys) == 0
 
 
 def test_events_of_several_sources_are_judged_together(spark: SparkSession) -> None:
