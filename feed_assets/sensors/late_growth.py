@@ -57,7 +57,7 @@ def late_growth(
         board, now = blackboard.blackboard, clock.now()
         feeds = FeedGraph.of(_repository(context))
         cursor = load_cursor(context.cursor)
-        requests = Requests("late_growth", requested(cursor), busy_partitions(context.instance, feeds.assets))
+        requests = Requests("late_growth", requested(cursor), busy_partitions(context.instance, feeds))
         requests.run_config = run_config or {}
 
         decisions: list[SourceDecision] = []

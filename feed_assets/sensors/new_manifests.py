@@ -73,7 +73,7 @@ class _Tick:
         cursor = load_cursor(self.context.cursor)
         held = cursor.get("feeds")
         cursors: dict[str, Any] = dict(held) if isinstance(held, dict) else {}
-        requests = Requests("new_manifests", requested(cursor), busy_partitions(self.context.instance, feeds.assets))
+        requests = Requests("new_manifests", requested(cursor), busy_partitions(self.context.instance, feeds))
         requests.run_config = self.run_config
 
         events: list[dg.AssetMaterialization | dg.AssetObservation] = []
@@ -125,7 +125,9 @@ class _Tick:
             if change.kind != "invalidated" and self._is_ours(asset, change):
                 continue
             if change.kind == "invalidated" and name is None:
-                self.context.log.warning(f"{change.sentence()}: nothing valid is left, so nothing is reported.")
+                self.context.log.warning(
+                    f"{change.sentence()}: nothing valid is left; reported as an observation, for there is no data to report."
+                )
             self.context.log.info(change.sentence())
             yield _event(asset, change)
 

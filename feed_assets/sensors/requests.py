@@ -6,12 +6,16 @@ Here: what both sensors share. Not here: why a run is needed.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from typing import Any
 
 import dagster as dg
+from dagster._core.errors import DagsterDefinitionChangedDeserializationError
+from dagster._core.execution.backfill import BulkActionsFilter, BulkActionStatus, PartitionBackfill
+
+from feed_assets.sensors.feeds import FeedGraph
 
 MAX_REQUESTS = 20
 """Runs asked for in one tick; what is left over is still due in the next."""
@@ -110,18 +114,35 @@ class Requests:
         return True
 
 
-def busy_partitions(
-    instance: dg.DagsterInstance, everything: Iterable[dg.AssetKey]
-) -> dict[str, frozenset[dg.AssetKey]]:
-    """The partitions that runs under way are computing, each with its assets; one query.
+def busy_partitions(instance: dg.DagsterInstance, feeds: FeedGraph) -> dict[str, frozenset[dg.AssetKey]]:
+    """The partitions that runs under way are computing, and that backfills are going to, each with its assets.
 
-    A run that was started without a selection computes `everything`.
+    A run that was started without a selection computes everything.
     """
     busy: dict[str, set[dg.AssetKey]] = {}
     for run in instance.get_runs(dg.RunsFilter(statuses=UNDER_WAY)):
         for partition in _partitions(run.tags):
-            busy.setdefault(partition, set()).update(everything if run.asset_selection is None else run.asset_selection)
+            busy.setdefault(partition, set()).update(
+                feeds.assets if run.asset_selection is None else run.asset_selection
+            )
+    for backfill in instance.get_backfills(filters=BulkActionsFilter(statuses=[BulkActionStatus.REQUESTED])):
+        for key, partition in _still_to_come(backfill, feeds):
+            busy.setdefault(partition, set()).add(key)
     return {partition: frozenset(assets) for partition, assets in busy.items()}
+
+
+def _still_to_come(backfill: PartitionBackfill, feeds: FeedGraph) -> Iterator[tuple[dg.AssetKey, str]]:
+    """What a backfill has neither made nor given up yet; Dagster starts its stages one after the other."""
+    if not backfill.is_asset_backfill:
+        return
+    try:
+        data = backfill.get_asset_backfill_data(feeds.graph)
+    except DagsterDefinitionChangedDeserializationError:
+        return  # of assets that are not, or not any more, of this code location
+    left = data.target_subset - data.materialized_subset - data.failed_and_downstream_subset
+    for each in left.iterate_asset_partitions():
+        if each.partition_key is not None:
+            yield each.asset_key, each.partition_key
 
 
 def load_cursor(text: str | None) -> dict[str, object]:
