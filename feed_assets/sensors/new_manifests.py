@@ -126,7 +126,7 @@ class _Tick:
                 continue
             if change.kind == "invalidated" and name is None:
                 self.context.log.warning(
-                    f"{change.sentence()}: nothing valid is left; reported as an observation, for there is no data to report."
+                    f"{change.sentence()}: nothing valid is left, which only an observation can say."
                 )
             self.context.log.info(change.sentence())
             yield _event(asset, change)
