@@ -121,8 +121,8 @@ LOADED = """
     assetNodes { assetKey { path } } sensors { name sensorState { status } } } } } }
 """
 LAUNCH = """
-mutation($days: [String!], $assets: [AssetKeyInput!]) {
-  launchPartitionBackfill(backfillParams: {assetSelection: $assets, partitionNames: $days}) {
+mutation($assets: [PartitionsByAssetSelector!]) {
+  launchPartitionBackfill(backfillParams: {partitionsByAssets: $assets}) {
     __typename ... on LaunchBackfillSuccess { backfillId } ... on PythonError { message } } }
 """
 BACKFILL = """
@@ -151,8 +151,9 @@ def test_a_backfill_from_the_ui_and_a_late_file_end_in_published_updates(dev, de
     }
 
     # The file comes while the backfill is under way: both go their way.
-    selection = [{"path": [name]} for name in ALL]
-    launched = dev.ask(LAUNCH, days=[BACKFILLED], assets=selection)["launchPartitionBackfill"]
+    one_day = {"range": {"start": BACKFILLED, "end": BACKFILLED}}
+    selection = [{"assetKey": {"path": [name]}, "partitions": one_day} for name in ALL]
+    launched = dev.ask(LAUNCH, assets=selection)["launchPartitionBackfill"]
     assert launched["__typename"] == "LaunchBackfillSuccess", launched
     before = desk.latest(ADS, DAY)
     desk.land(ads(20, DAY, start=20), name="late")

@@ -7,6 +7,7 @@ import sys
 
 import dagster as dg
 import pytest
+from dagster._core.execution.backfill import BulkActionStatus, PartitionBackfill
 from dagster._core.test_utils import create_run_for_test
 
 from feed_assets.blackboard.recording import RecordingBlackboard
@@ -104,6 +105,30 @@ def test_updates_of_our_own_runs_are_known_and_told_by_nobody(settled):
     )
 
     assert settled.tick("new_manifests").told == []
+
+
+def test_what_a_backfill_under_way_is_going_to_make_is_not_asked_for(desk):
+    desk.process()
+    desk.process(kind="clicks")
+    backfill = PartitionBackfill.from_asset_partitions(
+        backfill_id="backfill",
+        asset_graph=desk.definitions.resolve_asset_graph(),
+        partition_names=[DAY],
+        asset_selection=[dg.AssetKey("ad_effectiveness")],
+        backfill_timestamp=desk.now.timestamp(),
+        tags={},
+        dynamic_partitions_store=desk.instance,
+        all_partitions=False,
+        title=None,
+        description=None,
+        run_config=None,
+    )
+    desk.instance.add_backfill(backfill)
+    assert desk.tick("new_manifests").asked == {}
+
+    desk.instance.update_backfill(backfill.with_status(BulkActionStatus.CANCELED))
+
+    assert desk.tick("new_manifests").asked == {DAY: ("ad_effectiveness",)}
 
 
 def test_updates_of_runs_that_another_instance_made_are_told(settled):
