@@ -11,5 +11,9 @@ import dagster as dg
 from feed_assets.definitions import build_definitions
 from feed_assets.resources import Settings
 
-_own = build_definitions(Settings.from_environment())
-defs = dg.Definitions(assets=_own.assets, asset_checks=_own.asset_checks, resources=_own.resources)
+
+def _without_executor(own: dg.Definitions) -> dg.Definitions:
+    return dg.Definitions(assets=own.assets, asset_checks=own.asset_checks, resources=own.resources)
+
+
+defs = _without_executor(build_definitions(Settings.from_environment()))

@@ -10,7 +10,8 @@ import shutil
 from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
+from typing import Any
 
 import dagster as dg
 import duckdb
@@ -53,6 +54,7 @@ def measure(scratch: Path, *, quick: bool = False) -> Report:
             comparisons += [
                 Comparison(f"{label}: {WORK} / {BARE}", ratio, f"<= {GOAL:.2f}", ratio <= GOAL),
                 Comparison(f"{label}: {WHOLE} / {BARE}", rounds.median(WHOLE) / rounds.median(BARE)),
+                Comparison(f"{label}: {WHOLE} / {BARE}, processor time", _ratio_of_cpu(rounds)),
                 Comparison(f"{label}: {BARE} / {DUCKDB}", rounds.median(BARE) / rounds.median(DUCKDB)),
             ]
     notes = [
@@ -69,6 +71,10 @@ def measure(scratch: Path, *, quick: bool = False) -> Report:
     return Report("pipelines", "clean ads, clean clicks and effectiveness of a day", rows, comparisons, notes)
 
 
+def _ratio_of_cpu(rounds: Rounds) -> float:
+    return rounds.median_cpu(WHOLE) / rounds.median_cpu(BARE)
+
+
 def _rounds(scratch: Path, instance: dg.DagsterInstance, size: int, turns: int) -> tuple[Rounds, Rounds]:
     """So many turns of each subject over a day of this size; the seconds of each, and of each step of the project's."""
     base = _made(scratch / f"base-{size}")
@@ -80,25 +86,36 @@ def _rounds(scratch: Path, instance: dg.DagsterInstance, size: int, turns: int) 
     rounds, steps = Rounds(), Rounds()
     for turn in range(turns):
         bare, small = scratch / f"bare-{turn}", scratch / f"duckdb-{turn}"
-        start = perf_counter()
+        start, cpu = perf_counter(), _cpu_seconds(spark)
         result = installation.run(*ALL, day=str(DAY), config=QUIET)
-        seconds = perf_counter() - start
+        seconds, cpu = perf_counter() - start, _cpu_seconds(spark) - cpu
         if not result.success:
             raise AssertionError(messages(result))
         taken = _seconds_of_steps(result)
         audits = sum(step for name, step in taken.items() if name.endswith("_audit"))
-        rounds.add(WHOLE, seconds)
+        rounds.add(WHOLE, seconds, cpu)
         rounds.add(WORK, seconds - audits)
         for name, step in taken.items():
             steps.add(name, step)
         steps.add("Dagster around the steps", seconds - sum(taken.values()))
-        rounds.add(BARE, timed(lambda to=bare: bare_script.run(spark, base, sources, DAY, to)))
-        rounds.add(DUCKDB, timed(lambda to=small: duckdb_script.run(base, DAY, to, threads=THREADS)))
+        for subject, script in (
+            (BARE, lambda to=bare: bare_script.run(spark, base, sources, DAY, to)),
+            (DUCKDB, lambda to=small: duckdb_script.run(base, DAY, to, threads=THREADS)),
+        ):
+            cpu = _cpu_seconds(spark)
+            seconds = timed(script)
+            rounds.add(subject, seconds, _cpu_seconds(spark) - cpu)
         _require_equal(_counts_of(installation), _counts_below(bare), _counts_below(small))
         for used in (bare, small):
             shutil.rmtree(used)
     shutil.rmtree(base)
     return rounds, steps
+
+
+def _cpu_seconds(spark: Any) -> float:
+    """The processor time of this process and of its Spark so far."""
+    management = spark._jvm.java.lang.management.ManagementFactory
+    return process_time() + management.getOperatingSystemMXBean().getProcessCpuTime() / 1e9
 
 
 def _seconds_of_steps(result: dg.ExecuteInProcessResult) -> dict[str, float]:

@@ -57,17 +57,27 @@ class Report:
 
 @dataclass(slots=True)
 class Rounds:
-    """The seconds of several subjects that take turns, so that what disturbs the machine disturbs all of them."""
+    """The seconds of several subjects that take turns, so that what disturbs the machine disturbs all of them.
+
+    `cpu` are seconds of processor time, which other programs on the machine hardly change.
+    """
 
     seconds: dict[str, list[float]] = field(default_factory=dict)
+    cpu: dict[str, list[float]] = field(default_factory=dict)
 
-    def add(self, subject: str, seconds: float) -> None:
+    def add(self, subject: str, seconds: float, cpu: float | None = None) -> None:
         """One more measurement of a subject."""
         self.seconds.setdefault(subject, []).append(seconds)
+        if cpu is not None:
+            self.cpu.setdefault(subject, []).append(cpu)
 
     def median(self, subject: str) -> float:
         """The median of its measurements."""
         return median(self.seconds[subject])
+
+    def median_cpu(self, subject: str) -> float:
+        """The median of its processor time."""
+        return median(self.cpu[subject])
 
     def rows(self, size: str) -> list[Row]:
         """A row for each subject: median, fastest and slowest."""
@@ -80,6 +90,7 @@ class Rounds:
                     "min_seconds": min(all_of_it),
                     "max_seconds": max(all_of_it),
                     "rounds": len(all_of_it),
+                    **({"median_cpu_seconds": self.median_cpu(subject)} if subject in self.cpu else {}),
                 },
             )
             for subject, all_of_it in self.seconds.items()
