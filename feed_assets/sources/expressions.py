@@ -6,12 +6,12 @@ Here: analysis on empty frames; no record is read. Not here: the form of a sourc
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from pyspark.errors import AnalysisException, ParseException
+from pyspark.logger import PySparkLogger
 from pyspark.sql import Column, DataFrame, SparkSession, functions
 from pyspark.sql.types import TimestampNTZType, TimestampType
 
@@ -164,7 +164,8 @@ def _refusal(expression: str, error: AnalysisException) -> str:
 @contextmanager
 def _quiet_analysis() -> Iterator[None]:
     """Keep pyspark from logging each failed analysis with its stack trace: failing is an answer here."""
-    loggers = [logging.getLogger(name) for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger")]
+    # As loggers of pyspark's own class: it could not log its next error to one that was made here as a plain one.
+    loggers = [PySparkLogger.getLogger(name) for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger")]
     before = [logger.disabled for logger in loggers]
     for logger in loggers:
         logger.disabled = True

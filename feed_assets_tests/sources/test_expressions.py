@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from pyspark.errors import AnalysisException
 
 from feed_assets.sources.expressions import check_expressions, event_time, needed_columns
 from feed_assets.sources.loading import load_source, load_sources, partners_directory
@@ -142,3 +143,13 @@ def test_an_event_of_which_nothing_is_known_has_no_identifier(spark, described):
     source = described("null_tokens: []", ("identity: [a]", "identity: [a, b]"))
 
     assert identifiers(spark, source, [(None, None)]) == [None]
+
+
+def test_pyspark_can_still_log_its_own_errors_after_an_expression_was_refused(spark, described):
+    refused = described("filter: no_such_column = 'x'")
+
+    with pytest.raises(SpecError):
+        check_expressions(spark, refused)
+
+    with pytest.raises(AnalysisException):
+        spark.range(1).select("no_such_column")
