@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from feed_assets.sources import load_source
-from feed_assets.sources.expressions import check_expressions
+from feed_assets.sources.expressions import check_expressions, event_time
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -26,8 +26,11 @@ def test_the_source_it_shows_is_one_that_loads_and_that_spark_takes(spark, tmp_p
 
     source = load_source(path)
     check_expressions(spark, source)
+    records = spark.createDataFrame([("20131021192300738",)], "ts string")
+    (read,) = records.select(event_time(records, source).cast("string")).first()
 
     assert source.key == "ads/exchange_ads"
+    assert read == "2013-10-21 17:23:00.738"
 
 
 def test_every_make_target_it_names_exists():
