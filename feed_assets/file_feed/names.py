@@ -13,7 +13,6 @@ from feed_assets.blackboard.keys import check_key
 from feed_assets.blackboard.port import InvalidKeyError
 from feed_assets.file_feed.errors import BadNameError
 
-UPDATE_FORMAT = "%Y%m%d.%H%M%S"
 _UPDATE_SHAPE = re.compile(r"[0-9]{8}\.[0-9]{6}", re.ASCII)
 _VERSION_SHAPE = re.compile(r"v?[0-9]+(\.[0-9]+)*", re.ASCII)
 
@@ -49,7 +48,9 @@ def begun(name: str) -> datetime:
     if not has_update_shape(name):
         raise BadNameError(message)
     try:
-        return datetime.strptime(name, UPDATE_FORMAT).replace(tzinfo=UTC)
+        # By its digits: a listing asks this of every key, and strptime takes three times as long.
+        year, month, day = int(name[:4]), int(name[4:6]), int(name[6:8])
+        return datetime(year, month, day, int(name[9:11]), int(name[11:13]), int(name[13:]), tzinfo=UTC)
     except ValueError:
         raise BadNameError(message) from None
 
