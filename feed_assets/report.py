@@ -21,6 +21,7 @@ import duckdb
 
 from feed_assets import plots
 from feed_assets.file_feed import Feed, Update, latest_of_all
+from feed_assets.transforms.effectiveness import Z
 
 TOP_ADS = 20
 
@@ -34,8 +35,6 @@ _TOP = """
            median_seconds_to_click, orphan_clicks
     FROM read_parquet($files) ORDER BY impressions DESC, ad_id LIMIT $top
 """
-_Z = 1.959963984540054
-"""The standard normal deviate of a 95 % interval, as `transforms.effectiveness` has it per ad."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +92,9 @@ def page(feed: Feed, days: Sequence[str], *, now: datetime) -> str:
 
 def wilson(clicks: int, impressions: int) -> tuple[float, float]:
     """The 95 % Wilson score interval of a share; impressions are at least one."""
-    share, spread = clicks / impressions, _Z**2 / impressions
+    share, spread = clicks / impressions, Z**2 / impressions
     centre = (share + spread / 2) / (1 + spread)
-    half = _Z / (1 + spread) * (share * (1 - share) / impressions + spread / (4 * impressions)) ** 0.5
+    half = Z / (1 + spread) * (share * (1 - share) / impressions + spread / (4 * impressions)) ** 0.5
     return max(0.0, centre - half), min(1.0, centre + half)
 
 
