@@ -27,7 +27,7 @@ from feed_assets.file_feed.feed import Feed, File, Update
 from feed_assets.file_feed.manifest import INVALIDATED, MANIFEST, MAX_BYTES, manifest, parse_manifest
 from feed_assets.file_feed.names import begun, check_label, is_update_name, update_name
 from feed_assets.file_feed.record import CheckOutcome, Facts, Record, Transition
-from feed_assets.file_feed.schema import hold_contract
+from feed_assets.file_feed.schema import check_promise, promise
 
 SECOND = timedelta(seconds=1)
 LOOKED_AT = 20
@@ -114,7 +114,7 @@ def stage(claimed: Claim, files: Sequence[File], facts: Facts, *, now: datetime)
     Raises SchemaChangeError where the schema breaks the contract of this version.
     """
     if facts.schema:
-        hold_contract(claimed.feed, facts.schema)
+        check_promise(claimed.feed, facts.schema)
     record = Record(
         partition=claimed.partition,
         update=claimed.name,
@@ -151,11 +151,15 @@ def publish(staged: Staged, *, now: datetime, checks: Sequence[CheckOutcome] = (
     """Make the update visible: the manifest, created where there is none. Calling it again changes nothing.
 
     With `checks`, the record tells their outcomes first. Raises ClaimLostError where the claim was given up,
-    NotPublishedError where the update was rejected or invalidated, UnavailableError where storage did not answer and
-    the manifest is not there: then it may be called again.
+    NotPublishedError where the update was rejected or invalidated, SchemaChangeError where a schema that it breaks was
+    promised since it was staged, UnavailableError where storage did not answer and the manifest is not there: then it
+    may be called again.
     """
     feed, record = staged.claim.feed, staged.record
     stored = _own_record(staged)
+    if record.facts.schema:
+        # Not before now: what an update that is rejected had added was never promised to anybody.
+        promise(feed, record.facts.schema)
     if checks and (stored.record.state != "published" or stored.record.checks != tuple(checks)):
         _amend(staged.claim, stored, Transition("published", now, author=staged.claim.owner), checks)
     try:

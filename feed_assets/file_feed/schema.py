@@ -16,7 +16,7 @@ from feed_assets.file_feed.record import Column
 
 
 def promised_schema(feed: Feed) -> tuple[Column, ...]:
-    """The columns that readers of this feed may rely on; none where no update with a schema was ever staged."""
+    """The columns that readers of this feed may rely on; none where no update with a schema was ever published."""
     try:
         content = feed.blackboard.read(_key(feed))
     except NotFoundError:
@@ -24,7 +24,14 @@ def promised_schema(feed: Feed) -> tuple[Column, ...]:
     return _columns(content.data)
 
 
-def hold_contract(feed: Feed, schema: Sequence[Column]) -> None:
+def check_promise(feed: Feed, schema: Sequence[Column]) -> None:
+    """Raise SchemaChangeError where this schema breaks what was promised. One GET; nothing is promised yet."""
+    promised = promised_schema(feed)
+    if promised:
+        check_contract(promised, schema, feed=feed.uri)
+
+
+def promise(feed: Feed, schema: Sequence[Column]) -> None:
     """Keep the first schema of a feed, and add to it what may be added: one GET where nothing is new.
 
     Raises SchemaChangeError where the new schema breaks what was promised.

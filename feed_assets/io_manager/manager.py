@@ -36,7 +36,7 @@ from feed_assets.io_manager.metadata import update_metadata
 from feed_assets.io_manager.spark_files import Written, count_rows, read_updates, write_files
 from feed_assets.resources import BlackboardResource, Clock, SparkResource
 from feed_assets.sources import Source, load_sources, raw_frame, read_set
-from feed_assets.transforms import VERDICT, published_rows, quarantined_rows, verdict_counts
+from feed_assets.transforms import BOOKKEEPING, VERDICT, published_rows, quarantined_rows, verdict_counts
 
 INFRASTRUCTURE = frozenset({"blackboard", "clock", "file_feed", "io_manager", "spark"})
 """Resources that decide where and when something is computed, never what; no part of an update's configuration."""
@@ -192,7 +192,8 @@ class FileFeedIOManager(dg.ConfigurableIOManager):
             return written.files, Rows(
                 read=written.rows, published=written.rows, quarantined=0, duplicates=0, reasons={}
             )
-        judged, counted = count_rows(frame, *verdict_counts())
+        # What only the quarantine needs is not carried along: the counting passes on whole rows.
+        judged, counted = count_rows(frame.drop(*BOOKKEEPING), *verdict_counts())
         written = write_files(_conform(published_rows(judged), declaration), claimed.uri)
         counts = {name: int(value or 0) for name, value in counted.get.items() if name != "rows"}
         rows = _rows(counts, read=sum(int(r.get.get("rows", 0)) for r in records), published=written.rows)

@@ -20,6 +20,7 @@ from feed_assets.sources.spark_paths import to_read, to_write
 
 READERS = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json"}
 COMPRESSION_SUFFIXES = (".gz", ".bz2", ".zst", ".snappy")
+FILES_METRIC, ROWS_METRIC = "number of written files", "number of output rows"
 
 
 class UnreadableFormatError(FeedError):
@@ -27,7 +28,7 @@ class UnreadableFormatError(FeedError):
 
 
 class WriteMismatchError(FeedError):
-    """Spark did not say how many files its committed tasks wrote."""
+    """Spark did not say how many files and rows its committed tasks wrote."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +68,9 @@ def count_update(spark: SparkSession, update: Update) -> int:
 def write_files(frame: DataFrame, uri: str, kind: str = "parquet") -> Written:
     """Write the rows, as Parquet or as JSON lines, to a location that nobody else writes to.
 
-    Rows are counted in the write's own pass. Raises WriteMismatchError where the committed tasks' own
-    count of files is not to be had: a listing could count what a lost task left behind.
+    Raises WriteMismatchError where the committed tasks' own counts of files and rows are not to be had: a listing
+    could count what a lost task left behind.
     """
-    frame, counted = count_rows(frame)
     label = f"write {uri} {uuid4().hex}"
     context = frame.sparkSession.sparkContext
     before = context.getLocalProperty("spark.job.description")
@@ -79,7 +79,7 @@ def write_files(frame: DataFrame, uri: str, kind: str = "parquet") -> Written:
         frame.write.format(kind).save(to_write(uri))
     finally:
         context.setLocalProperty("spark.job.description", before)  # type: ignore[arg-type] # None unsets it
-    return Written(files=_committed_files(frame.sparkSession, label), rows=int(counted.get["rows"]))
+    return _committed(frame.sparkSession, label)
 
 
 def count_rows(frame: DataFrame, *more: Column) -> tuple[DataFrame, Observation]:
@@ -140,8 +140,8 @@ def _format(update: Update, uri: str) -> str:
     return kind
 
 
-def _committed_files(spark: SparkSession, label: str) -> int:
-    """The files that the committed tasks of the write with this description reported, from Spark's own records."""
+def _committed(spark: SparkSession, label: str) -> Written:
+    """What the committed tasks of the write with this description reported, from Spark's own records."""
     session: Any = spark._jsparkSession  # noqa: SLF001 - Python has no other way to a finished write's metrics
     session.sparkContext().listenerBus().waitUntilEmpty()
     store = session.sharedState().statusStore()
@@ -149,21 +149,25 @@ def _committed_files(spark: SparkSession, label: str) -> int:
     for index in range(executions.size() - 1, -1, -1):
         execution = executions.apply(index)
         if execution.description() == label:
-            return _file_metric(execution.metrics(), store.executionMetrics(execution.executionId()), label)
+            number = execution.executionId()
+            return _written(store.planGraph(number).allNodes(), store.executionMetrics(number), label)
     raise WriteMismatchError(_no_count(label))
 
 
-def _file_metric(definitions: Any, values: Any, label: str) -> int:
-    for index in range(definitions.size()):
-        definition = definitions.apply(index)
-        value = values.get(definition.accumulatorId())
-        if definition.name() == "number of written files" and value.isDefined():
-            return int(value.get().replace(",", ""))
+def _written(nodes: Any, values: Any, label: str) -> Written:
+    """The counts of the one node of a plan that counts files written; others count rows as well."""
+    for index in range(nodes.size()):
+        metrics = nodes.apply(index).metrics()
+        counters = [metrics.apply(each) for each in range(metrics.size())]
+        found = {each.name(): values.get(each.accumulatorId()) for each in counters}
+        if FILES_METRIC in found and all(found[name].isDefined() for name in (FILES_METRIC, ROWS_METRIC)):
+            files, rows = (int(found[name].get().replace(",", "")) for name in (FILES_METRIC, ROWS_METRIC))
+            return Written(files=files, rows=rows)
     raise WriteMismatchError(_no_count(label))
 
 
 def _no_count(label: str) -> str:
     return (
-        f"Spark kept no count of the files it committed for `{label}`, so this update cannot be published. "
+        f"Spark kept no count of what it committed for `{label}`, so this update cannot be published. "
         "Run the partition again; if it persists, raise spark.sql.ui.retainedExecutions."
     )

@@ -7,6 +7,7 @@ out. Not here: Dagster, reading or writing, the clock, and anything that makes S
 
 from feed_assets.transforms.canonical import SESSION_SETTINGS, SessionSettingsError, canonical
 from feed_assets.transforms.cleaning import (
+    BOOKKEEPING,
     REASON,
     VERDICT,
     Reason,
@@ -30,6 +31,7 @@ from feed_assets.transforms.schemas import (
 __all__ = [
     "AD_CATALOG",
     "AD_EFFECTIVENESS",
+    "BOOKKEEPING",
     "CLEAN_ADS",
     "CLEAN_CLICKS",
     "QUARANTINE",

@@ -31,6 +31,8 @@ from feed_assets.transforms.schemas import CLEAN_ADS, CLEAN_CLICKS, QUARANTINE, 
 VERDICT: Final = "verdict"
 REASON: Final = "reason"
 """Columns that tell a judged frame from any other."""
+BOOKKEEPING: Final = ("_file", "_line", "_refused", "_record")
+"""Columns of a judged frame that only its quarantined records need."""
 
 ONE_SECOND: Final = timedelta(seconds=1)
 TODAY: Final = "today"
@@ -218,10 +220,7 @@ def _judged(events: DataFrame, schema: StructType, duplicates: Sequence[Rule]) -
     )
     return events.filter(F.col("_from") == TODAY).select(
         *schema.names,
-        "_file",
-        "_line",
-        "_refused",
-        "_record",
+        *BOOKKEEPING,
         verdict.alias(VERDICT),
         F.coalesce(refused, repeats).alias(REASON),
     )

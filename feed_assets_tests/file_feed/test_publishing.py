@@ -220,15 +220,32 @@ def test_what_was_published_rejected_or_invalidated_is_not_found_staged(feed: Fe
 
 
 def test_the_schema_of_a_version_may_grow_and_not_break(feed: Feed) -> None:
-    staged(feed, facts=Facts(schema=SCHEMA))
+    publish(staged(feed, facts=Facts(schema=SCHEMA)), now=NOW)
     grown = (*SCHEMA, Column("note", "string"))
-    staged(feed, facts=Facts(schema=grown))
+    publish(staged(feed, facts=Facts(schema=grown)), now=NOW)
     assert promised_schema(feed) == grown
     claimed = written(feed)
     with pytest.raises(SchemaChangeError, match="column price"):
         stage(claimed, (), Facts(schema=SCHEMA[:1]), now=NOW)
     assert read_record(feed, DAY, claimed.name) is None
     assert promised_schema(Feed(feed.blackboard, "ads/v2.0")) == ()
+
+
+def test_what_a_rejected_update_would_have_added_to_the_schema_is_not_promised(feed: Feed) -> None:
+    publish(staged(feed, facts=Facts(schema=SCHEMA)), now=NOW)
+    reject(staged(feed, facts=Facts(schema=(*SCHEMA, Column("note", "string")))), reason="no", now=NOW)
+    assert promised_schema(feed) == SCHEMA
+    publish(staged(feed, facts=Facts(schema=SCHEMA)), now=NOW)
+
+
+def test_of_two_updates_that_add_different_columns_the_one_published_later_is_refused_and_stays_invisible(
+    feed: Feed,
+) -> None:
+    first, second = (staged(feed, facts=Facts(schema=(*SCHEMA, Column(name, "string")))) for name in ("note", "colour"))
+    update = publish(first, now=NOW)
+    with pytest.raises(SchemaChangeError, match="column note"):
+        publish(second, now=NOW)
+    assert in_force(feed) == update.name
 
 
 # --- publishing -------------------------------------------------------------------------------------------------------
