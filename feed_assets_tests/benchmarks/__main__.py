@@ -5,6 +5,7 @@ Here: which benchmarks there are. Not here: what they do.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,6 +26,8 @@ BENCHMARKS: dict[str, Benchmark] = {
     "ticks": sensor_ticks.measure,
 }
 OUTPUT = "benchmarks.json"
+WIDTH = 130
+"""Columns where there is no terminal, so that a table in a file keeps a line a row."""
 
 
 @click.command()
@@ -33,7 +36,7 @@ OUTPUT = "benchmarks.json"
 def main(only: tuple[str, ...], *, quick: bool) -> None:
     """Measure the project beside what else one would do; prints tables, writes benchmarks.json."""
     started = datetime.now(UTC).isoformat(timespec="seconds")
-    console = Console()
+    console = Console() if sys.stdout.isatty() else Console(width=WIDTH)
     reports = []
     for name in only or BENCHMARKS:
         with TemporaryDirectory(prefix=f"benchmark-{name}-") as scratch:
