@@ -170,10 +170,10 @@ def _because(record: Record | None, before: Record | None, sources: Mapping[str,
 
 
 def _raw_changes(record: Record, before: Record, sources: Mapping[str, Source]) -> list[str]:
-    earlier = {each.source: each for each in before.facts.inputs if isinstance(each, RawInput)}
+    earlier = _read_sets(before)
     changes = []
-    for each in record.facts.inputs:
-        if isinstance(each, RawInput) and each != earlier.get(each.source):
+    for each in _read_sets(record).values():
+        if each != earlier.get(each.source):
             source = sources.get(each.source)
             if source is None:
                 changes.append(f"{each.source} changed")
@@ -182,6 +182,12 @@ def _raw_changes(record: Record, before: Record, sources: Mapping[str, Source]) 
                 percent = f" {decision.growth_percent:+.1f} %" if decision.growth_percent is not None else ""
                 changes.append(f"{each.source} {decision.kind.replace('_', ' ')}{percent}")
     return changes
+
+
+def _read_sets(record: Record) -> dict[str, RawInput]:
+    """What was read of each source for the update's own day."""
+    read = (each for each in record.facts.inputs if isinstance(each, RawInput))
+    return {each.source: each for each in read if each.partition == record.partition}
 
 
 def _feed_changes(record: Record, before: Record) -> list[str]:
@@ -194,7 +200,7 @@ def _feed_changes(record: Record, before: Record) -> list[str]:
 
 
 def _input(each: FeedInput | RawInput) -> str:
-    if isinstance(each, RawInput):
-        return f"raw/{each.source} {each.partition}: {len(each.files)} files, {each.bytes:,} bytes"
     context = " (context)" if each.context else ""
+    if isinstance(each, RawInput):
+        return f"raw/{each.source} {each.partition}: {len(each.files)} files, {each.bytes:,} bytes{context}"
     return f"{each.feed} {each.partition or ''}: {each.update or 'nothing valid'}{context}"

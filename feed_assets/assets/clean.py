@@ -3,7 +3,7 @@
 Here: the two assets. Not here: what is thrown out and why (`transforms.cleaning`).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, timedelta
 from functools import reduce
 
@@ -13,15 +13,20 @@ from pyspark.sql import DataFrame
 from feed_assets.assets.common import GROUP, IO_MANAGER, OWNERS, Rules
 from feed_assets.assets.external import raw_key
 from feed_assets.io_manager import feed_metadata
+from feed_assets.io_manager.declaration import EVENING_BEFORE
 from feed_assets.sources import Source
 from feed_assets.transforms import CLEAN_ADS, CLEAN_CLICKS, canonical, judge_ads, judge_clicks
+
+ONE_DAY = timedelta(days=1)
+EVENING_HOURS = 1
+"""How far before midnight an event can lie that is delivered again after it: partners retry within minutes."""
 
 
 def clean_ads(sources: Sequence[Source], partitions: dg.PartitionsDefinition) -> dg.AssetsDefinition:
     """The ads shown on a day, each event once, ready to use."""
 
-    def judge(records: DataFrame, day: date, _: Rules) -> DataFrame:
-        return judge_ads(records, day=day)
+    def judge(records: DataFrame, day: date, earlier: DataFrame | None, _: Rules) -> DataFrame:
+        return judge_ads(records, day=day, earlier=earlier)
 
     return _clean(
         "clean_ads",
@@ -39,8 +44,9 @@ def clean_ads(sources: Sequence[Source], partitions: dg.PartitionsDefinition) ->
 def clean_clicks(sources: Sequence[Source], partitions: dg.PartitionsDefinition) -> dg.AssetsDefinition:
     """The clicks of a day, each event once, repeated clicks collapsed."""
 
-    def judge(records: DataFrame, day: date, rules: Rules) -> DataFrame:
-        return judge_clicks(records, day=day, repeated_within=timedelta(seconds=rules.repeated_click_seconds))
+    def judge(records: DataFrame, day: date, earlier: DataFrame | None, rules: Rules) -> DataFrame:
+        repeated_within = timedelta(seconds=rules.repeated_click_seconds)
+        return judge_clicks(records, day=day, repeated_within=repeated_within, earlier=earlier)
 
     return _clean(
         "clean_clicks",
@@ -59,7 +65,7 @@ def _clean(
     name: str,
     sources: Sequence[Source],
     partitions: dg.PartitionsDefinition,
-    judge: Callable[[DataFrame, date, Rules], DataFrame],
+    judge: Callable[[DataFrame, date, DataFrame | None, Rules], DataFrame],
     *,
     metadata: dict[str, object],
     description: str,
@@ -68,7 +74,7 @@ def _clean(
 
     @dg.asset(
         name=name,
-        ins={source.name: dg.AssetIn(raw_key(source), input_manager_key=IO_MANAGER) for source in sources},
+        ins={source.name: _records(source) for source in sources},
         partitions_def=partitions,
         io_manager_key=IO_MANAGER,
         group_name=GROUP,
@@ -78,9 +84,30 @@ def _clean(
         description=description,
         code_version="1",
     )
-    def clean(context: dg.AssetExecutionContext, rules: Rules, **records: DataFrame) -> DataFrame:
-        frames = [canonical(records[source.name], source) for source in sources]
+    def clean(context: dg.AssetExecutionContext, rules: Rules, **records: dict[str, DataFrame]) -> DataFrame:
         day = date.fromisoformat(context.partition_key)
-        return judge(reduce(DataFrame.unionByName, frames), day, rules)
+        today, before = (_events(sources, records, of) for of in (day, day - ONE_DAY))
+        return judge(_union(today), day, _union(before) if before else None, rules)
 
     return clean
+
+
+def _events(
+    sources: Sequence[Source], records: Mapping[str, Mapping[str, DataFrame]], day: date
+) -> Sequence[DataFrame]:
+    """What each partner that sent something sent of this day, in the canonical columns."""
+    return [canonical(records[source.name][str(day)], source) for source in sources if str(day) in records[source.name]]
+
+
+def _union(frames: Sequence[DataFrame]) -> DataFrame:
+    return reduce(DataFrame.unionByName, frames)
+
+
+def _records(source: Source) -> dg.AssetIn:
+    """A frame a day of what a partner sent: the day itself, and the evening before where there is any."""
+    return dg.AssetIn(
+        raw_key(source),
+        input_manager_key=IO_MANAGER,
+        dagster_type=dict,
+        metadata={EVENING_BEFORE: EVENING_HOURS},
+    )

@@ -58,11 +58,15 @@ class RawFile:
 
 @dataclass(frozen=True, slots=True)
 class RawInput:
-    """The read set of one day of one source (`<kind>/<name>`): exactly these files, at that moment."""
+    """The read set of one day of one source (`<kind>/<name>`): exactly these files, at that moment.
+
+    `context` as for a FeedInput.
+    """
 
     source: str
     partition: str
     files: tuple[RawFile, ...]
+    context: bool = False
 
     @property
     def bytes(self) -> int:
@@ -179,7 +183,7 @@ def inputs_digest(inputs: Iterable[FeedInput | RawInput]) -> str:
 
     Context inputs are left out: they put nothing behind.
     """
-    lines = sorted(_line(each) for each in inputs if isinstance(each, RawInput) or not each.context)
+    lines = sorted(_line(each) for each in inputs if not each.context)
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
 

@@ -21,6 +21,8 @@ IDENTITY = "feed/identity"
 RAW_SOURCE = "feed/raw_source"
 OPTIONAL = "feed/optional"
 CONTEXT = "feed/context"
+EVENING_BEFORE = "feed/evening_before"
+"""On an input of raw data, a frame a day: how many hours before the first are read as well, as context."""
 AUDITED = "feed/audited"
 COLUMN_SCHEMA = "dagster/column_schema"
 

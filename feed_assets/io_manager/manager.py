@@ -8,7 +8,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any, get_origin
 
@@ -31,11 +31,11 @@ from feed_assets.file_feed import (
     stage,
     staged_files,
 )
-from feed_assets.io_manager.declaration import CONTEXT, OPTIONAL, FeedDeclaration, raw_source
+from feed_assets.io_manager.declaration import CONTEXT, EVENING_BEFORE, OPTIONAL, FeedDeclaration, raw_source
 from feed_assets.io_manager.metadata import update_metadata
 from feed_assets.io_manager.spark_files import Written, count_rows, read_updates, write_files
 from feed_assets.resources import BlackboardResource, Clock, SparkResource
-from feed_assets.sources import Source, load_sources, raw_frame, read_set
+from feed_assets.sources import Source, evening, load_sources, raw_days, raw_frame
 from feed_assets.transforms import BOOKKEEPING, VERDICT, published_rows, quarantined_rows, verdict_counts
 
 INFRASTRUCTURE = frozenset({"blackboard", "clock", "file_feed", "io_manager", "spark"})
@@ -89,22 +89,33 @@ class FileFeedIOManager(dg.ConfigurableIOManager):
         return frames if dict in {annotated, get_origin(annotated)} else _union(list(frames.values()))
 
     def _load_raw(self, context: dg.InputContext, source_key: str) -> dict[str, DataFrame]:
-        """A frame a day of the partner's records, as they lie there at this moment, and nothing that comes later."""
+        """A frame a day of the partner's records, as they lie there at this moment, and nothing that comes later.
+
+        Where the input asks for it, the end of the day before comes with them, under that day, where there is any.
+        """
         source = self._source(source_key)
         board = self.blackboard.blackboard
         step = self._step(context.step_context)
+        spark = self.spark.spark_session
+        hours = context.definition_metadata.get(EVENING_BEFORE, 0)
+        days = sorted({date.fromisoformat(key[:10]) for key in context.asset_partition_keys})
+        before = days[0] - timedelta(days=1)
+        there = raw_days(board, [source_key], before if hours else days[0], days[-1])
         frames = {}
-        for day in sorted({key[:10] for key in context.asset_partition_keys}):
-            snapshot = read_set(board, source_key, date.fromisoformat(day))
-            frame = raw_frame(self.spark.spark_session, board, source, snapshot)
-            frame, counted = count_rows(frame)
+        if (source_key, before) in there and (snapshot := evening(there[source_key, before], hours)).files:
+            step.inputs.append(snapshot)
+            context.log.info(f"{source_key} {before}: the last {hours} h are read as context.")
+            frames[str(before)] = raw_frame(spark, board, source, snapshot)
+        for day in days:
+            snapshot = there.get((source_key, day), RawInput(source_key, str(day), ()))
+            frame, counted = count_rows(raw_frame(spark, board, source, snapshot))
             step.inputs.append(snapshot)
             if snapshot.files:
-                step.records.setdefault(day, []).append(counted)
+                step.records.setdefault(str(day), []).append(counted)
             context.log.info(
                 f"{source_key} {day}: {len(snapshot.files)} raw files, {snapshot.bytes:,} bytes are the read set."
             )
-            frames[day] = frame
+            frames[str(day)] = frame
         return frames
 
     def _load_feed(self, context: dg.InputContext, declaration: FeedDeclaration) -> dict[str, DataFrame]:

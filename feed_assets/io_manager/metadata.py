@@ -62,9 +62,10 @@ def _input_rows(inputs: Iterable[FeedInput | RawInput]) -> list[dg.TableRecord]:
 
 
 def _input_row(each: FeedInput | RawInput) -> dg.TableRecord:
+    context = " (context)" if each.context else ""
     if isinstance(each, RawInput):
-        return _row(f"raw/{each.source}", each.partition, "", len(each.files), each.bytes)
-    return _row(each.feed, each.partition or "", each.update or "none", 0, 0)
+        return _row(f"raw/{each.source}{context}", each.partition, "", len(each.files), each.bytes)
+    return _row(f"{each.feed}{context}", each.partition or "", each.update or "none", 0, 0)
 
 
 def _row(source: str, partition: str, update: str, files: int, size: int) -> dg.TableRecord:

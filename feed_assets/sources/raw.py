@@ -9,6 +9,7 @@ value. Not here: writing (see `landing`), and what a change means (see `growth`)
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import date
 from typing import TYPE_CHECKING
 
@@ -53,6 +54,13 @@ def read_set(blackboard: Blackboard, source_key: str, day: date) -> RawInput:
     """The files that one day of a source has now; possibly none."""
     nothing = RawInput(source_key, day.isoformat(), ())
     return raw_days(blackboard, [source_key], day, day).get((source_key, day), nothing)
+
+
+def evening(raw_input: RawInput, hours: int) -> RawInput:
+    """Of a day's files those of its last so many hours, as context for the day after."""
+    first = f"{24 - hours:02}/"
+    files = tuple(file for file in raw_input.files if file.path >= first)
+    return replace(raw_input, files=files, context=True)
 
 
 def raw_frame(spark: SparkSession, blackboard: Blackboard, source: Source, raw_input: RawInput) -> DataFrame:

@@ -25,7 +25,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes Spark
 from pyspark.sql.types import StructType
 
-from feed_assets.transforms.days import microseconds, start_of, within
+from feed_assets.transforms.days import ONE_DAY, microseconds, within
 from feed_assets.transforms.schemas import CLEAN_ADS, CLEAN_CLICKS, QUARANTINE, as_declared
 
 VERDICT: Final = "verdict"
@@ -77,16 +77,15 @@ def judge_ads(events: DataFrame, *, day: date, earlier: DataFrame | None = None)
     """The ads of a UTC day, each once: columns of `CLEAN_ADS`, `_file`, `_line`, `verdict`, `reason`.
 
     `events` are rows as `canonical` gives them, of one source or of several together. `earlier` are such
-    events from before the day: what they have said already counts as redelivered, so that nothing is
+    events of the day before: what a usable one has said already counts as redelivered, so that nothing is
     published on two days; they do not come out themselves.
     """
     rules: list[Rule] = [
-        *_rules_of_every_event(day),
         (Reason.MISSING_IMPRESSION, _blank("impression_id")),
         (Reason.UNPARSABLE_COST, F.col("_unparsable") == "cost"),
         (Reason.NEGATIVE_COST, F.col("cost") < 0),
     ]
-    deliveries = _deliveries(_checked(events, CLEAN_ADS, rules), earlier, CLEAN_ADS, day)
+    deliveries = _deliveries(events, earlier, CLEAN_ADS, rules, day)
     return _judged(deliveries, CLEAN_ADS, [_redelivered()])
 
 
@@ -105,11 +104,8 @@ def judge_clicks(
     if repeated_within < timedelta():
         message = f"repeated_within is {repeated_within}; it takes a duration of zero or more."
         raise ValueError(message)
-    rules: list[Rule] = [
-        *_rules_of_every_event(day),
-        (Reason.MISSING_CLICK, _blank("click_id")),
-    ]
-    deliveries = _deliveries(_checked(events, CLEAN_CLICKS, rules), earlier, CLEAN_CLICKS, day)
+    rules: list[Rule] = [(Reason.MISSING_CLICK, _blank("click_id"))]
+    deliveries = _deliveries(events, earlier, CLEAN_CLICKS, rules, day)
     repeated = F.col("_since_previous") <= microseconds(repeated_within)
     return _judged(_bursts(deliveries), CLEAN_CLICKS, [_redelivered(), (Reason.REPEATED_CLICK, repeated)])
 
@@ -166,21 +162,22 @@ def _first_that_applies(rules: Sequence[Rule]) -> Column:
     return F.coalesce(*[F.when(applies, F.lit(reason.value)) for reason, applies in rules])
 
 
-def _checked(events: DataFrame, schema: StructType, rules: Sequence[Rule]) -> DataFrame:
-    """The events with `_refused`, why one cannot be used, and only then `_record`, what the partner sent."""
-    refused = events.withColumn("_refused", _first_that_applies(rules))
+def _checked(events: DataFrame, schema: StructType, rules: Sequence[Rule], day: date) -> DataFrame:
+    """The events of a day with `_refused`, why one cannot be used, and only then `_record`, what the partner sent."""
+    refused = events.withColumn("_refused", _first_that_applies([*_rules_of_every_event(day), *rules]))
     record = F.when(F.col("_refused").isNotNull(), F.coalesce("_malformed", "_raw"))
     return refused.select(*schema.names, "_file", "_line", "_refused", record.alias("_record"))
 
 
-def _deliveries(checked: DataFrame, earlier: DataFrame | None, schema: StructType, day: date) -> DataFrame:
-    """The checked events and the earlier ones, with `_delivery`: 1 where an id comes first, then 2, 3, ..."""
+def _deliveries(
+    events: DataFrame, earlier: DataFrame | None, schema: StructType, rules: Sequence[Rule], day: date
+) -> DataFrame:
+    """The checked events and the usable earlier ones, with `_delivery`: 1 where an id comes first, then 2, 3, ..."""
     identity = schema.names[0]
-    events = checked.withColumn("_from", F.lit(TODAY))
+    events = _checked(events, schema, rules, day).withColumn("_from", F.lit(TODAY))
     if earlier is not None:
-        said = earlier.filter((F.col("event_time") < start_of(day)) & ~_blank(identity))
-        known = [name for name in checked.columns if name in said.columns]
-        events = events.unionByName(said.select(*known, F.lit(EARLIER).alias("_from")), allowMissingColumns=True)
+        said = _checked(earlier, schema, rules, day - ONE_DAY).filter(F.col("_refused").isNull())
+        events = events.unionByName(said.withColumn("_from", F.lit(EARLIER)))
     # Refused events may lack an id: together they would be a single task's work, so they are spread by line.
     # A number comes first because a sort compares by its first bytes, and a partner's ids often begin alike.
     usable = F.col("_refused").isNull()

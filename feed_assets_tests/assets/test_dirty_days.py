@@ -87,6 +87,40 @@ def test_a_redelivered_event_is_published_once_with_its_earliest_time(shop):
     assert times == {"i1": "12:00:01", "i2": "12:00:00"}
 
 
+def test_what_was_delivered_before_midnight_is_not_published_again_on_the_next_day(shop):
+    again = [ad("i1", f"{NEXT_DAY} 00:20:00"), ad("late", f"{NEXT_DAY} 00:20:00"), ad("i2", f"{NEXT_DAY} 08:00:00")]
+    shop.land([ad("i1", f"{DAY} 23:59:50"), ad("late", f"{DAY} 22:59:59"), *again])
+
+    assert shop.run("clean_ads", day=NEXT_DAY, checks=False).success
+
+    # The hour before midnight is read, and no more: nobody delivers again much later than that.
+    record = shop.record(ADS, NEXT_DAY)
+    assert record.facts.rows.reasons == {"duplicate: redelivered": 1}
+    assert (record.facts.rows.read, record.facts.rows.published) == (3, 2)
+    evening, today = record.facts.inputs
+    assert (evening.partition, evening.context, [file.path for file in evening.files]) == (DAY, True, ["23/x.parquet"])
+    assert (today.partition, today.context, len(today.files)) == (NEXT_DAY, False, 2)
+
+
+def test_a_click_right_after_midnight_repeats_the_one_right_before(shop):
+    shop.land_clicks(
+        [click("k1", f"{DAY} 23:59:59.5"), click("k2", f"{NEXT_DAY} 00:00:00"), click("k3", f"{NEXT_DAY} 08:00:00")]
+    )
+
+    assert shop.run("clean_clicks", day=NEXT_DAY, checks=False).success
+    assert shop.record(CLICKS, NEXT_DAY).facts.rows.reasons == {"duplicate: repeated click": 1}
+
+
+def test_growth_of_the_evening_before_makes_that_day_run_again_and_not_the_one_after(shop):
+    shop.land([ad("i1", f"{DAY} 23:59:50"), ad("i2", f"{NEXT_DAY} 08:00:00")])
+    shop.land_clicks([click("k1", f"{DAY} 12:00:00"), click("k2", f"{NEXT_DAY} 12:00:00")])
+    assert all(shop.run(*BOTH_CLEAN, day=day).success for day in (DAY, NEXT_DAY))
+
+    shop.land([ad("i3", f"{DAY} 23:59:55")], name="late")
+
+    assert set(shop.tick("late_growth").asked) == {DAY}
+
+
 def test_how_close_clicks_repeat_each_other_is_a_rule_a_run_can_change(shop):
     shop.land_clicks([click("k1", f"{DAY} 12:00:00"), click("k2", f"{DAY} 12:00:03")])
 

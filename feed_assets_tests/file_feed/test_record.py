@@ -43,7 +43,9 @@ JSON = st.recursive(
 )
 
 FEED_INPUTS = st.builds(FeedInput, TEXT, st.none() | TEXT, st.none() | TEXT, st.booleans())
-RAW_INPUTS = st.builds(RawInput, TEXT, TEXT, st.lists(st.builds(RawFile, TEXT, COUNT, TEXT), max_size=3).map(tuple))
+RAW_INPUTS = st.builds(
+    RawInput, TEXT, TEXT, st.lists(st.builds(RawFile, TEXT, COUNT, TEXT), max_size=3).map(tuple), st.booleans()
+)
 INPUTS = st.lists(FEED_INPUTS | RAW_INPUTS, max_size=4).map(tuple)
 RECORDS = st.builds(
     Record,
@@ -163,7 +165,7 @@ def test_digests_are_equal_exactly_where_the_same_was_read(
             if isinstance(each, FeedInput)
             else repr((each.source, each.partition, sorted(map(repr, each.files))))
             for each in inputs
-            if isinstance(each, RawInput) or not each.context
+            if not each.context
         )
 
     assert (inputs_digest(one) == inputs_digest(other)) == (what_counts(one) == what_counts(other))

@@ -162,10 +162,10 @@ def test_events_given_as_earlier_that_are_not_say_nothing(spark: SparkSession) -
     assert judged_ads(spark, Ad(), earlier=earlier) == {1: PUBLISHED}
 
 
-def test_published_rows_of_the_day_before_serve_as_earlier_too(spark: SparkSession) -> None:
-    before = judge_ads(unjudged_ads(spark, [Ad(event_time=MIDNIGHT - SECOND)]), day=DAY - ONE_DAY)
+def test_an_unusable_event_from_before_midnight_does_not_suppress_its_usable_redelivery(spark: SparkSession) -> None:
+    earlier = unjudged_ads(spark, [Ad(event_time=MIDNIGHT - SECOND, cost=Decimal(-1))])
 
-    assert judged_ads(spark, Ad(), earlier=published_rows(before)) == {1: REDELIVERED}
+    assert judged_ads(spark, Ad(), earlier=earlier) == {1: PUBLISHED}
 
 
 @pytest.mark.parametrize("limit", [timedelta(0), SECOND, timedelta(seconds=2, milliseconds=500)])
