@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import uuid4
 
@@ -30,6 +30,7 @@ from feed_assets.file_feed.record import CheckOutcome, Facts, Record, Transition
 from feed_assets.file_feed.schema import check_promise, promise
 
 SECOND = timedelta(seconds=1)
+LATEST = datetime.max.replace(tzinfo=UTC)
 LOOKED_AT = 20
 """How many records back a staged update is looked for."""
 
@@ -237,7 +238,10 @@ def publish_files(
 
 
 def _newest_begun(feed: Feed, partition: str | None, now: datetime) -> datetime:
-    """When the newest update was begun that is not older than now; else the second before now."""
+    """When the newest update was begun that is not older than now; else the second before now.
+
+    Raises BadNameError where that is the last second that has a name.
+    """
     prefix = feed.prefix(partition)
     newest, after = now - SECOND, f"{prefix}{update_name(now)}"
     while True:
@@ -247,8 +251,12 @@ def _newest_begun(feed: Feed, partition: str | None, now: datetime) -> datetime:
             if is_update_name(name):
                 newest = max(newest, begun(name))
         if page.next_after is None:
-            return newest
+            break
         after = page.next_after
+    if newest > LATEST - SECOND:
+        message = f"{feed.title(partition)}: no update can come after {update_name(newest)}. Remove that folder."
+        raise BadNameError(message)
+    return newest
 
 
 def _foreign_record(feed: Feed, record: Record) -> StoredRecord:

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
 from feed_assets.blackboard import Entry, NotFoundError
@@ -18,6 +18,7 @@ from feed_assets.file_feed.feed import CONTROL, Feed, File, Update
 from feed_assets.file_feed.manifest import MANIFEST, MAX_BYTES, manifest, parse_manifest
 from feed_assets.file_feed.names import begun, has_update_shape, is_partition_name, is_update_name, update_name
 
+EARLIEST = datetime.min.replace(tzinfo=UTC)
 RECENT = timedelta(days=1)
 """How far before now a search for the latest starts: most partitions were published within a day of being read."""
 
@@ -234,7 +235,7 @@ def _resolve(
     Each listing goes to the very end again. An update may be published, and the one before taken out of force, between
     two requests; a reader that looked at older history alone would then fall back to what neither of them is.
     """
-    recent = _window(feed, partition, start=update_name(end - RECENT), newest=newest)
+    recent = _window(feed, partition, start=update_name(max(end, EARLIEST + RECENT) - RECENT), newest=newest)
     update = newest_valid(feed, partition, recent, valid=valid)
     if update is not None:
         return update

@@ -136,6 +136,12 @@ def test_a_claim_comes_after_every_update_that_is_there_whoever_wrote_it(
     assert claim(feed, DAY, now=NOW, owner="run").name > name
 
 
+def test_after_the_last_second_that_has_a_name_nothing_can_be_claimed(feed: Feed, board: MemoryBlackboard) -> None:
+    board.put(f"{PREFIX}99991231.235959/x", b"")
+    with pytest.raises(BadNameError, match=r"after 99991231\.235959\. Remove"):
+        claim(feed, DAY, now=NOW, owner="run")
+
+
 @pytest.mark.parametrize("name", ["20180521.155959", "20180521.160060", "20190230.000000", "20180521.170000x", "x"])
 def test_older_updates_and_other_names_hold_no_claim_up(feed: Feed, board: MemoryBlackboard, name: str) -> None:
     board.put(f"{PREFIX}{name}/x", b"")

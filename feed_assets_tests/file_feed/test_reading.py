@@ -34,7 +34,7 @@ from feed_assets.file_feed import (
 from feed_assets_tests.file_feed import plain_reader
 
 NOW = datetime(2018, 5, 21, 16, tzinfo=UTC)
-BEGINNING, END = datetime(1, 1, 3, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC)
+BEGINNING, END = datetime(1, 1, 1, 0, 0, 1, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC)
 DAY = "2018-05-20"
 
 UPDATES = [
