@@ -1,7 +1,8 @@
 """What Spark makes of a source's expressions: whether it understands them, and what they need.
 
-Here: analysis on empty frames; no record is read. Not here: the form of a source's description (see
-`spec`) and the evaluation of expressions over records (see `landing` and `transforms`).
+Here: the settings they are written for, and analysis on empty frames; no record is read. Not here: the form
+of a source's description (see `spec`) and the evaluation of expressions over records (see `landing` and
+`transforms`).
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType
+from typing import Final
 
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.logger import PySparkLogger
@@ -17,6 +20,18 @@ from pyspark.sql.types import TimestampNTZType, TimestampType
 
 from feed_assets.sources.positions import Location
 from feed_assets.sources.spec import CANONICAL_COLUMNS, Source, SpecError, quoted
+
+SESSION_SETTINGS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        # With ANSI on, one value that cannot be read fails the file or the day; off, it is NULL and goes to quarantine.
+        "spark.sql.ansi.enabled": "false",
+        # With any other policy, a date that Spark 2 read in its own way is an error instead of NULL.
+        "spark.sql.legacy.timeParserPolicy": "CORRECTED",
+        # Wall time that a partner writes without a zone is read as UTC, then shifted from the source's zone.
+        "spark.sql.session.timeZone": "UTC",
+    }
+)
+"""What the session must be set to, so that a value which cannot be read is NULL and times are UTC."""
 
 
 def check_expressions(spark: SparkSession, source: Source) -> None:

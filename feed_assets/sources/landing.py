@@ -25,7 +25,7 @@ from pyspark.sql import DataFrame, Observation, SparkSession, functions
 
 from feed_assets.blackboard.port import AlreadyExistsError, Blackboard, NotFoundError
 from feed_assets.sources.errors import LandingError
-from feed_assets.sources.expressions import event_time, lacking_columns
+from feed_assets.sources.expressions import SESSION_SETTINGS, event_time, lacking_columns
 from feed_assets.sources.layout import landed_path, ledger_key, quarantine_key, raw_key, staging_prefix
 from feed_assets.sources.ledger import Landing, entry_json, find_entry, landing_from_json
 from feed_assets.sources.partner_file import PartnerFile, inspect
@@ -41,12 +41,9 @@ REASONS = (MALFORMED, NO_TIME)
 USABLE_YEARS = (1970, 9999)
 """The years in which a time is usable; others come from a number in the wrong unit."""
 
-SESSION_SETTINGS = {
+LANDING_SETTINGS = {
+    **SESSION_SETTINGS,
     **SINGLE_FILE_SETTINGS,
-    "spark.sql.session.timeZone": "UTC",
-    # A value that cannot be read is NULL: one bad record must not end the landing of all others.
-    "spark.sql.ansi.enabled": "false",
-    "spark.sql.legacy.timeParserPolicy": "CORRECTED",
     # Adaptive execution would leave out what turns out to be empty, and with it the counts taken there.
     "spark.sql.adaptive.enabled": "false",
     # One file an hour.
@@ -145,7 +142,7 @@ def _session(spark: SparkSession) -> SparkSession:
     """A session of the same application with its own settings, whatever those of the caller's."""
     session = spark.newSession()
     codec = "spark.sql.parquet.compression.codec"
-    for name, value in {**SESSION_SETTINGS, codec: str(spark.conf.get(codec))}.items():
+    for name, value in {**LANDING_SETTINGS, codec: str(spark.conf.get(codec))}.items():
         session.conf.set(name, value)
     return session
 

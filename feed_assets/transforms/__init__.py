@@ -5,7 +5,8 @@ out. Not here: Dagster, reading or writing, the clock, and anything that makes S
 `collect`, `cache`): the caller decides when and how often.
 """
 
-from feed_assets.transforms.canonical import SESSION_SETTINGS, SessionSettingsError, canonical
+from feed_assets.sources.expressions import SESSION_SETTINGS
+from feed_assets.transforms.canonical import SessionSettingsError, canonical
 from feed_assets.transforms.cleaning import (
     BOOKKEEPING,
     REASON,

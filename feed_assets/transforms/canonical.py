@@ -7,30 +7,17 @@ here: whether a record can be used (see `cleaning`), and what a source may say (
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import reduce
 from operator import and_
-from types import MappingProxyType
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes Spark
 
-from feed_assets.sources.expressions import event_time
+from feed_assets.sources.expressions import SESSION_SETTINGS, event_time
 from feed_assets.sources.spec import RESERVED_COLUMNS, Kind, Source, quoted
 from feed_assets.transforms.schemas import CLEAN_ADS, CLEAN_CLICKS
-
-SESSION_SETTINGS: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        # With ANSI on, one cost that is no number fails the day; off, it is NULL and goes to quarantine.
-        "spark.sql.ansi.enabled": "false",
-        # With any other policy, a date that Spark 2 read in its own way is an error instead of NULL.
-        "spark.sql.legacy.timeParserPolicy": "CORRECTED",
-        # Wall time that a partner writes without a zone is read as UTC, then shifted from the source's zone.
-        "spark.sql.session.timeZone": "UTC",
-    }
-)
-"""What the session must be set to, so that a value which cannot be read is NULL and times are UTC."""
 
 PARSED: Final = ("event_time", "cost")
 """Columns that are read from text, so that NULL may mean: something was sent, and it is not that."""
