@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 from zoneinfo import ZoneInfo
 
 from pydantic import (
@@ -93,7 +93,33 @@ ColumnName = Annotated[str, StringConstraints(min_length=1)]
 Expression = Annotated[str, StringConstraints(min_length=1, strip_whitespace=True)]
 
 
-class DelimitedFormat(_Model):
+class _TextFormat(_Model):
+    """Lines of text, whose columns are all strings. Each such format has `columns` and `encoding`."""
+
+    if TYPE_CHECKING:
+        # A field of each format, and none here: messages list the fields in the format's order, inherited ones first.
+        columns: tuple[ColumnName, ...]
+
+    @property
+    def declared(self) -> Mapping[str, str]:
+        """Column -> Spark SQL type, as far as the source names its columns."""
+        return dict.fromkeys(self.columns, "string")
+
+    @field_validator("columns", check_fields=False)
+    @classmethod
+    def _columns_are_distinct(cls, columns: tuple[str, ...]) -> tuple[str, ...]:
+        return _distinct(columns)
+
+    @field_validator("encoding", check_fields=False)
+    @classmethod
+    def _encoding_is_known(cls, encoding: str) -> str:
+        try:
+            return codecs.lookup(encoding).name
+        except LookupError:
+            raise ValueError(f"{encoding!r} is no encoding; use a name such as utf-8") from None
+
+
+class DelimitedFormat(_TextFormat):
     """Lines of separated fields, with or without a line of names at the top."""
 
     type: Literal["csv", "tsv"]
@@ -113,21 +139,6 @@ class DelimitedFormat(_Model):
         """What may stand around a field and is doubled inside it; "" where nothing does, as usual in TSV."""
         return {"csv": '"', "tsv": ""}[self.type] if self.quote is None else self.quote
 
-    @property
-    def declared(self) -> Mapping[str, str]:
-        """Column -> Spark SQL type, as far as the source names its columns."""
-        return dict.fromkeys(self.columns, "string")
-
-    @field_validator("columns")
-    @classmethod
-    def _columns_are_distinct(cls, columns: tuple[str, ...]) -> tuple[str, ...]:
-        return _distinct(columns)
-
-    @field_validator("encoding")
-    @classmethod
-    def _encoding_is_known(cls, encoding: str) -> str:
-        return _known_encoding(encoding)
-
     @model_validator(mode="after")
     def _something_names_the_columns(self) -> Self:
         if not self.header and not self.columns:
@@ -135,27 +146,12 @@ class DelimitedFormat(_Model):
         return self
 
 
-class JsonLinesFormat(_Model):
+class JsonLinesFormat(_TextFormat):
     """One JSON object a line; a key that a record does not have is NULL."""
 
     type: Literal["jsonl"]
     columns: Annotated[tuple[ColumnName, ...], Field(min_length=1)]
     encoding: str = "utf-8"
-
-    @property
-    def declared(self) -> Mapping[str, str]:
-        """Column -> Spark SQL type."""
-        return dict.fromkeys(self.columns, "string")
-
-    @field_validator("columns")
-    @classmethod
-    def _columns_are_distinct(cls, columns: tuple[str, ...]) -> tuple[str, ...]:
-        return _distinct(columns)
-
-    @field_validator("encoding")
-    @classmethod
-    def _encoding_is_known(cls, encoding: str) -> str:
-        return _known_encoding(encoding)
 
 
 class ParquetFormat(_Model):
@@ -313,13 +309,6 @@ def _distinct(columns: tuple[str, ...]) -> tuple[str, ...]:
             raise ValueError(f"{column!r} is there twice (case does not count); give each its own name")
         seen.add(column.lower())
     return columns
-
-
-def _known_encoding(encoding: str) -> str:
-    try:
-        return codecs.lookup(encoding).name
-    except LookupError:
-        raise ValueError(f"{encoding!r} is no encoding; use a name such as utf-8") from None
 
 
 def _unrepeatable(expression: str) -> str | None:

@@ -159,7 +159,25 @@ speed: 3
             "{type: csv, header: true, encoding: klingon}",
             "partner.yaml:3: format.encoding: 'klingon' is no encoding; use a name such as utf-8",
         ),
+        (
+            "{type: csv, header: true}",
+            "{type: csv, header: true, speed: 3}",
+            (
+                "partner.yaml:3: format.speed: there is no such field; "
+                "there are type, header, columns, separator, quote, encoding"
+            ),
+        ),
         ("{type: csv, header: true}", "{type: jsonl}", "partner.yaml:3: format.columns: is missing; add it"),
+        (
+            "{type: csv, header: true}",
+            "{type: jsonl, columns: [ad, AD, stamp]}",
+            "partner.yaml:3: format.columns: 'AD' is there twice (case does not count); ",
+        ),
+        (
+            "{type: csv, header: true}",
+            "{type: jsonl, columns: [ad, stamp], encoding: klingon}",
+            "partner.yaml:3: format.encoding: 'klingon' is no encoding; use a name such as utf-8",
+        ),
         ("lookback_days: 7", "lookback_days: [", "partner.yaml:10: this is not YAML: "),
     ],
 )
