@@ -7,13 +7,17 @@ update of a feed what it was made from, without reading a single record.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from feed_assets.blackboard import Blackboard, Entry, NotFoundError
+from feed_assets.file_feed.errors import UnreadableRecordError
 from feed_assets.file_feed.feed import Feed
 from feed_assets.file_feed.names import check_update, is_update_name
 from feed_assets.file_feed.record import Record, inputs_digest
+
+_log = logging.getLogger("feed_assets.file_feed")
 
 RECORDS = "records"
 CLAIMS = "claims"
@@ -35,35 +39,26 @@ def record_key(feed: Feed, record: Record) -> str:
 
 
 def read_record(feed: Feed, partition: str | None, name: str) -> Record | None:
-    """The record of an update, or None where there is none. Raises UnreadableRecordError."""
-    stored = stored_record(feed, partition, name)
-    return stored.record if stored else None
+    """The record of an update, or None where there is none; one that cannot be read is logged, and is none."""
+    key = _key(feed, partition, name)
+    return _readable(feed, key) if key else None
 
 
 def stored_record(feed: Feed, partition: str | None, name: str) -> StoredRecord | None:
-    """The record of an update with its key and tag: one LIST and one GET."""
-    folder = feed.control(RECORDS, partition)
-    for entry in feed.blackboard.page(folder, after=f"{folder}{check_update(name)}").entries:
-        if _parse(entry.key.removeprefix(folder))[0] == name:
-            return _read(feed, entry.key)
-        break
-    return None
+    """The record of an update with its key and tag: one LIST and one GET. Raises UnreadableRecordError."""
+    key = _key(feed, partition, name)
+    return _read(feed, key) if key else None
 
 
 def records(feed: Feed, partition: str | None = None, *, newest: int | None = None) -> list[Record]:
-    """The records of a partition, newest first, at most `newest` of them."""
-    return [stored.record for stored in stored_records(feed, partition, newest=newest)]
+    """The records of a partition, newest first, of at most `newest` updates; as `read_record` for each of them."""
+    found = (_readable(feed, key) for key in _keys(feed, partition)[:newest])
+    return [record for record in found if record is not None]
 
 
 def stored_records(feed: Feed, partition: str | None, *, newest: int | None = None) -> Iterator[StoredRecord]:
-    """The same, read one by one as they are asked for."""
-    folder = feed.control(RECORDS, partition)
-    keys = [
-        entry.key
-        for entry in list_all(feed.blackboard, folder)
-        if is_update_name(_parse(entry.key.removeprefix(folder))[0])
-    ]
-    for key in keys[::-1][:newest]:
+    """The same with their keys and tags, read one by one as they are asked for. Raises UnreadableRecordError."""
+    for key in _keys(feed, partition)[:newest]:
         stored = _read(feed, key)
         if stored is not None:
             yield stored
@@ -94,6 +89,30 @@ def list_all(blackboard: Blackboard, prefix: str, *, after: str = "") -> Iterato
         if page.next_after is None:
             return
         after = page.next_after
+
+
+def _keys(feed: Feed, partition: str | None) -> list[str]:
+    """Where the records of a partition lie, the newest first."""
+    folder = feed.control(RECORDS, partition)
+    keys = (entry.key for entry in list_all(feed.blackboard, folder))
+    return [key for key in keys if is_update_name(_parse(key.removeprefix(folder))[0])][::-1]
+
+
+def _key(feed: Feed, partition: str | None, name: str) -> str | None:
+    """Where the record of an update lies: one LIST, as the digest in it is not known."""
+    folder = feed.control(RECORDS, partition)
+    for entry in feed.blackboard.page(folder, after=f"{folder}{check_update(name)}").entries:
+        return entry.key if _parse(entry.key.removeprefix(folder))[0] == name else None
+    return None
+
+
+def _readable(feed: Feed, key: str) -> Record | None:
+    try:
+        stored = _read(feed, key)
+    except UnreadableRecordError as error:
+        _log.warning("%s", error)
+        return None
+    return stored.record if stored else None
 
 
 def _parse(file_name: str) -> tuple[str, str]:

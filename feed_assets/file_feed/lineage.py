@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from feed_assets.blackboard import NotFoundError
-from feed_assets.file_feed.control import RECORDS, list_all, read_record
+from feed_assets.file_feed.control import RECORDS, list_all, stored_record
 from feed_assets.file_feed.errors import FeedError
 from feed_assets.file_feed.feed import Feed
 from feed_assets.file_feed.record import FeedInput, RawFile, RawInput, Record
@@ -28,11 +28,11 @@ class Downstream:
 
 def upstream(feed: Feed, partition: str | None, update: str) -> tuple[FeedInput | RawInput, ...]:
     """The inputs of an update. Raises FeedError where it has no record, UnreadableRecordError."""
-    record = read_record(feed, partition, update)
-    if record is None:
+    stored = stored_record(feed, partition, update)
+    if stored is None:
         message = f"{feed.title(partition)} {update} has no record, so it is not known what it was made from."
         raise FeedError(message)
-    return record.facts.inputs
+    return stored.record.facts.inputs
 
 
 def downstream(of: FeedInput | RawFile, among: Iterable[Feed]) -> list[Downstream]:

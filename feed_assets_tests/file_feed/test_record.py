@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -33,6 +34,7 @@ from feed_assets.file_feed import (
     records,
     stage,
 )
+from feed_assets.file_feed.control import record_key
 from feed_assets.file_feed.record import FORMAT
 
 NOW = datetime(2018, 5, 21, 16, tzinfo=UTC)
@@ -198,6 +200,16 @@ def test_the_records_of_a_feed_without_partitions_are_its_own(feed: Feed) -> Non
     written = write(feed, None)
     assert records(feed) == [written]
     assert read_record(feed, None, written.update) == written
+
+
+def test_a_damaged_record_is_none_and_is_logged(feed: Feed, caplog: pytest.LogCaptureFixture) -> None:
+    sound, damaged = write(feed, "2018-05-20"), write(feed, "2018-05-20")
+    board, key = feed.blackboard, record_key(feed, damaged)
+    board.replace(key, b"{", tag=board.read(key).entry.tag)
+    with caplog.at_level(logging.WARNING, "feed_assets.file_feed"):
+        assert read_record(feed, "2018-05-20", damaged.update) is None
+        assert records(feed, "2018-05-20") == [sound]
+    assert caplog.text.count(f"{key} is damaged") == 2
 
 
 def test_what_every_update_was_made_from_is_told_without_reading_a_record(feed: Feed) -> None:

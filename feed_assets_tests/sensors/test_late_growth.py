@@ -179,6 +179,17 @@ def test_an_update_that_was_invalidated_moves_no_baseline(processed):
     assert processed.tick("late_growth").asked == {DAY: ("clean_ads",)}
 
 
+def test_a_day_whose_record_is_damaged_is_processed_again_when_it_changes_and_holds_up_no_other(processed):
+    (record,) = (processed.base / ADS / ".feed/records" / DAY).iterdir()
+    record.write_text("{", encoding="utf-8")
+    processed.raw_bytes(NEXT_DAY, {"x": 1})
+    assert processed.tick("late_growth").asked == {NEXT_DAY: ("clean_ads",)}
+
+    processed.raw_bytes(DAY, {"tiny": 1})
+
+    assert processed.tick("late_growth").asked == {DAY: ("clean_ads",)}
+
+
 @pytest.mark.parametrize("selection", [frozenset({dg.AssetKey("clean_ads")}), None], ids=["these assets", "everything"])
 def test_nothing_is_asked_for_while_a_run_on_it_is_under_way(processed, selection):
     processed.raw_bytes(DAY, {"late": 50})

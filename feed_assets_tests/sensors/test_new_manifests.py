@@ -305,6 +305,18 @@ def test_an_update_without_a_record_is_never_behind(settled, tmp_path):
     assert settled.tick("new_manifests").asked == {}
 
 
+def test_a_damaged_record_holds_up_nothing_and_puts_nothing_behind(desk, tmp_path):
+    for day in (DAY, NEXT_DAY):
+        process(desk, day)
+    desk.tick("new_manifests")
+    (record,) = (desk.base / EFFECTIVENESS / ".feed/records" / DAY).iterdir()
+    record.write_text("{", encoding="utf-8")
+    desk.publish(CATALOG, None, CATALOG_CSV, tmp_path / "catalog")
+    STALENESS._INPUTS.clear()
+
+    assert desk.tick("new_manifests").asked == {NEXT_DAY: ("ad_effectiveness",)}
+
+
 def test_what_a_record_read_decides_and_not_what_dagster_remembers(settled):
     settled.make(EFFECTIVENESS, DAY, [FeedInput(ADS, DAY, "20190101.000000")])
 
