@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from feed_assets.blackboard import AlreadyExistsError, ConflictError, NotFoundError
 from feed_assets.file_feed.contract import check_contract
@@ -47,13 +47,20 @@ def promise(feed: Feed, schema: Sequence[Column]) -> None:
             return
         promised = _columns(content.data)
         check_contract(promised, schema, feed=feed.uri)
-        if tuple(schema) == promised:
+        kept = _no_narrower(schema, promised)
+        if kept == promised:
             return
         try:
-            feed.blackboard.replace(_key(feed), _json(schema), tag=content.entry.tag)
+            feed.blackboard.replace(_key(feed), _json(kept), tag=content.entry.tag)
         except ConflictError:
             continue
         return
+
+
+def _no_narrower(schema: Sequence[Column], promised: Sequence[Column]) -> tuple[Column, ...]:
+    """The schema, in which what once could be NULL still can: an update without a NULL takes nothing back."""
+    nullable = {column.name for column in promised if column.nullable}
+    return tuple(replace(column, nullable=column.nullable or column.name in nullable) for column in schema)
 
 
 def _key(feed: Feed) -> str:

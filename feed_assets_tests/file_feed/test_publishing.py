@@ -237,6 +237,13 @@ def test_the_schema_of_a_version_may_grow_and_not_break(feed: Feed) -> None:
     assert promised_schema(Feed(feed.blackboard, "ads/v2.0")) == ()
 
 
+def test_an_update_without_a_null_takes_back_no_promise_that_there_may_be_one(feed: Feed) -> None:
+    publish(staged(feed, facts=Facts(schema=(Column("price", "double"),))), now=NOW)
+    publish(staged(feed, facts=Facts(schema=(Column("price", "double", nullable=False),))), now=NOW)
+    assert promised_schema(feed) == (Column("price", "double"),)
+    publish(staged(feed, facts=Facts(schema=(Column("price", "double"),))), now=NOW)
+
+
 def test_what_a_rejected_update_would_have_added_to_the_schema_is_not_promised(feed: Feed) -> None:
     publish(staged(feed, facts=Facts(schema=SCHEMA)), now=NOW)
     reject(staged(feed, facts=Facts(schema=(*SCHEMA, Column("note", "string")))), reason="no", now=NOW)
