@@ -9,17 +9,23 @@ from collections.abc import Iterable, Mapping
 
 import dagster as dg
 
-from feed_assets.file_feed import FeedInput, RawInput, Staged, Update
+from feed_assets.file_feed import Facts, FeedInput, RawInput, Staged, Update, read_record
 
 MAX_ROWS = 100
 """Rows of a metadata table; what is left out is said in its last row."""
 
 
 def update_metadata(staged: Staged, previous: Update | None) -> dict[str, dg.MetadataValue]:
-    """The metadata of a staged update; `previous` is the one in force when it was begun."""
+    """The metadata of a staged update; `previous` is the one in force when it was begun.
+
+    Growth is that of the raw data since `previous` read it: one LIST and one GET where raw data was read at all.
+    """
     facts, files = staged.record.facts, staged.record.files
     location, partition = staged.claim.feed.location, staged.claim.partition
     size = sum(file.size for file in files)
+    read = _read_sets(facts, partition)
+    known = read_record(previous.feed, partition, previous.name) if previous and read else None
+    earlier = _read_sets(known.facts, partition) if known else {}
     shown: dict[str, dg.MetadataValue] = {
         "update": dg.MetadataValue.text(staged.claim.name),
         "path": dg.MetadataValue.path(staged.claim.uri),
@@ -43,15 +49,30 @@ def update_metadata(staged: Staged, previous: Update | None) -> dict[str, dg.Met
             shown["not published, by reason"] = _count_table(facts.rows.reasons)
     if previous is not None:
         shown["update in force before"] = dg.MetadataValue.text(previous.name)
-        shown["growth"] = dg.MetadataValue.text(growth_sentence(previous.bytes, size))
+        shown["change in bytes"] = dg.MetadataValue.text(_change(previous.bytes, size))
+    if read:
+        shown["growth"] = dg.MetadataValue.table(
+            [_growth_row(now, earlier.get(source)) for source, now in read.items()]
+        )
     return shown
 
 
-def growth_sentence(before: int, after: int) -> str:
-    """The change of an update's size in bytes and percent, such as `+1,024 bytes (+10.0 %)`."""
-    change = after - before
-    share = f" ({change / before:+.1%})" if before else ""
-    return f"{change:+,} bytes{share}"
+def _read_sets(facts: Facts, partition: str | None) -> Mapping[str, RawInput]:
+    """What was read of each source for the partition itself."""
+    raw = (each for each in facts.inputs if isinstance(each, RawInput))
+    return {each.source: each for each in raw if each.partition == partition}
+
+
+def _growth_row(now: RawInput, was: RawInput | None) -> dg.TableRecord:
+    before = was.bytes if was else 0
+    growth = _change(before, now.bytes) if was else "first read"
+    return dg.TableRecord({"source": now.source, "bytes before": before, "bytes": now.bytes, "growth": growth})
+
+
+def _change(before: int, after: int) -> str:
+    """In bytes and percent, such as `+1,024 bytes (+10.0 %)`."""
+    share = f" ({(after - before) / before:+.1%})" if before else ""
+    return f"{after - before:+,} bytes{share}"
 
 
 def _input_rows(inputs: Iterable[FeedInput | RawInput]) -> list[dg.TableRecord]:

@@ -112,6 +112,26 @@ def test_dagster_is_told_the_update_as_data_version_and_its_numbers(shop):
     assert shown["path"].endswith(f"{ADS}/{DAY}/{record.update}")
     assert shown["update in force before"] < record.update
     assert [row.data["files"] for row in materialization.metadata["read set"].records] == [2]
+    first, late = (
+        path.stat().st_size for path in sorted((shop.base / "raw/ads/shop_ads" / DAY / "12").iterdir())[::-1]
+    )
+    (growth,) = materialization.metadata["growth"].records
+    assert growth.data == {
+        "source": "ads/shop_ads",
+        "bytes before": first,
+        "bytes": first + late,
+        "growth": f"{late:+,} bytes ({late / first:+.1%})",
+    }
+
+
+def test_a_first_update_has_grown_from_nothing(shop):
+    shop.land(ads(5))
+
+    (materialization,) = shop.run("clean_ads").asset_materializations_for_node("clean_ads")
+
+    (growth,) = materialization.metadata["growth"].records
+    assert (growth.data["bytes before"], growth.data["growth"]) == (0, "first read")
+    assert "change in bytes" not in materialization.metadata
 
 
 def test_a_day_without_raw_files_is_an_empty_result_that_is_not_published(shop):
