@@ -13,18 +13,9 @@ from feed_assets.file_feed import latest, records
 from feed_assets.sources import load_sources, partners_directory
 from feed_assets.sources.landing import land
 from feed_assets_tests.harness import ADS, AS_OF, CLICKS, EFFECTIVENESS, Installation, settings_below
+from feed_assets_tests.open_bandit import TOTALS
 
 LOG = Path(partners_directory()).parents[1] / "demo" / "open-bandit" / "bts.csv.gz"
-
-KNOWN = {
-    "2019-11-24": (4953, 28),
-    "2019-11-25": (3536, 25),
-    "2019-11-26": (3967, 26),
-    "2019-11-27": (4665, 16),
-    "2019-11-28": (4734, 19),
-    "2019-11-29": (4213, 20),
-    "2019-11-30": (3932, 23),
-}
 
 
 @pytest.fixture(scope="module")
@@ -41,14 +32,14 @@ def week(tmp_path_factory, spark):
 
 
 def test_each_day_has_the_known_impressions_and_clicks(week):
-    found = {day: (len(week.rows(ADS, day)), len(week.rows(CLICKS, day))) for day in KNOWN}
+    found = {day: (len(week.rows(ADS, day)), len(week.rows(CLICKS, day))) for day in TOTALS}
 
-    assert found == KNOWN
+    assert found == TOTALS
     assert tuple(map(sum, zip(*found.values(), strict=True))) == (30_000, 157)
 
 
 def test_effectiveness_adds_up_to_the_clean_days(week):
-    for day, (impressions, clicks) in KNOWN.items():
+    for day, (impressions, clicks) in TOTALS.items():
         rows = week.rows(EFFECTIVENESS, day)
         assert sum(row["impressions"] for row in rows) == impressions
         counted = [
@@ -64,21 +55,21 @@ def test_effectiveness_adds_up_to_the_clean_days(week):
 
 
 def test_the_four_pairs_of_one_moment_are_told_apart(week):
-    rows = [row for day in KNOWN for row in week.rows(ADS, day)]
+    rows = [row for day in TOTALS for row in week.rows(ADS, day)]
 
     assert len({row["impression_id"] for row in rows}) == 30_000
 
 
 def test_every_record_read_is_published_quarantined_or_a_duplicate(week):
     for location in (ADS, CLICKS):
-        for day in KNOWN:
+        for day in TOTALS:
             rows = week.record(location, day).facts.rows
             assert rows.read == rows.published + rows.quarantined + rows.duplicates
-            assert rows.published == KNOWN[day][location == CLICKS]
+            assert rows.published == TOTALS[day][location == CLICKS]
 
 
 def test_each_day_was_made_once_from_what_is_in_force(week):
-    for day in KNOWN:
+    for day in TOTALS:
         made = records(week.feed(EFFECTIVENESS), day)
         assert len(made) == 1
         for each in made[0].facts.inputs:

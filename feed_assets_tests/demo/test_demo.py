@@ -17,18 +17,10 @@ import pytest
 from feed_assets.demo.story import prepare_base
 from feed_assets.file_feed import history, open_feed, records
 from feed_assets.resources import Settings, SettingsError
+from feed_assets_tests.open_bandit import TOTALS
 
 ROOT = Path(__file__).parents[2]
 AS_OF = datetime(2019, 12, 1, tzinfo=UTC)
-DAYS = {
-    "2019-11-24": (4953, 28),
-    "2019-11-25": (3536, 25),
-    "2019-11-26": (3967, 26),
-    "2019-11-27": (4665, 16),
-    "2019-11-28": (4734, 19),
-    "2019-11-29": (4213, 20),
-    "2019-11-30": (3932, 23),
-}
 LATE, BROKEN = "2019-11-27", "2019-11-29"
 
 
@@ -106,7 +98,7 @@ def test_it_shows_no_stack_trace_and_no_escape_codes_through_a_pipe(told):
 
 
 def test_the_late_batch_runs_its_day_again_and_no_other(told):
-    for day in DAYS:
+    for day in TOTALS:
         again = day == LATE
         assert told.states("clean-ads/v1.0", day).count("valid") == (2 if again else 1)
         assert told.states("clean-clicks/v1.0", day) == ["valid"]
@@ -124,7 +116,7 @@ def test_the_broken_batch_is_rejected_with_its_reason_and_the_update_before_serv
 
 def test_every_update_accounts_for_every_record(told):
     for location in ("clean-ads/v1.0", "clean-clicks/v1.0"):
-        for day in DAYS:
+        for day in TOTALS:
             for record in records(open_feed(str(told.base / location)), day):
                 rows = record.facts.rows
                 assert rows.read == rows.published + rows.quarantined + rows.duplicates
@@ -133,13 +125,13 @@ def test_every_update_accounts_for_every_record(told):
 def test_the_report_has_the_totals_of_every_day(told):
     rows = json.loads(told.command("report", "--json").stdout)
 
-    assert {row["day"]: (row["impressions"], row["clicks"]) for row in rows} == DAYS
+    assert {row["day"]: (row["impressions"], row["clicks"]) for row in rows} == TOTALS
 
 
 def test_the_report_of_a_day_is_written_as_a_page(told, tmp_path):
     done = told.command("report", "--date", LATE, "--output", str(tmp_path / "report.html"), "--json")
 
-    assert sum(row["impressions"] for row in json.loads(done.stdout)) <= DAYS[LATE][0]
+    assert sum(row["impressions"] for row in json.loads(done.stdout)) <= TOTALS[LATE][0]
     assert "data:image/png;base64" in (tmp_path / "report.html").read_text()
 
 
