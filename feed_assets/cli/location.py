@@ -27,7 +27,7 @@ from feed_assets.file_feed import (
     recorded_digests,
 )
 from feed_assets.file_feed.feed import CONTROL
-from feed_assets.file_feed.names import is_partition_name
+from feed_assets.file_feed.names import has_update_shape, is_partition_name
 from feed_assets.file_feed.scanning import scan
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -57,13 +57,17 @@ class FeedLocation(click.ParamType[Feed]):
         if isinstance(value, Feed):
             return value
         try:
-            return open_feed(value)
+            feed = open_feed(value)
         except UnknownLocationError as error:
             self.fail(str(error), param, ctx)
         except UnavailableError as error:
             if value.lower().startswith("s3:"):
                 raise  # what is wrong is the settings of S3, not the argument
             self.fail(str(error), param, ctx)
+        above, _, last = feed.uri.rpartition("/")
+        if has_update_shape(last):
+            self.fail(f"{feed.uri} is an update; name its feed: {above}", param, ctx)
+        return feed
 
 
 class PartitionName(click.ParamType[str]):

@@ -161,6 +161,36 @@ def test_a_bad_argument_is_exit_code_2(run: Run, written: Written, tmp_path: Pat
     assert plain_latest(tmp_path / "direct") == "20191201.120000", "nothing was changed"
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "latest UPDATE",
+        "files UPDATE/",
+        "ls UPDATE",
+        "verify UPDATE",
+        "publish UPDATE FILE",
+        "publish UPDATE -p day FILE",
+        "invalidate UPDATE --reason wrong",
+        "tag UPDATE good",
+        "untag UPDATE good",
+        "pin UPDATE --until 1d",
+        "unpin UPDATE",
+        "diff UPDATE",
+        "gc UPDATE --yes",
+    ],
+)
+def test_the_location_of_an_update_is_no_feed_and_the_update_stays_in_force(
+    run: Run, written: Written, tmp_path: Path, command: str
+):
+    feed, file = tmp_path / "f", written("a.csv", "x\n")
+    update = answer(run("feed", "publish", feed, "-p", "day", file, "--json"))["uri"]
+    before = sorted(feed.rglob("*"))
+    words = command.replace("UPDATE", update).replace("FILE", str(file)).split()
+    refused = run("feed", *words, code=2)
+    assert f"is an update; name its feed: {(feed / 'day').as_uri()}" in refused.stderr
+    assert sorted(feed.rglob("*")) == before
+
+
 def test_a_mixed_feed_is_exit_code_2(run: Run, written: Written, tmp_path: Path):
     feed, file = tmp_path / "f", written("a.csv", "x\n")
     run("feed", "publish", feed, "-p", "day", file)
