@@ -412,6 +412,21 @@ def test_a_writer_an_operator_retention_and_a_reader() -> None:
     explore(objects, actors, check=check, observe=reading, expected=EXPECTED)
 
 
+def test_two_writers_an_operator_retention_and_a_reader() -> None:
+    """All five at once, the writers' updates without files: hundreds of thousands of states, a minute or two."""
+    objects = before(("older", 1), ("old", 1))
+    actors = (
+        actor("a", write("a", files=0)),
+        actor("b", write("b", files=0)),
+        actor("operator", invalidate_update(OLD)),
+        actor("retention", remove_as_planned(objects)),
+        actor("reader", resolve, witness=True),
+    )
+    authors = (("older", 1), ("old", 1), ("a", 0), ("b", 0))
+    check = all_of(only_whole_updates(*authors), reads_what_was_in_force, invalidated_for_good)
+    explore(objects, actors, check=check, observe=reading, expected=EXPECTED)
+
+
 def always_something(reached: Reached) -> None:
     assert reading(reached.objects) is not None, "nothing is in force"
 
