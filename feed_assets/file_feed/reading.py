@@ -6,7 +6,7 @@ Here: resolving updates. Not here: the control area; nothing here depends on it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -17,6 +17,7 @@ from feed_assets.file_feed.errors import MixedFeedError, NoValidUpdateError, Upd
 from feed_assets.file_feed.feed import CONTROL, Feed, File, Update
 from feed_assets.file_feed.manifest import MANIFEST, MAX_BYTES, manifest, parse_manifest
 from feed_assets.file_feed.names import begun, has_update_shape, is_partition_name, is_update_name, update_name
+from feed_assets.file_feed.wording import counted
 
 EARLIEST = datetime.min.replace(tzinfo=UTC)
 RECENT = timedelta(days=1)
@@ -84,10 +85,27 @@ def require_latest(feed: Feed, partition: str | None = None, *, now: datetime, a
         return update
     at = f" as of {as_of:%Y-%m-%d %H:%M:%S}" if as_of else ""
     there = [found.name for found in list_updates(feed, partition)]
-    instead = f"There are {len(there)} updates that are not, the newest is {there[-1]}" if there else "There is nothing"
+    instead = _instead(there, update_name(as_of) if as_of else None)
     command = f"feed-assets feed ls {feed.uri}" + (f" --partition {partition}" if partition else "")
     message = f"{feed.title(partition)} has no valid update{at}. {instead}; see why with `{command}`."
     raise NoValidUpdateError(message)
+
+
+def _instead(there: Sequence[str], newest: str | None) -> str:
+    """What is there where nothing up to `newest` is valid."""
+    if not there:
+        return "There is nothing"
+    invalid = [name for name in there if not _is_past(name, newest)]
+    told = []
+    if invalid:
+        told.append(
+            f"Update {invalid[0]} is not valid"
+            if len(invalid) == 1
+            else f"{len(invalid)} updates are not valid, the newest is {invalid[-1]}"
+        )
+    if later := len(there) - len(invalid):
+        told.append(f"{counted(later, 'update')} {'was' if later == 1 else 'were'} begun later")
+    return ", and ".join(told)
 
 
 def is_latest(update: Update, *, now: datetime) -> bool:

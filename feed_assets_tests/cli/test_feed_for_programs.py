@@ -92,7 +92,12 @@ def test_as_of_is_the_latest_begun_at_or_before(
         assert answer(run("feed", "latest", feed, "--as-of", as_of, "--json"))["update"] == update
     early = run("feed", "latest", feed, "--as-of", "20191201.075959", "--json", code=3)
     assert early.stdout == ""
-    assert "no valid update as of 2019-12-01 07:59:59" in early.stderr
+    assert "no valid update as of 2019-12-01 07:59:59. 3 updates were begun later; see why" in early.stderr
+    run("feed", "invalidate", feed, "--update", "20191201.080000", "--reason", "wrong")
+    between = run("feed", "latest", feed, "--as-of", "20191201.110000", code=0)
+    assert "20191201.100000" in between.stdout
+    told = run("feed", "latest", feed, "--as-of", "20191201.090000", code=3).stderr
+    assert "Update 20191201.080000 is not valid, and 2 updates were begun later" in told
 
 
 def test_no_valid_update_is_exit_code_3_with_the_reason_on_stderr(run: Run, written: Written, tmp_path: Path):

@@ -299,9 +299,12 @@ def test_a_future_date_is_used_and_warned_about(caplog: pytest.LogCaptureFixture
 def test_without_any_valid_update_the_error_says_what_is_there_and_how_to_look() -> None:
     feed = Feed(on({f"ads/{DAY}/20180521.160000/part-0": b""}), "ads")
     with pytest.raises(
-        NoValidUpdateError, match=rf"ads {DAY} .*newest is 20180521.160000; .*`feed-assets feed ls .*--partition {DAY}`"
+        NoValidUpdateError, match=rf"ads {DAY} .*Update 20180521.160000 is .*`feed-assets feed ls .*--partition {DAY}`"
     ):
         require_latest(feed, DAY, now=NOW)
+    several = Feed(on({f"ads/{DAY}/20180521.16000{second}/part-0": b"" for second in range(3)}), "ads")
+    with pytest.raises(NoValidUpdateError, match=r"3 updates are not valid, the newest is 20180521.160002;"):
+        require_latest(several, DAY, now=NOW)
     with pytest.raises(NoValidUpdateError, match=r"as of 2018-05-21 16:00:00\. There is nothing"):
         require_latest(feed, "2018-05-19", now=NOW, as_of=NOW)
 

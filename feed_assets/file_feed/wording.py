@@ -1,0 +1,11 @@
+"""Numbers in messages to people: `1 file`, `2 files`.
+
+Here: what several modules' messages have in common. Not here: the messages.
+"""
+
+from __future__ import annotations
+
+
+def counted(number: int, noun: str) -> str:
+    """The number with its noun, in the plural unless it is one."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
