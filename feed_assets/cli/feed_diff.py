@@ -20,9 +20,10 @@ from feed_assets.blackboard import NotFoundError
 from feed_assets.cli.clock import UpdateName, now
 from feed_assets.cli.location import feed_argument, partition_option
 from feed_assets.cli.output import json_option, print_fields, print_json, print_table
-from feed_assets.cli.row_diff import ChangedRow, RowDiff, UnknownColumnError, diff_rows
+from feed_assets.cli.row_diff import ChangedRow, RowDiff, RowDiffError, UnknownColumnError, diff_rows
 from feed_assets.file_feed import MANIFEST, Feed, File, NoValidUpdateError, Update, read_file, require_latest
 from feed_assets.file_feed.control import list_all
+from feed_assets.file_feed.wording import counted
 
 
 @click.command("diff")
@@ -56,16 +57,13 @@ def diff(
     columns = [name.strip() for name in key.split(",") if name.strip()]
     with tempfile.TemporaryDirectory(prefix="feed-diff-") as folder:
         spill = Path(folder) / "spill"
+        befores, afters = _fetched(old, Path(folder) / "before"), _fetched(new, Path(folder) / "after")
         try:
-            found = diff_rows(
-                _fetched(old, Path(folder) / "before"),
-                _fetched(new, Path(folder) / "after"),
-                key=columns,
-                limit=limit,
-                spill=spill,
-            )
+            found = diff_rows(list(befores), list(afters), key=columns, limit=limit, spill=spill)
         except UnknownColumnError as error:
             raise click.BadParameter(str(error), param_hint="--key") from error
+        except RowDiffError as error:
+            raise RowDiffError(_named_as_published(str(error), {**befores, **afters})) from error
     if as_json:
         print_json(_as_json(old, new, found))
     else:
@@ -89,21 +87,30 @@ def _named(feed: Feed, partition: str | None, name: str) -> Update:
     return Update(feed, partition, name, files)
 
 
-def _fetched(update: Update, folder: Path) -> list[Path]:
+def _fetched(update: Update, folder: Path) -> dict[Path, str]:
     """The files in a folder of their own, under plain names: a path of theirs may hold what DuckDB takes for a pattern.
 
-    Files on this disk are linked; others are copied, one after the other through memory.
+    Files on this disk are linked; others are copied, one after the other through memory. With each goes the path or
+    URI that it was published under, for people.
     """
     folder.mkdir()
-    paths = []
+    published = {}
     for number, (file, uri) in enumerate(zip(update.files, update.uris(), strict=True)):
         path = folder / f"{number:06}.{'.'.join(file.path.rpartition('/')[2].split('.')[1:])}"
         if uri.startswith("file:"):
-            path.symlink_to(unquote(urlsplit(uri).path))
+            published[path] = unquote(urlsplit(uri).path)
+            path.symlink_to(published[path])
         else:
+            published[path] = uri
             path.write_bytes(read_file(update, file))
-        paths.append(path)
-    return paths
+    return published
+
+
+def _named_as_published(message: str, published: Mapping[Path, str]) -> str:
+    """The message about fetched files, naming those that people know."""
+    for path, name in published.items():
+        message = message.replace(str(path), name)
+    return message
 
 
 def _as_json(old: Update, new: Update, found: RowDiff) -> dict[str, Any]:
@@ -144,8 +151,8 @@ def _plain(value: object) -> object:
 def _print(old: Update, new: Update, found: RowDiff) -> None:
     retyped = (f"{name} {one} -> {other}" for name, (one, other) in found.columns_retyped.items())
     fields: list[tuple[str, object]] = [
-        ("from", f"{old.uri}: {found.rows_before} rows"),
-        ("to", f"{new.uri}: {found.rows_after} rows"),
+        ("from", f"{old.uri}: {counted(found.rows_before, 'row')}"),
+        ("to", f"{new.uri}: {counted(found.rows_after, 'row')}"),
         ("added", found.added),
         ("removed", found.removed),
         ("changed", found.changed if found.changed is not None else "- (give a --key)"),

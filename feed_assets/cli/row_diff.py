@@ -243,7 +243,7 @@ def _side(database: duckdb.DuckDBPyConnection, view: str, files: Sequence[Path])
 def _format(file: Path) -> str:
     suffix = file.name.removesuffix(_PACKED[0]).removesuffix(_PACKED[1]).rpartition(".")[2].lower()
     if suffix not in _FORMATS:
-        message = f"{file.name} is of no format that can be compared: {', '.join(_FORMATS)}, the last five also packed."
+        message = f"{file} is of no format that can be compared: {', '.join(_FORMATS)}, the last five also packed."
         raise RowDiffError(message)
     return _FORMATS[suffix]
 
