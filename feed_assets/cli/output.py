@@ -11,9 +11,15 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, TextIO, TypeVar
 
 import click
+
+COPIED = frozenset({"partition", "update", "day"})
+"""Columns of names that people copy from a table: on a terminal they stay on one line as long as they are short."""
+
+SHORT = 24
+"""Up to so many characters; what is longer is folded rather than cut off."""
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -73,8 +79,9 @@ def _print_rich(header: Sequence[str], texts: Sequence[Sequence[str]], right: Se
     from rich.table import Table  # noqa: PLC0415 - see above
 
     table = Table(header_style="bold")
-    for name, to_right in zip(header, right, strict=True):
-        table.add_column(name, justify="right" if to_right else "left", overflow="fold")
+    for column, (name, to_right) in enumerate(zip(header, right, strict=True)):
+        whole = name in COPIED and all(len(line[column]) <= SHORT for line in texts)
+        table.add_column(name, justify="right" if to_right else "left", overflow="fold", no_wrap=whole)
     for line in texts:
         table.add_row(*map(escape, line))
     Console().print(table)
@@ -93,13 +100,18 @@ def _plain(value: object) -> str:
 
 
 def _on_terminal() -> bool:
-    return sys.stdout.isatty()
+    return _is_terminal(sys.stdout)
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    """Whether this shows what is written: a stream that was closed before the program started is None."""
+    return stream is not None and stream.isatty()
 
 
 @contextmanager
 def progress(what: str, total: int) -> Iterator[Callable[[], None]]:
     """A bar on a terminal's stderr; gives what to call after each of `total` steps. Nothing is drawn through a pipe."""
-    if not sys.stderr.isatty():
+    if not _is_terminal(sys.stderr):
         yield lambda: None
         return
     from rich.console import Console  # noqa: PLC0415 - loaded only where there is a terminal

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import Result
 
@@ -116,3 +117,41 @@ def test_on_a_terminal_tables_have_frames_and_no_color_is_respected(
     monkeypatch.setenv("NO_COLOR", "1")
     output.print_table(("name", "n"), [("a", 1)], empty="")
     assert "\x1b[3" not in capsys.readouterr().out
+
+
+def test_on_a_terminal_of_80_columns_the_names_of_updates_are_whole(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", "80")
+    header = ("partition", "update", "state", "files", "bytes", "held", "why")
+    why = "invalidated by someone: the partner has sent the wrong file for this day"
+    output.print_table(
+        header,
+        [
+            ("2019-11-29", "20991231.000000 *", "valid", 12, 123456789, "golden, pinned by a reader", ""),
+            ("2019-11-29", "20191231.000000", "invalidated", 12, 123456789, "", why),
+        ],
+        empty="",
+    )
+    shown = click.unstyle(capsys.readouterr().out)
+    assert "20991231.000000 *" in shown
+    assert shown.count("2019-11-29") == 2
+    assert all(len(line) <= 80 for line in shown.splitlines())
+
+
+def test_a_name_too_long_for_a_line_is_folded_and_not_cut_off(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", "80")
+    output.print_table(("partition", "why"), [("x" * 100, "y")], empty="")
+    assert capsys.readouterr().out.count("x") == 100
+
+
+def test_a_closed_stdout_is_no_reason_for_a_trace(program: Program, written: Written, tmp_path: Path):
+    program("feed", "publish", tmp_path / "f", written("a.csv", "x\n"))
+    for arguments in ("feed ls", "feed latest", "feed ls --json"):
+        command = f"{sys.executable} -m feed_assets.cli {arguments} {tmp_path / 'f'} >&-"
+        shown = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+        assert "Traceback" not in shown.stderr
