@@ -15,7 +15,7 @@ from feed_assets.cli.output import json_option, print_json, print_table
 
 
 @click.command()
-@click.argument("date", type=click.DateTime(["%Y-%m-%d"]))
+@click.argument("date", type=click.DateTime(["%Y-%m-%d"]), metavar="DATE")
 @json_option
 def explain(date: datetime, *, as_json: bool) -> None:
     """For each asset on DATE: the update in force, why it was or was not made again, growth, failed checks, lineage.

@@ -45,11 +45,13 @@ def report(date: datetime | None, output: Path | None, *, as_json: bool) -> None
         rows = [asdict(day) for day in days]
         picture = figures.days_picture(days)
         shown_days = [day.day for day in days]
+        nothing = f"{feed.uri} has no valid update yet: run `feed-assets backfill`."
     else:
         update = require_latest(feed, f"{date:%Y-%m-%d}", now=now)
         rows = figures.top_ads(update)
         picture = figures.ads_picture(rows, f"{date:%Y-%m-%d}")
         shown_days = [f"{date:%Y-%m-%d}"]
+        nothing = f"{update.uri} is valid and has no ads."
     if as_json:
         print_json(rows)
     else:
@@ -57,9 +59,11 @@ def report(date: datetime | None, output: Path | None, *, as_json: bool) -> None
         print_table(
             [name.replace("_", " ") for name in header],
             [[_shown(row[name]) for name in header] for row in rows],
-            empty=f"{feed.uri} has no valid update yet: run `feed-assets backfill`.",
+            empty=nothing,
         )
-    if output is not None:
+    if output is not None and not rows:
+        say(f"{output} is not written: {nothing}" if as_json else f"{output} is not written.")
+    elif output is not None:
         if output.suffix == ".png":
             output.write_bytes(picture)
         else:

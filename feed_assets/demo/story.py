@@ -151,7 +151,10 @@ class Demo:
         for command, what in (
             ("make dev", "the Dagster UI with these runs, checks and sensor decisions: http://127.0.0.1:3000"),
             (f".venv/bin/feed-assets explain {logs.BROKEN_DAY}", "why that day is as it is"),
-            (f".venv/bin/feed-assets report --date {logs.LATE_DAY}", "the ads of a day, as a table and a page"),
+            (
+                f".venv/bin/feed-assets report --date {logs.LATE_DAY} --output {self.settings.base}/report.html",
+                "the ads of a day, as a table and a page",
+            ),
             (
                 f".venv/bin/feed-assets feed ls {self.settings.base}/clean-ads/v1.0 --partition {logs.BROKEN_DAY}",
                 "every update and its state",

@@ -98,5 +98,19 @@ def test_a_report_on_nothing_says_what_to_do(run, base):
     assert run("report", "--date", "2019-11-24", code=3).stdout == ""
 
 
+def test_a_report_on_nothing_writes_no_page_and_says_so(run, base, tmp_path):
+    page = tmp_path / "report.html"
+    for more in ([], ["--json"]):
+        told = run("report", "--output", page, *more).stderr
+        assert f"{page} is not written" in told
+        assert "feed-assets backfill" in told
+    assert not page.exists()
+
+
+def test_a_day_that_does_not_exist_is_told_of_by_the_name_of_the_argument(run):
+    told = run("explain", "2019-13-29", code=2).stderr
+    assert "Invalid value for 'DATE'" in told
+
+
 def test_explaining_an_empty_day_says_that_nothing_is_there(run, base):
     assert "no raw data" in run("explain", "2019-11-24").stdout
