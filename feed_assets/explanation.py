@@ -12,9 +12,14 @@ from datetime import date, datetime
 
 from feed_assets.blackboard import Blackboard
 from feed_assets.file_feed import FeedInput, RawInput, Record, UpdateStatus, history, records
-from feed_assets.sensors import growth_decisions, staleness
+from feed_assets.file_feed.wording import counted
+from feed_assets.sensors import SourceDecision, growth_decisions, staleness
 from feed_assets.sensors.feeds import FeedAsset, FeedGraph
-from feed_assets.sources import Source, decide
+from feed_assets.sensors.growth import lookback
+from feed_assets.sources import Change, Source, decide
+
+AGAIN = "processed again"
+"""How a decision ends where its day is due."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +115,37 @@ def _growth(
     kinds = {key.partition("/")[0] for key in read} or {asset.key.path[-1].removeprefix("clean_")}
     mine = [source for source in sources if source.kind in kinds]
     decisions = growth_decisions(board, mine, asset.declaration, now=now, days=(day, day))
-    return tuple(decision.sentence() for decision in decisions)
+    return tuple(_standing(decision, known, now) for decision in decisions)
+
+
+def _standing(each: SourceDecision, known: Mapping[str, Record], now: datetime) -> str:
+    """The decision with what will come of it: a sensor asks only for days of the lookback."""
+    if not each.decision.reprocess:
+        return each.sentence()
+    fate = _fate(each, now)
+    record = known.get(each.update or "")
+    states_inputs = record is not None and record.facts.inputs
+    if each.update is None or states_inputs or each.decision.kind != Change.NEVER_PROCESSED:
+        return each.sentence().replace(AGAIN, fate)
+    there = f"{counted(each.decision.current_files, 'file')}, {each.decision.current_bytes} bytes"
+    return (
+        f"{each.source.key} {each.day}: {there}; what update {each.update} read of it is not known, "
+        f"as no record says so; {fate}"
+    )
+
+
+def _fate(each: SourceDecision, now: datetime) -> str:
+    """What will come of a day that is due."""
+    first, last = lookback(each.source, now)
+    day = date.fromisoformat(each.day)
+    if day > last:
+        return "the day is not over, so no sensor asks for it yet"
+    if day < first:
+        return (
+            f"outside the lookback of {counted(each.source.lookback_days, 'day')}, so no sensor asks for it: "
+            f"`feed-assets backfill --from {day} --to {day}` makes it"
+        )
+    return AGAIN
 
 
 def _update(
@@ -202,5 +237,5 @@ def _feed_changes(record: Record, before: Record) -> list[str]:
 def _input(each: FeedInput | RawInput) -> str:
     context = " (context)" if each.context else ""
     if isinstance(each, RawInput):
-        return f"raw/{each.source} {each.partition}: {len(each.files)} files, {each.bytes:,} bytes{context}"
+        return f"raw/{each.source} {each.partition}: {counted(len(each.files), 'file')}, {each.bytes:,} bytes{context}"
     return f"{each.feed} {each.partition or ''}: {each.update or 'nothing valid'}{context}"

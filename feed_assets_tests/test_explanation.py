@@ -1,0 +1,98 @@
+"""What is said of raw data against what was read of it: only what will really come of it."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+
+from feed_assets.explanation import explain
+from feed_assets.file_feed import RawInput
+from feed_assets.sensors.feeds import FeedGraph
+from feed_assets.sources import load_sources
+from feed_assets_tests.harness import ADS, DAY, Installation
+
+LONG_AFTER = datetime(2020, 1, 1, tzinfo=UTC)
+
+
+def standing(desk: Installation, day: str = DAY) -> str:
+    """How the raw ads of a day stand."""
+    feeds = FeedGraph.of(desk.definitions.get_repository_def())
+    sources = load_sources(desk.settings.sources_directory)
+    stories = explain(desk.board, feeds, sources, date.fromisoformat(day), now=desk.now)
+    return next(story.standing for story in stories if story.asset == "clean_ads")
+
+
+def test_a_day_that_is_due_is_processed_again(desk):
+    desk.raw_bytes(DAY, {"x": 10})
+
+    assert "never processed: 0 -> 10 bytes" in standing(desk)
+    assert "; processed again (no valid update)" in standing(desk)
+    assert desk.tick("late_growth").asked
+
+
+def test_of_a_day_outside_the_lookback_it_is_said_that_no_sensor_asks_for_it_and_what_makes_it(desk):
+    desk.raw_bytes(DAY, {"x": 10})
+    later = desk.at(LONG_AFTER)
+
+    said = standing(later)
+
+    assert "never processed: 0 -> 10 bytes" in said
+    assert "outside the lookback of 7 days, so no sensor asks for it" in said
+    assert f"`feed-assets backfill --from {DAY} --to {DAY}`" in said
+    assert "processed again" not in said
+    assert later.tick("late_growth").asked == {}
+
+
+def test_growth_outside_the_lookback_names_the_command_too(desk):
+    desk.raw_bytes(DAY, {"x": 100})
+    desk.process()
+    desk.raw_bytes(DAY, {"late": 50})
+
+    said = standing(desk.at(LONG_AFTER))
+
+    assert "grown, +50 %" in said
+    assert "feed-assets backfill" in said
+
+
+def test_a_day_that_nothing_happened_to_needs_no_command_however_old_it_is(desk):
+    desk.raw_bytes(DAY, {"x": 100})
+    desk.process()
+
+    assert "unchanged" in standing(desk.at(LONG_AFTER))
+    assert "backfill" not in standing(desk.at(LONG_AFTER))
+
+
+def test_of_today_it_is_said_that_it_is_not_over(desk):
+    today = str(desk.now.date())
+    desk.raw_bytes(today, {"x": 10})
+
+    assert "the day is not over, so no sensor asks for it yet" in standing(desk, today)
+
+
+def test_of_an_update_without_a_record_it_is_said_that_its_read_set_is_not_known(desk):
+    desk.raw_bytes(DAY, {"x": 10})
+    update = desk.base / ADS / DAY / "20191130.000000"
+    update.mkdir(parents=True)
+    (update / "_SUCCESS").write_text("0")
+
+    said = standing(desk)
+
+    assert "1 file, 10 bytes; what update 20191130.000000 read of it is not known, as no record says so" in said
+    assert "never processed" not in said
+    assert said.endswith("; processed again")
+    assert desk.tick("late_growth").asked
+
+
+def test_of_an_update_published_by_hand_it_is_said_that_its_read_set_is_not_known(desk, tmp_path):
+    desk.raw_bytes(DAY, {"x": 10})
+    update = desk.publish(ADS, DAY, {"a.csv": "x"}, tmp_path / "scratch")
+
+    assert f"what update {update.name} read of it is not known" in standing(desk)
+
+
+def test_a_source_that_an_update_has_not_read_was_never_processed(desk):
+    desk.raw_bytes(DAY, {"x": 10})
+    update = desk.make(ADS, DAY, [RawInput(source="ads/other_ads", partition=DAY, files=())])
+
+    said = standing(desk)
+    assert "never processed: 0 -> 10 bytes" in said
+    assert f"; processed again (update {update})" in said
