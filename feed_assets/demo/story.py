@@ -22,6 +22,7 @@ from feed_assets.blackboard import Blackboard
 from feed_assets.demo import logs
 from feed_assets.demo.daemon import instance_at, tick_sensors
 from feed_assets.file_feed import Feed, publish_files
+from feed_assets.file_feed.wording import counted
 from feed_assets.resources import BlackboardResource, Settings, SettingsError, SparkResource
 from feed_assets.resources.settings import AS_OF_FILE
 from feed_assets.sensors import growth_decisions
@@ -184,7 +185,7 @@ class Demo:
             landing = land(spark, self._board, source, delivery, now=self.settings.clock.now())
             self.tell.say(
                 f"{delivery.name} -> {source.key}: {landing.landed:,} of {landing.read:,} records "
-                f"into {len(landing.partitions)} hours."
+                f"into {counted(len(landing.partitions), 'hour')}."
             )
 
     def _tick(self, instance: dg.DagsterInstance) -> list[dg.DagsterRun]:
