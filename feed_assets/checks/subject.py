@@ -26,6 +26,7 @@ from feed_assets.file_feed import (
     latest,
     latest_of_all,
     read_record,
+    records,
 )
 from feed_assets.io_manager import FeedDeclaration
 from feed_assets.io_manager.spark_files import count_update, read_updates
@@ -44,7 +45,8 @@ class Candidate:
 def find_candidate(feed: Feed, partition: str, *, run_id: str, now: datetime) -> Candidate:
     """The staged update of this run; else one that waits, newer than the latest; else the latest itself.
 
-    Raises Failure where there is none of them.
+    What another run recorded as published, and has no manifest, is none of them: it may have been taken out of force by
+    removing that. Raises Failure where there is nothing to check.
     """
     in_force = latest(feed, partition, now=now)
     staged = find_staged(feed, partition, run_id=run_id)
@@ -55,10 +57,14 @@ def find_candidate(feed: Feed, partition: str, *, run_id: str, now: datetime) ->
         update = Update(feed=feed, partition=partition, name=staged.claim.name, files=staged.record.files)
         return Candidate(update, staged.record, staged)
     if in_force is None:
-        raise dg.Failure(
-            description=f"{feed.location} has nothing staged or valid of {partition} to check: materialize it.",
-            allow_retries=False,
-        )
+        description = f"{feed.location} has nothing staged or valid of {partition} to check: materialize it."
+        for record in records(feed, partition, newest=1):
+            if record.state == "published":
+                description += (
+                    f" {record.update} is recorded as published and has no valid manifest: it was taken out of force, "
+                    "or its run stopped before that. It is not published again."
+                )
+        raise dg.Failure(description=description, allow_retries=False)
     return Candidate(in_force, read_record(feed, partition, in_force.name), None)
 
 

@@ -22,7 +22,13 @@ from feed_assets.file_feed.control import (
     stored_record,
     stored_records,
 )
-from feed_assets.file_feed.errors import BadNameError, ClaimLostError, NotPublishedError, TornUpdateError
+from feed_assets.file_feed.errors import (
+    BadNameError,
+    ClaimLostError,
+    NotPublishedError,
+    NoValidUpdateError,
+    TornUpdateError,
+)
 from feed_assets.file_feed.feed import Feed, File, Update
 from feed_assets.file_feed.manifest import INVALIDATED, MANIFEST, MAX_BYTES, manifest, parse_manifest
 from feed_assets.file_feed.names import begun, check_label, is_update_name, update_name
@@ -114,34 +120,19 @@ def stage(claimed: Claim, files: Sequence[File], facts: Facts, *, now: datetime)
 
     Raises SchemaChangeError where the schema breaks the contract of this version.
     """
-    if facts.schema:
-        check_promise(claimed.feed, facts.schema)
-    record = Record(
-        partition=claimed.partition,
-        update=claimed.name,
-        owner=claimed.owner,
-        token=claimed.token,
-        files=tuple(sorted(files, key=lambda file: file.path)),
-        facts=facts,
-        history=(Transition("staged", now, author=claimed.owner),),
-    )
-    key = record_key(claimed.feed, record)
-    board, content = claimed.feed.blackboard, record.to_json()
-    try:
-        tag = board.create(key, content).tag
-    except (AlreadyExistsError, UnavailableError):
-        there = stored_record(claimed.feed, claimed.partition, claimed.name)
-        if there is None or there.record.to_json() != content:
-            raise
-        tag = there.tag
-    return Staged(claimed, record, key, tag)
+    return _stage(claimed, files, facts, Transition("staged", now, author=claimed.owner))
 
 
 def find_staged(feed: Feed, partition: str | None, *, run_id: str | None = None) -> Staged | None:
-    """The newest staged update that was neither published nor turned away; with `run_id`, that run's."""
+    """The newest staged update that was neither published nor turned away.
+
+    With `run_id`, that run's, also where it had got as far as to record that it publishes it. To others that looks the
+    same as an update that was taken out of force by removing its manifest, so they do not find it.
+    """
+    settled = {"rejected", "invalidated"} if run_id is not None else {"published", "rejected", "invalidated"}
     for stored in stored_records(feed, partition, newest=LOOKED_AT):
         record = stored.record
-        if record.state in {"rejected", "invalidated"} or (run_id is not None and record.facts.run_id != run_id):
+        if record.state in settled or (run_id is not None and record.facts.run_id != run_id):
             continue
         if _manifest(feed, partition, record.update) is None:
             return Staged(_claim_of(feed, record), record, stored.key, stored.tag)
@@ -192,18 +183,20 @@ def reject(staged: Staged, *, reason: str, now: datetime, checks: Sequence[Check
 def invalidate(feed: Feed, partition: str | None, name: str, *, reason: str, author: str, now: datetime) -> None:
     """Take a published update out of force: the reason goes on record, then the manifest states INVALIDATED.
 
-    The manifest is not removed, as a publisher whose answer was lost would create it again. Raises NotPublishedError
-    where the update has no manifest and never was invalidated.
+    The manifest is not removed, as a publisher whose answer was lost would create it again. Where somebody removed it,
+    and the record says that the update was published, this is what makes that last. Raises NoValidUpdateError where
+    there is no such update, NotPublishedError where it was never published.
     """
     change = Transition("invalidated", now, reason, author)
     there = _manifest(feed, partition, name)
     stored = stored_record(feed, partition, name)
     invalidated = stored is not None and stored.record.state == "invalidated"
-    if there is None or there.data == INVALIDATED:
+    if there is None:
+        _require_was_published(feed, partition, name, stored)
+    elif there.data == INVALIDATED:
         if invalidated:
             return
-        message = f"{feed.title(partition)} {name} is not published, so there is nothing to invalidate."
-        raise NotPublishedError(message)
+        raise NotPublishedError(_nothing_to_invalidate(feed, partition, name))
     if stored is None:
         stored = _foreign_record(feed, Record(partition, name, "", "", (), Facts(), history=(change,)))
     elif not invalidated:
@@ -234,7 +227,10 @@ def publish_files(
     for source in sources:
         feed.blackboard.upload(f"{claimed.prefix}{source.name}", source)
     files = staged_files(claimed, len(sources))
-    return publish(stage(claimed, files, facts or Facts(run_id=owner), now=now), now=now)
+    # No audit comes between, so the record says at once what it would say at last: whoever removes the manifest later
+    # leaves an update that was published, and none that waits.
+    changes = (Transition("staged", now, author=owner), Transition("published", now, author=owner))
+    return publish(_stage(claimed, files, facts or Facts(run_id=owner), *changes), now=now)
 
 
 def _newest_begun(feed: Feed, partition: str | None, now: datetime) -> datetime:
@@ -257,6 +253,44 @@ def _newest_begun(feed: Feed, partition: str | None, now: datetime) -> datetime:
         message = f"{feed.title(partition)}: no update can come after {update_name(newest)}. Remove that folder."
         raise BadNameError(message)
     return newest
+
+
+def _stage(claimed: Claim, files: Sequence[File], facts: Facts, *history: Transition) -> Staged:
+    if facts.schema:
+        check_promise(claimed.feed, facts.schema)
+    record = Record(
+        partition=claimed.partition,
+        update=claimed.name,
+        owner=claimed.owner,
+        token=claimed.token,
+        files=tuple(sorted(files, key=lambda file: file.path)),
+        facts=facts,
+        history=history,
+    )
+    key = record_key(claimed.feed, record)
+    board, content = claimed.feed.blackboard, record.to_json()
+    try:
+        tag = board.create(key, content).tag
+    except (AlreadyExistsError, UnavailableError):
+        there = stored_record(claimed.feed, claimed.partition, claimed.name)
+        if there is None or there.record.to_json() != content:
+            raise
+        tag = there.tag
+    return Staged(claimed, record, key, tag)
+
+
+def _require_was_published(feed: Feed, partition: str | None, name: str, stored: StoredRecord | None) -> None:
+    """Raise NoValidUpdateError or NotPublishedError unless an update without a manifest had one by its record."""
+    if stored is not None and stored.record.state in {"published", "invalidated"}:
+        return
+    if stored is None and not feed.blackboard.page(feed.update_prefix(partition, name)).entries:
+        message = f"{feed.title(partition)} has no update {name}: `feed-assets feed ls {feed.uri}` lists them."
+        raise NoValidUpdateError(message)
+    raise NotPublishedError(_nothing_to_invalidate(feed, partition, name))
+
+
+def _nothing_to_invalidate(feed: Feed, partition: str | None, name: str) -> str:
+    return f"{feed.title(partition)} {name} is not published, so there is nothing to invalidate."
 
 
 def _foreign_record(feed: Feed, record: Record) -> StoredRecord:

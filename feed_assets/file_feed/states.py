@@ -27,7 +27,8 @@ class UpdateStatus:
 
     - valid: the plain rule holds.
     - incomplete: being written, given up, or being removed; no record says that it is more.
-    - staged: written and recorded; it waits for its audit.
+    - staged: written and recorded; it waits for its audit. A writer without an audit records no more than that, so what
+      it published is shown like this, too, once its manifest is removed.
     - rejected: turned away by its audit.
     - invalidated: it was published, and is not valid any more.
     """
@@ -88,8 +89,9 @@ def _state(feed: Feed, found: Found, record: Record | None, *, valid: bool) -> t
         return _disagreeing(feed, found, count)
     if last is None:
         return "incomplete", f"{count} and no manifest yet"
-    published = last.state == "published"
-    return ("invalidated", "its manifest is gone") if published else ("staged", f"{count} recorded, and no manifest")
+    if last.state == "published":
+        return "invalidated", "recorded as published, and its manifest is not there"
+    return "staged", f"{count} recorded, and no manifest"
 
 
 def _disagreeing(feed: Feed, found: Found, count: str) -> tuple[UpdateState, str]:

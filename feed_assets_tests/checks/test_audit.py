@@ -210,7 +210,7 @@ def test_exactly_twice_the_usual_rows_is_as_usual(shop):
     assert failed_checks(shop.run("clean_ads")) == []
 
 
-def test_a_store_that_fails_is_an_error_of_the_run_and_a_later_check_publishes(shop):
+def test_a_store_that_fails_is_an_error_of_the_run_and_the_next_run_publishes(shop):
     shop.land(ads(3))
 
     def fail(operation, key):
@@ -225,9 +225,23 @@ def test_a_store_that_fails_is_an_error_of_the_run_and_a_later_check_publishes(s
     assert "the store is out of reach" in " ".join(messages(result))
     assert shop.latest(ADS) is None
 
-    assert shop.check("clean_ads").success
+    # Whether it never had a manifest or somebody removed it cannot be told, so checks of another run let it be.
+    told = " ".join(messages(shop.check("clean_ads")))
+    assert f"{shop.record(ADS).update} is recorded as published and has no valid manifest" in told
+    assert shop.latest(ADS) is None
+
+    assert shop.run("clean_ads").success
     assert shop.latest(ADS) == shop.record(ADS).update
     assert len(shop.rows(ADS)) == 3
+
+
+def test_a_check_does_not_put_back_in_force_what_was_taken_out_of_it_by_removing_the_manifest(published):
+    before = published.latest(ADS)
+    assert published.run("clean_ads").success
+    (published.update_directory(ADS) / "_SUCCESS").unlink()
+
+    assert published.check("clean_ads").success
+    assert published.latest(ADS) == before
 
 
 def test_a_store_that_fails_before_anything_is_decided_leaves_the_update_staged(shop):

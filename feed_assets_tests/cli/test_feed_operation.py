@@ -84,8 +84,31 @@ def test_invalidate_puts_the_update_before_back_in_force(run: Run, written: Writ
     assert (done["update"], done["state"], done["author"]) == ("20191201.120002", "invalidated", getpass.getuser())
     run("feed", "invalidate", location, "--update", "20191201.120000", "--reason", "wrong, too")
     assert json.loads(run("feed", "latest", location, "--json").stdout)["update"] == "20191201.120001"
-    missing = run("feed", "invalidate", location, "--update", "20180101.000000", "--reason", "wrong", code=1)
-    assert "is not published" in missing.stderr
+
+
+def test_an_update_that_is_not_there_is_exit_code_3(run: Run, written: Written, tmp_path: Path):
+    location, missing = tmp_path / "f", "20180101.000000"
+    run("feed", "publish", location, written("a.csv", "x\n"))
+    for command in (
+        ["invalidate", location, "--update", missing, "--reason", "wrong"],
+        ["tag", location, "good", "--update", missing],
+        ["pin", location, "--update", missing, "--until", "1d"],
+        ["diff", location, "--from", missing],
+    ):
+        assert f"has no update {missing}" in run("feed", *command, code=3).stderr
+
+
+def test_an_update_whose_manifest_was_removed_is_shown_as_invalidated_and_can_be_given_the_reason(
+    run: Run, written: Written, tmp_path: Path
+):
+    location, update = tmp_path / "f", "20191201.120000"
+    run("feed", "publish", location, written("a.csv", "x\n"))
+    (location / update / "_SUCCESS").unlink()
+    (row,) = listed(run, location)
+    assert (row["state"], row["why"]) == ("invalidated", "recorded as published, and its manifest is not there")
+    run("feed", "invalidate", location, "--update", update, "--reason", "wrong prices", "--author", "ann")
+    (row,) = listed(run, location)
+    assert (row["state"], row["why"]) == ("invalidated", "wrong prices (ann)")
 
 
 def test_tags_and_pins_are_shown_and_lifted(run: Run, written: Written, tmp_path: Path):

@@ -300,6 +300,51 @@ def test_what_was_invalidated_is_not_published_again_by_another_who_was_at_it_to
     assert "20180521.160000" in {end.results.get("operator") for end in explored.ends()}
 
 
+def test_what_was_taken_out_of_force_by_hand_stays_so_beside_another_auditor_and_when_it_is_invalidated_too() -> None:
+    objects = _published_without_manifest()
+
+    def another_run(board: Blackboard) -> Hashable:
+        staged = find_staged(Feed(board, LOCATION), PARTITION)
+        return publish(staged, now=NOW, checks=PASSED).name if staged else None
+
+    actors = (actor("auditor", another_run), actor("operator", invalidate_update("20180521.160000"), may_crash=True))
+    explored = explore(objects, actors, check=lambda reached: _nothing_read(reached.objects), expected=EXPECTED)
+    assert "20180521.160000" in {end.results.get("operator") for end in explored.ends()}
+
+
+def test_what_was_invalidated_before_its_manifest_was_there_is_not_published_by_the_run_that_goes_on() -> None:
+    objects = _published_without_manifest()
+
+    def same_run(board: Blackboard) -> Hashable:
+        staged = find_staged(Feed(board, LOCATION), PARTITION, run_id="")
+        return publish(staged, now=NOW, checks=PASSED).name if staged else None
+
+    def invalidate_twice(board: Blackboard) -> Hashable:
+        with suppress(UnavailableError):
+            invalidate_update("20180521.160000")(board)
+        return invalidate_update("20180521.160000")(board)
+
+    actors = (
+        actor("publisher", same_run, lost_answers=1),
+        actor("operator", invalidate_twice, may_crash=True, lost_answers=1),
+    )
+    explored = explore(objects, actors, check=invalidated_for_good, expected=EXPECTED)
+    assert {"20180521.160000"} <= {end.results.get("operator") for end in explored.ends()}
+
+
+def _published_without_manifest() -> dict[str, bytes]:
+    """As a crash before the manifest leaves it, and as somebody does who removes the manifest."""
+    board = MemoryBlackboard(_staged_only())
+    staged = find_staged(Feed(board, LOCATION), PARTITION)
+    assert staged is not None
+    publish(staged, now=NOW, checks=PASSED)
+    return {key: data for key, data in board.objects().items() if not key.endswith("/_SUCCESS")}
+
+
+def _nothing_read(objects: Mapping[str, bytes]) -> None:
+    assert reading(objects) is None
+
+
 def test_two_auditors_never_leave_an_update_both_rejected_and_in_force() -> None:
     objects = _staged_only()
 

@@ -23,6 +23,7 @@ from feed_assets.file_feed import (
     Feed,
     FeedError,
     NotPublishedError,
+    NoValidUpdateError,
     SchemaChangeError,
     Staged,
     TornUpdateError,
@@ -225,6 +226,21 @@ def test_what_was_published_rejected_or_invalidated_is_not_found_staged(feed: Fe
     assert find_staged(feed, DAY) is None
 
 
+@pytest.mark.parametrize("how", ["audited", "local files"])
+def test_what_was_published_is_not_found_staged_when_its_manifest_was_removed_save_by_its_own_run(
+    feed: Feed, board: MemoryBlackboard, how: str
+) -> None:
+    if how == "audited":
+        update = publish(staged(feed), now=NOW, checks=PASSED)
+    else:
+        update = publish_files(feed, DAY, [], now=NOW, owner="run")
+    board.delete(f"{update.prefix}_SUCCESS")
+    assert find_staged(feed, DAY) is None
+    found = find_staged(feed, DAY, run_id="run")
+    assert found is not None
+    assert found.claim.name == update.name
+
+
 def test_the_schema_of_a_version_may_grow_and_not_break(feed: Feed) -> None:
     publish(staged(feed, facts=Facts(schema=SCHEMA)), now=NOW)
     grown = (*SCHEMA, Column("note", "string"))
@@ -312,7 +328,7 @@ def test_who_rejects_an_update_that_was_nearly_published_keeps_its_publisher_out
     waiting = staged(feed)
     publish(waiting, now=NOW, checks=PASSED)
     board.delete(f"{waiting.claim.prefix}_SUCCESS")  # as if it had stopped before the manifest
-    found = find_staged(feed, DAY)
+    found = find_staged(feed, DAY, run_id="run")
     assert found is not None
     reject(found, reason="no", now=NOW)
     assert in_force(feed) is None
@@ -395,7 +411,30 @@ def test_an_update_of_another_program_can_be_invalidated_too(feed: Feed, board: 
     assert record.state == "invalidated"
 
 
-@pytest.mark.parametrize("make", [staged, lambda feed: reject(staged(feed), reason="no", now=NOW), lambda _: None])
+def test_an_update_whose_manifest_was_removed_can_be_invalidated_and_then_is_for_good(
+    feed: Feed, board: MemoryBlackboard
+) -> None:
+    waiting = staged(feed)
+    publish(waiting, now=NOW, checks=PASSED)
+    board.delete(f"{waiting.claim.prefix}_SUCCESS")
+    for _ in range(2):
+        invalidate(feed, DAY, waiting.claim.name, reason="wrong prices", author="me", now=NOW)
+    record = read_record(feed, DAY, waiting.claim.name)
+    assert record is not None
+    assert [change.state for change in record.history] == ["staged", "published", "invalidated"]
+    assert record.history[-1].reason == "wrong prices"
+    with pytest.raises(NotPublishedError, match=r"invalidated \(wrong prices\)"):
+        publish(waiting, now=NOW)
+    assert in_force(feed) is None
+
+
+def test_what_is_not_there_cannot_be_invalidated(feed: Feed) -> None:
+    claim(feed, DAY, now=NOW, owner="me")
+    with pytest.raises(NoValidUpdateError, match=r"has no update 20180521\.160000"):
+        invalidate(feed, DAY, "20180521.160000", reason="no", author="me", now=NOW)
+
+
+@pytest.mark.parametrize("make", [staged, lambda feed: reject(staged(feed), reason="no", now=NOW), written])
 def test_what_is_not_published_is_not_invalidated(feed: Feed, make: Callable[[Feed], object]) -> None:
     make(feed)
     with pytest.raises(NotPublishedError, match="nothing to invalidate"):
@@ -497,19 +536,19 @@ def _the_next_writer_succeeds(feed: Feed) -> None:
     assert before is None or update.name > before
 
 
-def test_a_crash_leaves_nothing_that_the_next_auditor_cannot_go_on_with(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_crash_leaves_nothing_that_the_same_run_cannot_go_on_with(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("feed_assets.file_feed.publishing.uuid4", lambda: SimpleNamespace(hex="token"))
     board = MemoryBlackboard()
     staged(Feed(board, "ads/v1.0"))
 
     def audits(each: Blackboard) -> str:
-        found = find_staged(Feed(each, "ads/v1.0"), DAY)
+        found = find_staged(Feed(each, "ads/v1.0"), DAY, run_id="run")
         assert found is not None
         return publish(found, now=NOW, checks=PASSED).name
 
     for end in explore(board.objects(), (Actor("auditor", audits, may_crash=True),)).ends():
         feed = Feed(MemoryBlackboard(end.objects), "ads/v1.0")
-        found = find_staged(feed, DAY)
+        found = find_staged(feed, DAY, run_id="run")
         assert (found is None) == (in_force(feed) is not None)
         if found is not None:
             publish(found, now=NOW, checks=PASSED)

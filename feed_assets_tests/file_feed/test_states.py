@@ -89,7 +89,10 @@ def test_an_invalidated_update_tells_the_reason_and_the_author(board: MemoryBlac
 def test_an_update_whose_manifest_was_removed_by_hand_is_invalidated(board: MemoryBlackboard, feed: Feed) -> None:
     publish(written(board, feed), now=NOW, checks=CHECKED)
     plain.invalidate(board, DAY, NAME)
-    assert (only(feed).state, only(feed).why) == ("invalidated", "its manifest is gone")
+    assert (only(feed).state, only(feed).why) == (
+        "invalidated",
+        "recorded as published, and its manifest is not there",
+    )
 
 
 @pytest.mark.parametrize(
