@@ -7,7 +7,7 @@ Here: the group, and the commands that resolve, show and publish updates. Not he
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -139,12 +139,12 @@ def verify_(feed: Feed, partition: str | None, *, as_json: bool) -> None:
 )
 @json_option
 def publish(feed: Feed, partition: str | None, files: Sequence[Path], *, as_json: bool) -> None:
-    """Publish local files as one new update, and print it like `latest`."""
+    """Publish local files as one new update, and print it like `latest`: feed and partition as URI names them."""
     moment = now()
     place = operated(feed, partition)
     require_level(place, now=moment)
     update = publish_files(place.feed, place.partition, files, now=moment, owner=login_name(), facts=Facts())
-    _print_update(update, as_json=as_json)
+    _print_update(replace(update, feed=feed, partition=partition), as_json=as_json)
 
 
 @feed.command("invalidate")
