@@ -18,9 +18,6 @@ from feed_assets.sensors.feeds import FeedAsset, FeedGraph
 from feed_assets.sensors.growth import lookback
 from feed_assets.sources import Change, Source, decide
 
-AGAIN = "processed again"
-"""How a decision ends where its day is due."""
-
 
 @dataclass(frozen=True, slots=True)
 class UpdateStory:
@@ -126,16 +123,16 @@ def _standing(each: SourceDecision, known: Mapping[str, Record], now: datetime) 
     record = known.get(each.update or "")
     states_inputs = record is not None and record.facts.inputs
     if each.update is None or states_inputs or each.decision.kind != Change.NEVER_PROCESSED:
-        return each.sentence().replace(AGAIN, fate)
+        return each.sentence(fate)
     there = f"{counted(each.decision.current_files, 'file')}, {each.decision.current_bytes} bytes"
     return (
         f"{each.source.key} {each.day}: {there}; what update {each.update} read of it is not known, "
-        f"as no record says so; {fate}"
+        f"as no record says so; {fate or 'processed again'}"
     )
 
 
-def _fate(each: SourceDecision, now: datetime) -> str:
-    """What will come of a day that is due."""
+def _fate(each: SourceDecision, now: datetime) -> str | None:
+    """Why nothing comes of a day that is due; None where a sensor asks for it."""
     first, last = lookback(each.source, now)
     day = date.fromisoformat(each.day)
     if day > last:
@@ -145,7 +142,7 @@ def _fate(each: SourceDecision, now: datetime) -> str:
             f"outside the lookback of {counted(each.source.lookback_days, 'day')}, so no sensor asks for it: "
             f"`feed-assets backfill --from {day} --to {day}` makes it"
         )
-    return AGAIN
+    return None
 
 
 def _update(

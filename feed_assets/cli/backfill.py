@@ -13,6 +13,7 @@ import click
 from feed_assets.cli.errors import FAILED
 from feed_assets.cli.installation import instance, load_installation
 from feed_assets.cli.output import json_option, print_json, progress, say
+from feed_assets.file_feed.wording import counted
 
 DAY = click.DateTime(["%Y-%m-%d"])
 
@@ -53,7 +54,7 @@ def backfill(ctx: click.Context, first: datetime, last: datetime, *, as_json: bo
         print_json([asdict(result) for result in results])
     failed = sorted({result.partition for result in results if not result.success})
     if failed:
-        say(f"{len(failed)} of {len(days)} days failed: {', '.join(failed)}")
+        say(f"{len(failed)} of {counted(len(days), 'day')} failed: {', '.join(failed)}")
         ctx.exit(FAILED)
 
 

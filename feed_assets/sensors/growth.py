@@ -29,10 +29,10 @@ class SourceDecision:
     state: str
     """A digest of all that lies there now for this kind and day: equal states are one state of the input."""
 
-    def sentence(self) -> str:
-        """For logs and people: which, what, and the numbers."""
+    def sentence(self, fate: str | None = None) -> str:
+        """For logs and people: which, what, the numbers, and what comes of it (see `Decision.sentence`)."""
         baseline = f"update {self.update}" if self.update else "no valid update"
-        return f"{self.source.key} {self.day}: {self.decision.sentence()} ({baseline})"
+        return f"{self.source.key} {self.day}: {self.decision.sentence(fate)} ({baseline})"
 
 
 def growth_decisions(

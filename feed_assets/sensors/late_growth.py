@@ -16,6 +16,7 @@ import dagster as dg
 
 from feed_assets.blackboard import Blackboard
 from feed_assets.file_feed import latest_of_all
+from feed_assets.file_feed.wording import counted
 from feed_assets.resources import BlackboardResource, Clock
 from feed_assets.sensors.feeds import FeedGraph
 from feed_assets.sensors.growth import SourceDecision, growth_decisions
@@ -168,7 +169,7 @@ def _log(context: dg.SensorEvaluationContext, decisions: Sequence[SourceDecision
             context.log.info(decision.sentence())
     if len(decisions) > LOGGED_ONE_BY_ONE:
         for source, count in sorted(unchanged.items()):
-            context.log.info(f"{source}: {count} days unchanged")
+            context.log.info(f"{source}: {counted(count, 'day')} unchanged")
 
 
 def _summary(decisions: Sequence[SourceDecision], requests: Requests) -> str:

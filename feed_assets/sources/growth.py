@@ -58,9 +58,13 @@ class Decision:
         """Whether the day is to be processed again."""
         return self.kind in REPROCESSED
 
-    def sentence(self) -> str:
-        """The decision and its numbers, for logs: `grown, +10 % (threshold 5 %): ...`."""
-        return f"{self._what()}: {self._numbers()}; {'processed again' if self.reprocess else 'left as it is'}"
+    def sentence(self, fate: str | None = None) -> str:
+        """The decision and its numbers, for logs: `grown, +10 % (threshold 5 %): ...`.
+
+        It ends with what comes of it; with `fate` where more is known of that than the decision.
+        """
+        decided = "processed again" if self.reprocess else "left as it is"
+        return f"{self._what()}: {self._numbers()}; {fate or decided}"
 
     def _what(self) -> str:
         threshold = f"threshold {self.threshold_percent.normalize():f} %"
