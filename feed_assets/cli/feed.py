@@ -21,6 +21,7 @@ from feed_assets.cli.feed_keeping import gc, pin, tag, unpin, untag
 from feed_assets.cli.location import (
     Place,
     feed_argument,
+    located,
     login_name,
     operated,
     partition_option,
@@ -51,7 +52,8 @@ def feed() -> None:
     """Look at a File Feed and operate it.
 
     URI is a local path, file:///... or s3://bucket/...: a feed with partitions, or a location that directly holds
-    updates.
+    updates. What is published first to the location of a day, such as .../2019-11-24, is of that partition of the feed
+    above it.
     """
 
 
@@ -116,7 +118,7 @@ def verify_(feed: Feed, partition: str | None, *, as_json: bool) -> None:
 
     What says nothing against any update that a reader would use is shown as a note, and is no fault.
     """
-    place = operated(feed, partition)
+    place = located(feed, partition)
     findings = [
         {"weight": "note" if each.kind in NOTES else "fault", **asdict(each)}
         for each in verify(place.feed, now=now())

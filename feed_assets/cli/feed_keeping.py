@@ -13,7 +13,7 @@ import click
 
 from feed_assets.cli import clock
 from feed_assets.cli.clock import Moment, Span, UpdateName
-from feed_assets.cli.location import Place, feed_argument, login_name, operated, partition_option
+from feed_assets.cli.location import Place, feed_argument, located, login_name, operated, partition_option
 from feed_assets.cli.output import json_option, print_json, print_table, say
 from feed_assets.file_feed import Feed, Outcome, Policy, Removal, carry_out, plan, require_latest
 from feed_assets.file_feed import pin as set_pin
@@ -122,7 +122,7 @@ def gc(
     Never the latest valid one, nor one that is tagged or pinned.
     """
     moment = clock.now()
-    place = operated(feed, partition)
+    place = located(feed, partition)
     removals = [
         each
         for each in plan(place.feed, Policy(keep, younger_than, longest_write), now=moment)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import getpass
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -19,6 +20,7 @@ from feed_assets.blackboard import UnavailableError, UnknownLocationError
 from feed_assets.file_feed import (
     BadNameError,
     Feed,
+    FeedError,
     MixedFeedError,
     check_partition,
     is_update_name,
@@ -27,11 +29,13 @@ from feed_assets.file_feed import (
     recorded_digests,
 )
 from feed_assets.file_feed.feed import CONTROL
+from feed_assets.file_feed.holds import divided
 from feed_assets.file_feed.names import has_update_shape, is_partition_name
 from feed_assets.file_feed.scanning import scan
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _AFTER_EVERY_UPDATE = "99991231.235959"
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,29 +98,56 @@ def partition_option(command: _Command) -> _Command:
     return click.option("--partition", "-p", metavar="NAME", type=PartitionName(), help=text)(command)
 
 
-def operated(feed: Feed, partition: str | None) -> Place:
-    """The place whose control area is that of the whole feed, also where URI is that of one of its partitions.
+def located(feed: Feed, partition: str | None) -> Place:
+    """The place with the control area that there is: the whole feed's, also where URI is that of one of its partitions.
 
     Otherwise who names the feed and who names the partition would not see each other's claims, tags and records.
     """
+    return _place(feed, partition, first=False)
+
+
+def operated(feed: Feed, partition: str | None) -> Place:
+    """The same for commands that write to the control area; where there is none, a day is taken for a partition.
+
+    So who names a day's location first, and who names its feed and the day, write to the same control area. Raises
+    FeedError where a partition has one of its own all the same.
+    """
+    place = _place(feed, partition, first=True)
+    if place.partition is not None and _has_control_area(_inside(place)):
+        raise FeedError(divided(place.feed, place.partition))
+    return place
+
+
+def _place(feed: Feed, partition: str | None, *, first: bool) -> Place:
     parent, _, last = feed.uri.rpartition("/")
     name = unquote(last) if feed.uri.startswith("file:") else last
     if partition is not None or not parent.partition("://")[2] or not is_partition_name(name):
         return Place(feed, partition)
     above = open_feed(parent)
     try:
-        whole = above.blackboard.page(f"{above.root}{CONTROL}/").entries
+        whole = _has_control_area(above)
     except UnavailableError:
         # Who may use this location only cannot look above it, and nobody there shares its control area then.
-        whole = ()
-    return Place(above, name) if whole else Place(feed, None)
+        return Place(feed, None)
+    if whole or (first and _DAY.fullmatch(name) and not _has_control_area(feed)):
+        return Place(above, name)
+    return Place(feed, None)
+
+
+def _inside(place: Place) -> Feed:
+    """The place as a feed of its own."""
+    return Feed(place.feed.blackboard, place.feed.prefix(place.partition).removesuffix("/"))
+
+
+def _has_control_area(feed: Feed) -> bool:
+    return bool(feed.blackboard.page(f"{feed.root}{CONTROL}/").entries)
 
 
 def require_level(place: Place, *, now: datetime) -> None:
     """Raise MixedFeedError where an update here would lie beside partitions, or a partition beside updates."""
     feed = place.feed
+    latest(_inside(place), None, now=now)
     if place.partition is None:
-        latest(feed, None, now=now)
         return
     folders = feed.blackboard.page(feed.root, after=f"{feed.root}{CONTROL}0", folders=True).folders
     if any(is_update_name(folder.removeprefix(feed.root).removesuffix("/")) for folder in folders):
@@ -126,7 +157,7 @@ def require_level(place: Place, *, now: datetime) -> None:
 
 def places(feed: Feed, partition: str | None) -> list[Place]:
     """The place that is named, else that of each partition with an update or the record of one, ascending."""
-    place = operated(feed, partition)
+    place = located(feed, partition)
     if place.partition is not None:
         return [place]
     # Jumps over each partition's history as soon as a page ends in it.

@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from feed_assets.blackboard import AlreadyExistsError, Entry, NotFoundError
 from feed_assets.file_feed.control import list_all
 from feed_assets.file_feed.errors import BadNameError, FeedError, NoValidUpdateError
-from feed_assets.file_feed.feed import Feed
+from feed_assets.file_feed.feed import CONTROL, Feed
 from feed_assets.file_feed.manifest import MANIFEST, MAX_BYTES, NEVER_VALID
 from feed_assets.file_feed.names import begun, check_label, check_update, is_update_name, update_name
 
@@ -104,6 +104,16 @@ def all_pins(feed: Feed) -> list[Pin]:
         if is_update_name(update) and is_update_name(until):
             found.append(Pin(partition, update, begun(until), holder))
     return found
+
+
+def divided(feed: Feed, partition: str) -> str:
+    """What to tell of a partition that has a control area of its own: what one area holds, the other does not see."""
+    own = feed.blackboard.uri(f"{feed.prefix(partition)}{CONTROL}")
+    return (
+        f"{own} is a control area inside the partition {partition}: claims, tags and pins there are not seen from "
+        f"{feed.uri}, nor the other way round. Nothing was changed. Note what lies in its tags/ and pins/, delete it, "
+        f"and set them again with `{feed.uri} --partition {partition}`."
+    )
 
 
 def held_updates(feed: Feed, *, now: datetime) -> dict[tuple[str | None, str], str]:

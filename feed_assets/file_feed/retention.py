@@ -19,8 +19,9 @@ from datetime import datetime, timedelta
 
 from feed_assets.blackboard import AlreadyExistsError, ConflictError, Content, Entry, NotFoundError
 from feed_assets.file_feed.control import CLAIMS, RECORDS, list_all
+from feed_assets.file_feed.errors import FeedError
 from feed_assets.file_feed.feed import Feed
-from feed_assets.file_feed.holds import PINS, held_updates
+from feed_assets.file_feed.holds import PINS, divided, held_updates
 from feed_assets.file_feed.manifest import MANIFEST, NEVER_VALID, parse_manifest
 from feed_assets.file_feed.names import begun, is_update_name
 from feed_assets.file_feed.reading import is_valid, latest
@@ -73,12 +74,14 @@ def plan(feed: Feed, policy: Policy, *, now: datetime) -> tuple[Removal, ...]:
     """What may be removed; nothing is changed. Never the latest valid update of a partition, nor one that is held.
 
     Reads the whole listing of the feed and of its control area. Raises MixedFeedError, and FeedError where a tag is
-    damaged.
+    damaged, or a partition has a control area of its own: what is held there would not be seen.
     """
     held = held_updates(feed, now=now)
     controlled = _controlled(feed)
     removals: list[Removal] = []
     for scanned in scan(feed):
+        if scanned.divided:
+            raise FeedError(divided(feed, scanned.partition))
         controlled -= {(scanned.partition or None, name) for name in scanned.updates}
         removals += _outdated(feed, scanned, policy, now)
     removals += [

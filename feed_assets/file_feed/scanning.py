@@ -22,12 +22,14 @@ from feed_assets.file_feed.reading import RECENT, Found, MovedError, latest, mar
 class Scanned:
     """A partition ("" of an unpartitioned feed) as a skip-scan saw it: its updates by name, oldest first.
 
-    `skipped` where history before the start that was asked for was jumped over.
+    `skipped` where history before the start that was asked for was jumped over; `divided` where the partition has a
+    control area of its own.
     """
 
     partition: str
     updates: dict[str, Found] = field(default_factory=dict)
     skipped: bool = False
+    divided: bool = False
 
 
 def scan(
@@ -43,6 +45,7 @@ def scan(
     MixedFeedError where updates and partitions lie at one level.
     """
     current: Scanned | None = None
+    own_control = ""  # the partition whose own control area was seen, which comes before its updates
 
     def jump(after: str) -> str:
         if current is None:
@@ -62,12 +65,13 @@ def scan(
         if last is not None and f"{partition}/" > f"{last}/":
             break
         if name is None or (first and partition and f"{partition}/" < f"{first}/"):
+            own_control = partition if entry.key.startswith(f"{feed.root}{partition}/{CONTROL}/") else own_control
             continue
         if current is None or current.partition != partition:
             if current is not None:
                 yield current
                 _check_level(feed, current.partition, partition)
-            current = Scanned(partition)
+            current = Scanned(partition, divided=partition == own_control != "")
         current.updates.setdefault(name, Found(name)).add(path, entry)
     if current is not None:
         yield current

@@ -15,7 +15,7 @@ from feed_assets.blackboard import NotFoundError
 from feed_assets.file_feed.control import CLAIMS, RECORDS, list_all
 from feed_assets.file_feed.errors import UnreadableRecordError
 from feed_assets.file_feed.feed import CONTROL, Feed
-from feed_assets.file_feed.holds import all_pins, tags
+from feed_assets.file_feed.holds import all_pins, divided, tags
 from feed_assets.file_feed.manifest import INVALIDATED, NEVER_VALID, parse_manifest
 from feed_assets.file_feed.names import begun, has_update_shape, is_update_name
 from feed_assets.file_feed.reading import Found, is_valid
@@ -55,7 +55,7 @@ def verify(feed: Feed, *, now: datetime) -> list[Finding]:
     """
     there = _sort(feed)
     records, findings = _records(feed)
-    findings += [*_names(there), *_levels(feed, there), *_orphans(feed, there, now)]
+    findings += [*_names(feed, there), *_levels(feed, there), *_orphans(feed, there, now)]
     for place, found in there.updates.items():
         record = records.get(place)
         findings += _of_update(place, found, marked=place in there.markers, now=now)
@@ -89,9 +89,12 @@ def _cut(tail: str) -> tuple[str, str]:
     return name, path
 
 
-def _names(there: _There) -> Iterator[Finding]:
+def _names(feed: Feed, there: _There) -> Iterator[Finding]:
+    partitions = {partition for partition, _ in there.updates}
     for (partition, name), key in there.odd.items():
-        if has_update_shape(name) and not is_update_name(name):
+        if partition is not None and name == CONTROL and partition in partitions:
+            yield Finding("control area", partition, None, divided(feed, partition))
+        elif has_update_shape(name) and not is_update_name(name):
             yield Finding(
                 "no such second", partition, name, f"{name} names a second that does not exist: it is never read"
             )

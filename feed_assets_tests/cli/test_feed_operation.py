@@ -159,6 +159,94 @@ def test_gc_removes_nothing_without_yes_and_never_what_is_held(
     assert "nothing to remove" in run("feed", "gc", location, "--keep", "2", "--yes").stderr
 
 
+TWO_AREAS = "is a control area inside the partition day"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "publish FEED -p day FILE",
+        "invalidate FEED -p day --reason wrong",
+        "tag FEED good -p day",
+        "untag FEED golden -p day",
+        "pin FEED -p day --until 1d",
+        "unpin FEED -p day",
+        "gc FEED --keep 1 --younger-than 0d --yes",
+        "gc FEED -p day --keep 1 --younger-than 0d --yes",
+        "verify FEED",
+    ],
+)
+@pytest.mark.parametrize("whole_feed_has_one_too", [False, True])
+def test_a_control_area_inside_a_partition_is_told_and_nothing_is_changed(
+    run: Run, written: Written, tmp_path: Path, command: str, whole_feed_has_one_too: bool
+):
+    location, file = tmp_path / "f", written("a.csv", "x\n")
+    for _ in range(3):
+        run("feed", "publish", location / "day", file)
+    run("feed", "tag", location / "day", "golden", "--update", "20191201.120000")
+    if whole_feed_has_one_too:
+        run("feed", "publish", location, "-p", "other", file)
+    before = sorted(location.rglob("*"))
+    told = run("feed", *command.replace("FEED", str(location)).replace("FILE", str(file)).split(), code=1)
+    assert TWO_AREAS in told.stderr + told.stdout
+    assert (location / "day" / ".feed").as_uri() in told.stderr + told.stdout
+    assert sorted(location.rglob("*")) == before
+    for spelling in ([location / "day"], [location, "-p", "day"]):
+        assert json.loads(run("feed", "latest", *spelling, "--json").stdout)["update"] == "20191201.120002"
+
+
+def test_where_the_whole_feed_has_a_control_area_one_inside_a_partition_is_not_written_to_either(
+    run: Run, written: Written, tmp_path: Path
+):
+    location, file = tmp_path / "f", written("a.csv", "x\n")
+    run("feed", "publish", location / "day", file)
+    run("feed", "publish", location, "-p", "other", file)
+    for command in (["publish", location / "day", file], ["tag", location / "day", "good"]):
+        assert TWO_AREAS in run("feed", *command, code=1).stderr
+
+
+def test_a_location_that_holds_updates_itself_keeps_its_own_control_area(run: Run, written: Written, tmp_path: Path):
+    location, file = tmp_path / "f" / "v1.0", written("a.csv", "x\n")
+    for _ in range(2):
+        run("feed", "publish", location, file)
+    run("feed", "tag", location, "golden", "--update", "20191201.120000")
+    done = json.loads(run("feed", "gc", location, "--keep", "1", "--younger-than", "0d", "--yes", "--json").stdout)
+    assert done == []
+    run("feed", "verify", location)
+
+
+def test_a_day_that_is_named_by_its_location_first_is_a_partition_of_its_feed(
+    run: Run, written: Written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    location, file = tmp_path / "f", written("a.csv", "x\n")
+    day = location / "2019-11-24"
+    run("feed", "publish", day, file)
+    run("feed", "tag", day, "golden")
+    run("feed", "pin", day, "--until", "100d")
+    run("feed", "publish", location, "-p", "2019-11-24", file)
+    run("feed", "publish", day, file)
+    assert not (day / ".feed").exists()
+    monkeypatch.setenv("FEED_ASSETS_AS_OF", "2019-12-20")
+    done = json.loads(run("feed", "gc", location, "--keep", "1", "--younger-than", "0d", "--yes", "--json").stdout)
+    assert [each["update"] for each in done] == ["20191201.120001"]
+    assert [row["tags"] for row in listed(run, day)] == [[], ["golden"]]
+    run("feed", "verify", location)
+
+
+def test_a_day_that_has_partitions_is_a_feed_and_takes_no_update_beside_them(
+    run: Run, written: Written, tmp_path: Path
+):
+    day, file = tmp_path / "2019-11-24", written("a.csv", "x\n")
+    update = day / "de" / "20191124.000000"
+    update.mkdir(parents=True)
+    (update / "_SUCCESS").write_text("0")
+    assert "has partitions" in run("feed", "publish", day, file, code=2).stderr
+    assert "has partitions" in run("feed", "publish", tmp_path, "-p", "2019-11-24", file, code=2).stderr
+    assert [row["partition"] for row in listed(run, day)] == ["de"]
+    run("feed", "publish", day, "-p", "de", file)
+    assert (day / ".feed").exists()
+
+
 def test_verify_fails_for_a_fault_and_not_for_a_note(run: Run, written: Written, tmp_path: Path):
     location, file = tmp_path / "f", written("a.csv", "x\n")
     run("feed", "publish", location, "-p", "day", file)

@@ -16,6 +16,7 @@ from feed_assets.file_feed import (
     ClaimLostError,
     Facts,
     Feed,
+    FeedError,
     NoValidUpdateError,
     Policy,
     carry_out,
@@ -209,6 +210,17 @@ def test_a_feed_without_partitions_is_kept_in_bounds_too(board: SteppingBlackboa
     plain.publish(board, f"{LOCATION}/", OLD[1])
     carry_out(feed, plan(feed, POLICY, now=NOW), now=NOW)
     assert set(plain.valid_updates(board.objects(), f"{LOCATION}/")) == {OLD[1]}
+
+
+def test_nothing_is_planned_where_a_partition_has_a_control_area_of_its_own(
+    board: SteppingBlackboard, feed: Feed
+) -> None:
+    for name in OLD:
+        plain.publish(board, DAY, name)
+        plain.publish(board, f"{LOCATION}/2018-05-19/", name)
+    tag(Feed(board, DAY.removesuffix("/")), None, OLD[0], "golden")
+    with pytest.raises(FeedError, match=f"{PARTITION}/.feed is a control area inside the partition {PARTITION}"):
+        plan(feed, POLICY, now=NOW)
 
 
 @pytest.mark.parametrize("policy", [(0, 1, 1), (1, -1, 1), (1, 1, -1)])

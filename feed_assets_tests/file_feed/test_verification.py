@@ -128,6 +128,11 @@ def test_a_replaced_file_that_a_count_cannot_tell_is_found(feed: Feed, board: Me
     assert found(feed) == [("extra file", NAME), ("missing file", NAME)]
 
 
+def test_a_control_area_inside_a_partition_is_found(feed: Feed, board: MemoryBlackboard) -> None:
+    tag(Feed(board, DAY.removesuffix("/")), None, NAME, "release-1")
+    assert found(feed) == [("control area", None)]
+
+
 def test_updates_and_partitions_at_one_level_are_found(feed: Feed, board: MemoryBlackboard) -> None:
     plain.publish(board, ROOT, NAME)
     assert found(feed) == [("mixed levels", None)]
