@@ -33,6 +33,8 @@ REQUIRED = {
 LEAN = {
     # Telling the JVM, at every call, the line it comes from takes a third of the calls; tracebacks tell it as well.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
+    # A day takes more generated classes than the hundred that Spark keeps, so that each run compiled them all again.
+    "spark.sql.codegen.cache.maxEntries": "2000",
 }
 
 SINGLE_MACHINE = {
