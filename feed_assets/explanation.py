@@ -202,9 +202,9 @@ def _because(record: Record | None, before: Record | None, sources: Mapping[str,
 
 
 def _raw_changes(record: Record, before: Record, sources: Mapping[str, Source]) -> list[str]:
-    earlier = _read_sets(before)
+    earlier = before.read_sets
     changes = []
-    for each in _read_sets(record).values():
+    for each in record.read_sets.values():
         if each != earlier.get(each.source):
             source = sources.get(each.source)
             if source is None:
@@ -214,12 +214,6 @@ def _raw_changes(record: Record, before: Record, sources: Mapping[str, Source]) 
                 percent = f" {decision.growth_percent:+.1f} %" if decision.growth_percent is not None else ""
                 changes.append(f"{each.source} {decision.kind.replace('_', ' ')}{percent}")
     return changes
-
-
-def _read_sets(record: Record) -> dict[str, RawInput]:
-    """What was read of each source for the update's own day."""
-    read = (each for each in record.facts.inputs if isinstance(each, RawInput))
-    return {each.source: each for each in read if each.partition == record.partition}
 
 
 def _feed_changes(record: Record, before: Record) -> list[str]:

@@ -16,8 +16,8 @@ from feed_assets.io_manager import feed_metadata
 from feed_assets.io_manager.declaration import EVENING_BEFORE
 from feed_assets.sources import Source
 from feed_assets.transforms import CLEAN_ADS, CLEAN_CLICKS, canonical, judge_ads, judge_clicks
+from feed_assets.transforms.days import ONE_DAY
 
-ONE_DAY = timedelta(days=1)
 EVENING_HOURS = 1
 """How far before midnight an event can lie that is delivered again after it: partners retry within minutes."""
 

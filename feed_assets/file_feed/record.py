@@ -136,6 +136,12 @@ class Record:
         """The last state it was put into."""
         return self.history[-1].state
 
+    @property
+    def read_sets(self) -> dict[str, RawInput]:
+        """What was read of each source's raw data for the update's own partition, by source."""
+        raw = (each for each in self.facts.inputs if isinstance(each, RawInput))
+        return {each.source: each for each in raw if each.partition == self.partition}
+
     def to_json(self) -> bytes:
         """Compact JSON, the same bytes for the same record."""
         content = {"format": FORMAT, **asdict(self)}

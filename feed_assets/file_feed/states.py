@@ -17,6 +17,7 @@ from feed_assets.file_feed.holds import tags
 from feed_assets.file_feed.manifest import INVALIDATED, MAX_BYTES, NEVER_VALID, parse_manifest
 from feed_assets.file_feed.reading import Found, is_valid, list_updates
 from feed_assets.file_feed.record import Record
+from feed_assets.file_feed.wording import counted
 
 UpdateState = Literal["valid", "incomplete", "staged", "rejected", "invalidated"]
 
@@ -79,7 +80,7 @@ def manifest_content(feed: Feed, found: Found) -> bytes:
 
 
 def _state(feed: Feed, found: Found, record: Record | None, *, valid: bool) -> tuple[UpdateState, str]:
-    count = _count(len(found.files))
+    count = counted(len(found.files), "file")
     if valid:
         return "valid", f"its manifest states {count}"
     last = record.history[-1] if record and record.history else None
@@ -107,7 +108,3 @@ def _disagreeing(feed: Feed, found: Found, count: str) -> tuple[UpdateState, str
     if stated < len(found.files):
         return "invalidated", f"its manifest states {stated}, and there are {count}: some were added"
     return "incomplete", f"its manifest states {stated}, and there are {count}: some are missing"
-
-
-def _count(files: int) -> str:
-    return "1 file" if files == 1 else f"{files} files"

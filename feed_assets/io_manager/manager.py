@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
+from functools import reduce
 from pathlib import Path
 from typing import Any, get_origin
 
@@ -35,7 +36,7 @@ from feed_assets.io_manager.declaration import CONTEXT, EVENING_BEFORE, OPTIONAL
 from feed_assets.io_manager.metadata import update_metadata
 from feed_assets.io_manager.spark_files import Written, count_rows, read_updates, write_files
 from feed_assets.resources import BlackboardResource, Clock, SparkResource
-from feed_assets.sources import Source, evening, load_sources, raw_days, raw_frame
+from feed_assets.sources import Source, evening, load_sources, raw_frame, read_sets
 from feed_assets.transforms import BOOKKEEPING, VERDICT, published_rows, quarantined_rows, verdict_counts
 
 INFRASTRUCTURE = frozenset({"blackboard", "clock", "file_feed", "io_manager", "spark"})
@@ -86,7 +87,7 @@ class FileFeedIOManager(dg.ConfigurableIOManager):
                 "`metadata=feed_metadata(...)` or `raw_metadata(...)`."
             )
         annotated = context.dagster_type.typing_type
-        return frames if dict in {annotated, get_origin(annotated)} else _union(list(frames.values()))
+        return frames if dict in {annotated, get_origin(annotated)} else reduce(DataFrame.unionByName, frames.values())
 
     def _load_raw(self, context: dg.InputContext, source_key: str) -> dict[str, DataFrame]:
         """A frame a day of the partner's records, as they lie there at this moment, and nothing that comes later.
@@ -100,14 +101,14 @@ class FileFeedIOManager(dg.ConfigurableIOManager):
         hours = context.definition_metadata.get(EVENING_BEFORE, 0)
         days = sorted({date.fromisoformat(key[:10]) for key in context.asset_partition_keys})
         before = days[0] - timedelta(days=1)
-        there = raw_days(board, [source_key], before if hours else days[0], days[-1])
+        there = read_sets(board, source_key, before if hours else days[0], days[-1])
         frames = {}
-        if (source_key, before) in there and (snapshot := evening(there[source_key, before], hours)).files:
+        if hours and (snapshot := evening(there[before], hours)).files:
             step.inputs.append(snapshot)
             context.log.info(f"{source_key} {before}: the last {hours} h are read as context.")
             frames[str(before)] = raw_frame(spark, board, source, snapshot)
         for day in days:
-            snapshot = there.get((source_key, day), RawInput(source_key, str(day), ()))
+            snapshot = there[day]
             frame, counted = count_rows(raw_frame(spark, board, source, snapshot))
             step.inputs.append(snapshot)
             if snapshot.files:
@@ -323,13 +324,6 @@ def _rows(counts: Mapping[str, int], *, read: int, published: int) -> Rows:
         duplicates=sum(duplicates.values()),
         reasons={**quarantined, **duplicates},
     )
-
-
-def _union(frames: Sequence[DataFrame]) -> DataFrame:
-    whole = frames[0]
-    for frame in frames[1:]:
-        whole = whole.unionByName(frame)
-    return whole
 
 
 def _code_version(context: dg.OutputContext) -> str:

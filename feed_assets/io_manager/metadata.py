@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 import dagster as dg
 
-from feed_assets.file_feed import Facts, FeedInput, RawInput, Staged, Update, read_record
+from feed_assets.file_feed import FeedInput, RawInput, Staged, Update, read_record
 
 MAX_ROWS = 100
 """Rows of a metadata table; what is left out is said in its last row."""
@@ -23,9 +23,9 @@ def update_metadata(staged: Staged, previous: Update | None) -> dict[str, dg.Met
     facts, files = staged.record.facts, staged.record.files
     location, partition = staged.claim.feed.location, staged.claim.partition
     size = sum(file.size for file in files)
-    read = _read_sets(facts, partition)
+    read = staged.record.read_sets
     known = read_record(previous.feed, partition, previous.name) if previous and read else None
-    earlier = _read_sets(known.facts, partition) if known else {}
+    earlier = known.read_sets if known else {}
     shown: dict[str, dg.MetadataValue] = {
         "update": dg.MetadataValue.text(staged.claim.name),
         "path": dg.MetadataValue.path(staged.claim.uri),
@@ -55,12 +55,6 @@ def update_metadata(staged: Staged, previous: Update | None) -> dict[str, dg.Met
             [_growth_row(now, earlier.get(source)) for source, now in read.items()]
         )
     return shown
-
-
-def _read_sets(facts: Facts, partition: str | None) -> Mapping[str, RawInput]:
-    """What was read of each source for the partition itself."""
-    raw = (each for each in facts.inputs if isinstance(each, RawInput))
-    return {each.source: each for each in raw if each.partition == partition}
 
 
 def _growth_row(now: RawInput, was: RawInput | None) -> dg.TableRecord:

@@ -47,10 +47,7 @@ def read_updates(spark: SparkSession, updates: Sequence[Update], schema: StructT
     frames = [_read(spark, kind, uris, schema) for kind, uris in sorted(_uris_by_format(updates).items()) if uris]
     if not frames:
         return _no_rows(spark, schema)
-    whole = frames[0]
-    for frame in frames[1:]:
-        whole = whole.unionByName(frame)
-    return whole
+    return reduce(DataFrame.unionByName, frames)
 
 
 def _no_rows(spark: SparkSession, schema: StructType) -> DataFrame:

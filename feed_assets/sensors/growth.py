@@ -90,5 +90,4 @@ def lookback(source: Source, now: datetime) -> tuple[date, date]:
 
 def _read_sets(declaration: FeedDeclaration, board: Blackboard, day: str, update: str) -> Mapping[str, RawInput]:
     record = read_record(declaration.on(board), day, update)
-    inputs = record.facts.inputs if record else ()
-    return {each.source: each for each in inputs if isinstance(each, RawInput) and each.partition == day}
+    return record.read_sets if record else {}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from datetime import date
+from datetime import date, timedelta
 from typing import TYPE_CHECKING
 
 from feed_assets.blackboard.port import Blackboard, Entry
@@ -52,8 +52,14 @@ def raw_days(
 
 def read_set(blackboard: Blackboard, source_key: str, day: date) -> RawInput:
     """The files that one day of a source has now; possibly none."""
-    nothing = RawInput(source_key, day.isoformat(), ())
-    return raw_days(blackboard, [source_key], day, day).get((source_key, day), nothing)
+    return read_sets(blackboard, source_key, day, day)[day]
+
+
+def read_sets(blackboard: Blackboard, source_key: str, first: date, last: date) -> dict[date, RawInput]:
+    """The files that each day of a source from `first` to `last` has now, possibly none: listed as by `raw_days`."""
+    there = raw_days(blackboard, [source_key], first, last)
+    days = (first + timedelta(days=passed) for passed in range((last - first).days + 1))
+    return {day: there.get((source_key, day), RawInput(source_key, str(day), ())) for day in days}
 
 
 def evening(raw_input: RawInput, hours: int) -> RawInput:
