@@ -49,26 +49,14 @@ def spark() -> Iterator[SparkSession]:
     """One warm session on two cores for all tests, set up as the project sets up its own."""
     from pyspark.sql import SparkSession  # noqa: PLC0415 - slow to load, and many tests need none
 
+    from feed_assets.resources.spark import spark_config  # noqa: PLC0415 - as above
+
     builder: Any = SparkSession.builder
     settings = {
-        "spark.master": "local[2]",
+        **spark_config("local[2]"),
         "spark.app.name": "feed_assets_tests",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.ansi.enabled": "false",
-        "spark.sql.legacy.timeParserPolicy": "CORRECTED",
-        "spark.sql.shuffle.partitions": "4",
-        "spark.sql.adaptive.enabled": "true",
         "spark.sql.parquet.compression.codec": "zstd",
-        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-        # Raw days of more files than this would be listed by a Spark job.
-        "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
-        "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
-        "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     }
     for name, value in settings.items():
         builder = builder.config(name, value)
