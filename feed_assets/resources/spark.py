@@ -35,6 +35,9 @@ LEAN = {
     "spark.python.sql.dataFrameDebugging.enabled": "false",
     # A day takes more generated classes than the hundred that Spark keeps, so that each run compiled them all again.
     "spark.sql.codegen.cache.maxEntries": "2000",
+    # The JVM never compiles a method of more bytes, and rules over a partner's expressions are long ones: Spark then
+    # takes them apart.
+    "spark.sql.codegen.hugeMethodLimit": "8000",
 }
 
 SINGLE_MACHINE = {

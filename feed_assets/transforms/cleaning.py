@@ -164,7 +164,10 @@ def _first_that_applies(rules: Sequence[Rule]) -> Column:
 
 def _checked(events: DataFrame, schema: StructType, rules: Sequence[Rule], day: date) -> DataFrame:
     """The events of a day with `_refused`, why one cannot be used, and only then `_record`, what the partner sent."""
-    refused = events.withColumn("_refused", _first_that_applies([*_rules_of_every_event(day), *rules]))
+    reason = _first_that_applies([*_rules_of_every_event(day), *rules])
+    # Generated rather than selected: a filter on it would else be moved below the partner's expressions, and there
+    # Spark evaluates each of them again wherever a rule names its column.
+    refused = events.select("*", F.explode(F.array(reason)).alias("_refused"))
     record = F.when(F.col("_refused").isNotNull(), F.coalesce("_malformed", "_raw"))
     return refused.select(*schema.names, "_file", "_line", "_refused", record.alias("_record"))
 

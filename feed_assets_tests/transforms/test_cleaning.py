@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession, functions
 
 from feed_assets.transforms import (
     CLEAN_ADS,
@@ -328,10 +329,15 @@ def test_an_empty_day_is_counted_as_zeros(spark: SparkSession, tmp_path: Path) -
         assert set(observed(spark, judge_ads(events, day=DAY)).values()) == {0}
 
 
+def in_plan(what: str, frame: DataFrame, capsys: pytest.CaptureFixture[str]) -> int:
+    """How often the physical plan says this."""
+    frame.explain()
+    return capsys.readouterr().out.count(what)
+
+
 def exchanges(frame: DataFrame, capsys: pytest.CaptureFixture[str]) -> int:
     """How often the plan moves rows between tasks."""
-    frame.explain()
-    return capsys.readouterr().out.count("Exchange ")
+    return in_plan("Exchange ", frame, capsys)
 
 
 def test_ads_are_moved_once_clicks_twice_and_quarantined_records_never(
@@ -343,6 +349,18 @@ def test_ads_are_moved_once_clicks_twice_and_quarantined_records_never(
     assert exchanges(published_rows(ads), capsys) == 1
     assert exchanges(published_rows(clicks), capsys) == 2
     assert exchanges(quarantined_rows(ads), capsys) == exchanges(quarantined_rows(clicks), capsys) == 0
+
+
+@pytest.mark.parametrize("view", [published_rows, quarantined_rows])
+def test_a_partners_expression_is_evaluated_once_however_many_rules_name_its_column(
+    spark: SparkSession,
+    view: Callable[[DataFrame], DataFrame],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    events = unjudged_ads(spark, [Ad()])
+    sent = events.withColumn("event_time", functions.expr("timestamp_seconds(_line)"))
+
+    assert in_plan("timestamp_seconds", view(judge_ads(sent, day=DAY)), capsys) == 1
 
 
 def test_events_of_several_sources_are_judged_together(spark: SparkSession) -> None:
