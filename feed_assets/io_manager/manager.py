@@ -6,6 +6,7 @@ writing (`spark_files`), what the UI shows of an update (`metadata`), publishing
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
@@ -34,7 +35,7 @@ from feed_assets.file_feed import (
 )
 from feed_assets.io_manager.declaration import CONTEXT, EVENING_BEFORE, OPTIONAL, FeedDeclaration, raw_source
 from feed_assets.io_manager.metadata import update_metadata
-from feed_assets.io_manager.spark_files import Written, count_rows, read_updates, write_files
+from feed_assets.io_manager.spark_files import Written, read_updates, write_files
 from feed_assets.resources import BlackboardResource, Clock, SparkResource
 from feed_assets.sources import Source, evening, load_sources, raw_frame, read_sets
 from feed_assets.transforms import BOOKKEEPING, VERDICT, published_rows, quarantined_rows, verdict_counts
@@ -45,10 +46,10 @@ INFRASTRUCTURE = frozenset({"blackboard", "clock", "file_feed", "io_manager", "s
 
 @dataclass(slots=True)
 class _StepInputs:
-    """What one step has read so far: its lineage, and the counters of the raw records that passed through."""
+    """What one step has read so far: its lineage, and how many raw records there are of each day."""
 
     inputs: list[FeedInput | RawInput] = field(default_factory=list)
-    records: dict[str, list[Observation]] = field(default_factory=dict)
+    records: Counter[str] = field(default_factory=Counter)
 
 
 class FileFeedIOManager(dg.ConfigurableIOManager):
@@ -109,10 +110,11 @@ class FileFeedIOManager(dg.ConfigurableIOManager):
             frames[str(before)] = raw_frame(spark, board, source, snapshot)
         for day in days:
             snapshot = there[day]
-            frame, counted = count_rows(raw_frame(spark, board, source, snapshot))
+            frame = raw_frame(spark, board, source, snapshot)
             step.inputs.append(snapshot)
             if snapshot.files:
-                step.records.setdefault(str(day), []).append(counted)
+                # Parquet's footers tell. To count what passes through would keep Spark from compiling the pass as one.
+                step.records[str(day)] += frame.count()
             context.log.info(
                 f"{source_key} {day}: {len(snapshot.files)} raw files, {snapshot.bytes:,} bytes are the read set."
             )
@@ -183,7 +185,7 @@ class FileFeedIOManager(dg.ConfigurableIOManager):
         board = self.blackboard.blackboard
         claimed = claim(declaration.on(board), partition, now=now, owner=context.run_id)
         context.log.info(f"{declaration.location} {partition or ''}: update {claimed.name} begun.")
-        expected, rows = self._write(claimed, declaration, frame, step.records.get(partition or "", []))
+        expected, rows = self._write(claimed, declaration, frame, step.records[partition or ""])
         facts = Facts(
             rows=rows,
             schema=declaration.columns,
@@ -195,9 +197,7 @@ class FileFeedIOManager(dg.ConfigurableIOManager):
         )
         return stage(claimed, staged_files(claimed, expected), facts, now=self.clock.now())
 
-    def _write(
-        self, claimed: Claim, declaration: FeedDeclaration, frame: DataFrame, records: Sequence[Observation]
-    ) -> tuple[int, Rows]:
+    def _write(self, claimed: Claim, declaration: FeedDeclaration, frame: DataFrame, records: int) -> tuple[int, Rows]:
         """Write the data files, and what could not be used into the quarantine; the committed files, and the rows."""
         if VERDICT not in frame.columns:
             written = write_files(_conform(frame, declaration), claimed.uri)
@@ -205,10 +205,11 @@ class FileFeedIOManager(dg.ConfigurableIOManager):
                 read=written.rows, published=written.rows, quarantined=0, duplicates=0, reasons={}
             )
         # What only the quarantine needs is not carried along: the counting passes on whole rows.
-        judged, counted = count_rows(frame.drop(*BOOKKEEPING), *verdict_counts())
+        counted = Observation()
+        judged = frame.drop(*BOOKKEEPING).observe(counted, *verdict_counts())
         written = write_files(_conform(published_rows(judged), declaration), claimed.uri)
-        counts = {name: int(value or 0) for name, value in counted.get.items() if name != "rows"}
-        rows = _rows(counts, read=sum(int(r.get.get("rows", 0)) for r in records), published=written.rows)
+        counts = {name: int(value or 0) for name, value in counted.get.items()}
+        rows = _rows(counts, read=records, published=written.rows)
         self._quarantine(claimed, declaration, frame, rows)
         return written.files, rows
 

@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 from typing import Any
 from uuid import uuid4
 
-from pyspark.sql import Column, DataFrame, DataFrameReader, Observation, SparkSession, functions
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession, functions
 from pyspark.sql.types import StringType, StructField, StructType
 
 from feed_assets.file_feed import FeedError, Update
@@ -77,15 +77,6 @@ def write_files(frame: DataFrame, uri: str, kind: str = "parquet") -> Written:
     finally:
         context.setLocalProperty("spark.job.description", before)  # type: ignore[arg-type] # None unsets it
     return _committed(frame.sparkSession, label)
-
-
-def count_rows(frame: DataFrame, *more: Column) -> tuple[DataFrame, Observation]:
-    """The frame, and how many `rows` will have passed through it once something was computed from it.
-
-    `more` are further named aggregates over the same rows.
-    """
-    observation = Observation(f"rows-{uuid4().hex}")
-    return frame.observe(observation, functions.count(functions.lit(1)).alias("rows"), *more), observation
 
 
 def _read(spark: SparkSession, kind: str, uris: list[str], schema: StructType) -> DataFrame:
