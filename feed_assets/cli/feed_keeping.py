@@ -21,6 +21,7 @@ from feed_assets.file_feed import pins as set_pins
 from feed_assets.file_feed import tag as set_tag
 from feed_assets.file_feed import unpin as lift_pin
 from feed_assets.file_feed import untag as lift_tag
+from feed_assets.file_feed.wording import counted
 
 _update_option = click.option(
     "--update", metavar="NAME", type=UpdateName(), help="The update; the latest, if left out."
@@ -87,7 +88,7 @@ def unpin(feed: Feed, partition: str | None, update: str | None, holder: str, *,
     for held in lifted:
         lift_pin(place.feed, held)
     told = {"holder": holder, "unpinned": [held.update for held in lifted]}
-    _print(place, told, f"{len(lifted)} pins of {holder} are lifted", as_json=as_json)
+    _print(place, told, f"lifted {counted(len(lifted), 'pin')} of {holder}", as_json=as_json)
 
 
 @click.command("gc")
@@ -153,7 +154,8 @@ def _print_removals(place: Place, removals: Sequence[Removal], outcomes: Sequenc
     print_table(header, lines, empty=f"There is nothing to remove in {place.title}.")
     if removals and outcomes is None:
         size = sum(each.bytes for each in removals)
-        say(f"{len(removals)} updates with {size} bytes can be removed; nothing was changed. Remove them with --yes.")
+        there = f"{counted(len(removals), 'update')} with {counted(size, 'byte')}"
+        say(f"Nothing was changed; {there} can be removed. Remove with --yes.")
 
 
 def _latest(place: Place) -> str:

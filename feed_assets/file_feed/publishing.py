@@ -34,6 +34,7 @@ from feed_assets.file_feed.manifest import INVALIDATED, MANIFEST, MAX_BYTES, man
 from feed_assets.file_feed.names import begun, check_label, is_update_name, update_name
 from feed_assets.file_feed.record import CheckOutcome, Facts, Record, Transition
 from feed_assets.file_feed.schema import check_promise, promise
+from feed_assets.file_feed.wording import counted
 
 SECOND = timedelta(seconds=1)
 LATEST = datetime.max.replace(tzinfo=UTC)
@@ -108,7 +109,7 @@ def staged_files(claimed: Claim, expected: int) -> tuple[File, ...]:
         raise ClaimLostError(message)
     if len(files) != expected:
         message = (
-            f"{claimed.uri} holds {len(files)} files, and {expected} were committed. Nothing was published; "
+            f"{claimed.uri} holds {counted(len(files), 'file')}, and {expected} were committed. Nothing was published; "
             "write the update again. Retention removes these files."
         )
         raise TornUpdateError(message)

@@ -26,6 +26,7 @@ from feed_assets.file_feed.manifest import MANIFEST, NEVER_VALID, parse_manifest
 from feed_assets.file_feed.names import begun, is_update_name
 from feed_assets.file_feed.reading import is_valid, latest
 from feed_assets.file_feed.scanning import Scanned, scan
+from feed_assets.file_feed.wording import counted
 
 ROUNDS = 3
 """How often the files of an update are listed and deleted before a writer that keeps adding some is left alone."""
@@ -113,7 +114,7 @@ def _outdated(feed: Feed, scanned: Scanned, policy: Policy, now: datetime) -> It
         if name in kept or _age(name, now) <= age:
             continue
         newer = sum(other > name for other in valid)
-        reason = f"{newer} newer ones are valid" if name in valid else "is not valid"
+        reason = f"outdated by {counted(newer, 'valid update')}" if name in valid else "is not valid"
         size = sum(file.size for file in found.files)
         tag = found.manifest.tag if found.manifest else None
         yield Removal(scanned.partition or None, name, reason, len(found.files), size, name in valid, tag)

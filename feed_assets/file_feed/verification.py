@@ -21,6 +21,7 @@ from feed_assets.file_feed.names import begun, has_update_shape, is_update_name
 from feed_assets.file_feed.reading import Found, is_valid
 from feed_assets.file_feed.record import Record
 from feed_assets.file_feed.states import manifest_content
+from feed_assets.file_feed.wording import counted
 
 WRITING = timedelta(days=1)
 """How long a claim may stand without any file before it counts as forgotten."""
@@ -132,7 +133,7 @@ def _of_manifest(feed: Feed, place: _Place, found: Found) -> Iterator[Finding]:
     elif (stated := parse_manifest(content)) is None:
         yield Finding("manifest", *place, f"its manifest is not a number of files: {content[:20]!r}")
     else:
-        message = f"its manifest states {stated} files, and there are {len(found.files)}: it is not read"
+        message = f"its manifest states {counted(stated, 'file')}, and there are {len(found.files)}: it is not read"
         yield Finding("torn", *place, message)
 
 

@@ -33,6 +33,7 @@ from feed_assets.file_feed import (
     stage,
     staged_files,
 )
+from feed_assets.file_feed.wording import counted
 from feed_assets.io_manager.declaration import CONTEXT, EVENING_BEFORE, OPTIONAL, FeedDeclaration, raw_source
 from feed_assets.io_manager.metadata import update_metadata
 from feed_assets.io_manager.spark_files import Written, read_updates, write_files
@@ -115,9 +116,8 @@ class FileFeedIOManager(dg.ConfigurableIOManager):
             if snapshot.files:
                 # Parquet's footers tell. To count what passes through would keep Spark from compiling the pass as one.
                 step.records[str(day)] += frame.count()
-            context.log.info(
-                f"{source_key} {day}: {len(snapshot.files)} raw files, {snapshot.bytes:,} bytes are the read set."
-            )
+            files = counted(len(snapshot.files), "raw file")
+            context.log.info(f"{source_key} {day}: the read set is {files}, {snapshot.bytes:,} bytes.")
             frames[str(day)] = frame
         return frames
 
@@ -141,10 +141,12 @@ class FileFeedIOManager(dg.ConfigurableIOManager):
                     context=context_days and not required,
                 )
             )
-            context.log.info(
-                f"{declaration.location} {partition or ''}: "
-                + (f"update {update.name}, {len(update.files)} files." if update else "no valid update, read as empty.")
+            there = (
+                f"update {update.name}, {counted(len(update.files), 'file')}"
+                if update
+                else "no valid update, read as empty"
             )
+            context.log.info(f"{declaration.location} {partition or ''}: {there}.")
             frames[partition or ""] = read_updates(spark, [update] if update else [], declaration.schema)
         return frames
 
@@ -205,10 +207,10 @@ class FileFeedIOManager(dg.ConfigurableIOManager):
                 read=written.rows, published=written.rows, quarantined=0, duplicates=0, reasons={}
             )
         # What only the quarantine needs is not carried along: the counting passes on whole rows.
-        counted = Observation()
-        judged = frame.drop(*BOOKKEEPING).observe(counted, *verdict_counts())
+        verdicts = Observation()
+        judged = frame.drop(*BOOKKEEPING).observe(verdicts, *verdict_counts())
         written = write_files(_conform(published_rows(judged), declaration), claimed.uri)
-        counts = {name: int(value or 0) for name, value in counted.get.items()}
+        counts = {name: int(value or 0) for name, value in verdicts.get.items()}
         rows = _rows(counts, read=records, published=written.rows)
         self._quarantine(claimed, declaration, frame, rows)
         return written.files, rows

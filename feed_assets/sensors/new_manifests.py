@@ -15,6 +15,7 @@ import dagster as dg
 
 from feed_assets.blackboard import Blackboard
 from feed_assets.file_feed import Change, Cursor, news, read_record
+from feed_assets.file_feed.wording import counted
 from feed_assets.resources import BlackboardResource, Clock
 from feed_assets.sensors.feeds import FeedAsset, FeedGraph
 from feed_assets.sensors.requests import Need, Requests, busy_partitions, load_cursor, requested
@@ -101,7 +102,7 @@ class _Tick:
             asset_events=events,
             skip_reason=None
             if requests.runs
-            else f"{len(events)} events reported, no run needed. " + "; ".join(requests.said[:3]),
+            else f"{counted(len(events), 'event')} reported, no run needed. " + "; ".join(requests.said[:3]),
             cursor=json.dumps(content, sort_keys=True),
         )
 

@@ -146,7 +146,7 @@ def test_gc_removes_nothing_without_yes_and_never_what_is_held(
 
     plan = run("feed", "gc", location, "--keep", "2")
     assert all(name in plan.stdout for name in removable)
-    assert "2 updates with 4 bytes can be removed; nothing was changed" in plan.stderr
+    assert "Nothing was changed; 2 updates with 4 bytes can be removed." in plan.stderr
     assert len(listed(run, location)) == 5
 
     done = json.loads(run("feed", "gc", location / "day", "--keep", "2", "--yes", "--json").stdout)

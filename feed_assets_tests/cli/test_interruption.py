@@ -31,7 +31,7 @@ def test_ctrl_c_in_the_middle_of_a_large_file_publishes_nothing(run: Run, writte
         pipe.write(bytes(4 * 1024 * 1024))
         pipe.flush()  # a pipe holds far less, so by now the other side is in the middle of it
         publishing.send_signal(signal.SIGINT)
-        stdout, stderr = publishing.communicate(timeout=60)
+    stdout, stderr = publishing.communicate(timeout=60)
     assert (publishing.returncode, stdout) == (130, "")
     assert "Interrupted" in stderr
     assert "Traceback" not in stderr
@@ -51,8 +51,9 @@ def test_ctrl_c_is_exit_code_130_also_where_nothing_was_written(tmp_path: Path):
         stderr=subprocess.PIPE,
         text=True,
     )
+    # Closed after it: a signal just before Python begins to read waits until something comes, if only the end.
     with waiting.open("wb"):
         publishing.send_signal(signal.SIGINT)
-        _, stderr = publishing.communicate(timeout=60)
+    _, stderr = publishing.communicate(timeout=60)
     assert publishing.returncode == 130, stderr
     assert not list((tmp_path / "f").rglob("_SUCCESS"))

@@ -68,7 +68,7 @@ def test_the_newest_valid_updates_are_kept_and_older_ones_go_with_all_that_belon
         publish_files(feed, PARTITION, [tmp_path / "part"], now=begun, owner="test")
     outcomes = carry_out(feed, plan(feed, POLICY, now=NOW), now=NOW)
     assert [(outcome.removal.update, outcome.removed) for outcome in outcomes] == [(OLD[0], True), (OLD[1], True)]
-    assert outcomes[0].removal.reason == "2 newer ones are valid"
+    assert outcomes[0].removal.reason == "outdated by 2 valid updates"
     assert outcomes[0].removal.bytes == 4
     assert not [key for key in board.objects() if OLD[0] in key or OLD[1] in key]
     assert plain.latest_name(board.objects(), DAY) == OLD[2]
