@@ -163,8 +163,16 @@ def test_the_instance_shows_the_sensors_decisions_and_their_runs(told):
             LATE: "SUCCESS",
             BROKEN: "FAILURE",
         }
-        assert [len(tick.run_ids) for tick in ticks] == [1, 1]
+        assert [len(tick.run_ids) for tick in reversed(ticks)] == [0, 1, 1]
         assert states.keys() == {"late_growth", "new_manifests"}
+
+
+def test_the_instance_knows_of_the_catalog_what_effectiveness_was_made_from(told):
+    with dg.DagsterInstance.from_config(told.environment["DAGSTER_HOME"]) as instance:
+        made = instance.get_latest_materialization_event(dg.AssetKey("ad_effectiveness"))
+        (catalog,) = history(open_feed(str(told.base / "ad-catalog/v1.0")), None, now=AS_OF)
+
+        assert made.asset_materialization.tags["dagster/input_data_version/ad_catalog"] == catalog.name
 
 
 def test_told_again_it_starts_afresh(told, demo):
