@@ -47,20 +47,14 @@ def s3_client(s3_server: str) -> S3Client:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """One warm session on two cores for all tests, set up as the project sets up its own."""
-    from pyspark.sql import SparkSession  # noqa: PLC0415 - slow to load, and many tests need none
+    from feed_assets.resources import SparkResource  # noqa: PLC0415 - slow to load, and many tests need none
 
-    from feed_assets.resources.spark import spark_config  # noqa: PLC0415 - as above
-
-    builder: Any = SparkSession.builder
-    settings = {
-        **spark_config("local[2]"),
+    more = {
         "spark.app.name": "feed_assets_tests",
         "spark.log.level": "ERROR",
         "spark.sql.parquet.compression.codec": "zstd",
     }
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    session = builder.getOrCreate()
+    session = SparkResource.on("local[2]", **more).spark_session
     yield session
     session.stop()
 
