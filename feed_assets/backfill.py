@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
 from typing import Any
 
 import dagster as dg
@@ -25,11 +24,6 @@ class PartitionResult:
     updates: tuple[tuple[str, str], ...]
     failures: tuple[str, ...]
     skipped: bool = False
-
-
-def days_between(first: date, last: date) -> list[str]:
-    """The days from first to last, both included, as partition keys."""
-    return [str(first + timedelta(days=offset)) for offset in range((last - first).days + 1)]
 
 
 def stages(definitions: dg.Definitions) -> list[list[dg.AssetKey]]:

@@ -6,7 +6,7 @@ Here: the partitions of the assets. Not here: which of them hold data (the black
 from __future__ import annotations
 
 import warnings
-from datetime import UTC, datetime, time
+from datetime import UTC, date, datetime, time, timedelta
 
 import dagster as dg
 
@@ -24,6 +24,11 @@ def hourly(settings: Settings) -> dg.HourlyPartitionsDefinition:
     """One partition a UTC hour over the same days: how raw data lies."""
     start = datetime.combine(settings.first_day, time(), UTC)
     return dg.HourlyPartitionsDefinition(start_date=start, end_date=_end(settings))
+
+
+def days_between(first: date, last: date) -> list[str]:
+    """The days from first to last, both included, as partition keys."""
+    return [str(first + timedelta(days=offset)) for offset in range((last - first).days + 1)]
 
 
 with warnings.catch_warnings():

@@ -33,9 +33,10 @@ def backfill(ctx: click.Context, first: datetime, last: datetime, *, as_json: bo
         message = f"{last:%Y-%m-%d} is before {first:%Y-%m-%d}."
         raise click.BadParameter(message, param_hint="--to")
     from feed_assets import backfill as runs  # noqa: PLC0415 - loads Dagster
+    from feed_assets.partitions import days_between  # noqa: PLC0415 - as above
 
     installation = load_installation()
-    days = runs.days_between(first.date(), last.date())
+    days = days_between(first.date(), last.date())
     partitions = runs.known_partitions(installation.definitions)
     if unknown := [day for day in days if day not in partitions]:
         message = f"There is no partition {unknown[0]}: partitions go from {partitions[0]} to {partitions[-1]}."

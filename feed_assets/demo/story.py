@@ -17,12 +17,13 @@ from typing import Any
 import dagster as dg
 
 from feed_assets import explanation, report
-from feed_assets.backfill import PartitionResult, backfill, days_between
+from feed_assets.backfill import PartitionResult, backfill
 from feed_assets.blackboard import Blackboard
 from feed_assets.demo import logs
 from feed_assets.demo.daemon import instance_at, tick_sensors
 from feed_assets.file_feed import Feed, publish_files
 from feed_assets.file_feed.wording import counted
+from feed_assets.partitions import days_between
 from feed_assets.resources import BlackboardResource, Settings, SettingsError, SparkResource
 from feed_assets.resources.settings import AS_OF_FILE
 from feed_assets.sensors import growth_decisions

@@ -9,7 +9,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from functools import reduce
 from pathlib import Path
 from typing import Any, get_origin
@@ -40,6 +40,7 @@ from feed_assets.io_manager.spark_files import Written, read_updates, write_file
 from feed_assets.resources import BlackboardResource, Clock, SparkResource
 from feed_assets.sources import Source, evening, load_sources, raw_frame, read_sets
 from feed_assets.transforms import BOOKKEEPING, VERDICT, published_rows, quarantined_rows, verdict_counts
+from feed_assets.transforms.days import ONE_DAY
 
 INFRASTRUCTURE = frozenset({"blackboard", "clock", "file_feed", "io_manager", "spark"})
 """Resources that decide where and when something is computed, never what; no part of an update's configuration."""
@@ -102,8 +103,8 @@ class FileFeedIOManager(dg.ConfigurableIOManager):
         spark = self.spark.spark_session
         hours = context.definition_metadata.get(EVENING_BEFORE, 0)
         days = sorted({date.fromisoformat(key[:10]) for key in context.asset_partition_keys})
-        before = days[0] - timedelta(days=1)
-        there = read_sets(board, source_key, before if hours else days[0], days[-1])
+        before = days[0] - ONE_DAY
+        there = read_sets(board, source_key, [before, *days] if hours else days)
         frames = {}
         if hours and (snapshot := evening(there[before], hours)).files:
             step.inputs.append(snapshot)

@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import date, timedelta
+from datetime import date
 from typing import Any
 
 import dagster as dg
 from dagster._core.errors import DagsterDefinitionChangedDeserializationError
 from dagster._core.execution.backfill import BulkActionsFilter, BulkActionStatus, PartitionBackfill
 
+from feed_assets.partitions import days_between
 from feed_assets.sensors.feeds import FeedGraph
 
 MAX_REQUESTS = 20
@@ -182,5 +183,4 @@ def _partitions(tags: Mapping[str, str]) -> list[str]:
     )
     if not first or not last:
         return []
-    start, end = date.fromisoformat(first[:10]), date.fromisoformat(last[:10])
-    return [str(start + timedelta(days=offset)) for offset in range((end - start).days + 1)]
+    return days_between(date.fromisoformat(first[:10]), date.fromisoformat(last[:10]))

@@ -8,9 +8,9 @@ value. Not here: writing (see `landing`), and what a change means (see `growth`)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import date
 from typing import TYPE_CHECKING
 
 from feed_assets.blackboard.port import Blackboard, Entry
@@ -52,13 +52,12 @@ def raw_days(
 
 def read_set(blackboard: Blackboard, source_key: str, day: date) -> RawInput:
     """The files that one day of a source has now; possibly none."""
-    return read_sets(blackboard, source_key, day, day)[day]
+    return read_sets(blackboard, source_key, [day])[day]
 
 
-def read_sets(blackboard: Blackboard, source_key: str, first: date, last: date) -> dict[date, RawInput]:
-    """The files that each day of a source from `first` to `last` has now, possibly none: listed as by `raw_days`."""
-    there = raw_days(blackboard, [source_key], first, last)
-    days = (first + timedelta(days=passed) for passed in range((last - first).days + 1))
+def read_sets(blackboard: Blackboard, source_key: str, days: Collection[date]) -> dict[date, RawInput]:
+    """The files that each of these days of a source has now, possibly none: listed as by `raw_days`, all at once."""
+    there = raw_days(blackboard, [source_key], min(days), max(days))
     return {day: there.get((source_key, day), RawInput(source_key, str(day), ())) for day in days}
 
 

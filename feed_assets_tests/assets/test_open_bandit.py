@@ -8,8 +8,9 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from feed_assets.backfill import backfill, days_between
+from feed_assets.backfill import backfill
 from feed_assets.file_feed import latest, records
+from feed_assets.partitions import days_between
 from feed_assets.sources import load_sources, partners_directory
 from feed_assets.sources.landing import land
 from feed_assets_tests.harness import ADS, AS_OF, CLICKS, EFFECTIVENESS, Installation, settings_below
