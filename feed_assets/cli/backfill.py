@@ -48,9 +48,7 @@ def backfill(ctx: click.Context, first: datetime, last: datetime, *, as_json: bo
             installation.definitions, opened, days, run_config=installation.settings.run_config
         ):
             results.append(result)
-            advance()
-            if not as_json:
-                click.echo(_line(result))
+            advance(None if as_json else _line(result))
     if as_json:
         print_json([asdict(result) for result in results])
     failed = sorted({result.partition for result in results if not result.success})

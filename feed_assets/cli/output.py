@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any, TextIO, TypeVar
+from typing import Any, Protocol, TextIO, TypeVar
 
 import click
 
@@ -108,15 +108,36 @@ def _is_terminal(stream: TextIO | None) -> bool:
     return stream is not None and stream.isatty()
 
 
+class Advance(Protocol):
+    """Tells a bar of progress that a step is done."""
+
+    def __call__(self, line: str | None = None) -> None:
+        """One step is done; print this line about it on stdout."""
+
+
 @contextmanager
-def progress(what: str, total: int) -> Iterator[Callable[[], None]]:
+def progress(what: str, total: int) -> Iterator[Advance]:
     """A bar on a terminal's stderr; gives what to call after each of `total` steps. Nothing is drawn through a pipe."""
     if not _is_terminal(sys.stderr):
-        yield lambda: None
+        yield _print_line
         return
     from rich.console import Console  # noqa: PLC0415 - loaded only where there is a terminal
     from rich.progress import Progress  # noqa: PLC0415 - as above
 
     with Progress(console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=total)
-        yield lambda: bar.advance(task)
+
+        def advance(line: str | None = None) -> None:
+            if line is not None and _on_terminal():
+                # The same terminal shows both, so the line has to be the bar's own to stand above it.
+                bar.console.print(printable(line), markup=False, highlight=False, soft_wrap=True)
+            else:
+                _print_line(line)
+            bar.advance(task)
+
+        yield advance
+
+
+def _print_line(line: str | None = None) -> None:
+    if line is not None:
+        click.echo(printable(line))
