@@ -7,10 +7,22 @@ the neighbouring days of its inputs, so all days of the inputs come before the f
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
+from dagster._core.instance.ref import InstanceRef  # Dagster has no public way to open an instance with other settings
+
+UNCAPTURED = {
+    "compute_logs": {
+        "module": "dagster._core.storage.noop_compute_log_manager",
+        "class": "NoOpComputeLogManager",
+    },
+}
+"""Settings of an instance whose runs write to the terminal. Capturing what they write takes four processes a run, which
+answer Ctrl-C with stack traces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +36,13 @@ class PartitionResult:
     updates: tuple[tuple[str, str], ...]
     failures: tuple[str, ...]
     skipped: bool = False
+
+
+@contextmanager
+def instance_at(home: Path, overrides: Mapping[str, Any]) -> Iterator[dg.DagsterInstance]:
+    """The instance of this DAGSTER_HOME, with these settings instead of its own."""
+    with dg.DagsterInstance.from_ref(InstanceRef.from_dir(str(home), overrides=overrides)) as instance:
+        yield instance
 
 
 def stages(definitions: dg.Definitions) -> list[list[dg.AssetKey]]:
@@ -51,7 +70,10 @@ def backfill(
     *,
     run_config: Mapping[str, Any],
 ) -> Iterator[PartitionResult]:
-    """Run every stage for every partition; one that failed is left out of the stages after, the others go on."""
+    """Run every stage for every partition; one that failed is left out of the stages after, the others go on.
+
+    Raises KeyboardInterrupt when a run was interrupted: Dagster only records that as one more failed run.
+    """
     job = definitions.resolve_implicit_global_asset_job_def()
     failed: set[str] = set()
     for level in stages(definitions):
@@ -65,9 +87,17 @@ def backfill(
             result = subset.execute_in_process(
                 instance=instance, partition_key=partition, raise_on_error=False, run_config=run_config
             )
+            if _interrupted(result):
+                raise KeyboardInterrupt
             if not result.success:
                 failed.add(partition)
             yield _result(partition, names, result)
+
+
+def _interrupted(result: dg.ExecuteInProcessResult) -> bool:
+    """Whether the run ended by a signal, Ctrl-C or the system's request to stop."""
+    reasons = [event.job_failure_data.failure_reason for event in result.all_events if event.is_run_failure]
+    return any(reason is not None and reason.name == "UNEXPECTED_TERMINATION" for reason in reasons)
 
 
 def _result(partition: str, names: tuple[str, ...], result: Any) -> PartitionResult:

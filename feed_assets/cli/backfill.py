@@ -11,7 +11,7 @@ from datetime import datetime
 import click
 
 from feed_assets.cli.errors import FAILED
-from feed_assets.cli.installation import instance, load_installation
+from feed_assets.cli.installation import dagster_home, load_installation
 from feed_assets.cli.output import json_option, print_json, progress, say
 from feed_assets.file_feed.wording import counted
 
@@ -43,9 +43,12 @@ def backfill(ctx: click.Context, first: datetime, last: datetime, *, as_json: bo
         raise click.BadParameter(message, param_hint="--from/--to")
     results = []
     stages = runs.stages(installation.definitions)
-    with instance() as opened, progress("runs", len(days) * len(stages)) as advance:
+    with (
+        runs.instance_at(dagster_home(), runs.UNCAPTURED) as instance,
+        progress("runs", len(days) * len(stages)) as advance,
+    ):
         for result in runs.backfill(
-            installation.definitions, opened, days, run_config=installation.settings.run_config
+            installation.definitions, instance, days, run_config=installation.settings.run_config
         ):
             results.append(result)
             advance(None if as_json else _line(result))

@@ -6,8 +6,6 @@ Here: finding them, and loading Dagster as late as possible. Not here: what is d
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -87,13 +85,3 @@ def dagster_home() -> Path:
             return folder
     message = f"There is no {CONFIG} here or above: go to the project's directory, or set {HOME}."
     raise click.ClickException(message)
-
-
-@contextmanager
-def instance() -> Iterator[dg.DagsterInstance]:
-    """The Dagster instance of this home, on which runs and events are recorded."""
-    dagster_home()
-    import dagster as dg  # noqa: PLC0415 - takes a second
-
-    with dg.DagsterInstance.get() as opened:
-        yield opened

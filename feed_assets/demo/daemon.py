@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr
+from contextlib import redirect_stderr
 from io import StringIO
 from pathlib import Path
 
 import dagster as dg
-from dagster._core.instance.ref import InstanceRef
 from dagster._core.remote_origin import InProcessCodeLocationOrigin
 from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 from dagster._core.workspace.context import WorkspaceProcessContext
@@ -35,13 +33,7 @@ IN_THIS_PROCESS = {
         "class": "SyncInMemoryRunCoordinator",
     },
 }
-
-
-@contextmanager
-def instance_at(home: Path) -> Iterator[dg.DagsterInstance]:
-    """The instance of this DAGSTER_HOME, with runs that are launched executed in this process, one after the other."""
-    with dg.DagsterInstance.from_ref(InstanceRef.from_dir(str(home), overrides=IN_THIS_PROCESS)) as instance:
-        yield instance
+"""Settings of an instance whose launched runs are executed here, one after the other."""
 
 
 def tick_sensors(instance: dg.DagsterInstance) -> list[dg.DagsterRun]:

@@ -17,10 +17,10 @@ from typing import Any
 import dagster as dg
 
 from feed_assets import explanation, report
-from feed_assets.backfill import PartitionResult, backfill
+from feed_assets.backfill import PartitionResult, backfill, instance_at
 from feed_assets.blackboard import Blackboard
 from feed_assets.demo import logs
-from feed_assets.demo.daemon import instance_at, tick_sensors
+from feed_assets.demo.daemon import IN_THIS_PROCESS, tick_sensors
 from feed_assets.file_feed import Feed, publish_files
 from feed_assets.file_feed.wording import counted
 from feed_assets.partitions import days_between
@@ -75,7 +75,7 @@ class Demo:
     def run(self) -> None:
         """Tell the whole story. Raises RuntimeError where it does not end as it should."""
         started = time.monotonic()
-        with instance_at(self.home) as instance, TemporaryDirectory() as folder:
+        with instance_at(self.home, IN_THIS_PROCESS) as instance, TemporaryDirectory() as folder:
             self._forget_the_last_time(instance)
             deliveries = logs.cut(Path(folder))
             self._publish_catalog(instance)

@@ -6,6 +6,8 @@ single machine. Not here: tuning of a cluster; that goes into Spark's own `spark
 
 from __future__ import annotations
 
+import signal
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +71,12 @@ class SparkResource(LazyPySparkResource):
     @property
     def spark_session(self) -> Any:
         """The session of this process, started on first use."""
-        if SparkSession.getActiveSession() is None:
-            ensure_java()
-        return super().spark_session
+        if SparkSession.getActiveSession() is not None:
+            return super().spark_session
+        ensure_java()
+        on_interrupt = signal.getsignal(signal.SIGINT)
+        session = super().spark_session
+        if threading.current_thread() is threading.main_thread():
+            # Spark puts its own handler there, which talks to Java in the middle of Java's last answer.
+            signal.signal(signal.SIGINT, on_interrupt)
+        return session
