@@ -79,7 +79,7 @@ def _story(
         standing = next(iter(staleness(board, feeds, asset, [str(day)], now=now))).reason
     else:
         growth = _growth(board, asset, known, sources, day, now)
-        standing = "; ".join([*growth, *_turned_away(statuses, known)]) or "no raw data"
+        standing = "; ".join(growth) or "no raw data"
     return AssetStory(
         asset=asset.key.to_user_string(),
         location=asset.declaration.location,
@@ -89,14 +89,6 @@ def _story(
         standing=standing,
         updates=tuple(_update(status, statuses, known, kinds) for status in statuses),
     )
-
-
-def _turned_away(statuses: Sequence[UpdateStatus], known: Mapping[str, Record]) -> list[str]:
-    """Whether the newest attempt was rejected: its input is not tried again until it changes."""
-    newest = statuses[0] if statuses else None
-    if newest is None or newest.state != "rejected" or newest.name not in known:
-        return []
-    return [f"tried as {newest.name} and rejected, so this input is not tried again by itself until it changes"]
 
 
 def _growth(

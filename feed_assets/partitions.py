@@ -31,6 +31,14 @@ def days_between(first: date, last: date) -> list[str]:
     return [str(first + timedelta(days=offset)) for offset in range((last - first).days + 1)]
 
 
+def is_day(name: str) -> bool:
+    """Whether this is the key of a day; storage may hold other names as well."""
+    try:
+        return str(date.fromisoformat(name)) == name
+    except ValueError:
+        return False
+
+
 with warnings.catch_warnings():
     # Neighbours that do not exist yet are a beta feature, and the first and the last day have them.
     warnings.simplefilter("ignore", dg.BetaWarning)

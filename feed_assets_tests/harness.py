@@ -281,7 +281,7 @@ class Installation:
         return subset.execute_in_process(instance=self.instance, partition_key=day, raise_on_error=False)
 
     def tick(self, name: str) -> Tick:
-        """Evaluate a sensor where its cursor stands, and store its events as the daemon does."""
+        """Evaluate a sensor where its cursor stands, and check and store what it answers as the daemon does."""
         sensor = self.definitions.resolve_sensor_def(name)
         assert isinstance(sensor, SensorDefinition)
         context = dg.build_sensor_context(
@@ -291,16 +291,15 @@ class Installation:
             resources={key: self.definitions.resources[key] for key in sensor.required_resource_keys},
         )
         with context:
-            result = sensor(context)
-        assert isinstance(result, dg.SensorResult)
-        for event in result.asset_events or ():
+            result = sensor.evaluate_tick(context)
+        for event in result.asset_events:
             self.instance.report_runless_asset_event(event)
         self.cursors[name] = result.cursor or ""
-        skipped = (
-            result.skip_reason.skip_message if isinstance(result.skip_reason, dg.SkipReason) else result.skip_reason
-        )
         return Tick(
-            tuple(result.run_requests or ()), tuple(result.asset_events or ()), skipped or "", result.cursor or ""
+            tuple(result.run_requests or ()),
+            tuple(result.asset_events),
+            result.skip_message or "",
+            result.cursor or "",
         )
 
     def execute(self, tick: Tick) -> list[dg.ExecuteInProcessResult]:

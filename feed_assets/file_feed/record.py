@@ -187,15 +187,22 @@ class Record:
 def inputs_digest(inputs: Iterable[FeedInput | RawInput]) -> str:
     """16 hex digits that are equal exactly where the same updates and raw files were read, in whatever order.
 
-    Context inputs are left out: they put nothing behind.
+    Of an update that was only context it counts whether it was there, of raw files that were, nothing: a source that
+    sent nothing reads like one that is not known.
     """
-    lines = sorted(_line(each) for each in inputs if not each.context)
+    lines = sorted(line for each in inputs if (line := _line(each)) is not None)
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
 
-def _line(each: FeedInput | RawInput) -> str:
+def _line(each: FeedInput | RawInput) -> str | None:
     if isinstance(each, FeedInput):
-        return json.dumps(["feed", each.feed, each.partition, each.update])
+        return json.dumps(
+            ["context", each.feed, each.partition, each.update is not None]
+            if each.context
+            else ["feed", each.feed, each.partition, each.update]
+        )
+    if each.context or not each.files:
+        return None
     files = sorted((file.path, file.size, file.tag) for file in each.files)
     return json.dumps(["raw", each.source, each.partition, files])
 

@@ -134,6 +134,11 @@ def table_schema(schema: StructType) -> dg.TableSchema:
     )
 
 
+def lies_within(window: dg.TimeWindow, own: dg.TimeWindow) -> bool:
+    """Whether an upstream partition's time is the output's own, so that it has to be there and is no context."""
+    return own.start <= window.start and window.end <= own.end
+
+
 def _plain(value: Any) -> Any:
     """The value itself, also where Dagster has wrapped it as a MetadataValue."""
     return value.value if isinstance(value, dg.MetadataValue) else value

@@ -34,7 +34,14 @@ from feed_assets.file_feed import (
     staged_files,
 )
 from feed_assets.file_feed.wording import counted
-from feed_assets.io_manager.declaration import CONTEXT, EVENING_BEFORE, OPTIONAL, FeedDeclaration, raw_source
+from feed_assets.io_manager.declaration import (
+    CONTEXT,
+    EVENING_BEFORE,
+    OPTIONAL,
+    FeedDeclaration,
+    lies_within,
+    raw_source,
+)
 from feed_assets.io_manager.metadata import update_metadata
 from feed_assets.io_manager.spark_files import Written, read_updates, write_files
 from feed_assets.resources import BlackboardResource, Clock, SparkResource
@@ -271,9 +278,7 @@ def _is_required(context: dg.InputContext, partition: str | None) -> bool:
     if not context.step_context.has_partitions:
         # An output without partitions is made from those that there are.
         return False
-    own = context.step_context.partition_time_window
-    window = definition.time_window_for_partition_key(partition)
-    return own.start <= window.start and window.end <= own.end
+    return lies_within(definition.time_window_for_partition_key(partition), context.step_context.partition_time_window)
 
 
 def _missing_upstream(declaration: FeedDeclaration, uri: str, partition: str | None) -> dg.Failure:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import dagster as dg
 
-from feed_assets.io_manager import FeedDeclaration
+from feed_assets.io_manager import FeedDeclaration, lies_within
+from feed_assets.io_manager.declaration import CONTEXT, OPTIONAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +25,19 @@ class FeedAsset:
     partitioned: bool
     made_here: bool
     upstream: tuple[dg.AssetKey, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Parent:
+    """A partition of a feed that a partition of a derived feed reads.
+
+    A `required` one has to be there. Changes of one that is `context` put nothing behind, save that it has come.
+    """
+
+    feed: str
+    partition: str
+    required: bool
+    context: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +62,8 @@ class FeedGraph:
         )
 
     def derived(self) -> list[FeedAsset]:
-        """The feeds made from other feeds, upstream first."""
-        return [asset for asset in self.assets.values() if asset.made_here and asset.upstream]
+        """The feeds made from other feeds, upstream first; one without partitions is not for sensors to run."""
+        return [asset for asset in self.assets.values() if asset.made_here and asset.partitioned and asset.upstream]
 
     def descendants(self, keys: Iterable[dg.AssetKey]) -> list[FeedAsset]:
         """The derived feeds that any of these leads to, upstream first."""
@@ -60,17 +75,80 @@ class FeedGraph:
                 found.append(asset)
         return found
 
+    def by_location(self) -> dict[str, FeedAsset]:
+        """The feeds by their location below the base."""
+        return {asset.declaration.location: asset for asset in self.assets.values()}
+
+    # --- partitions ----------------------------------------------------------------------------------------------
+
+    def has(self, key: dg.AssetKey, partition: str) -> bool:
+        """Whether the asset has this partition by now."""
+        definition = self.graph.get(key).partitions_def
+        return definition is not None and bool(definition.has_partition_key(partition))
+
+    def can_have(self, key: dg.AssetKey, partition: str | None) -> bool:
+        """Whether this is how a partition of the asset is named, be it one of another time; None where it has none."""
+        definition = self.graph.get(key).partitions_def
+        if definition is None or partition is None:
+            return definition is None and partition is None
+        if not isinstance(definition, dg.TimeWindowPartitionsDefinition):
+            return bool(definition.has_partition_key(partition))
+        try:
+            start = definition.time_window_for_partition_key(partition).start
+        except ValueError:
+            return False
+        return start.strftime(definition.fmt) == partition
+
+    def alike(self, one: dg.AssetKey, other: dg.AssetKey) -> bool:
+        """Whether both have the same partitions, so that one run can make them."""
+        return bool(self.graph.get(one).partitions_def == self.graph.get(other).partitions_def)
+
+    def between(self, key: dg.AssetKey, start: datetime, end: datetime) -> set[str]:
+        """The partitions of the asset that begin in this time; none where they are no times."""
+        definition = self.graph.get(key).partitions_def
+        if not isinstance(definition, dg.TimeWindowPartitionsDefinition):
+            return set()
+        keys = definition.get_partition_keys_in_time_window(dg.TimeWindow(start, end))
+        return {partition for partition in keys if definition.has_partition_key(partition)}
+
     def children(self, key: dg.AssetKey, partition: str | None) -> set[tuple[dg.AssetKey, str]]:
         """The partitions of derived feeds that read this partition, by the assets' partition mappings."""
+        if partition is not None and not self.has(key, partition):
+            return set()
         return {
             (child.asset_key, child.partition_key)
             for child in self.graph.get_children_partitions(key, partition)
             if child.asset_key in self.assets and child.partition_key is not None
         }
 
-    def by_location(self) -> dict[str, FeedAsset]:
-        """The feeds by their location below the base."""
-        return {asset.declaration.location: asset for asset in self.assets.values()}
+    def parents(self, key: dg.AssetKey, partition: str) -> list[Parent]:
+        """The partitions of partitioned feeds that this partition reads now, by the assets' partition mappings."""
+        own = self._window(key, partition)
+        metadata = self._input_metadata(key)
+        found = []
+        for each in self.graph.get_parents_partitions(key, partition).parent_partitions:
+            parent = self.assets.get(each.asset_key)
+            if parent is None or each.partition_key is None:
+                continue
+            window = self._window(each.asset_key, each.partition_key)
+            inside = own is None or window is None or lies_within(window, own)
+            said = metadata.get(each.asset_key, {})
+            required = inside and not said.get(OPTIONAL)
+            context = bool(said.get(CONTEXT)) and not required
+            found.append(Parent(parent.declaration.location, each.partition_key, required, context))
+        return sorted(found, key=lambda each: (each.feed, each.partition))
+
+    def _window(self, key: dg.AssetKey, partition: str) -> dg.TimeWindow | None:
+        definition = self.graph.get(key).partitions_def
+        if not isinstance(definition, dg.TimeWindowPartitionsDefinition):
+            return None
+        return definition.time_window_for_partition_key(partition)
+
+    def _input_metadata(self, key: dg.AssetKey) -> dict[dg.AssetKey, Mapping[str, Any]]:
+        """What the asset says of each of its inputs, by the asset that is read."""
+        definition = self.graph.get(key).assets_def
+        inputs = definition.node_def.input_dict
+        return {upstream: inputs[name].metadata or {} for name, upstream in definition.keys_by_input_name.items()}
 
 
 def _feed_asset(

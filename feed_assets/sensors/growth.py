@@ -13,6 +13,7 @@ from datetime import date, datetime, timedelta
 from feed_assets.blackboard import Blackboard
 from feed_assets.file_feed import RawInput, inputs_digest, latest_of_all, read_record, recorded_digests
 from feed_assets.io_manager import FeedDeclaration
+from feed_assets.partitions import is_day
 from feed_assets.sources import Decision, Source, decide, raw_days
 
 DAY = timedelta(days=1)
@@ -28,9 +29,13 @@ class SourceDecision:
     update: str | None
     state: str
     """A digest of all that lies there now for this kind and day: equal states are one state of the input."""
+    tried: str | None = None
+    """A newer update that was made from this very state and turned away."""
 
     def sentence(self, fate: str | None = None) -> str:
         """For logs and people: which, what, the numbers, and what comes of it (see `Decision.sentence`)."""
+        if fate is None and self.decision.reprocess and self.tried is not None:
+            fate = f"tried as {self.tried}, which is not in force: not tried again by itself until it changes"
         baseline = f"update {self.update}" if self.update else "no valid update"
         return f"{self.source.key} {self.day}: {self.decision.sentence(fate)} ({baseline})"
 
@@ -59,7 +64,7 @@ def growth_decisions(
     feed = declaration.on(board)
     in_force = latest_of_all(feed, now=now, first=str(first), last=str(last))
     digests = recorded_digests(feed, first=str(first), last=str(last))
-    for day in sorted({str(day) for _, day in raw} | set(in_force)):
+    for day in sorted({str(day) for _, day in raw} | {name for name in in_force if is_day(name)}):
         if day < start_at:
             continue
         current = {
@@ -69,17 +74,21 @@ def growth_decisions(
             for source in sources
         }
         state = inputs_digest(tuple(current.values()))
+        recorded = digests.get(day, {})
         update = in_force.get(day)
         baselines: Mapping[str, RawInput] = {}
         if update is not None:
-            known = digests.get(day, {}).get(update.name) == state
+            known = recorded.get(update.name) == state
             baselines = current if known else _read_sets(declaration, board, day, update.name)
+        newest = max(recorded, default="")
+        tried = newest if newest > (update.name if update else "") and recorded[newest] == state else None
         for source in sources:
             start, end = windows[source.key]
             before, there = baselines.get(source.key), current[source.key]
-            if start <= date.fromisoformat(day) <= end and (before is not None or there.files):
+            something = there.files or (before is not None and before.files)
+            if start <= date.fromisoformat(day) <= end and something:
                 decision = decide(before, there if there.files else None, source.growth_threshold_percent)
-                yield SourceDecision(source, day, decision, update.name if update else None, state)
+                yield SourceDecision(source, day, decision, update.name if update else None, state, tried)
 
 
 def lookback(source: Source, now: datetime) -> tuple[date, date]:

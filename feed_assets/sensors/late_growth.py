@@ -8,19 +8,19 @@ import json
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 import dagster as dg
 
 from feed_assets.blackboard import Blackboard
-from feed_assets.file_feed import latest_of_all
+from feed_assets.file_feed import FeedError
 from feed_assets.file_feed.wording import counted
 from feed_assets.resources import BlackboardResource, Clock
 from feed_assets.sensors.feeds import FeedGraph
 from feed_assets.sensors.growth import SourceDecision, growth_decisions
 from feed_assets.sensors.requests import Need, Requests, busy_partitions, load_cursor, requested, state_of
+from feed_assets.sensors.staleness import in_force_at
 from feed_assets.sources import Source
 
 LOGGED_ONE_BY_ONE = 100
@@ -63,7 +63,7 @@ def late_growth(
 
         decisions: list[SourceDecision] = []
         begun_at, resume = str(cursor.get("resume", "")), None
-        for decision in _decisions(board, feeds, sources, clean_assets, now, begun_at):
+        for decision in _decisions(board, feeds, sources, clean_assets, now, begun_at, requests):
             # A whole day at least, so that every tick gets on.
             another_day = bool(decisions) and _position(decision) != _position(decisions[-1])
             if another_day and time.monotonic() > deadline:
@@ -95,11 +95,17 @@ def _decisions(
     clean_assets: Mapping[str, dg.AssetKey],
     now: datetime,
     resume: str,
+    requests: Requests,
 ) -> Iterator[SourceDecision]:
-    """All decisions, kind by kind and day by day, from where the tick before ran out of time."""
+    """All decisions, kind by kind and day by day, from where the tick before ran out of time.
+
+    A feed that cannot be read holds up no other: it is noted among the requests.
+    """
     first_kind, _, first_day = resume.partition("@")
     for kind, key in sorted(clean_assets.items()):
-        if kind >= first_kind:
+        if kind < first_kind:
+            continue
+        try:
             yield from growth_decisions(
                 board,
                 [source for source in sources if source.kind == kind],
@@ -107,6 +113,8 @@ def _decisions(
                 now=now,
                 start_at=first_day if kind == first_kind else "",
             )
+        except FeedError as error:
+            requests.notes.append(f"{key.to_user_string()} cannot be looked at: {error}")
 
 
 def _needs(
@@ -119,46 +127,58 @@ def _needs(
 ) -> list[Need]:
     """One need a day, over the kinds whose raw data calls for it and was not answered yet."""
     by_day: dict[str, list[SourceDecision]] = {}
+    unknown: dict[str, set[str]] = {}
     for decision in decisions:
-        if decision.decision.reprocess:
+        asset = clean_assets[decision.source.kind]
+        if not decision.decision.reprocess or decision.tried is not None:
+            continue
+        if feeds.has(asset, decision.day):
             by_day.setdefault(decision.day, []).append(decision)
-    needs = []
-    along = _Downstream(board, feeds, now, min(by_day, default=""), max(by_day, default=""))
+        else:
+            unknown.setdefault(asset.to_user_string(), set()).add(decision.day)
+    for asset_name, days in sorted(unknown.items()):
+        requests.notes.append(f"{asset_name} has no partition {', '.join(sorted(days))}: its raw data is left as it is")
+    due_by_day = {}
     for day, reasons in sorted(by_day.items()):
-        due = requests.not_yet_made(
-            day, {clean_assets[each.source.kind]: state_of(each.update, each.state) for each in reasons}
-        )
-        if due:
-            kinds = {kind for kind, key in clean_assets.items() if key in due}
-            why = "; ".join(each.sentence() for each in reasons if each.source.kind in kinds)
-            needs.append(Need(day, due, why, along=along.that_can_run(due, day)))
+        states = {clean_assets[each.source.kind]: state_of(each.update, each.state) for each in reasons}
+        if due := requests.not_yet_made(day, states):
+            due_by_day[day] = due
+    try:
+        along = _along(board, feeds, due_by_day, now)
+    except FeedError as error:
+        requests.notes.append(f"Nothing runs along: {error}")
+        along = {}
+    needs = []
+    for day, due in due_by_day.items():
+        kinds = {kind for kind, key in clean_assets.items() if key in due}
+        why = "; ".join(each.sentence() for each in by_day[day] if each.source.kind in kinds)
+        needs.append(Need(day, due, why, along=along.get(day, ())))
     return needs
 
 
-@dataclass(slots=True)
-class _Downstream:
-    """What can run along with the clean assets of a day; each feed is listed once, when it is first asked for."""
-
-    board: Blackboard
-    feeds: FeedGraph
-    now: datetime
-    first: str
-    last: str
-    _there: dict[dg.AssetKey, frozenset[str]] = field(default_factory=dict)
-
-    def that_can_run(self, due: Mapping[dg.AssetKey, str], day: str) -> tuple[dg.AssetKey, ...]:
-        """The assets downstream whose other inputs of that day are there, so that the run does not fail for want."""
+def _along(
+    board: Blackboard, feeds: FeedGraph, due_by_day: Mapping[str, Mapping[dg.AssetKey, str]], now: datetime
+) -> dict[str, tuple[dg.AssetKey, ...]]:
+    """For each day, the assets downstream that can run along: their other inputs of that day are there."""
+    needed = {
+        (day, asset.key): {
+            (parent.feed, parent.partition) for parent in feeds.parents(asset.key, day) if parent.required
+        }
+        for day, due in due_by_day.items()
+        for asset in feeds.descendants(due)
+        if all(feeds.alike(asset.key, key) for key in due) and feeds.has(asset.key, day)
+    }
+    there = in_force_at(board, feeds, {place for places in needed.values() for place in places}, now=now)
+    along = {}
+    for day, due in due_by_day.items():
         running = set(due)
-        for asset in self.feeds.descendants(due):
-            if all(day in self._days(key) for key in asset.upstream if key not in running):
+        for asset in feeds.descendants(due):
+            made = {(feeds.assets[key].declaration.location, day) for key in running}
+            wanted = needed.get((day, asset.key))
+            if wanted is not None and all(place in made or there[place] is not None for place in wanted):
                 running.add(asset.key)
-        return tuple(sorted(running - set(due)))
-
-    def _days(self, key: dg.AssetKey) -> frozenset[str]:
-        if key not in self._there:
-            feed = self.feeds.assets[key].declaration.on(self.board)
-            self._there[key] = frozenset(latest_of_all(feed, now=self.now, first=self.first, last=self.last))
-        return self._there[key]
+        along[day] = tuple(sorted(running - set(due)))
+    return along
 
 
 def _log(context: dg.SensorEvaluationContext, decisions: Sequence[SourceDecision]) -> None:

@@ -8,13 +8,13 @@ import json
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import dagster as dg
 
 from feed_assets.blackboard import Blackboard
-from feed_assets.file_feed import Change, Cursor, news, read_record
+from feed_assets.file_feed import Change, Cursor, FeedError, news, read_record
 from feed_assets.file_feed.wording import counted
 from feed_assets.resources import BlackboardResource, Clock
 from feed_assets.sensors.feeds import FeedAsset, FeedGraph
@@ -84,7 +84,7 @@ class _Tick:
             if (place and time.monotonic() > self.deadline) or len(events) >= MAX_EVENTS:
                 resume = asset.declaration.location
                 break
-            changes, cursors[asset.declaration.location] = self._news(asset, cursors, MAX_EVENTS - len(events))
+            changes = self._news(feeds, asset, cursors, MAX_EVENTS - len(events))
             events.extend(self._events(asset, changes))
             touched |= {child for change in changes for child in feeds.children(asset.key, change.partition)}
 
@@ -106,11 +106,27 @@ class _Tick:
             cursor=json.dumps(content, sort_keys=True),
         )
 
-    def _news(self, asset: FeedAsset, cursors: Mapping[str, Any], limit: int) -> tuple[list[Change], str]:
+    def _news(self, feeds: FeedGraph, asset: FeedAsset, cursors: dict[str, Any], limit: int) -> list[Change]:
+        """What is new in a feed. One that cannot be read, or a partition with an odd name, holds up no other."""
         location = asset.declaration.location
         feed = asset.declaration.on(self.board)
-        changes, cursor = news(feed, Cursor.from_json(str(cursors.get(location, ""))), now=self.now, limit=limit)
-        return changes, cursor.to_json()
+        try:
+            changes, cursor = news(feed, Cursor.from_json(str(cursors.get(location, ""))), now=self.now, limit=limit)
+        except FeedError as error:
+            self.context.log.warning(f"{location} cannot be looked at: {error}")
+            return []
+        cursors[location] = cursor.to_json()
+        known = []
+        for change in changes:
+            if feeds.can_have(asset.key, change.partition):
+                known.append(change)
+            else:
+                where = repr(change.partition) if change.partition is not None else "the feed itself"
+                self.context.log.warning(
+                    f"{location}: an update in {where} is passed over, which is no partition of the asset "
+                    f"{asset.key.to_user_string()} ({change.sentence()})."
+                )
+        return known
 
     def _events(
         self, asset: FeedAsset, changes: list[Change]
@@ -121,9 +137,7 @@ class _Tick:
         known = self._known_versions(asset)
         for change in changes:
             name = change.update.name if change.update else None
-            if change.kind == "published" and known.get(change.partition or "") == name:
-                continue
-            if change.kind != "invalidated" and self._is_ours(asset, change):
+            if change.kind != "invalidated" and self._is_known(asset, change, known.get(change.partition or "", "")):
                 continue
             if change.kind == "invalidated" and name is None:
                 self.context.log.warning(
@@ -132,10 +146,13 @@ class _Tick:
             self.context.log.info(change.sentence())
             yield _event(asset, change)
 
-    def _is_ours(self, asset: FeedAsset, change: Change) -> bool:
-        """Whether a run of this instance made the update, so that Dagster was told of it then."""
+    def _is_known(self, asset: FeedAsset, change: Change, version: str) -> bool:
+        """Whether Dagster was told of an update: by the run that made it, unless of its loss since."""
+        if change.kind == "published" and version == change.name:
+            return True
         record = read_record(asset.declaration.on(self.board), change.partition, change.name)
-        return bool(record and record.facts.run_id and self.context.instance.has_run(record.facts.run_id))
+        run = self.context.instance.get_run_by_id(record.facts.run_id) if record and record.facts.run_id else None
+        return run is not None and (change.kind == "older" or version > change.name or not run.is_finished)
 
     def _known_versions(self, asset: FeedAsset) -> dict[str, str]:
         """The data version that Dagster last saw of each partition, from one query."""
@@ -158,11 +175,18 @@ class _Tick:
         lookback_days: int,
     ) -> set[tuple[dg.AssetKey, str]]:
         """Request what is behind; returns the touched partitions beyond the lookback that are still to be asked for."""
-        watched = {str((self.now - timedelta(days=ago)).date()) for ago in range(1, lookback_days + 1)}
+        today = datetime.combine(self.now.date(), datetime.min.time(), UTC)
         still_open = set()
         for asset in feeds.derived():
+            watched = feeds.between(asset.key, today - timedelta(days=lookback_days), today)
             older = {partition for key, partition in touched if key == asset.key}
-            for answer in staleness(self.board, feeds, asset, watched | older, now=self.now):
+            try:
+                answers = list(staleness(self.board, feeds, asset, watched | older, now=self.now))
+            except FeedError as error:
+                self.context.log.warning(f"{asset.key.to_user_string()} is not kept up with its inputs: {error}")
+                still_open |= {(asset.key, partition) for partition in older - watched}
+                continue
+            for answer in answers:
                 if answer.stale and not self._request(requests, answer) and answer.partition not in watched:
                     still_open.add((asset.key, answer.partition))
         return still_open

@@ -7,17 +7,17 @@ Here: comparing what an update's record says it read with what is latest now. No
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import datetime
 
 from feed_assets.blackboard import Blackboard
-from feed_assets.file_feed import Feed, FeedInput, Update, latest_of_all, read_record, recorded_digests
-from feed_assets.sensors.feeds import FeedAsset, FeedGraph
+from feed_assets.file_feed import Feed, FeedInput, latest_of_all, read_record, recorded_digests
+from feed_assets.sensors.feeds import FeedAsset, FeedGraph, Parent
 from feed_assets.sensors.requests import state_of
 
-MARGIN = timedelta(days=2)
-"""How far around a span of partitions upstream partitions are listed; no mapping here reaches further."""
+Place = tuple[str, str | None]
+"""A feed's location, and one of its partitions (None: it has none)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,92 +34,147 @@ class Staleness:
 def staleness(
     board: Blackboard, feeds: FeedGraph, asset: FeedAsset, partitions: Iterable[str], *, now: datetime
 ) -> Iterator[Staleness]:
-    """One answer for each partition: up to date, behind (and behind what), never made, or waiting for an input.
+    """One answer for each partition: up to date, behind (and behind what), never made, tried, or waiting for an input.
 
-    A partition is behind when one of the inputs that its record names has another update in force now; an input that
-    was only context is not counted. It is never made when its inputs of the same partition are there and it is not.
+    A partition is behind when one of the inputs that its record names has another update in force now, or when one has
+    come that it could not read: the next day, when this one was made, was no partition yet. Of an input that was only
+    context no more than its coming counts. It is never made when its inputs of its own time are there and it is not.
+    Inputs that were tried and whose update was turned away are not tried again. Raises FeedError where a feed cannot
+    be read.
     """
-    wanted = sorted(set(partitions))
+    asked = set(partitions)
+    wanted = sorted(partition for partition in asked if feeds.has(asset.key, partition))
+    for partition in sorted(asked.difference(wanted)):
+        reason = f"{partition} is no partition of {asset.key.to_user_string()}"
+        yield Staleness(asset, partition, stale=False, state=state_of(None, ""), reason=reason)
     if not wanted:
         return
-    in_force = _InForce(board, feeds, wanted[0], wanted[-1], now)
+    made = latest_of_all(asset.declaration.on(board), now=now, first=wanted[0], last=wanted[-1])
+    recorded = _Recorded(board, asset, wanted[0], wanted[-1])
+    cases = []
     for partition in wanted:
-        made = in_force.update(asset.declaration.location, partition)
-        if made is None:
-            yield _never_made(asset, partition, feeds, in_force)
-        else:
-            yield _compare(asset, partition, made.name, in_force.inputs(made), in_force)
-
-
-def _compare(
-    asset: FeedAsset, partition: str, made: str, inputs: tuple[FeedInput, ...], in_force: _InForce
-) -> Staleness:
-    now = {each: in_force.name(each.feed, each.partition) for each in inputs}
-    changed = [each for each in inputs if now[each] != each.update]
-    missing = [each for each in changed if now[each] is None and each.partition == partition]
-    if missing:
-        reason = f"waits for {missing[0].feed} {partition}, which has no valid update any more"
-    else:
-        reason = "; ".join(
-            f"{each.feed} {each.partition or ''} is {now[each] or 'gone'} now, was {each.update or 'missing'}"
-            for each in changed
+        in_force = made[partition].name if partition in made else None
+        newest = recorded.newest(partition)
+        tried = newest if newest is not None and newest > (in_force or "") else None
+        cases.append(
+            _Case(
+                asset,
+                partition,
+                in_force,
+                recorded.inputs(partition, in_force) if in_force else None,
+                tried,
+                recorded.inputs(partition, tried) if tried else None,
+                tuple(feeds.parents(asset.key, partition)),
+            )
         )
-    state = state_of(made, _digest(f"{each.feed}|{each.partition}|{now[each]}" for each in inputs))
-    return Staleness(asset, partition, bool(changed) and not missing, state, reason or "up to date")
+    there = in_force_at(board, feeds, {place for case in cases for place in case.places}, now=now)
+    for case in cases:
+        yield case.answer(there)
 
 
-def _never_made(asset: FeedAsset, partition: str, feeds: FeedGraph, in_force: _InForce) -> Staleness:
-    needed = [feeds.assets[key].declaration.location for key in asset.upstream]
-    names = {location: in_force.name(location, partition) for location in needed}
-    missing = [location for location, name in names.items() if name is None]
-    reason = f"waits for {', '.join(missing)}" if missing else "its inputs are there, and it was never made"
-    state = state_of(None, _digest(f"{location}|{partition}|{name}" for location, name in names.items()))
-    return Staleness(asset, partition, not missing, state, reason)
+def in_force_at(
+    board: Blackboard, feeds: FeedGraph, places: Iterable[Place], *, now: datetime
+) -> dict[Place, str | None]:
+    """The name of the update in force at each of these places; each feed is listed once, over what is asked of it."""
+    by_feed: dict[str, list[str]] = {}
+    for location, partition in places:
+        by_feed.setdefault(location, []).append(partition or "")
+    partitioned = {location: asset.partitioned for location, asset in feeds.by_location().items()}
+    names: dict[Place, str | None] = {}
+    for location, partitions in by_feed.items():
+        feed = Feed(board, location)
+        if partitioned.get(location, any(partitions)):
+            known = latest_of_all(feed, now=now, first=min(partitions), last=max(partitions))
+        else:
+            known = latest_of_all(feed, now=now)
+        for partition in partitions:
+            names[location, partition or None] = known[partition].name if partition in known else None
+    return names
 
 
-class _InForce:
-    """The updates in force over a span of partitions: each feed listed once, when it is first asked for."""
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """One partition: what is in force and what it read, what was tried after it, and what would be read now."""
 
-    def __init__(self, board: Blackboard, feeds: FeedGraph, first: str, last: str, now: datetime) -> None:
-        self._board, self._now = board, now
-        self._first = str(date.fromisoformat(first[:10]) - MARGIN)
-        self._last = str(date.fromisoformat(last[:10]) + MARGIN)
-        self._partitioned = {location: asset.partitioned for location, asset in feeds.by_location().items()}
-        self._known: dict[str, Mapping[str, Update]] = {}
-        self._digests: dict[str, Mapping[str, Mapping[str, str]]] = {}
+    asset: FeedAsset
+    partition: str
+    made: str | None
+    read: Sequence[FeedInput] | None
+    tried: str | None
+    tried_with: Sequence[FeedInput] | None
+    parents: Sequence[Parent]
 
-    def update(self, location: str, partition: str | None) -> Update | None:
-        if location not in self._known:
-            feed = Feed(self._board, location)
-            if self._partitioned.get(location, True):
-                known = latest_of_all(feed, now=self._now, first=self._first, last=self._last)
-            else:
-                known = latest_of_all(feed, now=self._now)
-            self._known[location] = known
-        return self._known[location].get(partition or "")
+    @property
+    def places(self) -> set[Place]:
+        """Everything whose update in force has to be known."""
+        inputs = [*(self.read or ()), *(self.tried_with or ())]
+        return {(each.feed, each.partition) for each in inputs} | {(each.feed, each.partition) for each in self.parents}
 
-    def inputs(self, made: Update) -> tuple[FeedInput, ...]:
-        """What an update was made from, context left out; nothing where it has no record."""
-        location = made.feed.location
-        if location not in self._digests:
-            self._digests[location] = recorded_digests(made.feed, first=self._first, last=self._last)
-        digest = self._digests[location].get(made.partition or "", {}).get(made.name)
-        if digest is None:
+    def answer(self, there: Mapping[Place, str | None]) -> Staleness:
+        """What has become of it, given what is in force now."""
+        changes = self._changes(self.read, there) if self.made else ()
+        missing = [each.feed for each in self.parents if each.required and there[each.feed, each.partition] is None]
+        if self.made and not changes:
+            return self._because("up to date", there)
+        if missing:
+            waiting = f"waits for {', '.join(dict.fromkeys(missing))} {self.partition}"
+            return self._because(f"{waiting}, which has no valid update any more" if self.made else waiting, there)
+        if self.made is None and not any(each.required for each in self.parents):
+            return self._because("none of its inputs is of its own time, so nothing says when to make it", there)
+        if self.tried_with is not None and not self._changes(self.tried_with, there):
+            turned_away = f"tried as {self.tried}, which is not in force: not tried again by itself until they change"
+            return self._because(f"{self._behind(changes)}; these inputs were {turned_away}", there)
+        return self._because(self._behind(changes), there, stale=True)
+
+    def _behind(self, changes: Sequence[str]) -> str:
+        return "; ".join(changes) if self.made else "its inputs are there, and it was never made"
+
+    def _because(self, reason: str, there: Mapping[Place, str | None], *, stale: bool = False) -> Staleness:
+        read = {(each.feed, each.partition) for each in self.read or () if not each.context or each.update is None}
+        places = read | {(each.feed, each.partition) for each in self.parents if not each.context}
+        digest = _digest(f"{feed}|{partition}|{there[feed, partition]}" for feed, partition in places)
+        return Staleness(self.asset, self.partition, stale, state_of(self.made, digest), reason)
+
+    def _changes(self, read: Sequence[FeedInput] | None, there: Mapping[Place, str | None]) -> tuple[str, ...]:
+        """What is not any more as it was read; of an update without a record nothing can be said."""
+        if read is None:
             return ()
+        before: dict[Place, str | None] = {(each.feed, each.partition): None for each in self.parents}
+        before |= {(each.feed, each.partition): each.update for each in read}
+        context = {(each.feed, each.partition) for each in read if each.context and each.update is not None}
+        return tuple(
+            f"{feed} {partition or ''} is {there[feed, partition] or 'gone'} now, was {was or 'missing'}"
+            for (feed, partition), was in before.items()
+            if there[feed, partition] != was and (feed, partition) not in context
+        )
+
+
+class _Recorded:
+    """What the records of a feed's partitions say was read."""
+
+    def __init__(self, board: Blackboard, asset: FeedAsset, first: str, last: str) -> None:
+        self._feed = asset.declaration.on(board)
+        self._digests = recorded_digests(self._feed, first=first, last=last)
+
+    def newest(self, partition: str) -> str | None:
+        """The newest update that has a record, whatever became of it."""
+        return max(self._digests.get(partition, ()), default=None)
+
+    def inputs(self, partition: str, name: str) -> tuple[FeedInput, ...] | None:
+        """The feeds that this update was made from; None where no record says so."""
+        digest = self._digests.get(partition, {}).get(name)
+        if digest is None:
+            return None
         if digest not in _INPUTS:
-            record = read_record(made.feed, made.partition, made.name)
             if len(_INPUTS) >= _REMEMBERED:
                 _INPUTS.clear()
+            record = read_record(self._feed, partition, name)
             read = record.facts.inputs if record else ()
-            _INPUTS[digest] = tuple(each for each in read if isinstance(each, FeedInput) and not each.context)
+            _INPUTS[digest] = tuple(each for each in read if isinstance(each, FeedInput)) or None
         return _INPUTS[digest]
 
-    def name(self, location: str, partition: str | None) -> str | None:
-        update = self.update(location, partition)
-        return update.name if update else None
 
-
-_INPUTS: dict[str, tuple[FeedInput, ...]] = {}
+_INPUTS: dict[str, tuple[FeedInput, ...] | None] = {}
 """What was read, by the digest of it that stands in a record's key: one listing tells the digests of a whole feed, so
 that a record is read once a process."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from datetime import UTC, datetime
 
 import dagster as dg
 import pytest
@@ -11,7 +12,7 @@ from dagster._core.test_utils import create_run_for_test
 
 from feed_assets.blackboard.recording import RecordingBlackboard
 from feed_assets.file_feed import invalidate
-from feed_assets_tests.harness import ADS, CLICKS, DAY, NEXT_DAY, days, using_board
+from feed_assets_tests.harness import ADS, CLICKS, DAY, NEXT_DAY, SHOP_ADS, days, using_board, write_sources
 
 LATE_GROWTH = sys.modules["feed_assets.sensors.late_growth"]
 REQUESTS = sys.modules["feed_assets.sensors.requests"]
@@ -176,7 +177,62 @@ def test_an_update_that_was_invalidated_moves_no_baseline(processed):
     assert processed.tick("late_growth").asked == {}
     invalidate(processed.feed(ADS), DAY, name, reason="wrong", author="someone", now=processed.now)
 
+    processed.raw_bytes(DAY, {"later": 1})
+    tick = processed.tick("late_growth")
+
+    assert tick.asked == {DAY: ("clean_ads",)}
+    assert "1000 -> 1051 bytes" in tick.requests[0].tags["feed_assets/why"]
+
+
+def test_what_a_person_invalidated_is_not_made_once_more_from_the_same_input(processed):
+    processed.raw_bytes(DAY, {"late": 50})
+    name = processed.process()
+    invalidate(processed.feed(ADS), DAY, name, reason="wrong", author="someone", now=processed.now)
+
+    assert processed.tick("late_growth").asked == {}
+
+
+def test_a_day_before_the_first_partition_holds_up_no_other(desk):
+    morning = desk.at(datetime(2019, 11, 23, 3, tzinfo=UTC))
+    morning.raw_bytes("2019-11-19", {"x": 1})
+    morning.raw_bytes("2019-11-21", {"x": 1})
+
+    tick = morning.tick("late_growth")
+
+    assert tick.asked == {"2019-11-21": ("clean_ads",)}
+    morning.process("2019-11-21")
+    assert "clean_ads has no partition 2019-11-19" in morning.tick("late_growth").skipped
+
+
+def test_a_name_that_is_no_day_holds_up_nothing(processed, tmp_path):
+    processed.publish(ADS, "2019-11-25-test", {"part-0.parquet": "x"}, tmp_path / "others")
+    processed.raw_bytes(DAY, {"late": 50})
+
     assert processed.tick("late_growth").asked == {DAY: ("clean_ads",)}
+
+
+def test_a_feed_that_cannot_be_read_holds_up_no_other(desk):
+    for place in ("20191124.100000", "2019-11-24/20191124.100000"):
+        update = desk.base / CLICKS / place
+        update.mkdir(parents=True)
+        (update / "part-0.parquet").write_text("x", encoding="utf-8")
+        (update / "_SUCCESS").write_text("1", encoding="utf-8")
+    desk.raw_bytes(DAY, {"x": 1})
+    desk.raw_bytes(DAY, {"x": 1}, "clicks/shop_clicks")
+
+    assert desk.tick("late_growth").asked == {DAY: ("clean_ads",)}
+
+
+def test_a_new_source_that_has_sent_nothing_yet_reads_no_record(desk):
+    for day in days(3):
+        desk.raw_bytes(day, {"x": 1000})
+        desk.process(day)
+    write_sources(desk.settings.sources_directory / "more", SHOP_ADS.replace("shop_ads", "new_ads"))
+    (desk.settings.sources_directory / "more/0.yaml").rename(desk.settings.sources_directory / "new.yaml")
+    recording = RecordingBlackboard(desk.board)
+
+    assert using_board(desk, recording).tick("late_growth").asked == {}
+    assert [each.key for each in recording.requests if each.operation == "read" and "/.feed/" in each.key] == []
 
 
 def test_a_day_whose_record_is_damaged_is_processed_again_when_it_changes_and_holds_up_no_other(processed):

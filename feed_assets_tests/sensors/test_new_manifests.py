@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
+from datetime import UTC, datetime
 
 import dagster as dg
 import pytest
 from dagster._core.execution.backfill import BulkActionStatus, PartitionBackfill
 from dagster._core.test_utils import create_run_for_test
+from pyspark.sql.types import StringType, StructField, StructType
 
 from feed_assets.blackboard.recording import RecordingBlackboard
 from feed_assets.file_feed import FeedInput, invalidate
+from feed_assets.io_manager import feed_metadata
+from feed_assets.partitions import daily, hourly
 from feed_assets_tests.harness import ADS, CATALOG, CLICKS, DAY, EFFECTIVENESS, NEXT_DAY, days, using_board
 
 NEW_MANIFESTS = sys.modules["feed_assets.sensors.new_manifests"]
@@ -155,11 +160,141 @@ def test_clicks_of_the_next_day_put_a_day_behind_once(settled):
     assert settled.tick("new_manifests").asked == {}
 
 
-def test_ads_of_a_neighbouring_day_put_nothing_behind(settled):
+def test_ads_of_a_neighbouring_day_put_a_day_behind_when_they_come_and_not_when_they_change(settled):
     settled.raw_bytes(NEXT_DAY, {"x": 1})
+    settled.process(NEXT_DAY)
+    assert settled.tick("new_manifests").asked == {DAY: ("ad_effectiveness",)}
+    settled.relate()
+    assert settled.tick("new_manifests").asked == {}
+
+    settled.raw_bytes(NEXT_DAY, {"late": 1})
     settled.process(NEXT_DAY)
 
     assert settled.tick("new_manifests").asked == {}
+
+
+def test_a_day_that_could_not_know_of_the_next_is_behind_once_that_has_come(desk):
+    morning = desk.at(datetime(2019, 11, 25, 3, tzinfo=UTC))
+    for kind in ("ads", "clicks"):
+        morning.raw_bytes(DAY, {"x": 1}, f"{kind}/shop_{kind}")
+        morning.process(DAY, kind)
+    morning.make(EFFECTIVENESS, DAY, [FeedInput(each, DAY, morning.latest(each)) for each in (ADS, CLICKS)])
+    assert morning.tick("new_manifests").asked == {}
+
+    next_morning = desk.at(datetime(2019, 11, 26, 3, tzinfo=UTC))
+    assert next_morning.tick("new_manifests").asked == {}
+    next_morning.raw_bytes(NEXT_DAY, {"x": 1}, "clicks/shop_clicks")
+    next_morning.process(NEXT_DAY, "clicks")
+
+    assert next_morning.tick("new_manifests").asked == {DAY: ("ad_effectiveness",)}
+
+
+def test_a_result_that_was_rejected_along_with_its_input_is_not_asked_for_again(settled):
+    settled.process()
+    settled.relate(good=False)
+
+    assert settled.tick("new_manifests").asked == {}
+
+    settled.process()
+    assert settled.tick("new_manifests").asked == {DAY: ("ad_effectiveness",)}
+
+
+def test_an_update_of_ours_that_was_lost_and_comes_back_is_told(desk):
+    names = []
+    for _ in range(2):
+        run = create_run_for_test(desk.instance, status=dg.DagsterRunStatus.SUCCESS)
+        names.append(desk.make(ADS, DAY, [], run_id=run.run_id))
+        tags = {"dagster/data_version": names[-1]}
+        desk.instance.report_runless_asset_event(dg.AssetMaterialization("clean_ads", partition=DAY, tags=tags))
+    assert desk.tick("new_manifests").told == []
+    manifest = desk.base / ADS / DAY / names[1] / "_SUCCESS"
+    content = manifest.read_text(encoding="utf-8")
+
+    manifest.unlink()
+    lost = desk.tick("new_manifests").told
+    manifest.write_text(content, encoding="utf-8")
+    back = desk.tick("new_manifests").told
+
+    assert lost == [("clean_ads", DAY, names[0])]
+    assert back == [("clean_ads", DAY, names[1])]
+    assert desk.tick("new_manifests").told == []
+
+
+@pytest.mark.parametrize(
+    ("location", "partition"),
+    [(ADS, "backup"), (ADS, "2019-11-24-test"), (ADS, "2019-11-4"), (CATALOG, "2019-11-24")],
+)
+def test_an_update_in_what_is_no_partition_is_passed_over_and_holds_up_nothing(settled, tmp_path, location, partition):
+    settled.publish(location, partition, {"part-0.parquet": "x"}, tmp_path / "odd")
+    update = settled.process(kind="clicks")
+
+    tick = settled.tick("new_manifests")
+
+    assert tick.told == [("clean_clicks", DAY, update)]
+    assert tick.asked == {DAY: ("ad_effectiveness",)}
+
+
+def test_a_feed_that_cannot_be_read_holds_up_no_other(settled):
+    for place in ("20191124.100000", "2019-11-24/20191124.100000"):
+        update = settled.base / CATALOG / place
+        update.mkdir(parents=True)
+        (update / "catalog.csv").write_text("ad_id,advertiser\n", encoding="utf-8")
+        (update / "_SUCCESS").write_text("1", encoding="utf-8")
+    update = settled.process()
+
+    tick = settled.tick("new_manifests")
+
+    assert tick.told == [("clean_ads", DAY, update)]
+    assert tick.asked == {}
+
+
+def with_more(desk, *assets):
+    """The installation with these assets beside the project's."""
+    return replace(desk, _definitions=dg.Definitions.merge(desk.definitions, dg.Definitions(assets=list(assets))))
+
+
+BIDS = StructType([StructField("ad_id", StringType(), nullable=False)])
+
+
+def test_a_day_made_of_hours_is_asked_for_when_all_of_them_are_there(desk, tmp_path):
+    bids = dg.AssetSpec("bids", partitions_def=hourly(desk.settings), metadata=feed_metadata("bids/v1.0", BIDS))
+
+    @dg.asset(
+        ins={"bids": dg.AssetIn(input_manager_key="file_feed")},
+        partitions_def=daily(desk.settings),
+        io_manager_key="file_feed",
+        metadata=feed_metadata("bids-by-day/v1.0", BIDS),
+    )
+    def bids_by_day(bids):
+        return bids
+
+    both = with_more(desk, bids, bids_by_day)
+    for hour in range(23):
+        both.publish("bids/v1.0", f"{DAY}-{hour:02}:00", {"part-0.csv": "ad_id\na\n"}, tmp_path / "hours")
+    assert both.tick("new_manifests").asked == {}
+
+    both.publish("bids/v1.0", f"{DAY}-23:00", {"part-0.csv": "ad_id\na\n"}, tmp_path / "hours")
+
+    assert both.tick("new_manifests").asked == {DAY: ("bids_by_day",)}
+
+
+def test_what_has_no_partitions_is_for_others_to_run_and_holds_up_nothing(desk):
+    @dg.asset(
+        ins={"clean_ads": dg.AssetIn(partition_mapping=dg.AllPartitionMapping())},
+        io_manager_key="file_feed",
+        metadata=feed_metadata("all-ads/v1.0", BIDS),
+    )
+    def all_ads(clean_ads):
+        return clean_ads
+
+    both = with_more(desk, all_ads)
+    both.raw_bytes(DAY, {"x": 1})
+    assert both.tick("late_growth").asked == {DAY: ("clean_ads",)}
+
+    both.process()
+    both.process(kind="clicks")
+
+    assert both.tick("new_manifests").asked == {DAY: ("ad_effectiveness",)}
 
 
 def test_a_day_whose_inputs_are_there_and_that_was_never_made_is_asked_for(desk):
