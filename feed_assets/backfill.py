@@ -15,6 +15,8 @@ from typing import Any
 import dagster as dg
 from dagster._core.instance.ref import InstanceRef  # Dagster has no public way to open an instance with other settings
 
+from feed_assets.sensors.requests import BACKFILL_TAG
+
 UNCAPTURED = {
     "compute_logs": {
         "module": "dagster._core.storage.noop_compute_log_manager",
@@ -85,7 +87,11 @@ def backfill(
                 yield PartitionResult(partition, names, "", success=False, updates=(), failures=(reason,), skipped=True)
                 continue
             result = subset.execute_in_process(
-                instance=instance, partition_key=partition, raise_on_error=False, run_config=run_config
+                instance=instance,
+                partition_key=partition,
+                raise_on_error=False,
+                run_config=run_config,
+                tags={BACKFILL_TAG: f"{partitions[0]}/{partitions[-1]}"},
             )
             if _interrupted(result):
                 raise KeyboardInterrupt

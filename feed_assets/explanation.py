@@ -78,7 +78,7 @@ def _story(
         growth: tuple[str, ...] = ()
         standing = next(iter(staleness(board, feeds, asset, [str(day)], now=now))).reason
     else:
-        growth = _growth(board, asset, known, sources, day, now)
+        growth = _growth(board, asset, known, sources, day, now, is_partition=feeds.has(asset.key, str(day)))
         standing = "; ".join(growth) or "no raw data"
     return AssetStory(
         asset=asset.key.to_user_string(),
@@ -98,20 +98,22 @@ def _growth(
     sources: Sequence[Source],
     day: date,
     now: datetime,
+    *,
+    is_partition: bool,
 ) -> tuple[str, ...]:
     """How each source's raw data of the day stands against what the update in force read."""
     read = {each.source for record in known.values() for each in record.facts.inputs if isinstance(each, RawInput)}
     kinds = {key.partition("/")[0] for key in read} or {asset.key.path[-1].removeprefix("clean_")}
     mine = [source for source in sources if source.kind in kinds]
     decisions = growth_decisions(board, mine, asset.declaration, now=now, days=(day, day))
-    return tuple(_standing(decision, known, now) for decision in decisions)
+    return tuple(_standing(decision, known, now, is_partition=is_partition) for decision in decisions)
 
 
-def _standing(each: SourceDecision, known: Mapping[str, Record], now: datetime) -> str:
+def _standing(each: SourceDecision, known: Mapping[str, Record], now: datetime, *, is_partition: bool) -> str:
     """The decision with what will come of it: a sensor asks only for days of the lookback."""
     if not each.decision.reprocess:
         return each.sentence()
-    fate = _fate(each, now)
+    fate = _fate(each, now, is_partition=is_partition)
     record = known.get(each.update or "")
     states_inputs = record is not None and record.facts.inputs
     if each.update is None or states_inputs or each.decision.kind != Change.NEVER_PROCESSED:
@@ -123,12 +125,14 @@ def _standing(each: SourceDecision, known: Mapping[str, Record], now: datetime) 
     )
 
 
-def _fate(each: SourceDecision, now: datetime) -> str | None:
+def _fate(each: SourceDecision, now: datetime, *, is_partition: bool) -> str | None:
     """Why nothing comes of a day that is due; None where a sensor asks for it."""
     first, last = lookback(each.source, now)
     day = date.fromisoformat(each.day)
     if day > last:
         return "the day is not over, so no sensor asks for it yet"
+    if not is_partition:
+        return "before the first partition, so no sensor asks for it (FEED_ASSETS_FIRST_DAY says which that is)"
     if day < first:
         return (
             f"outside the lookback of {counted(each.source.lookback_days, 'day')}, so no sensor asks for it: "

@@ -15,7 +15,7 @@ import dagster as dg
 from dagster._core.errors import DagsterDefinitionChangedDeserializationError
 from dagster._core.execution.backfill import BulkActionsFilter, BulkActionStatus, PartitionBackfill
 
-from feed_assets.partitions import days_between
+from feed_assets.partitions import days_between, is_day
 from feed_assets.sensors.feeds import FeedGraph
 
 MAX_REQUESTS = 20
@@ -29,6 +29,8 @@ UNDER_WAY = [
     dg.DagsterRunStatus.CANCELING,
 ]
 WHY_TAG = "feed_assets/why"
+BACKFILL_TAG = "feed_assets/backfill"
+"""On each run of a backfill in one process, which Dagster does not know as a whole: its days, `first/last`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +128,11 @@ def busy_partitions(instance: dg.DagsterInstance, feeds: FeedGraph) -> dict[str,
             busy.setdefault(partition, set()).update(
                 feeds.assets if run.asset_selection is None else run.asset_selection
             )
+        first, _, last = run.tags.get(BACKFILL_TAG, "").partition("/")
+        for partition in (
+            days_between(date.fromisoformat(first), date.fromisoformat(last)) if is_day(first) and is_day(last) else ()
+        ):
+            busy.setdefault(partition, set()).update(feeds.assets)
     for backfill in instance.get_backfills(filters=BulkActionsFilter(statuses=[BulkActionStatus.REQUESTED])):
         for key, partition in _still_to_come(backfill, feeds):
             busy.setdefault(partition, set()).add(key)

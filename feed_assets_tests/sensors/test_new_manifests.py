@@ -13,6 +13,7 @@ from dagster._core.execution.backfill import BulkActionStatus, PartitionBackfill
 from dagster._core.test_utils import create_run_for_test
 from pyspark.sql.types import StringType, StructField, StructType
 
+from feed_assets.backfill import backfill
 from feed_assets.blackboard.recording import RecordingBlackboard
 from feed_assets.file_feed import FeedInput, invalidate
 from feed_assets.io_manager import feed_metadata
@@ -134,6 +135,22 @@ def test_what_a_backfill_under_way_is_going_to_make_is_not_asked_for(desk):
     desk.instance.update_backfill(backfill.with_status(BulkActionStatus.CANCELED))
 
     assert desk.tick("new_manifests").asked == {DAY: ("ad_effectiveness",)}
+
+
+def test_what_a_backfill_in_one_process_is_going_to_make_is_not_asked_for(desk):
+    asked = []
+
+    @dg.asset(partitions_def=daily(desk.settings))
+    def clean(context):
+        for kind in ("ads", "clicks"):
+            desk.process(context.partition_key, kind)
+        asked.append(desk.tick("new_manifests").asked)
+
+    for _ in backfill(dg.Definitions([clean]), desk.instance, days(3), run_config={}):
+        pass
+
+    assert asked == [{}, {}, {}]
+    assert list(desk.tick("new_manifests").asked) == days(3)
 
 
 def test_updates_of_runs_that_another_instance_made_are_told(settled):
