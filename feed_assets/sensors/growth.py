@@ -35,7 +35,7 @@ class SourceDecision:
     def sentence(self, fate: str | None = None) -> str:
         """For logs and people: which, what, the numbers, and what comes of it (see `Decision.sentence`)."""
         if fate is None and self.decision.reprocess and self.tried is not None:
-            fate = f"tried as {self.tried}, which is not in force: not tried again by itself until it changes"
+            fate = f"tried as {self.tried}, which is not in force, so it is not tried again by itself until it changes"
         baseline = f"update {self.update}" if self.update else "no valid update"
         return f"{self.source.key} {self.day}: {self.decision.sentence(fate)} ({baseline})"
 
