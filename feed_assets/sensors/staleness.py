@@ -122,8 +122,8 @@ class _Case:
         if self.made is None and not any(each.required for each in self.parents):
             return self._because("none of its inputs is of its own time, so nothing says when to make it", there)
         if self.tried_with is not None and not self._changes(self.tried_with, there):
-            tried = f"tried as {self.tried}, which is not in force, so it is not tried again by itself until they change"
-            return self._because(f"{self._behind(changes)}; these inputs were {tried}", there)
+            tried = f"these inputs were tried as {self.tried}, which is not in force, so nothing is tried again"
+            return self._because(f"{self._behind(changes)}; {tried} by itself until they change", there)
         return self._because(self._behind(changes), there, stale=True)
 
     def _behind(self, changes: Sequence[str]) -> str:
