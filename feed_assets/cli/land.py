@@ -53,7 +53,7 @@ def land(ctx: click.Context, source: str, files: tuple[Path, ...], *, as_json: b
         print_json([asdict(landing) for landing in landings])
     else:
         print_table(
-            ["file", "read", "landed", "filtered out", "quarantined", "hours", ""],
+            ["file", "read", "landed", "filtered out", "quarantined", "hours", "note"],
             [
                 (
                     landing.file,
