@@ -10,8 +10,8 @@ published, a `reason`. The first rule that applies decides:
    own id missing; cost unparsable, negative.
 2. duplicate, redelivered: the same id of the same source once more. The earliest event is kept, wherever it
    stands in the log; of equally early ones the first by file and line.
-3. duplicate, repeated click: of the same known user on the same ad, at most `repeated_within` after the click
-   before it, be that one kept or itself repeated: a burst collapses into its first click.
+3. duplicate, repeated click: of the same known user of the same source on the same ad, at most `repeated_within`
+   after the click before it, be that one kept or itself repeated: a burst collapses into its first click.
 """
 
 from __future__ import annotations
@@ -195,9 +195,9 @@ def _bursts(clicks: DataFrame) -> DataFrame:
     """The clicks with `_since_previous`: microseconds since that user's click on that ad before, if any."""
     comparable = F.col("_refused").isNull() & (F.col("_delivery") == 1) & F.col("user_id").isNotNull()
     # What is not compared is spread as above: nobody's clicks on a popular ad would be one task's work.
-    spread = F.when(F.col("_comparable"), F.xxhash64("user_id", "ad_id")).otherwise(F.xxhash64("source", "click_id"))
-    order = ["event_time", "source", "click_id"]
-    burst = Window.partitionBy("_spread", "_comparable", "_refused", "user_id", "ad_id").orderBy(*order)
+    whose = ["source", "user_id", "ad_id"]
+    spread = F.when(F.col("_comparable"), F.xxhash64(*whose)).otherwise(F.xxhash64("source", "click_id"))
+    burst = Window.partitionBy("_spread", "_comparable", "_refused", *whose).orderBy("event_time", "click_id")
     since = F.unix_micros("event_time") - F.lag(F.unix_micros("event_time")).over(burst)
     return (
         clicks.withColumn("_comparable", comparable)

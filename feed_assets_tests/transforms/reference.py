@@ -92,14 +92,14 @@ def explanation(ads: Sequence[Ad], click: Click, window: timedelta) -> Ad | None
         and (ad.user_id, ad.ad_id) == (click.user_id, click.ad_id)
         and timedelta() <= _time(click) - _time(ad) <= window
     ]
-    return max(seen, key=lambda ad: (_time(ad), str(ad.impression_id)), default=None)
+    return max(seen, key=lambda ad: (_time(ad), str(ad.impression_id), ad.source), default=None)
 
 
 def judge(events: Sequence[Ad] | Sequence[Click], *, day: date, repeated_within: timedelta) -> dict[int | None, str]:
     """Verdict and reason of each event, by its line."""
     judged: dict[int | None, str] = {}
     delivered: set[tuple[str, str | None]] = set()
-    previous: dict[tuple[str, str | None], datetime] = {}
+    previous: dict[tuple[str, str, str | None], datetime] = {}
     usable = []
     for event in events:
         if reason := _refusal(event, day):
@@ -117,10 +117,10 @@ def judge(events: Sequence[Ad] | Sequence[Click], *, day: date, repeated_within:
     for event in sorted(kept, key=lambda event: (_time(event), event.source, str(_identity(event)))):
         judged[event.line] = "published: None"
         if isinstance(event, Click) and event.user_id is not None:
-            pair = (event.user_id, event.ad_id)
-            if pair in previous and _time(event) - previous[pair] <= repeated_within:
+            whose = (event.source, event.user_id, event.ad_id)
+            if whose in previous and _time(event) - previous[whose] <= repeated_within:
                 judged[event.line] = "duplicate: repeated click"
-            previous[pair] = _time(event)
+            previous[whose] = _time(event)
     return judged
 
 

@@ -211,6 +211,12 @@ def test_clicks_of_other_users_and_on_other_ads_are_no_repeats(spark: SparkSessi
     assert set(judged_clicks(spark, *clicks).values()) == {PUBLISHED}
 
 
+def test_clicks_that_two_partners_sent_are_no_repeats_even_if_they_call_their_users_alike(spark: SparkSession) -> None:
+    clicks = [Click(click_id=f"k{n}", source=source, line=n) for n, source in enumerate(["one", "two", "one"])]
+
+    assert judged_clicks(spark, *clicks) == {0: PUBLISHED, 1: PUBLISHED, 2: REPEATED}
+
+
 def test_clicks_of_unknown_users_are_never_taken_for_repeats(spark: SparkSession) -> None:
     clicks = [Click(click_id=f"k{n}", user_id=None, line=n) for n in range(3)]
 
