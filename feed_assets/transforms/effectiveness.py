@@ -4,11 +4,15 @@ Here: attribution and the figures per ad. Not here: cleaning, and which days' up
 
 A click belongs to at most one impression:
 
-- If it names one: the earliest impression of that id on the click's day or the day before. No window applies,
-  and clocks that disagree do no harm: a click logged before its impression took no time.
+- If it names one: the impression of that id on the click's day or the day before. Of several, as partners number
+  theirs alike, one of the ad that the click names, of those one of its user, of those the earliest. No window
+  applies, and clocks that disagree do no harm: a click logged before its impression took no time.
 - Else, if its user is known: the last impression of that user and that ad at or before the click, no longer
   ago than the attribution window, the limit included. Of equally late ones the last by impression id.
 - Else, and where there is no such impression: none; it is an orphan.
+
+Which source an event is from does not come into it, because a partner's ads and its clicks are two sources: users
+of equal names are one user, whichever partners they are from.
 
 An impression counts one click, the first; this is what keeps a CTR a share. It counts on the day shown, with
 clicks from that day or the next. Each click of a day is thereby counted in exactly one place of one day:
@@ -72,24 +76,30 @@ def ad_effectiveness(
 
 
 def _by_name(ads: DataFrame, clicks: DataFrame, day: date) -> DataFrame:
-    """The clicks that name an impression: impression_id, clicked_at, shown_at (NULL for orphans), ad_id."""
+    """The clicks that name one: source and id of the impression, clicked_at, shown_at (NULL for orphans), ad_id.
+
+    Impressions of one id are few, as each source has at most one a day.
+    """
     named = clicks.filter(F.col("impression_id").isNotNull())
-    until_then = F.col("event_time") < start_of(day + ONE_DAY)
-    impression = F.struct("event_time", "ad_id")
+    impression = F.struct("event_time", "source", "ad_id", "user_id")
     impressions = (
-        _touched(ads.filter(until_then), named, "impression_id")
-        .groupBy("impression_id")
-        .agg(
-            F.min(impression).alias("_first"),
-            F.min(F.when(F.col("event_time") >= start_of(day), impression)).alias("_first_on_the_day"),
-        )
+        _touched(ads, named, "impression_id").groupBy("impression_id").agg(F.collect_list(impression).alias("_alike"))
     )
-    # A click on the next day goes back to the day and no further: so that day's own run will see it.
-    seen = F.when(until_then, F.col("_first")).otherwise(F.col("_first_on_the_day"))
+
+    def near(shown: Column) -> Column:
+        # A click on the next day goes back to the day and no further: so that day's own run will see it.
+        today = F.col("event_time") < start_of(day + ONE_DAY)
+        return F.when(today, shown.event_time < start_of(day + ONE_DAY)).otherwise(shown.event_time >= start_of(day))
+
+    def ranked(shown: Column) -> Column:
+        differs = [~shown[name].eqNullSafe(F.col(name)) for name in ("ad_id", "user_id")]
+        return F.struct(*differs, shown.event_time, shown.source, shown.ad_id)
+
     return (
         named.join(impressions, "impression_id", "left")
-        .withColumn("_seen", seen)
+        .withColumn("_seen", F.array_min(F.transform(F.filter("_alike", near), ranked)))
         .select(
+            "_seen.source",
             "impression_id",
             F.col("event_time").alias("clicked_at"),
             F.col("_seen.event_time").alias("shown_at"),
@@ -106,14 +116,14 @@ def _by_user(ads: DataFrame, clicks: DataFrame, attribution_window: timedelta) -
     """
     unnamed = clicks.filter(F.col("impression_id").isNull())
     known = unnamed.filter(F.col("user_id").isNotNull())
-    columns = ["user_id", "ad_id", "event_time", "impression_id"]
+    columns = ["user_id", "ad_id", "event_time", "impression_id", "source"]
     events = (
         _touched(ads, known, "user_id", "ad_id")
         .select(*columns, F.lit(SHOWN).alias("_what"))
         .unionByName(known.select(*columns, F.lit(CLICKED).alias("_what")))
     )
-    so_far = Window.partitionBy("user_id", "ad_id").orderBy("event_time", "_what", "impression_id")
-    impression = F.when(F.col("_what") == SHOWN, F.struct("event_time", "impression_id"))
+    so_far = Window.partitionBy("user_id", "ad_id").orderBy("event_time", "_what", "impression_id", "source")
+    impression = F.when(F.col("_what") == SHOWN, F.struct("event_time", "impression_id", "source"))
     last = F.last(impression, ignorenulls=True).over(so_far.rowsBetween(Window.unboundedPreceding, Window.currentRow))
     ago = F.unix_micros("event_time") - F.unix_micros("_last.event_time")
     attributed = (
@@ -121,13 +131,15 @@ def _by_user(ads: DataFrame, clicks: DataFrame, attribution_window: timedelta) -
         .filter(F.col("_what") == CLICKED)
         .withColumn("_seen", F.when(ago <= microseconds(attribution_window), F.col("_last")))
         .select(
-            F.col("_seen.impression_id").alias("impression_id"),
+            "_seen.source",
+            "_seen.impression_id",
             F.col("event_time").alias("clicked_at"),
             F.col("_seen.event_time").alias("shown_at"),
             "ad_id",
         )
     )
     anonymous = unnamed.filter(F.col("user_id").isNull()).select(
+        F.lit(None).cast("string").alias("source"),
         "impression_id",
         F.col("event_time").alias("clicked_at"),
         F.lit(None).cast("timestamp").alias("shown_at"),
@@ -169,20 +181,16 @@ def _clicks(explained: DataFrame, day: date) -> DataFrame:
     of_yesterday = explains & (F.col("shown_at") < start_of(day))
     per_impression = (
         explained.filter(today | of_today)
-        .groupBy(
-            "ad_id",
-            F.when(of_today, F.col("impression_id")).alias("_impression"),
-            F.when(of_today, F.col("shown_at")).alias("_shown_at"),
-        )
+        .groupBy("ad_id", F.when(of_today, F.struct("source", "impression_id", "shown_at")).alias("_impression"))
         .agg(
             F.min("clicked_at").alias("_first"),
             F.count_if(today).alias("_today"),
             F.count_if(of_yesterday).alias("_of_yesterday"),
         )
     )
-    clicked = F.col("_shown_at").isNotNull()
+    clicked = F.col("_impression").isNotNull()
     after_midnight = clicked & (F.col("_first") >= start_of(day + ONE_DAY))
-    delay = F.greatest(F.unix_micros("_first") - F.unix_micros("_shown_at"), F.lit(0))
+    delay = F.greatest(F.unix_micros("_first") - F.unix_micros("_impression.shown_at"), F.lit(0))
     return per_impression.groupBy("ad_id").agg(
         F.count_if(clicked).alias("clicks"),
         F.count_if(after_midnight).alias("clicks_next_day"),

@@ -54,7 +54,7 @@ def effectiveness(
     for ad in ads:
         if _time(ad).date() == day:
             tallies[str(ad.ad_id)].ads.append(ad)
-    clicked: set[tuple[str | None, datetime]] = set()
+    clicked: set[tuple[str, str | None, datetime]] = set()
     for click in sorted(clicks, key=_time):
         happened = _time(click).date()
         if happened not in (day, day + ONE_DAY):
@@ -63,7 +63,7 @@ def effectiveness(
         shown = _time(impression).date() if impression else None
         if impression and shown == day:
             tally = tallies[str(impression.ad_id)]
-            name = (impression.impression_id, _time(impression))
+            name = (impression.source, impression.impression_id, _time(impression))
             if name not in clicked:
                 clicked.add(name)
                 tally.counts["clicks"] += 1
@@ -84,7 +84,11 @@ def explanation(ads: Sequence[Ad], click: Click, window: timedelta) -> Ad | None
         named = [
             ad for ad in ads if ad.impression_id == click.impression_id and _time(ad).date() in (today, today - ONE_DAY)
         ]
-        return min(named, key=lambda ad: (_time(ad), str(ad.ad_id)), default=None)
+        return min(
+            named,
+            key=lambda ad: (ad.ad_id != click.ad_id, ad.user_id != click.user_id, _time(ad), ad.source),
+            default=None,
+        )
     seen = [
         ad
         for ad in ads

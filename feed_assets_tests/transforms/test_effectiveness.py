@@ -206,6 +206,50 @@ def test_of_three_days_with_one_id_each_click_still_counts_once(spark: SparkSess
     ]
 
 
+def test_of_partners_impressions_with_one_id_the_click_belongs_to_the_one_of_its_ad_then_of_its_user(
+    spark: SparkSession,
+) -> None:
+    ads = [
+        Ad(source="one", ad_id="a", user_id="u"),
+        Ad(source="two", ad_id="a", user_id=None, event_time=NOON - HOUR),
+        Ad(source="three", ad_id="b", user_id="v", event_time=NOON - 2 * HOUR),
+        Ad(source="four", ad_id="a", user_id="u", event_time=NEXT_MIDNIGHT + HOUR),
+    ]
+    clicks = [
+        Click(click_id="ad and user", impression_id="i", ad_id="a", user_id="u", event_time=NOON + SECOND),
+        Click(click_id="ad", impression_id="i", ad_id="a", user_id="x", event_time=NOON + 2 * SECOND),
+        Click(click_id="other ad", impression_id="i", ad_id="b", user_id="u", event_time=NOON + 3 * SECOND),
+        Click(click_id="neither", impression_id="i", ad_id="c", user_id="x", event_time=NOON + 4 * SECOND),
+    ]
+
+    shown = effectiveness(spark, ads, clicks)
+
+    assert {ad: figures(row) for ad, row in shown.items()} == {
+        "a": {"clicks": 2},
+        "b": {"clicks": 1, "repeat_clicks": 1},
+    }
+    # The first belongs to the impression of a second before, and the other one to that of an hour before.
+    assert shown["a"]["median_seconds_to_click"] == (1 + 3602) / 2
+
+
+def test_a_click_on_an_ad_shown_after_midnight_is_not_that_of_the_day_before_with_the_same_id(
+    spark: SparkSession,
+) -> None:
+    ads = [Ad(source="one", ad_id="a"), Ad(source="two", ad_id="b", event_time=NEXT_MIDNIGHT + SECOND)]
+    click = Click(impression_id="i", ad_id="b", event_time=NEXT_MIDNIGHT + HOUR)
+
+    assert {ad: figures(row) for ad, row in effectiveness(spark, ads, [click]).items()} == {"a": {}}
+    next_day = effectiveness(spark, ads, [click], day=DAY + ONE_DAY)
+    assert {ad: figures(row) for ad, row in next_day.items()} == {"b": {"clicks": 1}}
+
+
+def test_impressions_of_one_id_and_moment_that_two_partners_showed_count_a_click_each(spark: SparkSession) -> None:
+    ads = [Ad(source="one", user_id="u"), Ad(source="two", user_id="v")]
+    clicks = [Click(click_id="k1", user_id="u"), Click(click_id="k2", user_id="v")]
+
+    assert figures(effectiveness(spark, ads, clicks)["a"]) == {"clicks": 2}
+
+
 def test_an_ad_that_was_only_clicked_has_a_row_without_rates(spark: SparkSession) -> None:
     (row,) = effectiveness(spark, [], [Click()]).values()
 

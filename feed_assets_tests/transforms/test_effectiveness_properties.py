@@ -47,13 +47,21 @@ class Case:
     clicks: tuple[Click, ...]
 
 
-def ads_of(impressions: Sequence[tuple[datetime, str, str, str | None, str | None, Decimal | None]]) -> tuple[Ad, ...]:
-    """Ads whose ids are unique in each day, as cleaning leaves them."""
+def ads_of(
+    impressions: Sequence[tuple[datetime, str, str, str, str | None, str | None, Decimal | None]],
+) -> tuple[Ad, ...]:
+    """Ads whose ids are unique in each day and source, as cleaning leaves them."""
     ads = {
-        (moment.date(), name): Ad(
-            impression_id=name, event_time=moment, ad_id=ad, user_id=user, campaign_id=campaign, cost=cost
+        (moment.date(), source, name): Ad(
+            impression_id=name,
+            event_time=moment,
+            source=source,
+            ad_id=ad,
+            user_id=user,
+            campaign_id=campaign,
+            cost=cost,
         )
-        for moment, name, ad, user, campaign, cost in impressions
+        for moment, source, name, ad, user, campaign, cost in impressions
     }
     return tuple(ads.values())
 
@@ -66,10 +74,11 @@ def clicks_of(clicks: Sequence[tuple[datetime, str | None, str, str | None]]) ->
 
 
 MOMENT, IMPRESSION, AD = st.sampled_from(MOMENTS), st.sampled_from("ijk"), st.sampled_from("ab")
+SOURCE = st.sampled_from(["one", "two"])
 USER, CAMPAIGN = st.sampled_from(["u", "v", None]), st.sampled_from(["x", "y", None])
 CASES = st.builds(
     Case,
-    st.lists(st.tuples(MOMENT, IMPRESSION, AD, USER, CAMPAIGN, st.sampled_from(COSTS)), max_size=8).map(ads_of),
+    st.lists(st.tuples(MOMENT, SOURCE, IMPRESSION, AD, USER, CAMPAIGN, st.sampled_from(COSTS)), max_size=8).map(ads_of),
     st.lists(st.tuples(MOMENT, st.none() | IMPRESSION, AD, USER), max_size=6).map(clicks_of),
 )
 
@@ -79,6 +88,7 @@ def random_case(chance: random.Random) -> Case:
     impressions = [
         (
             chance.choice(MOMENTS),
+            chance.choice(["one", "two"]),
             chance.choice("ijklmn"),
             chance.choice("ab"),
             chance.choice(["u", "v", None]),
