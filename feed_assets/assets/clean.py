@@ -33,7 +33,7 @@ def clean_ads(sources: Sequence[Source], partitions: dg.PartitionsDefinition) ->
         [source for source in sources if source.kind == "ads"],
         partitions,
         judge,
-        metadata=feed_metadata("clean-ads/v1.0", CLEAN_ADS, identity=["impression_id"], audited=True),
+        metadata=feed_metadata("clean-ads/v1.0", CLEAN_ADS, identity=["source", "impression_id"], audited=True),
         description=(
             "The ads shown on a day (UTC), one row an impression: types checked, re-delivered events kept once (the "
             "earliest), what cannot be used set aside in `quarantine/clean-ads` with its reason."
@@ -53,7 +53,7 @@ def clean_clicks(sources: Sequence[Source], partitions: dg.PartitionsDefinition)
         [source for source in sources if source.kind == "clicks"],
         partitions,
         judge,
-        metadata=feed_metadata("clean-clicks/v1.0", CLEAN_CLICKS, identity=["click_id"], audited=True),
+        metadata=feed_metadata("clean-clicks/v1.0", CLEAN_CLICKS, identity=["source", "click_id"], audited=True),
         description=(
             "The clicks of a day (UTC), one row a click: re-delivered events kept once (the earliest), repeated clicks "
             "of one user on one ad collapsed, what cannot be used set aside in `quarantine/clean-clicks`."

@@ -13,10 +13,14 @@ from feed_assets_tests.harness import (
     DAY,
     EFFECTIVENESS,
     NEXT_DAY,
+    SHOP_ADS,
+    SHOP_CLICKS,
     ad,
     ads,
     click,
+    failed_checks,
     messages,
+    write_sources,
 )
 
 LENIENT = {"resources": {"limits": {"config": {"quarantined_share": 1.0}}}}
@@ -100,6 +104,40 @@ def test_what_was_delivered_before_midnight_is_not_published_again_on_the_next_d
     evening, today = record.facts.inputs
     assert (evening.partition, evening.context, [file.path for file in evening.files]) == (DAY, True, ["23/x.parquet"])
     assert (today.partition, today.context, len(today.files)) == (NEXT_DAY, False, 2)
+
+
+def test_two_partners_who_number_their_events_alike_do_not_get_into_each_others_way(shop):
+    mall = [text.replace("shop_", "mall_") for text in (SHOP_ADS, SHOP_CLICKS)]
+    write_sources(shop.settings.sources_directory, SHOP_ADS, SHOP_CLICKS, *mall)
+    shop.land([ad("1"), ad("2", user="u2")])
+    shop.land([ad("1", f"{DAY} 12:00:10", ad="b1", user="m1"), ad("2", f"{DAY} 12:00:10", user="m2")], "ads/mall_ads")
+    shop.land_clicks([click("1", impression="1"), click("2", f"{DAY} 12:00:40", user="u2")])
+    shop.land(
+        [
+            click("1", f"{DAY} 12:00:30.5", impression="1", ad="b1", user="m1"),
+            click("2", f"{DAY} 12:00:40.5", impression="2", user="m2"),
+            # The other partner's user of this name clicked a moment before.
+            click("3", f"{DAY} 12:00:30.5", user="u1"),
+        ],
+        "clicks/mall_clicks",
+    )
+
+    result = shop.run(*ALL)
+
+    assert result.success, messages(result)
+    assert failed_checks(result) == []
+    assert sorted((row["source"], row["impression_id"]) for row in shop.rows(ADS)) == [
+        ("mall_ads", "1"),
+        ("mall_ads", "2"),
+        ("shop_ads", "1"),
+        ("shop_ads", "2"),
+    ]
+    assert len(shop.rows(CLICKS)) == 5
+    counted = ("impressions", "clicks", "repeat_clicks", "orphan_clicks")
+    assert {row["ad_id"]: tuple(row[name] for name in counted) for row in shop.rows(EFFECTIVENESS)} == {
+        "a1": (3, 3, 1, 0),
+        "b1": (1, 1, 0, 0),
+    }
 
 
 def test_a_click_right_after_midnight_repeats_the_one_right_before(shop):
