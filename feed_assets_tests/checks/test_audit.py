@@ -364,6 +364,14 @@ def audited_copies(shop, schema=CLEAN_ADS):
     return shop.with_assets(raw, copies, checks=[checks.audit(copies, expectations, days)])
 
 
+def joint_evaluation(result, check):
+    """What a run over several days came to for this check, beside the outcome of each day."""
+    (joint,) = [
+        each for each in result.get_asset_check_evaluations() if each.check_name == check and each.partition is None
+    ]
+    return joint
+
+
 def test_a_run_over_several_days_publishes_the_good_ones_and_rejects_the_bad_one(shop):
     days = ["2019-11-23", DAY, NEXT_DAY]
     for day in days:
@@ -375,8 +383,7 @@ def test_a_run_over_several_days_publishes_the_good_ones_and_rejects_the_bad_one
     assert not result.success
     assert [shop.record("copies/v1.0", day).state for day in days] == ["published", "rejected", "published"]
     assert [shop.latest("copies/v1.0", day) is None for day in days] == [False, True, False]
-    (joint,) = [each for each in result.get_asset_check_evaluations() if each.check_name == "identity_unique"]
-    assert joint.metadata["failed partitions"].value == DAY
+    assert joint_evaluation(result, "identity_unique").metadata["failed partitions"].value == DAY
 
 
 def test_each_day_of_a_run_over_several_has_its_own_outcome_in_dagster(shop):
@@ -394,6 +401,19 @@ def test_each_day_of_a_run_over_several_has_its_own_outcome_in_dagster(shop):
     }
     assert {partition: evaluations[partition].passed for partition in (DAY, NEXT_DAY)} == {DAY: False, NEXT_DAY: True}
     assert evaluations[NEXT_DAY].target_materialization_data is not None
+
+
+def test_a_run_over_several_days_can_be_repeated(shop):
+    for day in (DAY, NEXT_DAY):
+        shop.land(ads(2, day))
+    copies = audited_copies(shop)
+    first = copies.run("copies", day=None, tags=between(DAY, NEXT_DAY))
+    made = shop.latest("copies/v1.0")
+
+    second = copies.run("copies", day=None, tags=between(DAY, NEXT_DAY))
+
+    assert (messages(first), messages(second)) == ([], [])
+    assert shop.latest("copies/v1.0") > made
 
 
 def test_a_column_that_was_declared_since_is_no_fault_of_what_is_published(shop):
