@@ -6,7 +6,6 @@ Here: the Dagster checks, and the only place where an audited update becomes vis
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import date, timedelta
 from typing import Any
 
@@ -44,7 +43,8 @@ def audit(
     """The checks of an audited asset, one for each expectation, evaluated together in one pass over the files.
 
     All blocking ones hold: the staged update is published. One fails: it is rejected, with the reason, and readers
-    keep the update before. Evaluated again on a published update, one that fails invalidates it.
+    keep the update before. Evaluated again on a published update, one that fails invalidates it, and one that can no
+    longer be told warns.
     """
     key = asset.key
     declaration = FeedDeclaration.of(asset.metadata_by_key[key])
@@ -105,11 +105,13 @@ def evaluate(
             judgement = Judgement(passed=False, observed={"not counted": "the files are not as declared"})
         else:
             judgement = expectation.judge(subject, values)
+        # A lost record is lost lineage, not lost data: what cannot be told takes nothing out of force, nor into it.
+        warns = judgement.passed is None and subject.published
         outcomes.append(
             CheckOutcome(
                 name=expectation.name,
-                passed=judgement.passed,
-                severity="ERROR" if expectation.blocking else "WARN",
+                passed=bool(judgement.passed),
+                severity="ERROR" if expectation.blocking and not warns else "WARN",
                 observed=judgement.observed,
                 description=expectation.description,
             )
@@ -132,7 +134,7 @@ def settle(candidate: Candidate, outcomes: Sequence[CheckOutcome], *, run_id: st
     if failed:
         invalidate(update.feed, update.partition, update.name, reason=reason, author=f"run {run_id}", now=clock.now())
         return f"{name}: invalidated ({reason}). The update before is in force again."
-    return f"{name}: was published before, and all blocking checks still hold."
+    return f"{name}: was published before, and no blocking check fails."
 
 
 def _alias(expectation: Expectation, name: str) -> str:
@@ -178,8 +180,8 @@ def _results(
     for outcomes_of_one in zip(*(outcomes for _, outcomes in audited.values()), strict=True):
         failed = [name for name, each in zip(audited, outcomes_of_one, strict=True) if not each.passed]
         metadata = {"partitions": len(audited), "failed partitions": ", ".join(failed) or "none"}
-        joint = replace(outcomes_of_one[0], passed=not failed)
-        yield dg.AssetCheckResult(asset_key=key, **_evaluation(joint, metadata))
+        worst = min(outcomes_of_one, key=lambda each: (each.passed, each.severity != "ERROR"))
+        yield dg.AssetCheckResult(asset_key=key, **_evaluation(worst, metadata))
 
 
 def _evaluation(outcome: CheckOutcome, metadata: Mapping[str, Any]) -> dict[str, Any]:

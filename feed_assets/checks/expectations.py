@@ -20,12 +20,14 @@ from feed_assets.io_manager import FeedDeclaration
 class Subject:
     """An update under audit, as far as it is known without counting its rows.
 
-    `promised` is the schema declared when it was written, `found` the one its files really have; `rows` what its
-    record says; `recent_rows` the row counts of the days before; `upstream_rows` those of the updates it was made
-    from, by feed location, of its own day.
+    `published` says whether it is in force already; `promised` is the schema declared when it was written, `found` the
+    one its files really have; `rows` what its record says; `recent_rows` the row counts of the days before;
+    `upstream_rows` those of the updates it was made from, by feed location, of its own day. What its record or an
+    upstream update would have to tell, and they are gone, is None.
     """
 
     declaration: FeedDeclaration
+    published: bool
     day: date
     promised: tuple[Column, ...]
     found: tuple[Column, ...]
@@ -38,10 +40,14 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """Whether an expectation holds, and the values that say so."""
+    """Whether an expectation holds, and the values that say so; None where what it takes to tell is gone."""
 
-    passed: bool
+    passed: bool | None
     observed: Mapping[str, Any]
+
+
+NOT_KNOWN = "not known: no record tells"
+WITHOUT_RECORD = Judgement(passed=None, observed={"row counts": NOT_KNOWN})
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +141,7 @@ def _of_any_feed(declaration: FeedDeclaration) -> tuple[Expectation, ...]:
 
 def has_declared_schema(subject: Subject) -> bool:
     """Whether the files have the declared columns and types, so that anything else can be counted."""
-    return _schema_as_declared(subject, {}).passed
+    return bool(_schema_as_declared(subject, {}).passed)
 
 
 def _schema_as_declared(subject: Subject, _: Mapping[str, Any]) -> Judgement:
@@ -172,7 +178,7 @@ def _times_inside_day(subject: Subject, counted: Mapping[str, Any]) -> Judgement
 def _rows_accounted(subject: Subject, counted: Mapping[str, Any]) -> Judgement:
     rows = subject.rows
     if rows is None:
-        return Judgement(passed=False, observed={"record": "none: this update was published without one"})
+        return WITHOUT_RECORD
     accounted = rows.published + rows.quarantined + rows.duplicates
     observed = {
         "read": rows.read,
@@ -187,7 +193,7 @@ def _rows_accounted(subject: Subject, counted: Mapping[str, Any]) -> Judgement:
 def _quarantined_share(subject: Subject, _: Mapping[str, Any]) -> Judgement:
     rows = subject.rows
     if rows is None:
-        return Judgement(passed=False, observed={"record": "none: this update was published without one"})
+        return WITHOUT_RECORD
     limit = subject.quarantined_share_limit
     observed = {
         "quarantined": rows.quarantined,
@@ -224,8 +230,10 @@ def _totals_reconcile(subject: Subject, counted: Mapping[str, Any]) -> Judgement
     ads, clicks = subject.upstream_rows.get("clean-ads/v1.0"), subject.upstream_rows.get("clean-clicks/v1.0")
     observed = {
         "impressions": counted["impressions"],
-        "rows of clean ads": ads,
+        "rows of clean ads": NOT_KNOWN if ads is None else ads,
         "clicks": counted["clicks"],
-        "rows of clean clicks": clicks,
+        "rows of clean clicks": NOT_KNOWN if clicks is None else clicks,
     }
-    return Judgement(counted["impressions"] == ads and counted["clicks"] == clicks, observed)
+    if ads not in (None, counted["impressions"]) or clicks not in (None, counted["clicks"]):
+        return Judgement(passed=False, observed=observed)
+    return Judgement(None if None in (ads, clicks) else True, observed)

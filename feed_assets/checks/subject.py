@@ -80,12 +80,19 @@ def describe(
     now: datetime,
 ) -> Subject:
     """What the expectations need to know besides the counts."""
+    found = _found_schema(spark, candidate.update)
+    # Columns that were declared since are no fault of an update that is published already; where no record tells which
+    # these are, any that a version may add is one.
+    had = {column.name for column in found}
+    promised = (candidate.record.facts.schema if candidate.record else ()) or tuple(
+        column for column in declaration.columns if column.name in had or not column.nullable
+    )
     return Subject(
         declaration=declaration,
+        published=candidate.staged is None,
         day=day,
-        # Columns that were declared since are no fault of an update that is published already.
-        promised=(candidate.record.facts.schema if candidate.record else ()) or declaration.columns,
-        found=_found_schema(spark, candidate.update),
+        promised=promised,
+        found=found,
         rows=candidate.record.facts.rows if candidate.record else None,
         recent_rows=_recent_rows(candidate.update.feed, day, recent, now),
         upstream_rows=_upstream_rows(candidate, spark),

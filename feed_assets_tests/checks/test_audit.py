@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import dagster as dg
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -297,6 +299,98 @@ def test_checks_that_still_hold_change_nothing(published):
     assert published.record(ADS) == before
 
 
+def lose_records(shop, *locations):
+    for location in locations:
+        shutil.rmtree(shop.base / location / ".feed")
+
+
+def lose_update(shop, location, name):
+    """What retention leaves of an update: nothing."""
+    shutil.rmtree(shop.base / location / DAY / name)
+    for path in (shop.base / location / ".feed").rglob(f"{name}*"):
+        path.unlink()
+
+
+def warned(result):
+    """The checks that did not pass, none of which may block."""
+    failed = [each for each in result.get_asset_check_evaluations() if not each.passed]
+    assert {each.severity for each in failed} <= {dg.AssetCheckSeverity.WARN}
+    return sorted(each.check_name for each in failed)
+
+
+def test_checks_that_cannot_tell_because_the_control_area_is_lost_warn_and_leave_the_update_in_force(related):
+    before = related.latest(ADS), related.latest(EFFECTIVENESS)
+    lose_records(related, ADS, EFFECTIVENESS)
+
+    of_ads, of_effectiveness = related.check("clean_ads"), related.check("ad_effectiveness")
+
+    assert of_ads.success
+    assert of_effectiveness.success
+    assert warned(of_ads) == ["quarantined_share", "rows_accounted"]
+    assert warned(of_effectiveness) == ["totals_reconcile"]
+    told = [each for each in of_ads.get_asset_check_evaluations() if each.check_name == "rows_accounted"]
+    assert told[0].metadata["row counts"].value == "not known: no record tells"
+    assert (related.latest(ADS), related.latest(EFFECTIVENESS)) == before
+
+
+def test_totals_of_an_upstream_that_retention_removed_cannot_be_told_and_the_update_stays_in_force(related):
+    read, made = related.latest(ADS), related.latest(EFFECTIVENESS)
+    assert related.run("clean_ads").success
+    lose_update(related, ADS, read)
+
+    result = related.check("ad_effectiveness")
+
+    assert result.success
+    assert warned(result) == ["totals_reconcile"]
+    assert related.latest(EFFECTIVENESS) == made
+
+
+def test_a_total_that_is_wrong_takes_the_update_out_of_force_even_if_the_other_cannot_be_told(related):
+    read = related.latest(ADS)
+    assert related.run("clean_ads").success
+    lose_update(related, ADS, read)
+    related.rewrite(EFFECTIVENESS, lambda table: column(table, "orphan_clicks", pc.add(table["orphan_clicks"], 1)))
+
+    result = related.check("ad_effectiveness")
+
+    assert failed_checks(result) == ["totals_reconcile"]
+    assert related.latest(EFFECTIVENESS) is None
+
+
+def test_what_can_be_told_without_a_record_still_takes_an_update_out_of_force(published):
+    published.rewrite(ADS, a_null)
+    lose_records(published, ADS)
+
+    result = published.check("clean_ads")
+
+    assert not result.success
+    assert "required_not_null" in failed_checks(result)
+    assert published.latest(ADS) is None
+
+
+def test_a_column_that_may_have_been_declared_since_is_no_fault_of_an_update_without_a_record(published):
+    before = published.latest(ADS)
+    published.rewrite(ADS, without_user)
+    lose_records(published, ADS)
+
+    assert published.check("clean_ads").success
+    assert published.latest(ADS) == before
+
+
+def test_what_cannot_be_told_of_a_staged_update_keeps_it_from_being_published(related):
+    before = related.latest(EFFECTIVENESS)
+    read = related.latest(ADS)
+    assert related.run("ad_effectiveness", checks=False).success
+    lose_update(related, ADS, read)
+
+    result = related.check("ad_effectiveness")
+
+    assert not result.success
+    assert failed_checks(result) == ["totals_reconcile"]
+    assert related.record(EFFECTIVENESS).state == "rejected"
+    assert related.latest(EFFECTIVENESS) == before
+
+
 def test_one_check_alone_publishes_nothing_that_another_would_reject(shop):
     shop.land(ads(3))
     shop.run("clean_ads", checks=False)
@@ -414,6 +508,24 @@ def test_a_run_over_several_days_can_be_repeated(shop):
 
     assert (messages(first), messages(second)) == ([], [])
     assert shop.latest("copies/v1.0") > made
+
+
+def test_a_check_over_several_days_blocks_for_the_one_that_is_bad_beside_one_that_cannot_be_told(shop):
+    for day in (DAY, NEXT_DAY):
+        shop.land(ads(2, day))
+    copies = audited_copies(shop)
+    copies.run("copies", day=None, tags=between(DAY, NEXT_DAY))
+    shop.rewrite("copies/v1.0", all_but_one, NEXT_DAY)
+    shutil.rmtree(shop.base / "copies/v1.0/.feed/records" / DAY)
+
+    job = copies.definitions.resolve_implicit_global_asset_job_def()
+    keys = copies.definitions.resolve_asset_graph().asset_check_keys
+    result = job.get_subset(asset_selection=set(), asset_check_selection=keys).execute_in_process(
+        instance=shop.instance, tags=between(DAY, NEXT_DAY), raise_on_error=False
+    )
+
+    assert joint_evaluation(result, "rows_accounted").severity == dg.AssetCheckSeverity.ERROR
+    assert [shop.latest("copies/v1.0", day) is None for day in (DAY, NEXT_DAY)] == [False, True]
 
 
 def test_a_column_that_was_declared_since_is_no_fault_of_what_is_published(shop):
