@@ -1,17 +1,15 @@
 """The columns of every dataset the pipelines exchange, with their meaning.
 
 Here: names, types, nullability and one sentence a column, kept as the field's `comment`, for readers,
-for the data's contract and for the UI; and how a frame is brought to exactly that. Not here: how a value
+for the data's contract and for the UI; and how a frame is given these columns. Not here: how a value
 is computed (see the other modules).
 """
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - as everyone writes Spark
+from pyspark.sql import DataFrame
 from pyspark.sql.types import (
     DataType,
     DecimalType,
@@ -140,23 +138,10 @@ QUARANTINE: Final = StructType(
 
 
 def as_declared(frame: DataFrame, schema: StructType) -> DataFrame:
-    """The frame's columns of this schema, in its order, with its types, nullability and comments.
+    """The frame's columns of this schema, in its order, with its types and comments.
 
-    Required columns must hold no NULL: that is the caller's promise, only the type is made to say so.
-    Raises AnalysisException where a column is missing or its type does not fit.
+    A NULL in a required column stays, for a check to find: Spark's types would say that there is none only if
+    another value stood in its place. Raises AnalysisException where a column is missing or its type does not fit.
     """
-    return frame.select([_column_of(field) for field in schema]).to(schema)
-
-
-def _column_of(field: StructField) -> Column:
-    if field.nullable:
-        return F.col(field.name)
-    # Spark takes a column for never NULL only where its expression cannot be; the second value is never used.
-    return F.coalesce(F.col(field.name), F.lit(NEVER_USED[type(field.dataType)])).alias(field.name)
-
-
-NEVER_USED: Final[dict[type[DataType], str | int | datetime]] = {
-    StringType: "",
-    LongType: 0,
-    TimestampType: datetime(1970, 1, 1, tzinfo=UTC),
-}
+    nullable = StructType([StructField(field.name, field.dataType, metadata=field.metadata) for field in schema])
+    return frame.select(schema.names).to(nullable)

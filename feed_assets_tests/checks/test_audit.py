@@ -188,6 +188,19 @@ def test_effectiveness_that_does_not_add_up_is_rejected(related, name, check):
     assert related.latest(EFFECTIVENESS) == before
 
 
+def test_a_null_that_an_asset_makes_of_a_key_is_rejected_and_not_published_as_something_else(related):
+    before = related.latest(EFFECTIVENESS)
+    related.rewrite(ADS, a_null)
+
+    result = related.run("ad_effectiveness")
+
+    assert "required_not_null" in failed_checks(result), messages(result)
+    record = related.record(EFFECTIVENESS)
+    assert record.state == "rejected"
+    assert "required_not_null: NULL in ad_id 1," in record.history[-1].reason
+    assert related.latest(EFFECTIVENESS) == before
+
+
 def test_a_warning_is_told_and_publishes(shop):
     for day in ("2019-11-21", "2019-11-22", "2019-11-23"):
         shop.land(ads(4, day))

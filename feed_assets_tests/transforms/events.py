@@ -87,6 +87,11 @@ def clean_clicks(spark: SparkSession, clicks: Iterable[Click]) -> DataFrame:
     return _clean(spark, list(clicks), CLEAN_CLICKS)
 
 
+def described(schema: StructType) -> list[tuple[Any, ...]]:
+    """Names, types and comments, in their order. Whether there is a NULL is not for Spark's types to say."""
+    return [(field.name, field.dataType, field.metadata) for field in schema]
+
+
 def rows(frame: DataFrame) -> list[dict[str, Any]]:
     """The rows as dictionaries, times aware and in UTC whatever the machine's zone."""
     return [{name: _aware(value) for name, value in row.asDict().items()} for row in frame.collect()]

@@ -31,6 +31,7 @@ from feed_assets_tests.transforms.events import (
     SECOND,
     Ad,
     Click,
+    described,
     rows,
     unjudged_ads,
     unjudged_clicks,
@@ -260,7 +261,7 @@ def test_a_day_without_events_is_an_empty_frame_of_the_declared_schema(spark: Sp
     ads = published_rows(judge_ads(unjudged_ads(spark, []), day=DAY))
     clicks = published_rows(judge_clicks(unjudged_clicks(spark, []), day=DAY))
 
-    assert (ads.schema, clicks.schema) == (CLEAN_ADS, CLEAN_CLICKS)
+    assert (described(ads.schema), described(clicks.schema)) == (described(CLEAN_ADS), described(CLEAN_CLICKS))
     assert rows(ads) == rows(clicks) == []
 
 
@@ -268,7 +269,7 @@ def test_published_rows_are_what_the_event_said(spark: SparkSession) -> None:
     ad = Ad(placement_id="top", cost=Decimal("12.345678"))
     frame = published_rows(judge_ads(unjudged_ads(spark, [ad]), day=DAY))
 
-    assert frame.schema == CLEAN_ADS
+    assert described(frame.schema) == described(CLEAN_ADS)
     assert rows(frame) == [
         {
             "impression_id": "i",
@@ -292,7 +293,7 @@ def test_quarantined_records_say_where_they_stood_why_and_what_was_sent(spark: S
     ]
     frame = quarantined_rows(judge_ads(unjudged_ads(spark, events), day=DAY))
 
-    assert frame.schema == QUARANTINE
+    assert described(frame.schema) == described(QUARANTINE)
     where = {"source": "partner", "file": "log.csv"}
     assert sorted(rows(frame), key=lambda row: row["line"]) == [
         {**where, "event_time": NOON, "line": 7, "reason": "missing ad_id", "record": '{"ad":null}'},

@@ -27,6 +27,7 @@ from feed_assets_tests.transforms.events import (
     SECOND,
     Ad,
     Click,
+    described,
     rows,
     unjudged_ads,
     unjudged_clicks,
@@ -151,7 +152,7 @@ def test_cleaning_what_is_clean_changes_nothing(spark: SparkSession, kind: Any, 
     judge = judge_clicks if kind is Click else judge_ads
     twice = published_rows(judge(again, day=DAY))
 
-    assert twice.schema == clean.schema
+    assert described(twice.schema) == described(clean.schema)
     assert Counter(map(repr, rows(twice))) == Counter(map(repr, rows(clean)))
 
 

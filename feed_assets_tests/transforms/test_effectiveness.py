@@ -21,6 +21,7 @@ from feed_assets_tests.transforms.events import (
     Click,
     clean_ads,
     clean_clicks,
+    described,
     rows,
 )
 
@@ -41,7 +42,7 @@ def effectiveness(
         spark.createDataFrame(list(catalog), AD_CATALOG),
         **{"day": DAY, **more},
     )
-    assert frame.schema == AD_EFFECTIVENESS
+    assert described(frame.schema) == described(AD_EFFECTIVENESS)
     return {row["ad_id"]: row for row in rows(frame)}
 
 

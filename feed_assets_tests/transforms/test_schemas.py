@@ -13,6 +13,7 @@ from feed_assets.transforms import (
     QUARANTINE,
     as_declared,
 )
+from feed_assets_tests.transforms.events import described
 
 SCHEMAS = {
     "clean_ads": CLEAN_ADS,
@@ -32,13 +33,21 @@ def test_every_column_says_in_a_sentence_what_it_holds(schema: StructType) -> No
 
 
 @pytest.mark.parametrize("schema", SCHEMAS.values(), ids=SCHEMAS.keys())
-def test_a_frame_is_given_exactly_the_declared_columns_order_types_nullability_and_comments(
+def test_a_frame_is_given_exactly_the_declared_columns_order_types_and_comments(
     spark: SparkSession, schema: StructType
 ) -> None:
     columns = [f"CAST(NULL AS {field.dataType.simpleString()}) AS {field.name}" for field in reversed(schema.fields)]
     loose = spark.range(0).selectExpr("id AS something_else", *columns)
 
-    assert as_declared(loose, schema).schema == schema
+    assert described(as_declared(loose, schema).schema) == described(schema)
+
+
+def test_a_null_in_a_required_column_stays_for_a_check_to_find(spark: SparkSession) -> None:
+    columns = [f"CAST(NULL AS {field.dataType.simpleString()}) AS {field.name}" for field in CLEAN_CLICKS]
+
+    (row,) = as_declared(spark.range(1).selectExpr(*columns), CLEAN_CLICKS).collect()
+
+    assert set(row) == {None}
 
 
 def test_a_frame_without_a_declared_column_is_refused_by_its_name(spark: SparkSession) -> None:
