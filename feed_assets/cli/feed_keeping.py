@@ -15,7 +15,7 @@ from feed_assets.cli import clock
 from feed_assets.cli.clock import Moment, Span, UpdateName
 from feed_assets.cli.location import Place, feed_argument, located, login_name, operated, partition_option
 from feed_assets.cli.output import json_option, print_json, print_table, say
-from feed_assets.file_feed import Feed, Outcome, Policy, Removal, carry_out, plan, require_latest
+from feed_assets.file_feed import Feed, Outcome, Policy, Removal, carry_out, plan, recover, require_latest
 from feed_assets.file_feed import pin as set_pin
 from feed_assets.file_feed import pins as set_pins
 from feed_assets.file_feed import tag as set_tag
@@ -124,6 +124,8 @@ def gc(
     """
     moment = clock.now()
     place = located(feed, partition)
+    if yes:
+        recover(place.feed)
     removals = [
         each
         for each in plan(place.feed, Policy(keep, younger_than, longest_write), now=moment)

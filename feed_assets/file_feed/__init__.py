@@ -56,7 +56,7 @@ from feed_assets.file_feed.record import (
     Transition,
     inputs_digest,
 )
-from feed_assets.file_feed.retention import Outcome, Policy, Removal, carry_out, plan
+from feed_assets.file_feed.retention import Outcome, Policy, Removal, carry_out, plan, recover
 from feed_assets.file_feed.scanning import latest_of_all
 from feed_assets.file_feed.schema import promised_schema
 from feed_assets.file_feed.states import UpdateStatus, history
@@ -128,6 +128,7 @@ __all__ = [
     "read_resolved",
     "recorded_digests",
     "records",
+    "recover",
     "reject",
     "require_latest",
     "stage",

@@ -16,7 +16,7 @@ from feed_assets.blackboard import AlreadyExistsError, Entry, NotFoundError
 from feed_assets.file_feed.control import list_all
 from feed_assets.file_feed.errors import BadNameError, FeedError, NoValidUpdateError
 from feed_assets.file_feed.feed import CONTROL, Feed
-from feed_assets.file_feed.manifest import MANIFEST, MAX_BYTES, NEVER_VALID
+from feed_assets.file_feed.manifest import MANIFEST, MAX_BYTES, is_removal, parse_manifest
 from feed_assets.file_feed.names import begun, check_label, check_update, is_update_name, update_name
 
 TAGS = "tags"
@@ -167,11 +167,14 @@ def _set(feed: Feed, partition: str | None, update: str, key: str, content: byte
 
 
 def _is_there(feed: Feed, partition: str | None, update: str) -> bool:
-    """Whether the update has objects, and retention is not at it. The manifest is read first, as it goes last."""
+    """Whether the update is valid or has files, and retention is not at it. The manifest is read first: it goes last."""
     prefix = feed.update_prefix(partition, update)
     try:
-        if feed.blackboard.read(f"{prefix}{MANIFEST}", limit=MAX_BYTES).data == NEVER_VALID:
-            return False
+        content = feed.blackboard.read(f"{prefix}{MANIFEST}", limit=MAX_BYTES).data
     except NotFoundError:
-        pass  # incomplete or invalidated: it can be kept all the same
-    return bool(feed.blackboard.page(prefix).entries)
+        content = b""  # incomplete or invalidated: it can be kept all the same
+    if is_removal(content) or parse_manifest(content) is not None:
+        return not is_removal(content)
+    # Another manifest alone is nothing to keep: retention, or an invalidation, leaves it where all else is gone by now.
+    entries = feed.blackboard.page(prefix).entries
+    return any(entry.key != f"{prefix}{MANIFEST}" and not entry.key.endswith("/") for entry in entries)

@@ -30,7 +30,7 @@ from feed_assets.file_feed.errors import (
     TornUpdateError,
 )
 from feed_assets.file_feed.feed import Feed, File, Update
-from feed_assets.file_feed.manifest import INVALIDATED, MANIFEST, MAX_BYTES, manifest, parse_manifest
+from feed_assets.file_feed.manifest import INVALIDATED, MANIFEST, MAX_BYTES, NEVER_VALID, manifest, parse_manifest
 from feed_assets.file_feed.names import begun, check_label, is_update_name, update_name
 from feed_assets.file_feed.record import CheckOutcome, Facts, Record, Transition
 from feed_assets.file_feed.schema import check_promise, promise
@@ -313,7 +313,7 @@ def _take_out_of_force(claimed: Claim) -> None:
         try:
             if there is None:
                 board.create(key, INVALIDATED)
-            elif there.data != INVALIDATED:
+            elif there.data not in {INVALIDATED, NEVER_VALID}:  # who sets a pin must see that files are being deleted
                 board.replace(key, INVALIDATED, tag=there.entry.tag)
         except (AlreadyExistsError, ConflictError):
             continue

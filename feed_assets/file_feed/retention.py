@@ -1,28 +1,41 @@
 """Removing old updates, so that nobody ever reads half of one.
 
 Here: which updates may go, and taking them away. Not here: what holds them (`holds`). An update is removed in steps,
-and can be abandoned after any of them; the next call carries on:
+and can be abandoned after any of them; the next call carries on, and `recover` gives back what was not given up yet:
 
 1. Take it over: its manifest is replaced by one that is never valid, on condition that it is the manifest that was
    planned for, or is created where there is none. From then on a writer that comes back late cannot publish it.
 2. Look once more whether it is held, or has become the latest; if so it gets its manifest back.
-3. Delete the files. 4. Delete the manifest. 5. Delete its records, its claim and its ended pins.
+3. Give it up: that manifest is replaced by one that nobody ever gives back, on condition that it is still there.
+4. Delete the files. 5. Delete the manifest. 6. Delete its records, its claim and its ended pins.
 
-So it is invalid before the first file goes, and stays so: a count never comes to match what is left.
+So it is invalid before the first file goes, and stays so: a count never comes to match what is left. Several may be at
+it at once: each takes it over with a manifest of its own, so only one gets past step 3, or gives it back; the others
+find that the manifest is not theirs any more. From step 4 on they may all go on, as it is given up for good.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from uuid import uuid4
 
 from feed_assets.blackboard import AlreadyExistsError, ConflictError, Content, Entry, NotFoundError
 from feed_assets.file_feed.control import CLAIMS, RECORDS, list_all
 from feed_assets.file_feed.errors import FeedError
 from feed_assets.file_feed.feed import Feed
 from feed_assets.file_feed.holds import PINS, divided, held_updates
-from feed_assets.file_feed.manifest import MANIFEST, NEVER_VALID, parse_manifest
+from feed_assets.file_feed.manifest import (
+    MANIFEST,
+    NEVER_VALID,
+    RECOVERABLE_BYTES,
+    is_removal,
+    parse_manifest,
+    replaced_by,
+    taken_over,
+)
 from feed_assets.file_feed.names import begun, is_update_name
 from feed_assets.file_feed.reading import is_valid, latest
 from feed_assets.file_feed.scanning import Scanned, scan
@@ -69,6 +82,22 @@ class Outcome:
     removal: Removal
     removed: bool
     why: str = ""
+
+
+def recover(feed: Feed) -> None:
+    """Give back what a removal had taken over that was interrupted before it deleted anything: to be called first.
+
+    Such an update may be held by now, or be the latest that there is. A removal that is at work all the same finds that
+    the update is not its own any more, and leaves it alone. Costs the listing of the feed. Raises MixedFeedError.
+    """
+    for scanned in scan(feed):
+        for found in scanned.updates.values():
+            # By its size, as reading every manifest would cost a request for each update.
+            if found.manifest is None or found.manifest.size not in RECOVERABLE_BYTES:
+                continue
+            before = _manifest(feed, feed.update_prefix(scanned.partition or None, found.name))
+            if before is not None and is_removal(before.data):
+                _give_back(feed, before, before.entry)
 
 
 def plan(feed: Feed, policy: Policy, *, now: datetime) -> tuple[Removal, ...]:
@@ -141,33 +170,39 @@ def _remove(feed: Feed, removal: Removal, now: datetime) -> str | None:
         return "its manifest has changed since this was planned"
     if why := _needed(feed, removal, before, now):
         return why
-    try:
-        taken = _take_over(feed, prefix, before)
-    except (AlreadyExistsError, ConflictError):
-        return "its manifest has changed since this was planned"
-    if why := _needed(feed, removal, before, now):
-        _give_back(feed, before, taken)
-        return why
+    if before is None or before.data != NEVER_VALID:
+        try:
+            taken = _take_over(feed, prefix, before)
+            if why := _needed(feed, removal, before, now):
+                _give_back(feed, before, taken)
+                return why
+            feed.blackboard.replace(taken.key, NEVER_VALID, tag=taken.tag)
+        except (AlreadyExistsError, ConflictError):
+            return "its manifest has changed since this was planned"
     for _ in range(ROUNDS):
         if not (keys := _data_keys(feed, prefix)):
             break
         feed.blackboard.delete(*keys)
     else:
         return "a writer keeps adding files; it can never become valid, and the next call tries again"
-    feed.blackboard.delete(taken.key)
+    feed.blackboard.delete(f"{prefix}{MANIFEST}")
     feed.blackboard.delete(*_control_keys(feed, removal))
     return None
 
 
 def _needed(feed: Feed, removal: Removal, before: Content | None, now: datetime) -> str | None:
-    """Why this update must stay, as things are now. `before` is its manifest before it is taken over."""
+    """Why this update must stay, as things are now. `before` is its manifest before this takes it over."""
     if held := held_updates(feed, now=now).get((removal.partition, removal.update)):
         return held
     if not removal.valid:
         prefix = feed.update_prefix(removal.partition, removal.update)
         files = sum(not key.endswith("/") for key in _data_keys(feed, prefix))
-        became_valid = before is not None and parse_manifest(before.data) == files
-        return "it has become valid since this was planned" if became_valid else None
+        content = _own_content(before)
+        if content is None or parse_manifest(content) != files:
+            return None
+        if before is not None and is_removal(before.data):
+            return "another retention is at it, or was interrupted: then the next one gives it back first"
+        return "it has become valid since this was planned"
     newest = latest(feed, removal.partition, now=now)
     if newest is None or newest.name <= removal.update:
         return "it has become the latest since this was planned"
@@ -187,22 +222,27 @@ def _manifest(feed: Feed, prefix: str) -> Content | None:
 
 
 def _take_over(feed: Feed, prefix: str, before: Content | None) -> Entry:
+    key, content = f"{prefix}{MANIFEST}", taken_over(_own_content(before), uuid4().int % 10**8)
     if before is None:
-        return feed.blackboard.create(f"{prefix}{MANIFEST}", NEVER_VALID)
-    if before.data == NEVER_VALID:
-        return before.entry  # an earlier call did not get further
-    return feed.blackboard.replace(before.entry.key, NEVER_VALID, tag=before.entry.tag)
+        return feed.blackboard.create(key, content)
+    # Also over another retention's: that one may have stopped, and finds otherwise that it is not its own any more.
+    return feed.blackboard.replace(key, content, tag=before.entry.tag)
 
 
 def _give_back(feed: Feed, before: Content | None, taken: Entry) -> None:
-    """Undo the taking over, unless somebody invalidated the update meanwhile."""
-    if before is None:
-        feed.blackboard.delete(taken.key)
-        return
-    try:
-        feed.blackboard.replace(taken.key, before.data, tag=taken.tag)
-    except ConflictError:
-        return
+    """Undo the taking over, unless somebody took it over or invalidated the update meanwhile."""
+    content = _own_content(before)
+    if content is None:
+        return  # there was no manifest, and deleting takes no condition: it may be another's by now
+    with suppress(ConflictError):
+        feed.blackboard.replace(taken.key, content, tag=taken.tag)
+
+
+def _own_content(manifest: Content | None) -> bytes | None:
+    """What the update's own manifest says; where retention has taken it over, what it said before."""
+    if manifest is None:
+        return None
+    return replaced_by(manifest.data) if is_removal(manifest.data) else manifest.data
 
 
 def _control_keys(feed: Feed, removal: Removal) -> list[str]:

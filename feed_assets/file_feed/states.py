@@ -14,7 +14,7 @@ from feed_assets.blackboard import NotFoundError
 from feed_assets.file_feed.control import records
 from feed_assets.file_feed.feed import Feed
 from feed_assets.file_feed.holds import tags
-from feed_assets.file_feed.manifest import INVALIDATED, MAX_BYTES, NEVER_VALID, parse_manifest
+from feed_assets.file_feed.manifest import INVALIDATED, MAX_BYTES, is_removal, parse_manifest
 from feed_assets.file_feed.reading import Found, is_valid, list_updates
 from feed_assets.file_feed.record import Record
 from feed_assets.file_feed.wording import counted
@@ -100,7 +100,7 @@ def _disagreeing(feed: Feed, found: Found, count: str) -> tuple[UpdateState, str
     content = manifest_content(feed, found)
     if content == INVALIDATED:
         return "invalidated", "its record, which said why, is gone"
-    if content == NEVER_VALID:
+    if is_removal(content):
         return "incomplete", "retention is removing it"
     stated = parse_manifest(content)
     if stated is None:

@@ -16,7 +16,7 @@ from feed_assets.file_feed.control import CLAIMS, RECORDS, list_all
 from feed_assets.file_feed.errors import UnreadableRecordError
 from feed_assets.file_feed.feed import CONTROL, Feed
 from feed_assets.file_feed.holds import all_pins, divided, tags
-from feed_assets.file_feed.manifest import INVALIDATED, NEVER_VALID, parse_manifest
+from feed_assets.file_feed.manifest import INVALIDATED, is_removal, parse_manifest
 from feed_assets.file_feed.names import begun, has_update_shape, is_update_name
 from feed_assets.file_feed.reading import Found, is_valid
 from feed_assets.file_feed.record import Record
@@ -128,7 +128,7 @@ def _of_manifest(feed: Feed, place: _Place, found: Found) -> Iterator[Finding]:
     content = manifest_content(feed, found)
     if content == INVALIDATED:
         return
-    if content == NEVER_VALID:
+    if is_removal(content):
         yield Finding("removal", *place, "retention is removing it; unless it is at work now, run it again")
     elif (stated := parse_manifest(content)) is None:
         yield Finding("manifest", *place, f"its manifest is not a number of files: {content[:20]!r}")

@@ -115,12 +115,14 @@ def test_finding_pins_reads_no_object(board: MemoryBlackboard) -> None:
     assert recording.counts() == {"page": 1}
 
 
-@pytest.mark.parametrize("state", ["never there", "being removed"])
+@pytest.mark.parametrize("state", ["never there", "taken over", "being removed", "removed, and taken over again"])
 def test_what_is_not_there_or_is_being_removed_cannot_be_held(board: MemoryBlackboard, state: str) -> None:
     feed = Feed(board, "partitioned/v1.0")
     update = "20180521.120000" if state == "never there" else A
-    if state == "being removed":
-        board.put(f"partitioned/v1.0/{DAY}/{A}/_SUCCESS", b"-1")
+    if state != "never there":
+        board.put(f"partitioned/v1.0/{DAY}/{A}/_SUCCESS", b"-1" if state == "being removed" else b"-1123456781")
+    if state == "removed, and taken over again":
+        board.delete(f"partitioned/v1.0/{DAY}/{A}/part-0")
     before = board.objects()
     with pytest.raises(NoValidUpdateError, match=update):
         tag(feed, DAY, update, "release-1")
@@ -133,3 +135,10 @@ def test_an_incomplete_update_can_be_held_for_a_closer_look(board: MemoryBlackbo
     feed = Feed(board, "partitioned/v1.0")
     plain.invalidate(board, f"partitioned/v1.0/{DAY}/", A)
     assert tag(feed, DAY, A, "look") in tags(feed)
+
+
+def test_an_update_that_is_only_a_directory_marker_cannot_be_held(board: MemoryBlackboard) -> None:
+    feed = Feed(board, "partitioned/v1.0")
+    board.put(f"partitioned/v1.0/{DAY}/20180521.120000/", b"")
+    with pytest.raises(NoValidUpdateError):
+        tag(feed, DAY, "20180521.120000", "release-1")

@@ -20,11 +20,13 @@ from feed_assets.file_feed import (
     Facts,
     Feed,
     FeedError,
+    NoValidUpdateError,
     Update,
     claim,
     find_staged,
     invalidate,
     latest,
+    pin,
     publish,
     read_file,
     read_record,
@@ -34,7 +36,7 @@ from feed_assets.file_feed import (
     staged_files,
 )
 from feed_assets.file_feed.record import CheckOutcome
-from feed_assets.file_feed.retention import Policy, carry_out, plan
+from feed_assets.file_feed.retention import Policy, carry_out, plan, recover
 from feed_assets_tests.file_feed import plain_reader
 
 LOCATION = "clean-ads/v1.0"
@@ -51,7 +53,11 @@ Contents = tuple[bytes, ...]
 @pytest.fixture(autouse=True)
 def _tokens_that_repeat(monkeypatch: pytest.MonkeyPatch) -> None:
     # Programs are run again from their start for every request: what they draw must be the same each time.
-    monkeypatch.setattr("feed_assets.file_feed.publishing.uuid4", lambda: SimpleNamespace(hex=f"token-{_running[-1]}"))
+    def token() -> SimpleNamespace:
+        return SimpleNamespace(hex=f"token-{_running[-1]}", int=int.from_bytes(_running[-1].encode()))
+
+    monkeypatch.setattr("feed_assets.file_feed.publishing.uuid4", token)
+    monkeypatch.setattr("feed_assets.file_feed.retention.uuid4", token)
 
 
 @pytest.fixture(params=[True, False], ids=["tags tell the content", "tags as on a disk"])
@@ -470,6 +476,65 @@ def test_two_writers_an_operator_retention_and_a_reader() -> None:
     authors = (("older", 1), ("old", 1), ("a", 0), ("b", 0))
     check = all_of(only_whole_updates(*authors), reads_what_was_in_force, invalidated_for_good)
     explore(objects, actors, check=check, observe=reading, expected=EXPECTED)
+
+
+def two_retentions(objects: dict[str, bytes]) -> tuple[Actor, Actor]:
+    """One that plans now, may stop anywhere, and one that planned long before."""
+    return actor("gc", remove_old, may_crash=True), actor("other gc", remove_as_planned(objects))
+
+
+def test_two_retentions_never_make_an_invalidated_update_valid_and_torn() -> None:
+    invalidated_by_hand = {f"{PREFIX}{OLD}/part-z": b""}
+    objects = before(("older", 1), ("old", 2)) | invalidated_by_hand
+    check = all_of(only_whole_updates(("older", 1), ("old", 2)), always_something)
+    explored = explore(objects, two_retentions(objects), check=check, expected=EXPECTED)
+    assert (True,) in {end.results.get("gc") for end in explored.ends()}
+
+
+@pytest.mark.parametrize("files", [0, 2])
+def test_a_pin_that_is_set_beside_two_retentions_either_fails_or_keeps_the_update(files: int) -> None:
+    objects = before(("older", files), ("old", 0))
+    whole = (OLDER, contents("older", files))
+
+    def kept(reached: Reached) -> None:
+        if reached.results.get("pinning") == OLDER:
+            there = tuple(data for key, data in reached.objects.items() if key.startswith(f"{PREFIX}{OLDER}/part"))
+            assert there == whole[1], f"pinned without an error, and {there} is left"
+
+    def as_it_was(end: Reached) -> bool:
+        return OLDER in plain_reader.updates(end.objects, PREFIX)
+
+    actors = (actor("gc", remove_old), actor("other gc", remove_as_planned(objects)), actor("pinning", pin_older))
+    explored = explore(objects, actors, check=all_of(kept, always_something), expected=EXPECTED)
+    ends = {(_kind(end.results["pinning"]), as_it_was(end)) for end in explored.ends()}
+    assert {(str, True), (NoValidUpdateError, False)} <= ends
+    assert (str, False) not in ends
+
+
+def test_a_pin_and_an_operator_beside_retention_that_recovers_what_another_was_interrupted_at() -> None:
+    objects = before(("older", 1), ("old", 0))
+
+    def recover_it(board: Blackboard) -> Hashable:
+        recover(Feed(board, LOCATION))
+        return None
+
+    def kept(reached: Reached) -> None:
+        if reached.results.get("pinning") == OLDER:
+            assert f"{PREFIX}{OLDER}/part-0" in reached.objects, "pinned without an error, and gone"
+
+    actors = (
+        actor("gc", remove_as_planned(objects), may_crash=True),
+        actor("recovering", recover_it),
+        actor("operator", invalidate_update(OLDER)),
+        actor("pinning", pin_older),
+    )
+    check = all_of(only_whole_updates(("older", 1), ("old", 0)), invalidated_for_good, kept, always_something)
+    explore(objects, actors, check=check, expected=EXPECTED)
+
+
+def pin_older(board: Blackboard) -> Hashable:
+    pin(Feed(board, LOCATION), PARTITION, OLDER, until=LATER + timedelta(hours=1), holder="reader")
+    return OLDER
 
 
 def always_something(reached: Reached) -> None:

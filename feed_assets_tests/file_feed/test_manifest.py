@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from feed_assets.file_feed import manifest, parse_manifest
-from feed_assets.file_feed.manifest import INVALIDATED, MAX_BYTES, NEVER_VALID
+from feed_assets.file_feed.manifest import INVALIDATED, MAX_BYTES, NEVER_VALID, is_removal, replaced_by, taken_over
 
 
 @given(st.integers(0, 10**18))
@@ -53,3 +53,32 @@ def test_what_takes_an_update_out_of_force_is_a_number_for_the_plainest_reader_a
     assert parse_manifest(NEVER_VALID) is parse_manifest(INVALIDATED) is None
     assert int(NEVER_VALID) < 0
     assert int(INVALIDATED) < 0
+
+
+@given(st.none() | st.integers(0, 10**20).map(manifest) | st.binary(max_size=70), st.integers(0, 10**8 - 1))
+def test_what_retention_leaves_is_a_number_of_64_bits_that_is_never_valid(replaced: bytes | None, token: int) -> None:
+    content = taken_over(replaced, token)
+    assert parse_manifest(content) is None
+    assert -(2**63) < int(content) < 0
+    assert is_removal(content)
+    back = replaced_by(content)
+    assert back is None or (replaced is not None and parse_manifest(back) == parse_manifest(replaced))
+
+
+@given(st.integers(0, 10**8 - 1), st.integers(0, 10**8 - 1), st.integers(0, 10**8 - 1))
+def test_what_one_retention_leaves_tells_the_number_it_replaced_and_is_not_what_another_leaves(
+    count: int, token: int, other: int
+) -> None:
+    assert replaced_by(taken_over(manifest(count), token)) == manifest(count)
+    assert (taken_over(manifest(count), token) == taken_over(manifest(count), other)) == (token == other)
+
+
+@pytest.mark.parametrize("data", [b"", b"3", b"-2", b"-", b"-1x", b"-11", b"-1 "])
+def test_what_others_write_is_not_taken_for_what_retention_leaves(data: bytes) -> None:
+    assert not is_removal(data)
+    assert replaced_by(data) is None
+
+
+def test_what_is_given_up_is_not_given_back() -> None:
+    assert is_removal(NEVER_VALID)
+    assert replaced_by(NEVER_VALID) is None

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from feed_assets.blackboard import AlreadyExistsError
 from feed_assets.blackboard.memory import MemoryBlackboard
+from feed_assets.blackboard.recording import RecordingBlackboard
 from feed_assets.file_feed import (
     ClaimLostError,
     Facts,
@@ -25,6 +26,7 @@ from feed_assets.file_feed import (
     plan,
     publish,
     publish_files,
+    recover,
     stage,
     staged_files,
     tag,
@@ -261,6 +263,82 @@ class AbandonedError(Exception):
     """The process that ran retention was killed."""
 
 
+@pytest.mark.parametrize("files", [0, 3])
+def test_what_is_held_after_an_interrupted_removal_gets_its_manifest_back(
+    board: SteppingBlackboard, feed: Feed, files: int
+) -> None:
+    plain.publish(board, DAY, OLD[0], files=files)
+    plain.publish(board, DAY, OLD[1])
+    before = board.objects()
+
+    def reader_pins() -> None:
+        pin(feed, PARTITION, OLD[0], until=NOW + timedelta(hours=1), holder="reader")
+
+    removals = plan(feed, POLICY, now=NOW)
+    steps = iter(range(100))
+    board.before = lambda: reader_pins() if next(steps) == 3 else None
+    board.after = lambda: interrupt(board)
+    with pytest.raises(AbandonedError):
+        carry_out(feed, removals, now=NOW)
+    board.before = board.after = None
+    assert set(plain.valid_updates(board.objects(), DAY)) == {OLD[1]}
+    recover(feed)
+    assert before.items() <= board.objects().items()
+    assert planned(feed) == []
+
+
+def test_what_comes_back_in_force_after_an_interrupted_removal_gets_its_manifest_back(
+    board: SteppingBlackboard, feed: Feed
+) -> None:
+    plain.publish(board, DAY, OLD[0])
+    plain.publish(board, DAY, OLD[1])
+    board.after = lambda: interrupt(board)
+    with pytest.raises(AbandonedError):
+        carry_out(feed, plan(feed, POLICY, now=NOW), now=NOW)
+    board.after = None
+    plain.invalidate(board, DAY, OLD[1])
+    (outcome,) = carry_out(feed, [each for each in plan(feed, POLICY, now=NOW) if each.update == OLD[0]], now=NOW)
+    assert (outcome.removed, outcome.why.partition(":")[0]) == (False, "another retention is at it, or was interrupted")
+    recover(feed)
+    assert plain.latest_name(board.objects(), DAY) == OLD[0]
+
+
+def test_what_was_given_up_is_not_given_back_though_it_has_as_many_files_again(
+    board: SteppingBlackboard, feed: Feed
+) -> None:
+    plain.publish(board, DAY, OLD[0], files=2)
+    plain.publish(board, DAY, OLD[1])
+    board.after = lambda: interrupt(board, files=1)
+    with pytest.raises(AbandonedError):
+        carry_out(feed, plan(feed, POLICY, now=NOW), now=NOW)
+    board.after = None
+    board.put(f"{DAY}{OLD[0]}/invalid", b"")
+    recover(feed)
+    assert set(plain.valid_updates(board.objects(), DAY)) == {OLD[1]}
+    carry_out(feed, plan(feed, POLICY, now=NOW), now=NOW)
+    assert names_left(board) == {OLD[1]}
+
+
+def interrupt(board: SteppingBlackboard, *, files: int | None = None) -> None:
+    """Kill retention once the oldest update is not valid any more, and has so many files left."""
+    left = sum(f"{DAY}{OLD[0]}/part" in key for key in board.objects())
+    if OLD[0] not in plain.valid_updates(board.objects(), DAY) and files in {None, left}:
+        raise AbandonedError
+
+
+def test_recovering_costs_the_listing_and_a_read_for_what_was_taken_over(board: SteppingBlackboard) -> None:
+    recording = RecordingBlackboard(board)
+    feed = Feed(recording, LOCATION)
+    for name in OLD:
+        plain.publish(board, DAY, name)
+    plain.invalidate(board, DAY, OLD[1])
+    board.put(f"{DAY}{OLD[2]}/_SUCCESS", b"-1")
+    board.put(f"{DAY}{OLD[3]}/_SUCCESS", b"-1000000001")
+    recover(feed)
+    assert recording.counts() == {"page": 1, "read": 1, "replace": 1}
+    assert set(plain.valid_updates(board.objects(), DAY)) == {OLD[0], OLD[3], OLD[4]}
+
+
 STATES = ["published", "published", "no manifest", "file added", "file missing", "empty manifest", "-1", "-2"]
 UPDATES = st.lists(
     st.tuples(
@@ -309,8 +387,10 @@ def test_at_no_step_is_an_update_torn_or_the_latest_gone(updates, zombies, zombi
     board.before, board.after = zombies_publish, reader_looks
     for _ in range(3):
         with contextlib.suppress(AbandonedError):
+            recover(feed)
             carry_out(feed, plan(feed, POLICY, now=NOW), now=NOW)
     board.before = None
+    recover(feed)
     carry_out(feed, plan(feed, POLICY, now=NOW), now=NOW)
     assert plan(feed, POLICY, now=NOW) == ()
     assert names_left(board) <= {newest, *kept}
