@@ -129,9 +129,16 @@ def _place(feed: Feed, partition: str | None, *, first: bool) -> Place:
     except UnavailableError:
         # Who may use this location only cannot look above it, and nobody there shares its control area then.
         return Place(feed, None)
-    if whole or (first and _DAY.fullmatch(name) and not _has_control_area(feed)):
-        return Place(above, name)
-    return Place(feed, None)
+    if not whole and not (first and _DAY.fullmatch(name) and not _has_control_area(feed)):
+        return Place(feed, None)
+    # A feed of its own, with partitions, may lie below the location of another.
+    return Place(feed, None) if _first_partition(feed) else Place(above, name)
+
+
+def _first_partition(feed: Feed) -> str | None:
+    """A partition of the feed that has updates, if any has; "" where the feed has updates itself."""
+    scanned = next(scan(feed, start=lambda _: _AFTER_EVERY_UPDATE), None)
+    return scanned.partition if scanned else None
 
 
 def _inside(place: Place) -> Feed:

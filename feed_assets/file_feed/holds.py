@@ -167,7 +167,7 @@ def _set(feed: Feed, partition: str | None, update: str, key: str, content: byte
 
 
 def _is_there(feed: Feed, partition: str | None, update: str) -> bool:
-    """Whether the update is valid or has files, and retention is not at it. The manifest is read first: it goes last."""
+    """Whether it is valid or has files, and retention is not at it. The manifest is read first, as it goes last."""
     prefix = feed.update_prefix(partition, update)
     try:
         content = feed.blackboard.read(f"{prefix}{MANIFEST}", limit=MAX_BYTES).data

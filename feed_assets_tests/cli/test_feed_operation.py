@@ -215,6 +215,26 @@ def test_a_location_that_holds_updates_itself_keeps_its_own_control_area(run: Ru
     run("feed", "verify", location)
 
 
+@pytest.mark.parametrize("above", [["publish", "2019-11-24", "FILE"], ["publish", ".", "-p", "clean", "FILE"]])
+def test_a_feed_below_a_location_with_a_control_area_keeps_its_own(
+    run: Run, written: Written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, above: list[str]
+):
+    nest, file = tmp_path / "nest", written("a.csv", "x\n")
+    command, location, *rest = above
+    run("feed", command, nest / location, *(file if each == "FILE" else each for each in rest))
+    assert (nest / ".feed").exists()
+    monkeypatch.setenv("FEED_ASSETS_AS_OF", "2019-11-25")
+    for _ in range(2):
+        run("feed", "publish", nest / "ads", "-p", "2019-11-24", file)
+    monkeypatch.setenv("FEED_ASSETS_AS_OF", "2019-12-01")
+    assert len(listed(run, nest / "ads")) == 2
+    assert listed(run, nest / "ads") == listed(run, nest / "ads", "-p", "2019-11-24")
+    assert json.loads(run("feed", "verify", nest / "ads", "--json").stdout) == []
+    removable = json.loads(run("feed", "gc", nest / "ads", "--keep", "1", "--younger-than", "0s", "--json").stdout)
+    assert [each["update"] for each in removable] == ["20191125.000000"]
+    assert "has partitions" in run("feed", "publish", nest / "ads", file, code=2).stderr
+
+
 def test_a_day_that_is_named_by_its_location_first_is_a_partition_of_its_feed(
     run: Run, written: Written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
