@@ -171,13 +171,13 @@ def publish(staged: Staged, *, now: datetime, checks: Sequence[CheckOutcome] = (
 def reject(staged: Staged, *, reason: str, now: datetime, checks: Sequence[CheckOutcome] = ()) -> Record:
     """Turn the update away, with the reason: it never becomes visible. Its files stay until retention.
 
+    The reason goes on record, then a manifest that is never valid keeps every publisher from creating one.
     Raises NotPublishedError where another has published it, or turned it away, since it was staged or found.
     """
     stored = StoredRecord(staged.record, staged.key, staged.tag)
     record = _amend(staged.claim, stored, Transition("rejected", now, reason, staged.claim.owner), checks)
-    if staged.record.state == "published":
-        # A publisher got as far as the record. Should it be alive, it finds that its manifest cannot be created.
-        _take_out_of_force(staged.claim)
+    # A publisher may have read the record before this was on it. It finds that its manifest cannot be created.
+    _take_out_of_force(staged.claim)
     return record
 
 

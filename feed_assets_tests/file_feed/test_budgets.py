@@ -189,13 +189,16 @@ def test_the_outcomes_of_checks_cost_one_more_write(empty: tuple[Feed, Recording
     ]
 
 
-def test_rejecting_costs_one_write(empty: tuple[Feed, RecordingBlackboard]) -> None:
+def test_rejecting_costs_the_record_and_a_manifest_that_nobody_can_create_again(
+    empty: tuple[Feed, RecordingBlackboard],
+) -> None:
     feed, board = empty
     claimed = claim(feed, DAY, now=NOW, owner="me")
     staged = stage(claimed, (), Facts(), now=NOW)
     board.forget()
     reject(staged, reason="no", now=NOW)
-    assert board.counts() == {"replace": 1}
+    assert (areas(board, "replace"), areas(board, "create")) == (["record"], ["manifest"])
+    assert board.counts() == {"replace": 1, "read": 1, "create": 1}
 
 
 def test_invalidating_costs_the_record_and_the_manifest(empty: tuple[Feed, RecordingBlackboard]) -> None:

@@ -351,12 +351,13 @@ def _nothing_read(objects: Mapping[str, bytes]) -> None:
     assert reading(objects) is None
 
 
-def test_two_auditors_never_leave_an_update_both_rejected_and_in_force() -> None:
+@pytest.mark.parametrize("checks", [PASSED, ()], ids=["with outcomes of checks", "without"])
+def test_two_auditors_never_leave_an_update_both_rejected_and_in_force(checks: tuple[CheckOutcome, ...]) -> None:
     objects = _staged_only()
 
     def publish_it(board: Blackboard) -> Hashable:
         staged = find_staged(Feed(board, LOCATION), PARTITION)
-        return publish(staged, now=NOW, checks=PASSED).name if staged else None
+        return publish(staged, now=NOW, checks=checks).name if staged else None
 
     def reject_it(board: Blackboard) -> Hashable:
         staged = find_staged(Feed(board, LOCATION), PARTITION)

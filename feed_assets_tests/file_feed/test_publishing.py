@@ -31,6 +31,7 @@ from feed_assets.file_feed import (
     find_staged,
     invalidate,
     latest,
+    parse_manifest,
     promised_schema,
     publish,
     publish_files,
@@ -311,7 +312,7 @@ def test_what_was_rejected_is_never_published(feed: Feed, board: MemoryBlackboar
     for checks in ((), PASSED):
         with pytest.raises(NotPublishedError, match=r"rejected \(no rows\).*write a new update"):
             publish(waiting, now=NOW, checks=checks)
-    assert f"{waiting.claim.prefix}_SUCCESS" not in board.objects()
+    assert parse_manifest(board.objects()[f"{waiting.claim.prefix}_SUCCESS"]) is None
 
 
 def test_what_was_published_is_not_rejected_behind_its_readers(feed: Feed) -> None:
