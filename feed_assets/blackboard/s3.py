@@ -16,6 +16,7 @@ in parts: there it is looked first, so nothing is overwritten except by two writ
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -82,6 +83,7 @@ _ADVICE: Final = {
     "NotImplemented": "Use a store that has conditional writes and StartAfter",
 } | dict.fromkeys(_COLLIDED, "Others keep writing the same object: try again later")
 
+_log = logging.getLogger("feed_assets.blackboard")
 _Answer = TypeVar("_Answer")
 
 
@@ -230,10 +232,23 @@ class S3Blackboard:
                     )
                 )
             except BaseException:
-                # The parts of an upload that is neither completed nor aborted are paid for, for ever.
-                self._client.abort_multipart_upload(Bucket=bucket, Key=full, UploadId=upload)
+                self._abort(key, upload)
                 raise
         return _written(key, sent, done)
+
+    def _abort(self, key: str, upload: str) -> None:
+        """Remove the parts of an upload. That this fails is logged: what went wrong before is what is to be raised."""
+        try:
+            self._client.abort_multipart_upload(Bucket=self._bucket, Key=self._full(key), UploadId=upload)
+        except (ClientError, BotoCoreError) as error:
+            # By its name, as the texts of some quote the request's URL, which may carry credentials.
+            kind = _code(error) if isinstance(error, ClientError) else type(error).__name__
+            _log.warning(
+                "The parts of upload %s to %s could not be removed (%s) and are paid for until it is aborted.",
+                upload,
+                self.uri(key),
+                kind,
+            )
 
     def _refuse_existing(self, key: str) -> None:
         try:

@@ -226,12 +226,23 @@ def publish_files(
         raise BadNameError(message)
     claimed = claim(feed, partition, now=now, owner=owner)
     for source in sources:
-        feed.blackboard.upload(f"{claimed.prefix}{source.name}", source)
+        _upload(claimed, source)
     files = staged_files(claimed, len(sources))
     # No audit comes between, so the record says at once what it would say at last: whoever removes the manifest later
     # leaves an update that was published, and none that waits.
     changes = (Transition("staged", now, author=owner), Transition("published", now, author=owner))
     return publish(_stage(claimed, files, facts or Facts(run_id=owner), *changes), now=now)
+
+
+def _upload(claimed: Claim, source: Path) -> None:
+    board, key = claimed.feed.blackboard, f"{claimed.prefix}{source.name}"
+    try:
+        board.upload(key, source)
+    except AlreadyExistsError:
+        # Nobody else writes under this claim, and objects are created whole: it was sent again as its answer was lost.
+        there = next((entry for entry in list_all(board, claimed.prefix) if entry.key == key), None)
+        if there is None or there.size != source.stat().st_size:
+            raise
 
 
 def _newest_begun(feed: Feed, partition: str | None, now: datetime) -> datetime:

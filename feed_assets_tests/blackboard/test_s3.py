@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from feed_assets.blackboard import (
     AlreadyExistsError,
@@ -158,3 +159,25 @@ def test_an_upload_in_parts_that_loses_at_the_end_leaves_no_parts(s3_client: S3C
         s3_client.meta.events.unregister("before-call.s3.CompleteMultipartUpload", another_writer_comes_first)
     assert blackboard.read("a/b").data == b"first"
     assert "Uploads" not in s3_client.list_multipart_uploads(Bucket=bucket)
+
+
+def test_an_upload_in_parts_that_cannot_be_cleared_away_ends_with_what_went_wrong_first(
+    s3_client: S3Client, bucket: str, large: Path, caplog: pytest.LogCaptureFixture
+):
+    def stop(**_: object) -> None:
+        raise KeyboardInterrupt
+
+    def refuse(**_: object) -> None:
+        raise ClientError({"Error": {"Code": "AccessDenied"}}, "AbortMultipartUpload")
+
+    handlers = {"before-call.s3.UploadPart": stop, "before-call.s3.AbortMultipartUpload": refuse}
+    for event, handler in handlers.items():
+        s3_client.meta.events.register_first(event, handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            S3Blackboard(s3_client, bucket, part_bytes=SMALLEST_PART).upload("a/b", large)
+    finally:
+        for event, handler in handlers.items():
+            s3_client.meta.events.unregister(event, handler)
+    (upload,) = s3_client.list_multipart_uploads(Bucket=bucket)["Uploads"]
+    assert upload["UploadId"] in caplog.text

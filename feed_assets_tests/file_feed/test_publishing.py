@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from feed_assets.blackboard import Blackboard, BlackboardError, NotFoundError, UnavailableError
+from feed_assets.blackboard import AlreadyExistsError, Blackboard, BlackboardError, NotFoundError, UnavailableError
 from feed_assets.blackboard.interleavings import Actor, Failed, explore
 from feed_assets.blackboard.memory import MemoryBlackboard
 from feed_assets.file_feed import (
@@ -451,6 +451,32 @@ def test_local_files_become_one_update(feed: Feed, board: MemoryBlackboard, tmp_
     update = publish_files(feed, DAY, [tmp_path / "b.csv", tmp_path / "a.csv"], now=NOW, owner="me")
     assert [file.path for file in update.files] == ["a.csv", "b.csv"]
     assert plain_reader.latest(board.objects(), PREFIX) == (update.name, (("a.csv", b"a.csv"), ("b.csv", b"b.csv")))
+
+
+class SendsTwice(MemoryBlackboard):
+    """Loses the answer to an upload and sends it again, as clients of S3 do: it meets what it did itself."""
+
+    landed: bytes | None = None
+
+    def upload(self, key, source):
+        self.create(key, source.read_bytes() if self.landed is None else self.landed)
+        return super().upload(key, source)
+
+
+def test_a_data_file_that_was_sent_twice_as_the_answer_was_lost_is_published(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("content")
+    board = SendsTwice()
+    update = publish_files(Feed(board, "ads/v1.0"), DAY, [tmp_path / "a.csv"], now=NOW, owner="me")
+    assert plain_reader.latest(board.objects(), PREFIX) == (update.name, (("a.csv", b"content"),))
+
+
+def test_a_data_file_of_another_size_that_is_there_already_is_not_published(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("content")
+    board = SendsTwice()
+    board.landed = b"another's"
+    with pytest.raises(AlreadyExistsError, match=r"a\.csv"):
+        publish_files(Feed(board, "ads/v1.0"), DAY, [tmp_path / "a.csv"], now=NOW, owner="me")
+    assert plain_reader.latest(board.objects(), PREFIX) is None
 
 
 def test_no_files_become_an_update_without_files(feed: Feed) -> None:
