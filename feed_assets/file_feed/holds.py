@@ -154,13 +154,18 @@ def _tagged(feed: Feed, key: str) -> str | None:
 
 
 def _set(feed: Feed, partition: str | None, update: str, key: str, content: bytes) -> bool:
-    """Write a hold, then look at the update; whether the hold is new. Raises NoValidUpdateError."""
+    """Write a hold, then look at the update; False where another hold has this key. Raises NoValidUpdateError."""
+    board, new = feed.blackboard, True
     try:
-        feed.blackboard.create(key, content)
+        board.create(key, content)
     except AlreadyExistsError:
-        return False
+        if board.read(key).data != content:
+            return False
+        new = False  # or it is this very one, and the answer to it was lost
     if not _is_there(feed, partition, update):
-        feed.blackboard.delete(key)
+        # One that was there before may be what keeps an update that retention was interrupted at.
+        if new or not board.page(feed.update_prefix(partition, update)).entries:
+            board.delete(key)
         message = f"{feed.title(partition)} has no update {update}, or it was taken out of force. Resolve again."
         raise NoValidUpdateError(message)
     return True

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import uuid4
 
-from feed_assets.blackboard import AlreadyExistsError, ConflictError, Content, Entry, NotFoundError
+from feed_assets.blackboard import AlreadyExistsError, ConflictError, Content, Entry, NotFoundError, UnavailableError
 from feed_assets.file_feed.control import CLAIMS, RECORDS, list_all
 from feed_assets.file_feed.errors import FeedError
 from feed_assets.file_feed.feed import Feed
@@ -176,7 +176,7 @@ def _remove(feed: Feed, removal: Removal, now: datetime) -> str | None:
             if why := _needed(feed, removal, before, now):
                 _give_back(feed, before, taken)
                 return why
-            feed.blackboard.replace(taken.key, NEVER_VALID, tag=taken.tag)
+            _write(feed, prefix, NEVER_VALID, tag=taken.tag)
         except (AlreadyExistsError, ConflictError):
             return "its manifest has changed since this was planned"
     for _ in range(ROUNDS):
@@ -222,11 +222,21 @@ def _manifest(feed: Feed, prefix: str) -> Content | None:
 
 
 def _take_over(feed: Feed, prefix: str, before: Content | None) -> Entry:
-    key, content = f"{prefix}{MANIFEST}", taken_over(_own_content(before), uuid4().int % 10**8)
-    if before is None:
-        return feed.blackboard.create(key, content)
+    content = taken_over(_own_content(before), uuid4().int % 10**8)
     # Also over another retention's: that one may have stopped, and finds otherwise that it is not its own any more.
-    return feed.blackboard.replace(key, content, tag=before.entry.tag)
+    return _write(feed, prefix, content, tag=before.entry.tag if before else None)
+
+
+def _write(feed: Feed, prefix: str, content: bytes, *, tag: str | None) -> Entry:
+    """Replace the manifest of this tag, or create one where there was none. Where the answer was lost, it is read."""
+    board, key = feed.blackboard, f"{prefix}{MANIFEST}"
+    try:
+        return board.create(key, content) if tag is None else board.replace(key, content, tag=tag)
+    except (AlreadyExistsError, ConflictError, UnavailableError):
+        there = _manifest(feed, prefix)
+        if there is None or there.data != content:
+            raise
+        return there.entry
 
 
 def _give_back(feed: Feed, before: Content | None, taken: Entry) -> None:

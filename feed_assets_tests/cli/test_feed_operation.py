@@ -159,6 +159,17 @@ def test_gc_removes_nothing_without_yes_and_never_what_is_held(
     assert "nothing to remove" in run("feed", "gc", location, "--keep", "2", "--yes").stderr
 
 
+def test_gc_gives_back_what_an_interrupted_one_had_taken_over(run: Run, written: Written, tmp_path: Path):
+    location, update = tmp_path / "f", "20191201.120000"
+    run("feed", "publish", location, written("a.csv", "x\n"))
+    (location / update / "_SUCCESS").write_text("-1123456781")
+    assert "retention is removing it" in run("feed", "ls", location).stdout
+    run("feed", "gc", location)
+    run("feed", "latest", location, code=3)
+    run("feed", "gc", location, "--yes")
+    run("feed", "latest", location)
+
+
 TWO_AREAS = "is a control area inside the partition day"
 
 

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from feed_assets.blackboard import Entry
 from feed_assets.blackboard.memory import MemoryBlackboard
 from feed_assets.blackboard.recording import RecordingBlackboard
 from feed_assets.file_feed import (
@@ -142,3 +143,35 @@ def test_an_update_that_is_only_a_directory_marker_cannot_be_held(board: MemoryB
     board.put(f"partitioned/v1.0/{DAY}/20180521.120000/", b"")
     with pytest.raises(NoValidUpdateError):
         tag(feed, DAY, "20180521.120000", "release-1")
+
+
+class SendsTwice(MemoryBlackboard):
+    """Loses the answer to each object it creates and sends it again, as clients of S3 do: it meets its own."""
+
+    def create(self, key: str, data: bytes) -> Entry:
+        super().create(key, data)
+        return super().create(key, data)
+
+
+def test_what_is_not_there_cannot_be_held_either_where_the_answer_was_lost() -> None:
+    board = SendsTwice()
+    feed = Feed(board, "partitioned/v1.0")
+    with pytest.raises(NoValidUpdateError):
+        tag(feed, DAY, A, "release-1")
+    with pytest.raises(NoValidUpdateError):
+        pin(feed, DAY, A, until=NOW, holder="r")
+    assert board.objects() == {}
+    plain.publish(board, f"partitioned/v1.0/{DAY}/", A)
+    assert [tag(feed, DAY, A, "release-1")] == tags(feed)
+    assert [pin(feed, DAY, A, until=NOW + timedelta(1), holder="r")] == pins(feed, now=NOW)
+
+
+def test_a_hold_that_was_there_stays_where_it_is_set_again_while_retention_has_taken_its_update_over(
+    board: MemoryBlackboard,
+) -> None:
+    feed = Feed(board, "partitioned/v1.0")
+    held = tag(feed, DAY, A, "release-1")
+    board.put(f"partitioned/v1.0/{DAY}/{A}/_SUCCESS", b"-1000000011")
+    with pytest.raises(NoValidUpdateError):
+        tag(feed, DAY, A, "release-1")
+    assert tags(feed) == [held]

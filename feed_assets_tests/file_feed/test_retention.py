@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from feed_assets.blackboard import AlreadyExistsError
+from feed_assets.blackboard import AlreadyExistsError, Entry
 from feed_assets.blackboard.memory import MemoryBlackboard
 from feed_assets.blackboard.recording import RecordingBlackboard
 from feed_assets.file_feed import (
@@ -337,6 +337,33 @@ def test_recovering_costs_the_listing_and_a_read_for_what_was_taken_over(board: 
     recover(feed)
     assert recording.counts() == {"page": 1, "read": 1, "replace": 1}
     assert set(plain.valid_updates(board.objects(), DAY)) == {OLD[0], OLD[3], OLD[4]}
+
+
+class SendsTwice(MemoryBlackboard):
+    """Loses the answer to each write of a manifest and sends it again, as clients of S3 do: it meets its own."""
+
+    def create(self, key: str, data: bytes) -> Entry:
+        if key.endswith("/_SUCCESS"):
+            super().create(key, data)
+        return super().create(key, data)
+
+    def replace(self, key: str, data: bytes, *, tag: str) -> Entry:
+        if key.endswith("/_SUCCESS"):
+            super().replace(key, data, tag=tag)
+        return super().replace(key, data, tag=tag)
+
+
+@pytest.mark.parametrize("manifest", [True, False])
+def test_an_update_is_removed_where_every_answer_is_lost_once(manifest: bool) -> None:
+    board = SendsTwice()
+    feed = Feed(board, LOCATION)
+    plain.publish(board, DAY, OLD[0], files=2)
+    plain.publish(board, DAY, OLD[1])
+    if not manifest:
+        plain.invalidate(board, DAY, OLD[0])
+    (outcome,) = carry_out(feed, plan(feed, POLICY, now=NOW), now=NOW)
+    assert (outcome.removed, outcome.why) == (True, "")
+    assert names_left(board) == {OLD[1]}
 
 
 STATES = ["published", "published", "no manifest", "file added", "file missing", "empty manifest", "-1", "-2"]
