@@ -130,7 +130,8 @@ def _held(feed: Feed, area: str) -> Iterator[tuple[str | None, str, Entry]]:
     folder = feed.control(area)
     for entry in list_all(feed.blackboard, folder):
         partition, _, name = entry.key.removeprefix(folder).rpartition("/")
-        yield partition or None, name, entry
+        if name:  # else it is a directory marker
+            yield partition or None, name, entry
 
 
 def _tag_key(feed: Feed, partition: str | None, name: str) -> str:

@@ -175,3 +175,13 @@ def test_a_hold_that_was_there_stays_where_it_is_set_again_while_retention_has_t
     with pytest.raises(NoValidUpdateError):
         tag(feed, DAY, A, "release-1")
     assert tags(feed) == [held]
+
+
+def test_a_directory_marker_in_the_control_area_holds_nothing(place: tuple[Feed, str | None]) -> None:
+    feed, partition = place
+    held = tag(feed, partition, A, "release-1")
+    for area in ("tags", "pins"):
+        for key in {feed.control(area), feed.control(area, partition)}:
+            feed.blackboard.put(key, b"")
+    assert tags(feed) == [held]
+    assert pins(feed, now=NOW) == []
