@@ -40,6 +40,7 @@ from feed_assets.file_feed import (
     pins,
     publish_files,
     require_latest,
+    tags,
     verify,
 )
 
@@ -89,7 +90,7 @@ def files_(feed: Feed, partition: str | None, as_of: str | None, *, as_json: boo
 def ls(feed: Feed, partition: str | None, *, as_json: bool) -> None:
     """List every update, newest first, with its state; without --partition those of all partitions."""
     moment = now()
-    rows = [row for place in places(feed, partition) for row in _listed(place, moment)]
+    rows = _listed(places(feed, partition), moment)
     if as_json:
         print_json(rows)
         return
@@ -201,11 +202,15 @@ def _print_update(update: Update, *, as_json: bool) -> None:
     )
 
 
-def _listed(place: Place, moment: datetime) -> list[dict[str, Any]]:
-    pinned: dict[str, list[Pin]] = {}
-    for each in pins(place.feed, now=moment):
-        if each.partition == place.partition:
-            pinned.setdefault(each.update, []).append(each)
+def _listed(shown: Sequence[Place], moment: datetime) -> list[dict[str, Any]]:
+    """The updates of these places, which are all of one feed: what holds them is read once."""
+    if not shown:
+        return []
+    within = shown[0].partition if len(shown) == 1 else None
+    tagged = tags(shown[0].feed, within)
+    pinned: dict[tuple[str | None, str], list[Pin]] = {}
+    for each in pins(shown[0].feed, within, now=moment):
+        pinned.setdefault((each.partition, each.update), []).append(each)
     return [
         {
             "partition": place.partition,
@@ -216,7 +221,10 @@ def _listed(place: Place, moment: datetime) -> list[dict[str, Any]]:
             "bytes": status.bytes,
             "latest": status.latest,
             "tags": list(status.tags),
-            "pins": [{"holder": each.holder, "until": each.until} for each in pinned.get(status.name, ())],
+            "pins": [
+                {"holder": each.holder, "until": each.until} for each in pinned.get((place.partition, status.name), ())
+            ],
         }
-        for status in history(place.feed, place.partition, now=moment)
+        for place in shown
+        for status in history(place.feed, place.partition, now=moment, tagged=tagged)
     ]

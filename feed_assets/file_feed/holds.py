@@ -64,11 +64,11 @@ def untag(feed: Feed, partition: str | None, name: str) -> None:
     feed.blackboard.delete(_tag_key(feed, partition, name))
 
 
-def tags(feed: Feed) -> list[Tag]:
-    """All tags of the feed: one listing, and one GET each. Raises FeedError where one is damaged."""
+def tags(feed: Feed, within: str | None = None) -> list[Tag]:
+    """The tags of the feed, or within one partition: one listing, and one GET each. FeedError where one is damaged."""
     return [
         Tag(partition, update, name)
-        for partition, name, entry in _held(feed, TAGS)
+        for partition, name, entry in _held(feed, TAGS, within)
         if (update := _tagged(feed, entry.key)) is not None
     ]
 
@@ -91,15 +91,15 @@ def unpin(feed: Feed, held: Pin) -> None:
     feed.blackboard.delete(_pin_key(feed, held))
 
 
-def pins(feed: Feed, *, now: datetime) -> list[Pin]:
-    """The pins that hold at `now`: one listing, no GET."""
-    return [held for held in all_pins(feed) if held.until > now]
+def pins(feed: Feed, within: str | None = None, *, now: datetime) -> list[Pin]:
+    """The pins of the feed, or within one partition, that hold at `now`: one listing, no GET."""
+    return [held for held in all_pins(feed, within) if held.until > now]
 
 
-def all_pins(feed: Feed) -> list[Pin]:
+def all_pins(feed: Feed, within: str | None = None) -> list[Pin]:
     """The same with those that have ended."""
     found = []
-    for partition, name, _ in _held(feed, PINS):
+    for partition, name, _ in _held(feed, PINS, within):
         update, until, holder = name[:_NAME], name[_NAME + 1 : 2 * _NAME + 1], name[2 * _NAME + 2 :]
         if is_update_name(update) and is_update_name(until):
             found.append(Pin(partition, update, begun(until), holder))
@@ -116,20 +116,19 @@ def divided(feed: Feed, partition: str) -> str:
     )
 
 
-def held_updates(feed: Feed, *, now: datetime) -> dict[tuple[str | None, str], str]:
-    """What is held at `now`: (partition, update) -> by what."""
-    by_tag = {(held.partition, held.update): f"tagged {held.name}" for held in tags(feed)}
+def held_updates(feed: Feed, within: str | None = None, *, now: datetime) -> dict[tuple[str | None, str], str]:
+    """What is held at `now`, of the feed or within one partition: (partition, update) -> by what."""
+    by_tag = {(held.partition, held.update): f"tagged {held.name}" for held in tags(feed, within)}
     by_pin = {
         (held.partition, held.update): f"pinned by {held.holder} until {held.until:%Y-%m-%d %H:%M:%S}"
-        for held in pins(feed, now=now)
+        for held in pins(feed, within, now=now)
     }
     return by_pin | by_tag
 
 
-def _held(feed: Feed, area: str) -> Iterator[tuple[str | None, str, Entry]]:
-    folder = feed.control(area)
-    for entry in list_all(feed.blackboard, folder):
-        partition, _, name = entry.key.removeprefix(folder).rpartition("/")
+def _held(feed: Feed, area: str, within: str | None) -> Iterator[tuple[str | None, str, Entry]]:
+    for entry in list_all(feed.blackboard, feed.control(area, within)):
+        partition, _, name = entry.key.removeprefix(feed.control(area)).rpartition("/")
         if name:  # else it is a directory marker
             yield partition or None, name, entry
 

@@ -192,7 +192,7 @@ def _remove(feed: Feed, removal: Removal, now: datetime) -> str | None:
 
 def _needed(feed: Feed, removal: Removal, before: Content | None, now: datetime) -> str | None:
     """Why this update must stay, as things are now. `before` is its manifest before this takes it over."""
-    if held := held_updates(feed, now=now).get((removal.partition, removal.update)):
+    if held := held_updates(feed, removal.partition, now=now).get((removal.partition, removal.update)):
         return held
     if not removal.valid:
         prefix = feed.update_prefix(removal.partition, removal.update)

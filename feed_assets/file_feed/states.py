@@ -6,6 +6,7 @@ and faults in a feed (`verification`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
@@ -13,7 +14,7 @@ from typing import Literal
 from feed_assets.blackboard import NotFoundError
 from feed_assets.file_feed.control import records
 from feed_assets.file_feed.feed import Feed
-from feed_assets.file_feed.holds import tags
+from feed_assets.file_feed.holds import Tag, tags
 from feed_assets.file_feed.manifest import INVALIDATED, MAX_BYTES, is_removal, parse_manifest
 from feed_assets.file_feed.reading import Found, is_valid, list_updates
 from feed_assets.file_feed.record import Record
@@ -43,16 +44,18 @@ class UpdateStatus:
     tags: tuple[str, ...] = ()
 
 
-def history(feed: Feed, partition: str | None = None, *, now: datetime) -> list[UpdateStatus]:
+def history(
+    feed: Feed, partition: str | None = None, *, now: datetime, tagged: Sequence[Tag] | None = None
+) -> list[UpdateStatus]:
     """Every update of a partition, newest first. Lists the whole partition and reads all its records.
 
-    An update that only has a record is shown too: its files are gone, or were never written. Raises
-    UnreadableRecordError, and FeedError where a tag is damaged.
+    An update that only has a record is shown too: its files are gone, or were never written. `tagged` is the tags of
+    the feed, which are read where it is left out. Raises UnreadableRecordError, and FeedError where a tag is damaged.
     """
     found = {each.name: each for each in list_updates(feed, partition)}
     recorded = {record.update: record for record in records(feed, partition)}
     named: dict[str, list[str]] = {}
-    for tag in tags(feed):
+    for tag in tags(feed, partition) if tagged is None else tagged:
         if tag.partition == partition:
             named.setdefault(tag.update, []).append(tag.name)
     valid = {name for name, each in found.items() if is_valid(feed, each)}

@@ -5,16 +5,20 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
+from feed_assets.blackboard import open_blackboard
+from feed_assets.blackboard.recording import RecordingBlackboard
 from feed_assets.cli import main
 
 NOON = "2019-12-01T12:00:00"
 
+Requests = Callable[[], "Counter[str]"]
 Run = Callable[..., Result]
 Program = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -30,6 +34,24 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Run:
         return result
 
     return run
+
+
+@pytest.fixture
+def requests(monkeypatch: pytest.MonkeyPatch) -> Requests:
+    """How many requests of each kind a command that runs in this process makes."""
+    boards: list[RecordingBlackboard] = []
+
+    def recorded(uri: str) -> RecordingBlackboard:
+        boards.append(RecordingBlackboard(open_blackboard(uri)))
+        return boards[-1]
+
+    def counts() -> Counter[str]:
+        total = sum((board.counts() for board in boards), Counter[str]())
+        boards.clear()
+        return total
+
+    monkeypatch.setattr("feed_assets.file_feed.feed.open_blackboard", recorded)
+    return counts
 
 
 @pytest.fixture

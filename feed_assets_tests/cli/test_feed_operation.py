@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import json
+from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +15,7 @@ from click.testing import Result
 
 from feed_assets.file_feed import Facts, claim, open_feed, reject, stage, staged_files
 
+Requests = Callable[[], "Counter[str]"]
 Run = Callable[..., Result]
 Written = Callable[[str, str], Path]
 NOON = datetime(2019, 12, 1, 12, tzinfo=UTC)
@@ -67,6 +69,20 @@ def test_ls_lists_all_partitions_and_those_only_of_the_one_that_is_named(run: Ru
     assert [row["partition"] for row in listed(run, location, "-p", "2019-11-25")] == ["2019-11-25"]
     assert listed(run, location, "-p", "2019-11-26") == []
     assert listed(run, tmp_path / "nowhere") == []
+
+
+def test_ls_reads_what_holds_updates_once_for_all_partitions(
+    run: Run, requests: Requests, written: Written, tmp_path: Path
+):
+    location, file = tmp_path / "f", written("a.csv", "x\n")
+    partitions = [f"2019-11-{day}" for day in range(11, 21)]
+    for partition in partitions:
+        run("feed", "publish", location, "-p", partition, file)
+        run("feed", "tag", location, "-p", partition, "golden")
+    requests()
+    assert [row["tags"] for row in listed(run, location)] == [["golden"]] * 10
+    # For each partition its tag, its record, and its manifest, as tags on a disk do not tell the content.
+    assert requests() == {"read": 3 * 10, "page": 2 * 10 + 5}
 
 
 def test_ls_of_updates_without_partitions_passes_over_other_folders(run: Run, written: Written, tmp_path: Path):

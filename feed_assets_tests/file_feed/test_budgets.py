@@ -18,11 +18,14 @@ from feed_assets.file_feed import (
     Column,
     Facts,
     Feed,
+    Policy,
+    carry_out,
     claim,
     invalidate,
     is_latest,
     latest,
     latest_of_all,
+    plan,
     publish,
     publish_files,
     recorded_digests,
@@ -30,8 +33,10 @@ from feed_assets.file_feed import (
     require_latest,
     stage,
     staged_files,
+    tags,
     update_name,
 )
+from feed_assets.file_feed import history as statuses_of
 
 NOW = datetime(2018, 5, 21, 16, tzinfo=UTC)
 DAY = "2018-05-20"
@@ -52,6 +57,16 @@ def objects(names: Iterable[str], *, partition: str = DAY, files: int = 1) -> di
 def recorded(content: dict[str, bytes], *, content_tags: bool = True) -> tuple[Feed, RecordingBlackboard]:
     board = RecordingBlackboard(MemoryBlackboard(content, content_tags=content_tags))
     return Feed(board, "ads/v1.0"), board
+
+
+def area(key: str) -> str:
+    """Which part of a feed a request was about."""
+    parts = {"claims": "claim", "records": "record", "_SUCCESS": "manifest", "schema.json": "schema"}
+    return next((name for part, name in {**parts, "tags": "tags", "pins": "pins"}.items() if part in key), "data")
+
+
+def areas(board: RecordingBlackboard, operation: str) -> list[str]:
+    return [area(request.key) for request in board.requests if request.operation == operation]
 
 
 @pytest.fixture
@@ -145,14 +160,52 @@ def test_what_every_update_was_made_from_costs_the_listing_of_the_records() -> N
     assert board.counts() == {"page": 3}
 
 
+# --- what holds updates -----------------------------------------------------------------------------------------------
+
+
+def tagged_partitions(count: int) -> tuple[Feed, RecordingBlackboard]:
+    """So many partitions of three updates, the oldest of them with a tag."""
+    names = history(3, every=timedelta(days=100))
+    content: dict[str, bytes] = {}
+    for number in range(count):
+        content |= objects(names, partition=f"p{number:03}")
+        content[f"ads/v1.0/.feed/tags/p{number:03}/golden"] = f'{{"update": "{names[0]}"}}'.encode()
+    return recorded(content)
+
+
+def test_the_history_of_a_partition_reads_the_tags_of_that_one_and_none_where_they_are_known() -> None:
+    feed, board = tagged_partitions(100)
+    statuses = statuses_of(feed, "p001", now=NOW)
+    assert [status.tags for status in statuses] == [(), (), ("golden",)]
+    assert board.counts() == {"page": 3, "read": 1}
+    known = tags(feed)
+    board.forget()
+    assert statuses_of(feed, "p001", now=NOW, tagged=known) == statuses
+    assert board.counts() == {"page": 2}
+
+
+def test_a_removal_reads_what_holds_its_own_partition_before_and_after_taking_over() -> None:
+    feed, board = tagged_partitions(100)
+    removals = plan(feed, Policy(keep=1, younger_than=timedelta(0), longest_write=timedelta(0)), now=NOW)
+    assert len(removals) == 100
+    board.forget()
+    assert all(outcome.removed for outcome in carry_out(feed, removals, now=NOW))
+    kinds = Counter((request.operation, area(request.key)) for request in board.requests)
+    assert kinds == {
+        ("page", "tags"): 200,
+        ("read", "tags"): 200,
+        ("page", "pins"): 200 + 100,  # and one for its own that have ended
+        ("page", "data"): 200 + 200,  # is it the latest, and which files are left
+        ("page", "record"): 100,
+        ("read", "manifest"): 100,
+        ("replace", "manifest"): 200,
+        ("delete", "data"): 100,
+        ("delete", "manifest"): 100,
+        ("delete", "claim"): 100,
+    }
+
+
 # --- writing ----------------------------------------------------------------------------------------------------------
-
-
-def areas(board: RecordingBlackboard, operation: str) -> list[str]:
-    """Which part of a feed each request was about."""
-    parts = {"claims": "claim", "records": "record", "_SUCCESS": "manifest", "schema.json": "schema"}
-    keys = [request.key for request in board.requests if request.operation == operation]
-    return [next((name for part, name in parts.items() if part in key), "data") for key in keys]
 
 
 @pytest.mark.parametrize("updates", [0, 1_000])
