@@ -26,7 +26,7 @@ from feed_assets.cli.location import (
     operated,
     partition_option,
     places,
-    require_level,
+    published,
 )
 from feed_assets.cli.output import json_option, print_fields, print_json, print_table, say
 from feed_assets.file_feed import (
@@ -144,8 +144,7 @@ def verify_(feed: Feed, partition: str | None, *, as_json: bool) -> None:
 def publish(feed: Feed, partition: str | None, files: Sequence[Path], *, as_json: bool) -> None:
     """Publish local files as one new update, and print it like `latest`: feed and partition as URI names them."""
     moment = now()
-    place = operated(feed, partition)
-    require_level(place, now=moment)
+    place = published(feed, partition)
     update = publish_files(place.feed, place.partition, files, now=moment, owner=login_name(), facts=Facts())
     _print_update(replace(update, feed=feed, partition=partition), as_json=as_json)
 

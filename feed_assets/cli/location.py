@@ -8,9 +8,8 @@ from __future__ import annotations
 import getpass
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, TypeVar
 from urllib.parse import unquote
 
@@ -24,14 +23,13 @@ from feed_assets.file_feed import (
     MixedFeedError,
     check_partition,
     is_update_name,
-    latest,
     open_feed,
     recorded_digests,
 )
 from feed_assets.file_feed.feed import CONTROL
 from feed_assets.file_feed.holds import divided
 from feed_assets.file_feed.names import has_update_shape, is_partition_name
-from feed_assets.file_feed.scanning import scan
+from feed_assets.file_feed.scanning import Scanned, scan
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _AFTER_EVERY_UPDATE = "99991231.235959"
@@ -118,6 +116,29 @@ def operated(feed: Feed, partition: str | None) -> Place:
     return place
 
 
+def published(feed: Feed, partition: str | None) -> Place:
+    """The same for publishing: one listing of what lies here, and for a partition one of what lies beside it.
+
+    Raises MixedFeedError, too, where an update here would lie beside partitions, or a partition beside updates.
+    """
+    place = _place(feed, partition, first=True)
+    inside = _inside(place)
+    names = _folders(inside)
+    if place.partition is not None and CONTROL in names:
+        raise FeedError(divided(place.feed, place.partition))
+    # Folders that are no updates are rare: whether they are partitions is looked at only where there are some.
+    first = next((name for name in names if is_partition_name(name)), None)
+    if first is not None and any(scanned.partition for scanned in _scanned(inside, first=first)):
+        message = f"{inside.uri} has partitions: name one of them (`feed-assets feed ls {inside.uri}` lists them)."
+        raise MixedFeedError(message)
+    if place.partition is not None and any(map(is_update_name, _folders(place.feed, after=f"{CONTROL}0"))):
+        message = (
+            f"{place.feed.uri} holds updates itself, so it can have no partition {place.partition}: leave that out."
+        )
+        raise MixedFeedError(message)
+    return place
+
+
 def _place(feed: Feed, partition: str | None, *, first: bool) -> Place:
     parent, _, last = feed.uri.rpartition("/")
     name = unquote(last) if feed.uri.startswith("file:") else last
@@ -137,8 +158,19 @@ def _place(feed: Feed, partition: str | None, *, first: bool) -> Place:
 
 def _first_partition(feed: Feed) -> str | None:
     """A partition of the feed that has updates, if any has; "" where the feed has updates itself."""
-    scanned = next(scan(feed, start=lambda _: _AFTER_EVERY_UPDATE), None)
+    scanned = next(_scanned(feed), None)
     return scanned.partition if scanned else None
+
+
+def _scanned(feed: Feed, *, first: str = "") -> Iterator[Scanned]:
+    """The partitions with updates, jumping over the history of each as soon as a page ends in it."""
+    return scan(feed, start=lambda _: _AFTER_EVERY_UPDATE, first=first)
+
+
+def _folders(feed: Feed, *, after: str = "") -> list[str]:
+    """The first folders there are, at most a page of them."""
+    page = feed.blackboard.page(feed.root, after=f"{feed.root}{after}" if after else "", folders=True)
+    return [folder.removeprefix(feed.root).removesuffix("/") for folder in page.folders]
 
 
 def _inside(place: Place) -> Feed:
@@ -150,25 +182,12 @@ def _has_control_area(feed: Feed) -> bool:
     return bool(feed.blackboard.page(f"{feed.root}{CONTROL}/").entries)
 
 
-def require_level(place: Place, *, now: datetime) -> None:
-    """Raise MixedFeedError where an update here would lie beside partitions, or a partition beside updates."""
-    feed = place.feed
-    latest(_inside(place), None, now=now)
-    if place.partition is None:
-        return
-    folders = feed.blackboard.page(feed.root, after=f"{feed.root}{CONTROL}0", folders=True).folders
-    if any(is_update_name(folder.removeprefix(feed.root).removesuffix("/")) for folder in folders):
-        message = f"{feed.uri} holds updates itself, so it can have no partition {place.partition}: leave that out."
-        raise MixedFeedError(message)
-
-
 def places(feed: Feed, partition: str | None) -> list[Place]:
     """The place that is named, else that of each partition with an update or the record of one, ascending."""
     place = located(feed, partition)
     if place.partition is not None:
         return [place]
-    # Jumps over each partition's history as soon as a page ends in it.
-    names = {scanned.partition for scanned in scan(feed, start=lambda _: _AFTER_EVERY_UPDATE)}
+    names = {scanned.partition for scanned in _scanned(feed)}
     return [Place(feed, name or None) for name in sorted(names | recorded_digests(feed).keys())]
 
 

@@ -69,7 +69,8 @@ def latest(feed: Feed, partition: str | None = None, *, now: datetime, as_of: da
 
     With `as_of`, the newest among those begun at or before that time. Takes one LIST where what was begun within a
     day before `now` (or `as_of`) holds a valid update and fits a page, whatever the length of the history.
-    Raises MixedFeedError where updates and partitions lie at one level.
+    Raises MixedFeedError where partitions lie at this level, too, and it came to look at the whole history: where a
+    recent update is valid it does not, as looking for them would take another request of every reader.
     """
     end, newest = as_of or now, update_name(as_of) if as_of else None
     for _ in range(ATTEMPTS):

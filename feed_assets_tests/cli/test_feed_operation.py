@@ -294,6 +294,34 @@ def test_a_day_that_has_partitions_is_a_feed_and_takes_no_update_beside_them(
     assert (day / ".feed").exists()
 
 
+@pytest.mark.parametrize("updates", [0, 1, 5])
+def test_publishing_into_a_partition_costs_two_listings_more_than_the_protocol_needs(
+    run: Run, requests: Requests, written: Written, tmp_path: Path, updates: int
+):
+    location, file = tmp_path / "f", written("a.csv", "x\n")
+    for _ in range(updates):
+        run("feed", "publish", location, "-p", "2019-11-24", file)
+    requests()
+    run("feed", "publish", location, "-p", "2019-11-24", file)
+    # What lies in the partition and beside it, as neither may be mixed; what to come after; and are all files there.
+    assert requests() == {"page": 4, "read": 1, "create": 3, "upload": 1}
+
+
+@pytest.mark.parametrize("now", ["2026-11-21T12:00:00", "2027-11-01"])
+def test_nothing_is_published_beside_partitions_however_recent_the_updates_there_are(
+    run: Run, written: Written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, now: str
+):
+    monkeypatch.setenv("FEED_ASSETS_AS_OF", now)
+    feed, file = tmp_path / "mix", written("a.csv", "x\n")
+    for update in ("2026-11-20/20261121.000000", "20261121.100000"):
+        (feed / update).mkdir(parents=True)
+        (feed / update / "_SUCCESS").write_text("0")
+    before = sorted(feed.rglob("*"))
+    for rest in ([file], ["-p", "2026-11-20", file], ["-p", "2026-11-21", file]):
+        run("feed", "publish", feed, *rest, code=2)
+    assert sorted(feed.rglob("*")) == before
+
+
 def test_verify_fails_for_a_fault_and_not_for_a_note(run: Run, written: Written, tmp_path: Path):
     location, file = tmp_path / "f", written("a.csv", "x\n")
     run("feed", "publish", location, "-p", "day", file)
