@@ -48,6 +48,7 @@ _ABANDONED_NS: Final = 24 * 60 * 60 * 10**9
 _LINK_ATTEMPTS: Final = 100
 _MISSING: Final = (FileNotFoundError, NotADirectoryError)
 _CANNOT_LINK: Final = {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP}
+_NO_PATH: Final = {errno.ELOOP, errno.ENAMETOOLONG}
 _ADVICE: Final = {
     errno.EACCES: "Give the user who runs this access to it.",
     errno.EPERM: "Give the user who runs this access to it.",
@@ -67,8 +68,14 @@ class LocalBlackboard:
     """
 
     def __init__(self, root: Path) -> None:
-        self._root = root.resolve()
-        if self._root.exists() and not self._root.is_dir():
+        try:
+            self._root = root.resolve()
+            there = self._root.exists()
+        except (OSError, RuntimeError) as error:  # a link that leads to itself is a RuntimeError until Python 3.13
+            if isinstance(error, OSError) and error.errno not in _NO_PATH:
+                raise
+            raise UnavailableError(f"{root} cannot be a directory to keep objects in: {error}.") from error
+        if there and not self._root.is_dir():
             raise UnavailableError(f"{self._root} is a file. Name a directory to keep objects in.")
         self._directories = Directories()
         self._swept = False

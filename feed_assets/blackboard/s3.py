@@ -16,6 +16,7 @@ in parts: there it is looked first, so nothing is overwritten except by two writ
 from __future__ import annotations
 
 import hashlib
+import io
 import logging
 import os
 import time
@@ -151,9 +152,12 @@ class S3Blackboard:
         return _written(key, len(data), answer)
 
     def upload(self, key: str, source: Path) -> Entry:
-        """See `Blackboard.upload`. Raises FileNotFoundError where there is no such source."""
+        """See `Blackboard.upload`. Raises FileNotFoundError where there is no source, OSError where it is a pipe."""
         full = self._full(key)
         with source.open("rb") as content:
+            if not content.seekable():
+                message = f"{source} is no file that can be read twice, as a lost request has to be: copy it into one."
+                raise io.UnsupportedOperation(message)
             size = os.fstat(content.fileno()).st_size
             if size > self._part_bytes:
                 return self._upload_parts(key, content, size)

@@ -25,7 +25,7 @@ def now(environment: Mapping[str, str] = os.environ) -> datetime:
         return datetime.now(UTC)
     try:
         return _instant(text)
-    except ValueError:
+    except (ValueError, OverflowError):
         message = f"{AS_OF} is {text!r}; it takes a UTC time such as 2019-12-01T00:00:00, or `now`."
         raise click.ClickException(message) from None
 
@@ -74,7 +74,7 @@ class Moment(click.ParamType[datetime]):
             return value
         try:
             return _instant(value)
-        except ValueError:
+        except (ValueError, OverflowError):
             pass
         try:
             return now() + Span().convert(value, param, ctx)

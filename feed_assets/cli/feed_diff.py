@@ -9,7 +9,7 @@ import json
 import math
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -23,6 +23,7 @@ from feed_assets.cli.output import json_option, print_fields, print_json, print_
 from feed_assets.cli.row_diff import ChangedRow, RowDiff, RowDiffError, UnknownColumnError, diff_rows
 from feed_assets.file_feed import MANIFEST, Feed, File, NoValidUpdateError, Update, read_file, require_latest
 from feed_assets.file_feed.control import list_all
+from feed_assets.file_feed.reading import EARLIEST
 from feed_assets.file_feed.wording import counted
 
 
@@ -50,10 +51,7 @@ def diff(
     """
     moment = now()
     new = _named(feed, partition, after) if after else require_latest(feed, partition, now=moment)
-    if before:
-        old = _named(feed, partition, before)
-    else:
-        old = require_latest(feed, partition, now=moment, as_of=new.begun - timedelta(seconds=1))
+    old = _named(feed, partition, before) if before else _before(new, moment)
     columns = [name.strip() for name in key.split(",") if name.strip()]
     with tempfile.TemporaryDirectory(prefix="feed-diff-") as folder:
         spill = Path(folder) / "spill"
@@ -68,6 +66,16 @@ def diff(
         print_json(_as_json(old, new, found))
     else:
         _print(old, new, found)
+
+
+def _before(update: Update, moment: datetime) -> Update:
+    """The latest valid one begun earlier."""
+    if update.begun == EARLIEST:
+        message = (
+            f"{update.feed.title(update.partition)} has no valid update before {update.name}, the first there can be."
+        )
+        raise NoValidUpdateError(message)
+    return require_latest(update.feed, update.partition, now=moment, as_of=update.begun - timedelta(seconds=1))
 
 
 def _named(feed: Feed, partition: str | None, name: str) -> Update:

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 
 import click
 
-from feed_assets.blackboard import UnavailableError, UnknownLocationError
+from feed_assets.blackboard import InvalidKeyError, UnavailableError, UnknownLocationError
 from feed_assets.file_feed import (
     BadNameError,
     Feed,
@@ -33,6 +33,7 @@ from feed_assets.file_feed.scanning import Scanned, scan
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _AFTER_EVERY_UPDATE = "99991231.235959"
+_LONGEST_NAME = 255  # bytes that a disk takes
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
@@ -60,7 +61,7 @@ class FeedLocation(click.ParamType[Feed]):
             return value
         try:
             feed = open_feed(value)
-        except UnknownLocationError as error:
+        except (UnknownLocationError, InvalidKeyError) as error:
             self.fail(str(error), param, ctx)
         except UnavailableError as error:
             if value.lower().startswith("s3:"):
@@ -79,6 +80,8 @@ class PartitionName(click.ParamType[str]):
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Check the name."""
+        if len(value.encode()) > _LONGEST_NAME:
+            self.fail(f"{value!r} cannot be a partition: it is longer than {_LONGEST_NAME} bytes.", param, ctx)
         try:
             return check_partition(value)
         except BadNameError as error:

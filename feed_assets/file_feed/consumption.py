@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from feed_assets.file_feed.feed import Feed, Update
 from feed_assets.file_feed.names import begun, is_update_name, update_name
-from feed_assets.file_feed.reading import is_valid, latest
+from feed_assets.file_feed.reading import EARLIEST, is_valid, latest
 from feed_assets.file_feed.scanning import Scanned, scan
 
 HORIZON = timedelta(days=2)
@@ -234,4 +234,4 @@ def _changes(seen: _Seen, partition: str | None, valid: list[str], in_force: Upd
 
 def _horizon(name: str) -> str:
     """The update name HORIZON before this one; "" of none."""
-    return update_name(begun(name) - HORIZON) if name else ""
+    return update_name(max(begun(name), EARLIEST + HORIZON) - HORIZON) if name else ""

@@ -80,8 +80,12 @@ def pin(feed: Feed, partition: str | None, update: str, *, until: datetime, hold
     no such update or it was taken out of force: resolve again.
     """
     check_label(holder, "holder of a pin")
-    whole = until.astimezone(UTC).replace(microsecond=0)
-    held = Pin(partition, check_update(update), whole + timedelta(seconds=bool(until.microsecond)), holder)
+    try:
+        whole = until.astimezone(UTC).replace(microsecond=0) + timedelta(seconds=bool(until.microsecond))
+    except OverflowError:
+        message = f"A pin cannot hold until {until}: the years in UTC are 1 to 9999."
+        raise BadNameError(message) from None
+    held = Pin(partition, check_update(update), whole, holder)
     _set(feed, partition, update, _pin_key(feed, held), b"")  # the key says all
     return held
 

@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeVar
 
 from feed_assets.file_feed.errors import UnreadableRecordError
 from feed_assets.file_feed.feed import File
+from feed_assets.file_feed.names import check_update
 
 FORMAT = 1
 """Raised when a record changes so that an older reader would misunderstand it; added fields do not."""
@@ -165,7 +166,7 @@ class Record:
                 raise ValueError(message)  # noqa: TRY301 - told as damage, like all else that is wrong with it
             return cls(
                 partition=content["partition"],
-                update=content["update"],
+                update=check_update(content["update"]),
                 owner=content["owner"],
                 token=content["token"],
                 files=tuple(_known(File, each) for each in content["files"]),

@@ -11,6 +11,7 @@ from dataclasses import asdict, replace
 
 from feed_assets.blackboard import AlreadyExistsError, ConflictError, NotFoundError
 from feed_assets.file_feed.contract import check_contract
+from feed_assets.file_feed.errors import FeedError
 from feed_assets.file_feed.feed import CONTROL, Feed
 from feed_assets.file_feed.record import Column
 
@@ -21,7 +22,7 @@ def promised_schema(feed: Feed) -> tuple[Column, ...]:
         content = feed.blackboard.read(_key(feed))
     except NotFoundError:
         return ()
-    return _columns(content.data)
+    return _columns(feed, content.data)
 
 
 def check_promise(feed: Feed, schema: Sequence[Column]) -> None:
@@ -45,7 +46,7 @@ def promise(feed: Feed, schema: Sequence[Column]) -> None:
             except AlreadyExistsError:
                 continue
             return
-        promised = _columns(content.data)
+        promised = _columns(feed, content.data)
         check_contract(promised, schema, feed=feed.uri)
         kept = _no_narrower(schema, promised)
         if kept == promised:
@@ -71,7 +72,14 @@ def _json(schema: Sequence[Column]) -> bytes:
     return json.dumps([asdict(column) for column in schema], indent=1).encode()
 
 
-def _columns(data: bytes) -> tuple[Column, ...]:
-    return tuple(
-        Column(**{key: each[key] for key in ("name", "type", "nullable", "description")}) for each in json.loads(data)
-    )
+def _columns(feed: Feed, data: bytes) -> tuple[Column, ...]:
+    names = ("name", "type", "nullable", "description")
+    try:
+        return tuple(Column(**{name: each[name] for name in names}) for each in json.loads(data))
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        # What was promised is not known, so no update is held to it in silence.
+        message = (
+            f"{feed.blackboard.uri(_key(feed))} is damaged ({error}). Reading the feed does not depend on it. "
+            "Delete it, and the next update that is published promises its own schema."
+        )
+        raise FeedError(message) from error

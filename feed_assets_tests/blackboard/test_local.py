@@ -176,6 +176,14 @@ def test_the_uri_is_one_that_other_programs_understand(root: Path, blackboard: L
     assert blackboard.uri("a/") == (root / "a").as_uri() + "/"
 
 
+def test_a_root_that_no_disk_can_have_is_refused(tmp_path: Path):
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    for root in (loop, tmp_path / ("n" * 300)):
+        with pytest.raises(UnavailableError, match="cannot be a directory"):
+            LocalBlackboard(root)
+
+
 def test_a_root_that_is_a_file_is_refused(tmp_path: Path):
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(UnavailableError, match="Name a directory"):

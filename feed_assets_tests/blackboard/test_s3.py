@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import os
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -181,3 +183,14 @@ def test_an_upload_in_parts_that_cannot_be_cleared_away_ends_with_what_went_wron
             s3_client.meta.events.unregister(event, handler)
     (upload,) = s3_client.list_multipart_uploads(Bucket=bucket)["Uploads"]
     assert upload["UploadId"] in caplog.text
+
+
+def test_a_pipe_is_refused_by_name_as_a_request_may_have_to_be_sent_again(blackboard: S3Blackboard, tmp_path: Path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=(b"content",))
+    writer.start()
+    with pytest.raises(OSError, match=f"{pipe} is no file that can be read twice"):
+        blackboard.upload("a", pipe)
+    writer.join()
+    assert keys(blackboard) == []

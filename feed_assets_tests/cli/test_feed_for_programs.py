@@ -153,6 +153,15 @@ def test_a_torn_update_is_not_read(run: Run, written: Written, tmp_path: Path):
         ["latest", "ftp://somewhere/feed"],
         ["latest", "s3a://bucket/feed"],
         ["latest", "s3://"],
+        ["latest", "s3://bucket//x"],
+        ["latest", "s3://bucket/a//b"],
+        ["latest", "s3://bucket/../x"],
+        ["latest", "s3://bucket/a\\b"],
+        ["latest", "LOOP"],
+        ["latest", "n" * 300],
+        ["latest", "FEED", "--partition", "n" * 300],
+        ["pin", "DIRECT", "--until", "9999-12-31T23:59:59.5"],
+        ["pin", "DIRECT", "--until", "0001-01-01T00:00:00+05:00"],
         ["latest", "FILE"],
         ["publish", "FEED", "FILE"],
         ["publish", "DIRECT", "--partition", "day", "FILE"],
@@ -170,13 +179,16 @@ def test_a_torn_update_is_not_read(run: Run, written: Written, tmp_path: Path):
         ["gc", "DIRECT", "--younger-than", "99999999999d"],
         ["nonsense", "DIRECT"],
     ],
-    ids=" ".join,
+    ids=lambda arguments: " ".join(arguments)[:60],
 )
 def test_a_bad_argument_is_exit_code_2(run: Run, written: Written, tmp_path: Path, arguments: list[str]):
     file = written("a.csv", "x\n")
     run("feed", "publish", tmp_path / "f", "-p", "day", file)
     run("feed", "publish", tmp_path / "direct", file)
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
     words = {"FEED": tmp_path / "f", "DIRECT": tmp_path / "direct", "FILE": file, "NOWHERE": tmp_path / "nowhere"}
+    words["LOOP"] = loop
     refused = run("feed", *(words.get(word, word) for word in arguments), code=2)
     assert refused.stdout == ""
     assert "Error: " in refused.stderr
@@ -238,8 +250,9 @@ def test_a_directory_that_cannot_be_read_is_exit_code_1_without_a_trace(run: Run
 def test_the_clock_can_be_fixed_and_a_clock_that_cannot_be_read_is_told(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setenv("FEED_ASSETS_AS_OF", "yesterday")
-    assert "FEED_ASSETS_AS_OF is 'yesterday'" in run("feed", "latest", tmp_path, code=1).stderr
+    for text in ("yesterday", "0001-01-01T00:00:00+05:00"):
+        monkeypatch.setenv("FEED_ASSETS_AS_OF", text)
+        assert f"FEED_ASSETS_AS_OF is {text!r}" in run("feed", "latest", tmp_path, code=1).stderr
 
 
 def test_files_names_each_file_as_other_programs_open_it(run: Run, written: Written, tmp_path: Path):
@@ -258,3 +271,19 @@ def test_an_empty_update_is_valid_and_has_no_files(run: Run, tmp_path: Path):
     (update / "_SUCCESS").write_text("0")
     assert answer(run("feed", "latest", tmp_path / "f", "--json"))["files"] == []
     assert run("feed", "files", tmp_path / "f").stdout == ""
+
+
+def test_an_update_of_the_first_second_there_is_has_none_before_it_to_compare_with(run: Run, tmp_path: Path):
+    update = tmp_path / "f" / "00010101.000000"
+    update.mkdir(parents=True)
+    (update / "_SUCCESS").write_text("0")
+    assert answer(run("feed", "latest", tmp_path / "f", "--json"))["update"] == "00010101.000000"
+    assert "has no valid update" in run("feed", "diff", tmp_path / "f", code=3).stderr
+
+
+def test_a_damaged_record_does_not_keep_ls_from_the_updates(run: Run, written: Written, tmp_path: Path):
+    feed = tmp_path / "f"
+    run("feed", "publish", feed, written("a.csv", "x\n"))
+    (record,) = (feed / ".feed" / "records").iterdir()
+    record.write_text(json.dumps(json.loads(record.read_text()) | {"update": None}))
+    assert [row["state"] for row in answer(run("feed", "ls", feed, "--json"))] == ["valid"]

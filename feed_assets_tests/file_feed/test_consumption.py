@@ -51,6 +51,13 @@ def test_a_first_look_brings_what_is_in_force_and_no_history(board: MemoryBlackb
     assert news(feed, cursor, now=NOW) == ([], cursor)
 
 
+def test_an_update_of_the_first_second_there_is_is_delivered_once(board: MemoryBlackboard, feed: Feed) -> None:
+    plain.publish(board, DAY, "00010101.000000")
+    changes, cursor = look(feed, Cursor())
+    assert changes == [("published", "00010101.000000", "00010101.000000")]
+    assert look(feed, cursor) == ([], cursor)
+
+
 def test_updates_between_two_looks_are_delivered_in_order_and_only_the_newest_as_in_force(
     board: MemoryBlackboard, feed: Feed
 ) -> None:

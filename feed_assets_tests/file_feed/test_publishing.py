@@ -268,6 +268,17 @@ def test_what_a_rejected_update_would_have_added_to_the_schema_is_not_promised(f
     publish(staged(feed, facts=Facts(schema=SCHEMA)), now=NOW)
 
 
+@pytest.mark.parametrize("content", [b"", b"{", b"[1]", b"{}x", b"null", b'[{"name": "a"}]', b"\xff"])
+def test_a_damaged_promise_is_told_from_where_it_is(feed: Feed, board: MemoryBlackboard, content: bytes) -> None:
+    waiting = staged(feed, facts=Facts(schema=SCHEMA))
+    board.put("ads/v1.0/.feed/schema.json", content)
+    with pytest.raises(FeedError, match=r"schema\.json is damaged"):
+        promised_schema(feed)
+    with pytest.raises(FeedError, match=r"schema\.json is damaged"):
+        publish(waiting, now=NOW)
+    assert in_force(feed) is None
+
+
 def test_of_two_updates_that_add_different_columns_the_one_published_later_is_refused_and_stays_invisible(
     feed: Feed,
 ) -> None:

@@ -33,6 +33,7 @@ from feed_assets.file_feed import (
     recorded_digests,
     records,
     stage,
+    update_name,
 )
 from feed_assets.file_feed.control import record_key
 from feed_assets.file_feed.record import FORMAT
@@ -52,7 +53,7 @@ INPUTS = st.lists(FEED_INPUTS | RAW_INPUTS, max_size=4).map(tuple)
 RECORDS = st.builds(
     Record,
     partition=st.none() | TEXT,
-    update=TEXT,
+    update=st.datetimes(timezones=st.just(UTC)).map(update_name),
     owner=TEXT,
     token=TEXT,
     files=st.lists(st.builds(File, TEXT, COUNT, TEXT), max_size=3).map(tuple),
@@ -139,6 +140,8 @@ def test_a_record_of_a_later_format_is_refused_with_the_way_out() -> None:
         record().to_json().replace(b"2018-05-21T16", b"yesterday"),
         record().to_json()[:-1],
         json.dumps(json.loads(record().to_json()) | {"history": []}).encode(),
+        json.dumps(json.loads(record().to_json()) | {"update": None}).encode(),
+        json.dumps(json.loads(record().to_json()) | {"update": "20180230.000000"}).encode(),
     ],
 )  # fmt: skip
 def test_a_damaged_record_is_told_from_where_it_is_and_what_it_costs(data: bytes) -> None:
