@@ -6,7 +6,6 @@ Here: which two, and bringing their files to where they can be read. Not here: c
 from __future__ import annotations
 
 import json
-import math
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -19,7 +18,7 @@ import click
 from feed_assets.blackboard import NotFoundError
 from feed_assets.cli.clock import UpdateName, now
 from feed_assets.cli.location import feed_argument, partition_option
-from feed_assets.cli.output import json_option, print_fields, print_json, print_table
+from feed_assets.cli.output import json_option, json_value, print_fields, print_json, print_table
 from feed_assets.cli.row_diff import ChangedRow, RowDiff, RowDiffError, UnknownColumnError, diff_rows
 from feed_assets.file_feed import MANIFEST, Feed, File, NoValidUpdateError, Update, read_file, require_latest
 from feed_assets.file_feed.control import list_all
@@ -136,24 +135,15 @@ def _as_json(old: Update, new: Update, found: RowDiff) -> dict[str, Any]:
         "added": found.added,
         "removed": found.removed,
         "changed": found.changed,
-        "first_added": [_plain_row(row) for row in found.first_added],
-        "first_removed": [_plain_row(row) for row in found.first_removed],
-        "first_changed": [_plain_change(row) for row in found.first_changed],
+        "first_added": found.first_added,
+        "first_removed": found.first_removed,
+        "first_changed": [_change(row) for row in found.first_changed],
     }
 
 
-def _plain_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _plain(value) for name, value in row.items()}
-
-
-def _plain_change(row: ChangedRow) -> dict[str, Any]:
-    values = {name: {"from": _plain(one), "to": _plain(other)} for name, (one, other) in row.values.items()}
-    return {"key": _plain_row(row.key), "values": values}
-
-
-def _plain(value: object) -> object:
-    """What JSON has no notation for, as text."""
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+def _change(row: ChangedRow) -> dict[str, Any]:
+    values = {name: {"from": one, "to": other} for name, (one, other) in row.values.items()}
+    return {"key": row.key, "values": values}
 
 
 def _print(old: Update, new: Update, found: RowDiff) -> None:
@@ -174,7 +164,7 @@ def _print(old: Update, new: Update, found: RowDiff) -> None:
     if found.first_changed:
         click.echo("\nfirst changed")
         lines = [
-            (json.dumps(row.key, default=str, ensure_ascii=False), name, one, other)
+            (json.dumps(json_value(row.key), ensure_ascii=False), name, one, other)
             for row in found.first_changed
             for name, (one, other) in row.values.items()
         ]

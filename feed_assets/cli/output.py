@@ -7,8 +7,9 @@ so a pipe carries data only. Colours and frames are for terminals; `NO_COLOR` is
 from __future__ import annotations
 
 import json
+import math
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, Protocol, TextIO, TypeVar
@@ -31,7 +32,19 @@ def json_option(command: _Command) -> _Command:
 
 def print_json(data: object) -> None:
     """Print a value: on one line through a pipe, indented on a terminal. Times are in ISO 8601."""
-    click.echo(json.dumps(data, indent=2 if _on_terminal() else None, default=_plain))
+    click.echo(json.dumps(json_value(data), indent=2 if _on_terminal() else None, allow_nan=False))
+
+
+def json_value(value: object) -> object:
+    """The value in what JSON has: keys as text, times in ISO 8601, and all else that it has no notation for as text."""
+    if isinstance(value, Mapping):
+        return {str(key): json_value(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [json_value(each) for each in value]
+    if isinstance(value, datetime):
+        return value.isoformat()
+    known = isinstance(value, str | int | None) or (isinstance(value, float) and math.isfinite(value))
+    return value if known else str(value)
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[object]], *, empty: str) -> None:
@@ -93,10 +106,6 @@ def _text(value: object) -> str:
     if isinstance(value, datetime):
         return f"{value:%Y-%m-%d %H:%M:%S}"
     return str(value)
-
-
-def _plain(value: object) -> str:
-    return value.isoformat() if isinstance(value, datetime) else str(value)
 
 
 def _on_terminal() -> bool:

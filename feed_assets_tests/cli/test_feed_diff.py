@@ -79,6 +79,35 @@ def test_an_empty_update_differs_in_all_rows(run: Run, written: Written, tmp_pat
     assert (nothing["added"], nothing["removed"], nothing["changed"]) == (0, 0, 0)
 
 
+@pytest.mark.parametrize(
+    ("column", "expected"),
+    [
+        ("MAP {DATE '2019-11-24': 1, DATE '2019-11-25': 2}", {"2019-11-24": 1, "2019-11-25": 2}),
+        ("MAP {{'a': 1}: 2}", {"key": [{"a": 1}], "value": [2]}),
+        ("[1.5, 'NaN'::DOUBLE, NULL]", [1.5, "nan", None]),
+        ("{'price': 'Infinity'::DOUBLE, 'at': [DATE '2019-11-24']}", {"price": "inf", "at": ["2019-11-24"]}),
+        ("'-Infinity'::DOUBLE", "-inf"),
+        ("'x'::BLOB", "b'x'"),
+    ],
+)
+def test_nested_columns_are_printed_as_json_that_every_program_reads(
+    run: Run, tmp_path: Path, column: str, expected: object
+):
+    def refuse(constant: str) -> None:
+        raise AssertionError(constant)
+
+    local = tmp_path / "a.parquet"
+    for rows in ("1 AS n WHERE false", "1 AS n"):
+        local.unlink(missing_ok=True)
+        duckdb.sql(f"COPY (SELECT {column} AS nested, {rows}) TO '{local}'")
+        published(run, tmp_path / "f", local)
+    found = json.loads(run("feed", "diff", tmp_path / "f", "--json").stdout, parse_constant=refuse)
+    assert found["first_added"] == [{"nested": expected, "n": 1}]
+    keyed = json.loads(run("feed", "diff", tmp_path / "f", "--key", "n", "--json").stdout, parse_constant=refuse)
+    assert keyed["added"] == 1
+    run("feed", "diff", tmp_path / "f", "--key", "nested")
+
+
 def test_an_update_that_is_not_valid_can_be_compared_by_its_name(run: Run, written: Written, tmp_path: Path):
     published(run, tmp_path / "f", written("a.csv", "ad\n1\n"))
     published(run, tmp_path / "f", written("a.csv", "ad\n2\n"))
