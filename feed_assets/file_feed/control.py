@@ -67,16 +67,20 @@ def stored_records(feed: Feed, partition: str | None, *, newest: int | None = No
 def recorded_digests(feed: Feed, *, first: str = "", last: str | None = None) -> dict[str, dict[str, str]]:
     """For each partition from `first` to `last`, the inputs digest of every update that has a record.
 
-    A flat listing of the control area; no record is read. Updates of an unpartitioned feed are under "".
+    A flat listing of the control area, in the order of its keys (`a.b/` is before `a/`); no record is read. Updates of
+    an unpartitioned feed are under "".
     """
     folder = feed.control(RECORDS)
     digests: dict[str, dict[str, str]] = {}
     for entry in list_all(feed.blackboard, folder, after=f"{folder}{first}" if first else ""):
-        partition, _, rest = entry.key.removeprefix(folder).rpartition("/")
-        if last is not None and partition > last:
+        rest = entry.key.removeprefix(folder)
+        head, _, tail = rest.partition("/")
+        # Compared as folders, as a listing shows `a.b/` before `a/`; a file that lies beside them is in no such order.
+        if last is not None and "/" in rest and f"{head}/" > f"{last}/":
             break
-        name, digest = _parse(rest)
-        if is_update_name(name):
+        partition, file_name = (head, tail) if "/" in rest else ("", rest)
+        name, digest = _parse(file_name)
+        if is_update_name(name) and (not partition or f"{partition}/" >= f"{first}/"):
             digests.setdefault(partition, {})[name] = digest
     return digests
 

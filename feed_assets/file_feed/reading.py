@@ -225,7 +225,8 @@ def _window(feed: Feed, partition: str | None, *, start: str, newest: str | None
         page = feed.blackboard.page(prefix, after=after)
         for entry in page.entries:
             name, path = _name_and_path(entry.key.removeprefix(prefix))
-            if _is_past(name, newest):
+            # Only what is shaped like an update is in order: a stray file `20180521` is before `20180521.160000/`.
+            if has_update_shape(name) and _is_past(name, newest):
                 return found
             if is_update_name(name) and path:
                 found.setdefault(name, Found(name)).add(path, entry)

@@ -61,8 +61,10 @@ def scan(
         return target
 
     for entry in _entries(feed, first, jump):
-        partition, name, path = _split(entry.key.removeprefix(feed.root))
-        if last is not None and f"{partition}/" > f"{last}/":
+        rest = entry.key.removeprefix(feed.root)
+        partition, name, path = _split(rest)
+        # Only folders are in this order: a stray file `a` is before `a.b/`, and `a/` after it.
+        if last is not None and "/" in rest and f"{partition}/" > f"{last}/":
             break
         if name is None or (first and partition and f"{partition}/" < f"{first}/"):
             own_control = partition if entry.key.startswith(f"{feed.root}{partition}/{CONTROL}/") else own_control

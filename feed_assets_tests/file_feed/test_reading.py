@@ -310,6 +310,26 @@ def test_without_any_valid_update_the_error_says_what_is_there_and_how_to_look()
 
 
 @pytest.mark.parametrize("page", [1, 2, 1000])
+@pytest.mark.parametrize("stray", ["2018", "20180521", "20180521.1", "20180521.150000.bak/x"])
+def test_a_stray_file_whose_name_begins_like_an_update_hides_none(page: int, stray: str) -> None:
+    day = published("20180520.230000", "20180521.100000", "20180521.150000") | {stray: b""}
+    feed = Feed(on({f"2018-05-20/{key}": data for key, data in day.items()}))
+    with pages_of(page):
+        update = latest(feed, "2018-05-20", now=NOW, as_of=datetime(2018, 5, 21, 12, tzinfo=UTC))
+    assert update is not None
+    assert update.name == "20180521.100000"
+
+
+@pytest.mark.parametrize("page", [1, 2, 1000])
+def test_a_stray_file_whose_name_begins_like_a_partition_hides_none(page: int) -> None:
+    objects = {f"{partition}/20180501.160000/_SUCCESS": b"0" for partition in ("a.b", "a", "b")} | {"a": b""}
+    with pages_of(page):
+        assert set(latest_of_all(Feed(on(objects)), now=NOW, last="a.b")) == {"a.b"}
+        assert set(latest_of_all(Feed(on(objects)), now=NOW, last="a")) == {"a.b", "a"}
+        assert set(latest_of_all(Feed(on(objects)), now=NOW, first="a")) == {"a", "b"}
+
+
+@pytest.mark.parametrize("page", [1, 2, 1000])
 def test_updates_and_partitions_at_one_level_are_an_error(page: int) -> None:
     objects = below("2018-05-20/", {"20180501.160000": {"_SUCCESS": b"0"}}) | published("20180401.160000")
     with pages_of(page):

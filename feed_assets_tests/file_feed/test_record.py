@@ -230,6 +230,21 @@ def test_what_every_update_was_made_from_is_told_without_reading_a_record(feed: 
     assert set(recorded_digests(feed, last="2018-05-20")) == {"2018-05-20"}
 
 
+@pytest.mark.parametrize(
+    ("first", "last", "expected"),
+    [("", "a", {"a.b", "a"}), ("a", None, {"a", "b"}), ("a", "a", {"a"}), ("a.b", "a.b", {"a.b"}), ("", None, None)],
+)
+def test_a_range_of_partitions_is_in_the_order_of_their_folders(
+    feed: Feed, first: str, last: str | None, expected: set[str] | None
+) -> None:
+    names = {"a.b", "a", "b"}  # as folders: `a.b/` is before `a/`
+    for partition in names:
+        write(feed, partition)
+    feed.blackboard.create("ads/v1.0/.feed/records/a/0/stray", b"")
+    feed.blackboard.create("ads/v1.0/.feed/records/b.stray", b"")
+    assert recorded_digests(feed, first=first, last=last).keys() == (names if expected is None else expected)
+
+
 def test_the_digests_of_a_feed_without_partitions_are_under_the_empty_name(feed: Feed) -> None:
     written = write(feed, None)
     assert recorded_digests(feed) == {"": {written.update: inputs_digest(())}}
