@@ -143,7 +143,7 @@ def find_staged(feed: Feed, partition: str | None, *, run_id: str | None = None)
 def publish(staged: Staged, *, now: datetime, checks: Sequence[CheckOutcome] = ()) -> Update:
     """Make the update visible: the manifest, created where there is none. Calling it again changes nothing.
 
-    With `checks`, the record tells their outcomes first. Raises ClaimLostError where the claim was given up,
+    The record says so first, with the outcomes of `checks`. Raises ClaimLostError where the claim was given up,
     NotPublishedError where the update was rejected or invalidated, SchemaChangeError where a schema that it breaks was
     promised since it was staged, UnavailableError where storage did not answer and the manifest is not there: then it
     may be called again.
@@ -153,7 +153,8 @@ def publish(staged: Staged, *, now: datetime, checks: Sequence[CheckOutcome] = (
     if record.facts.schema:
         # Not before now: what an update that is rejected had added was never promised to anybody.
         promise(feed, record.facts.schema)
-    if checks and (stored.record.state != "published" or stored.record.checks != tuple(checks)):
+    if stored.record.state != "published" or stored.record.checks != tuple(checks or stored.record.checks):
+        # Also without checks: it is where a rejection at the same time and this one find each other.
         _amend(staged.claim, stored, Transition("published", now, author=staged.claim.owner), checks)
     try:
         feed.blackboard.create(f"{staged.claim.prefix}{MANIFEST}", manifest(len(record.files)))
@@ -171,13 +172,13 @@ def publish(staged: Staged, *, now: datetime, checks: Sequence[CheckOutcome] = (
 def reject(staged: Staged, *, reason: str, now: datetime, checks: Sequence[CheckOutcome] = ()) -> Record:
     """Turn the update away, with the reason: it never becomes visible. Its files stay until retention.
 
-    The reason goes on record, then a manifest that is never valid keeps every publisher from creating one.
     Raises NotPublishedError where another has published it, or turned it away, since it was staged or found.
     """
     stored = StoredRecord(staged.record, staged.key, staged.tag)
     record = _amend(staged.claim, stored, Transition("rejected", now, reason, staged.claim.owner), checks)
-    # A publisher may have read the record before this was on it. It finds that its manifest cannot be created.
-    _take_out_of_force(staged.claim)
+    if staged.record.state == "published":
+        # A publisher got as far as the record. Should it be alive, it finds that its manifest cannot be created.
+        _take_out_of_force(staged.claim)
     return record
 
 
