@@ -82,7 +82,7 @@ def unpin(feed: Feed, partition: str | None, update: str | None, holder: str, *,
     place = operated(feed, partition)
     lifted = [
         held
-        for held in set_pins(place.feed, now=clock.now())
+        for held in set_pins(place.feed, place.partition, now=clock.now())
         if (held.partition, held.holder) == (place.partition, holder) and update in {None, held.update}
     ]
     for held in lifted:

@@ -15,7 +15,7 @@ from typing import TypeVar
 from feed_assets.blackboard import Entry, NotFoundError
 from feed_assets.file_feed.errors import MixedFeedError, NoValidUpdateError, UpdateChangedError
 from feed_assets.file_feed.feed import CONTROL, Feed, File, Update
-from feed_assets.file_feed.manifest import MANIFEST, MAX_BYTES, manifest, parse_manifest
+from feed_assets.file_feed.manifest import INVALIDATED, MANIFEST, MAX_BYTES, manifest, parse_manifest
 from feed_assets.file_feed.names import begun, has_update_shape, is_partition_name, is_update_name, update_name
 from feed_assets.file_feed.wording import counted
 
@@ -135,7 +135,7 @@ def is_valid(feed: Feed, found: Found) -> bool:
 def valid_as_listed(feed: Feed, found: Found) -> bool:
     """The same; raises MovedError where the manifest, when it is read, is not the one that was listed."""
     entry = found.manifest
-    if entry is None or entry.size > MAX_BYTES:
+    if entry is None or entry.size > MAX_BYTES or entry.tag == feed.blackboard.tag_of(INVALIDATED):
         return False
     # A listing of two pages may show the manifest of before and the files of after a removal: then it is read, too.
     if not found.split and feed.blackboard.tag_of(manifest(len(found.files))) == entry.tag:

@@ -106,6 +106,18 @@ def test_that_there_is_nothing_costs_two_listings(empty: tuple[Feed, RecordingBl
     assert board.counts() == {"page": 2}
 
 
+def test_updates_that_were_rejected_or_invalidated_cost_a_reader_nothing(
+    empty: tuple[Feed, RecordingBlackboard],
+) -> None:
+    feed, board = empty
+    first, second = (publish_files(feed, DAY, [], now=NOW, owner="me") for _ in range(2))
+    invalidate(feed, DAY, second.name, reason="wrong", author="me", now=NOW)
+    reject(stage(claim(feed, DAY, now=NOW, owner="me"), (), Facts(), now=NOW), reason="no", now=NOW)
+    board.forget()
+    assert latest(feed, DAY, now=NOW) == first
+    assert board.counts() == {"page": 1}
+
+
 @pytest.mark.parametrize("updates", [10, 10_000])
 def test_whether_an_update_is_still_the_latest_costs_one_listing(updates: int) -> None:
     feed, board = recorded(objects(history(updates, every=timedelta(minutes=10))))
