@@ -211,6 +211,14 @@ class Installation:
             paths[-1].write_text(content, encoding="utf-8")
         return publish_files(self.feed(location), partition, paths, now=self.now, owner="others")
 
+    def mix(self, location: str) -> None:
+        """Put valid updates at two levels of a feed, so that nobody can tell how to read it."""
+        for place in ("20191124.100000", f"{DAY}/20191124.100000"):
+            update = self.base / location / place
+            update.mkdir(parents=True)
+            (update / "part-0").write_text("x", encoding="utf-8")
+            (update / "_SUCCESS").write_text("1", encoding="utf-8")
+
     def make(
         self,
         location: str,

@@ -212,11 +212,7 @@ def test_a_name_that_is_no_day_holds_up_nothing(processed, tmp_path):
 
 
 def test_a_feed_that_cannot_be_read_holds_up_no_other(desk):
-    for place in ("20191124.100000", "2019-11-24/20191124.100000"):
-        update = desk.base / CLICKS / place
-        update.mkdir(parents=True)
-        (update / "part-0.parquet").write_text("x", encoding="utf-8")
-        (update / "_SUCCESS").write_text("1", encoding="utf-8")
+    desk.mix(CLICKS)
     desk.raw_bytes(DAY, {"x": 1})
     desk.raw_bytes(DAY, {"x": 1}, "clicks/shop_clicks")
 

@@ -252,11 +252,7 @@ def test_an_update_in_what_is_no_partition_is_passed_over_and_holds_up_nothing(s
 
 
 def test_a_feed_that_cannot_be_read_holds_up_no_other(settled):
-    for place in ("20191124.100000", "2019-11-24/20191124.100000"):
-        update = settled.base / CATALOG / place
-        update.mkdir(parents=True)
-        (update / "catalog.csv").write_text("ad_id,advertiser\n", encoding="utf-8")
-        (update / "_SUCCESS").write_text("1", encoding="utf-8")
+    settled.mix(CATALOG)
     update = settled.process()
 
     tick = settled.tick("new_manifests")
