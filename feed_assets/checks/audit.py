@@ -40,7 +40,7 @@ class Limits(dg.ConfigurableResource[None]):
 def audit(
     asset: dg.AssetsDefinition, expectations: Sequence[Expectation], partitions: dg.PartitionsDefinition
 ) -> dg.AssetChecksDefinition:
-    """The checks of an audited asset, one for each expectation, evaluated together in one pass over the files.
+    """The checks of an audited asset, one for each expectation, evaluated together.
 
     All blocking ones hold: the staged update is published. One fails: it is rejected, with the reason, and readers
     keep the update before. Evaluated again on a published update, one that fails invalidates it, and one that can no

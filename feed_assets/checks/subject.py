@@ -107,17 +107,16 @@ def count(
     declaration: FeedDeclaration,
     expectations: Sequence[Expectation],
 ) -> Mapping[str, Any]:
-    """All counts of all expectations, in one pass; each under `<expectation>__<name>`."""
-    if not any(expectation.counts for expectation in expectations):
-        return {}
+    """All counts of all expectations, in one pass and one for each that is apart; under `<expectation>__<name>`."""
     rows = read_updates(spark, [candidate.update], declaration.schema)
-    counts = [
-        f"{sql} AS {expectation.name}__{name}"
-        for expectation in expectations
-        for name, sql in expectation.counts.items()
-    ]
-    (row,) = rows.selectExpr(*counts).collect()
-    return row.asDict()
+    together = [each for each in expectations if not each.apart]
+    counted: dict[str, Any] = {}
+    for group in (together, *([each] for each in expectations if each.apart)):
+        counts = [f"{sql} AS {each.name}__{name}" for each in group for name, sql in each.counts.items()]
+        if counts:
+            (row,) = rows.selectExpr(*counts).collect()
+            counted |= row.asDict()
+    return counted
 
 
 def _found_schema(spark: SparkSession, update: Update) -> tuple[Column, ...]:
