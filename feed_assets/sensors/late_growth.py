@@ -199,6 +199,8 @@ def _summary(decisions: Sequence[SourceDecision], requests: Requests) -> str:
     )
     notes = "".join(f"; {note}" for note in requests.said[:3])
     again = f"; {len(requests.kept)} already requested for their present state" if requests.kept else ""
+    tried = sum(each.decision.reprocess and each.tried is not None for each in decisions)
+    again += f"; {tried} already tried in their present state" if tried else ""
     return f"No run needed: {seen}{again}{notes}."
 
 

@@ -189,7 +189,10 @@ def test_what_a_person_invalidated_is_not_made_once_more_from_the_same_input(pro
     name = processed.process()
     invalidate(processed.feed(ADS), DAY, name, reason="wrong", author="someone", now=processed.now)
 
-    assert processed.tick("late_growth").asked == {}
+    tick = processed.tick("late_growth")
+
+    assert tick.asked == {}
+    assert "1 already tried in their present state" in tick.skipped
 
 
 def test_a_day_before_the_first_partition_holds_up_no_other(desk):
