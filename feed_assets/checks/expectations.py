@@ -118,6 +118,7 @@ def for_effectiveness(declaration: FeedDeclaration) -> tuple[Expectation, ...]:
 
 def _of_any_feed(declaration: FeedDeclaration) -> tuple[Expectation, ...]:
     identity = ", ".join(declaration.identity)
+    unnamed = " OR ".join(f"{name} IS NULL" for name in declaration.identity)
     required = [column.name for column in declaration.columns if not column.nullable]
     return (
         Expectation("schema_as_declared", "The files have the declared columns and types.", _schema_as_declared),
@@ -127,7 +128,7 @@ def _of_any_feed(declaration: FeedDeclaration) -> tuple[Expectation, ...]:
             f"No two rows share their identity ({identity}).",
             _identity_unique,
             # Of a struct, as Spark tells many values of it apart faster than those of several columns.
-            {"rows": "count(1)", "identities": f"count(DISTINCT struct({identity}))"},
+            {"rows": "count(1)", "identities": f"count(DISTINCT IF({unnamed}, NULL, struct({identity})))"},
             apart=True,
         ),
         Expectation(

@@ -108,14 +108,16 @@ def count(
     expectations: Sequence[Expectation],
 ) -> Mapping[str, Any]:
     """All counts of all expectations, in one pass and one for each that is apart; under `<expectation>__<name>`."""
+    together = [each for each in expectations if each.counts and not each.apart]
+    passes = [group for group in (together, *([each] for each in expectations if each.apart)) if group]
+    if not passes:
+        return {}
     rows = read_updates(spark, [candidate.update], declaration.schema)
-    together = [each for each in expectations if not each.apart]
     counted: dict[str, Any] = {}
-    for group in (together, *([each] for each in expectations if each.apart)):
+    for group in passes:
         counts = [f"{sql} AS {each.name}__{name}" for each in group for name, sql in each.counts.items()]
-        if counts:
-            (row,) = rows.selectExpr(*counts).collect()
-            counted |= row.asDict()
+        (row,) = rows.selectExpr(*counts).collect()
+        counted |= row.asDict()
     return counted
 
 

@@ -194,7 +194,7 @@ def test_a_null_that_an_asset_makes_of_a_key_is_rejected_and_not_published_as_so
 
     result = related.run("ad_effectiveness")
 
-    assert "required_not_null" in failed_checks(result), messages(result)
+    assert {"required_not_null", "identity_unique"} <= set(failed_checks(result)), messages(result)
     record = related.record(EFFECTIVENESS)
     assert record.state == "rejected"
     assert "required_not_null: NULL in ad_id 1," in record.history[-1].reason
