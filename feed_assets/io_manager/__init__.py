@@ -4,7 +4,7 @@ Here: which update or which raw files an input is, how a result becomes a staged
 Not here: what the data means (see `transforms`), and whether it is good enough to publish (see `checks`).
 """
 
-from feed_assets.io_manager.declaration import FeedDeclaration, feed_metadata, lies_within, raw_metadata
+from feed_assets.io_manager.declaration import FeedDeclaration, feed_metadata, raw_metadata
 from feed_assets.io_manager.manager import FileFeedIOManager
 
-__all__ = ["FeedDeclaration", "FileFeedIOManager", "feed_metadata", "lies_within", "raw_metadata"]
+__all__ = ["FeedDeclaration", "FileFeedIOManager", "feed_metadata", "raw_metadata"]

@@ -134,9 +134,13 @@ def table_schema(schema: StructType) -> dg.TableSchema:
     )
 
 
-def lies_within(window: dg.TimeWindow, own: dg.TimeWindow) -> bool:
-    """Whether an upstream partition's time is the output's own, so that it has to be there and is no context."""
-    return own.start <= window.start and window.end <= own.end
+def is_required(said: Mapping[str, Any], window: dg.TimeWindow | None, own: dg.TimeWindow | None) -> bool:
+    """Whether an upstream partition has to be there: it lies in the output's own time, and is not optional.
+
+    `said` is the input's metadata. What has no time (None) is always the output's own.
+    """
+    inside = window is None or own is None or (own.start <= window.start and window.end <= own.end)
+    return inside and not said.get(OPTIONAL)
 
 
 def _plain(value: Any) -> Any:

@@ -37,9 +37,8 @@ from feed_assets.file_feed.wording import counted
 from feed_assets.io_manager.declaration import (
     CONTEXT,
     EVENING_BEFORE,
-    OPTIONAL,
     FeedDeclaration,
-    lies_within,
+    is_required,
     raw_source,
 )
 from feed_assets.io_manager.metadata import update_metadata
@@ -270,15 +269,14 @@ def _is_required(context: dg.InputContext, partition: str | None) -> bool:
 
     Partitions that a mapping adds outside that window (the next day's clicks) are read where they exist.
     """
-    if context.definition_metadata.get(OPTIONAL):
-        return False
     definition = context.asset_partitions_def if context.has_asset_partitions else None
     if partition is None or not isinstance(definition, dg.TimeWindowPartitionsDefinition):
-        return True
+        return is_required(context.definition_metadata, None, None)
     if not context.step_context.has_partitions:
         # An output without partitions is made from those that there are.
         return False
-    return lies_within(definition.time_window_for_partition_key(partition), context.step_context.partition_time_window)
+    window = definition.time_window_for_partition_key(partition)
+    return is_required(context.definition_metadata, window, context.step_context.partition_time_window)
 
 
 def _missing_upstream(declaration: FeedDeclaration, uri: str, partition: str | None) -> dg.Failure:

@@ -12,8 +12,8 @@ from typing import Any
 
 import dagster as dg
 
-from feed_assets.io_manager import FeedDeclaration, lies_within
-from feed_assets.io_manager.declaration import CONTEXT, OPTIONAL
+from feed_assets.io_manager import FeedDeclaration
+from feed_assets.io_manager.declaration import CONTEXT, is_required
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,10 +130,8 @@ class FeedGraph:
             parent = self.assets.get(each.asset_key)
             if parent is None or each.partition_key is None:
                 continue
-            window = self._window(each.asset_key, each.partition_key)
-            inside = own is None or window is None or lies_within(window, own)
             said = metadata.get(each.asset_key, {})
-            required = inside and not said.get(OPTIONAL)
+            required = is_required(said, self._window(each.asset_key, each.partition_key), own)
             context = bool(said.get(CONTEXT)) and not required
             found.append(Parent(parent.declaration.location, each.partition_key, required, context))
         return sorted(found, key=lambda each: (each.feed, each.partition))

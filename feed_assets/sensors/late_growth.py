@@ -160,24 +160,29 @@ def _along(
     board: Blackboard, feeds: FeedGraph, due_by_day: Mapping[str, Mapping[dg.AssetKey, str]], now: datetime
 ) -> dict[str, tuple[dg.AssetKey, ...]]:
     """For each day, the assets downstream that can run along: their other inputs of that day are there."""
+    candidates = {
+        day: [asset for asset in feeds.descendants(due) if all(feeds.alike(asset.key, key) for key in due)]
+        for day, due in due_by_day.items()
+    }
     needed = {
         (day, asset.key): {
             (parent.feed, parent.partition) for parent in feeds.parents(asset.key, day) if parent.required
         }
-        for day, due in due_by_day.items()
-        for asset in feeds.descendants(due)
-        if all(feeds.alike(asset.key, key) for key in due) and feeds.has(asset.key, day)
+        for day, assets in candidates.items()
+        for asset in assets
     }
-    there = in_force_at(board, feeds, {place for places in needed.values() for place in places}, now=now)
+    made = {(feeds.assets[key].declaration.location, day) for day, due in due_by_day.items() for key in due}
+    wanted = {place for places in needed.values() for place in places}
+    there = in_force_at(board, feeds, wanted - made, now=now)
+    available = made | {place for place, update in there.items() if update is not None}
     along = {}
-    for day, due in due_by_day.items():
-        running = set(due)
-        for asset in feeds.descendants(due):
-            made = {(feeds.assets[key].declaration.location, day) for key in running}
-            wanted = needed.get((day, asset.key))
-            if wanted is not None and all(place in made or there[place] is not None for place in wanted):
-                running.add(asset.key)
-        along[day] = tuple(sorted(running - set(due)))
+    for day, assets in candidates.items():
+        running = []
+        for asset in assets:
+            if needed[day, asset.key] <= available:
+                available.add((asset.declaration.location, day))
+                running.append(asset.key)
+        along[day] = tuple(sorted(running))
     return along
 
 

@@ -129,9 +129,7 @@ def busy_partitions(instance: dg.DagsterInstance, feeds: FeedGraph) -> dict[str,
                 feeds.assets if run.asset_selection is None else run.asset_selection
             )
         first, _, last = run.tags.get(BACKFILL_TAG, "").partition("/")
-        for partition in (
-            days_between(date.fromisoformat(first), date.fromisoformat(last)) if is_day(first) and is_day(last) else ()
-        ):
+        for partition in _range(first, last):
             busy.setdefault(partition, set()).update(feeds.assets)
     for backfill in instance.get_backfills(filters=BulkActionsFilter(statuses=[BulkActionStatus.REQUESTED])):
         for key, partition in _still_to_come(backfill, feeds):
@@ -184,10 +182,12 @@ def _partitions(tags: Mapping[str, str]) -> list[str]:
     """The partitions of a run, from the tags by which Dagster knows them; ranges are of days."""
     if single := tags.get("dagster/partition"):
         return [single]
-    first, last = (
-        tags.get("dagster/asset_partition_range_start"),
-        tags.get("dagster/asset_partition_range_end"),
-    )
-    if not first or not last:
+    ends = (tags.get(f"dagster/asset_partition_range_{end}", "") for end in ("start", "end"))
+    return _range(*(end[:10] for end in ends))
+
+
+def _range(first: str, last: str) -> list[str]:
+    """The days from first to last; none where these are no days."""
+    if not is_day(first) or not is_day(last):
         return []
-    return days_between(date.fromisoformat(first[:10]), date.fromisoformat(last[:10]))
+    return days_between(date.fromisoformat(first), date.fromisoformat(last))

@@ -107,13 +107,13 @@ class _Case:
     @property
     def places(self) -> set[Place]:
         """Everything whose update in force has to be known."""
-        inputs = [*(self.read or ()), *(self.tried_with or ())]
-        return {(each.feed, each.partition) for each in inputs} | {(each.feed, each.partition) for each in self.parents}
+        each_one: list[FeedInput | Parent] = [*(self.read or ()), *(self.tried_with or ()), *self.parents]
+        return {_place(each) for each in each_one}
 
     def answer(self, there: Mapping[Place, str | None]) -> Staleness:
         """What has become of it, given what is in force now."""
         changes = self._changes(self.read, there) if self.made else ()
-        missing = [each.feed for each in self.parents if each.required and there[each.feed, each.partition] is None]
+        missing = [each.feed for each in self.parents if each.required and there[_place(each)] is None]
         if self.made and not changes:
             return self._because("up to date", there)
         if missing:
@@ -130,23 +130,26 @@ class _Case:
         return "; ".join(changes) if self.made else "its inputs are there, and it was never made"
 
     def _because(self, reason: str, there: Mapping[Place, str | None], *, stale: bool = False) -> Staleness:
-        read = {(each.feed, each.partition) for each in self.read or () if not each.context or each.update is None}
-        places = read | {(each.feed, each.partition) for each in self.parents if not each.context}
-        digest = _digest(f"{feed}|{partition}|{there[feed, partition]}" for feed, partition in places)
+        compared = self._compared(self.read or ())
+        digest = _digest(f"{feed}|{partition}|{there[feed, partition]}" for feed, partition in compared)
         return Staleness(self.asset, self.partition, stale, state_of(self.made, digest), reason)
 
     def _changes(self, read: Sequence[FeedInput] | None, there: Mapping[Place, str | None]) -> tuple[str, ...]:
         """What is not any more as it was read; of an update without a record nothing can be said."""
         if read is None:
             return ()
-        before: dict[Place, str | None] = {(each.feed, each.partition): None for each in self.parents}
-        before |= {(each.feed, each.partition): each.update for each in read}
-        context = {(each.feed, each.partition) for each in read if each.context and each.update is not None}
         return tuple(
-            f"{feed} {partition or ''} is {there[feed, partition] or 'gone'} now, was {was or 'missing'}"
-            for (feed, partition), was in before.items()
-            if there[feed, partition] != was and (feed, partition) not in context
+            f"{place[0]} {place[1] or ''} is {there[place] or 'gone'} now, was {was or 'missing'}"
+            for place, was in self._compared(read).items()
+            if there[place] != was
         )
+
+    def _compared(self, read: Sequence[FeedInput]) -> dict[Place, str | None]:
+        """The inputs whose changes count, each with what was read of it: also what is an input only by now."""
+        before: dict[Place, str | None] = {_place(each): None for each in self.parents}
+        before |= {_place(each): each.update for each in read}
+        there_as_context = {_place(each) for each in read if each.context and each.update is not None}
+        return {place: was for place, was in before.items() if place not in there_as_context}
 
 
 class _Recorded:
@@ -179,6 +182,10 @@ _INPUTS: dict[str, tuple[FeedInput, ...] | None] = {}
 that a record is read once a process."""
 
 _REMEMBERED = 10_000
+
+
+def _place(each: FeedInput | Parent) -> Place:
+    return each.feed, each.partition
 
 
 def _digest(parts: Iterable[str]) -> str:

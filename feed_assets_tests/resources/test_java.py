@@ -29,16 +29,20 @@ def environment(path_without_java):
     return {**kept, "PATH": path_without_java}
 
 
-def test_spark_runs_on_a_machine_without_java(environment, tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-c", COUNT],
+def run_python(*arguments, environment, cwd):
+    return subprocess.run(
+        [sys.executable, *arguments],
         env=environment,
-        cwd=tmp_path,
+        cwd=cwd,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=180,
         check=False,
     )
+
+
+def test_spark_runs_on_a_machine_without_java(environment, tmp_path):
+    done = run_python("-c", COUNT, environment=environment, cwd=tmp_path)
 
     assert done.returncode == 0, done.stderr
     assert "rows 3" in done.stdout
@@ -47,15 +51,7 @@ def test_spark_runs_on_a_machine_without_java(environment, tmp_path):
 
 def test_the_tests_with_spark_run_on_a_machine_without_java(environment):
     one = "feed_assets_tests/transforms/test_cleaning.py::test_an_empty_day_is_counted_as_zeros"
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", one],
-        env=environment,
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=False,
-    )
+    done = run_python("-m", "pytest", "-p", "no:cacheprovider", one, environment=environment, cwd=ROOT)
 
     assert done.returncode == 0, done.stdout
     assert "1 passed" in done.stdout
