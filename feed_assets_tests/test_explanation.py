@@ -68,6 +68,24 @@ def test_of_today_it_is_said_that_it_is_not_over(desk):
     assert "the day is not over, so no sensor asks for it yet" in standing(desk, today)
 
 
+def test_of_a_day_before_the_first_partition_it_is_said_which_setting_keeps_sensors_from_it(desk):
+    desk.raw_bytes("2019-11-19", {"x": 10})
+    morning = desk.at(datetime(2019, 11, 23, 3, tzinfo=UTC))
+
+    assert "before the first partition, so no sensor asks for it (FEED_ASSETS_FIRST_DAY" in standing(
+        morning, "2019-11-19"
+    )
+    assert morning.tick("late_growth").asked == {}
+
+
+def test_of_what_was_tried_and_is_not_in_force_it_is_said_that_it_is_not_tried_again(desk):
+    desk.raw_bytes(DAY, {"x": 10})
+    tried = desk.process(good=False)
+
+    assert f"tried as {tried}, which is not in force, so it is not tried again" in standing(desk)
+    assert desk.tick("late_growth").asked == {}
+
+
 def test_of_an_update_without_a_record_it_is_said_that_its_read_set_is_not_known(desk):
     desk.raw_bytes(DAY, {"x": 10})
     update = desk.base / ADS / DAY / "20191130.000000"
