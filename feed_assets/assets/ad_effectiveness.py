@@ -13,10 +13,9 @@ from pyspark.sql import DataFrame, functions
 from feed_assets import plots
 from feed_assets.assets.common import GROUP, IO_MANAGER, OWNERS, Rules
 from feed_assets.io_manager import feed_metadata
-from feed_assets.io_manager.declaration import CONTEXT, OPTIONAL
+from feed_assets.io_manager.declaration import BOUNDARY, CONTEXT, OPTIONAL
 from feed_assets.partitions import NEIGHBOURING_DAYS, NEXT_DAY
-from feed_assets.transforms import AD_EFFECTIVENESS
-from feed_assets.transforms import ad_effectiveness as effectiveness_of_ads
+from feed_assets.transforms import AD_EFFECTIVENESS, ads_with_shared_clicks, shared_clicks
 
 TOP_ADS = 20
 
@@ -39,7 +38,8 @@ def ad_effectiveness(partitions: dg.PartitionsDefinition) -> dg.AssetsDefinition
         description=(
             "One row an ad that was shown or clicked on a day (UTC): clicks count for the day the ad was shown, so the "
             "next day's clicks are read as well and its arrival makes a day run again. The neighbouring days' ads only "
-            "tell whose a click near midnight is."
+            "tell whose a click near midnight is: when they change, a day runs again if it and its neighbour no longer "
+            "agree about these clicks."
         ),
         code_version="1",
     )
@@ -51,7 +51,7 @@ def ad_effectiveness(partitions: dg.PartitionsDefinition) -> dg.AssetsDefinition
         ad_catalog: DataFrame,
     ) -> Iterator[dg.Output[DataFrame]]:
         day = date.fromisoformat(context.partition_key)
-        result = effectiveness_of_ads(
+        result = ads_with_shared_clicks(
             clean_ads,
             clean_clicks,
             ad_catalog,
@@ -59,10 +59,16 @@ def ad_effectiveness(partitions: dg.PartitionsDefinition) -> dg.AssetsDefinition
             attribution_window=timedelta(hours=rules.attribution_window_hours),
         ).persist()  # one row an ad: the pictures and the write share it
         context.add_output_metadata(_pictures(result, clean_clicks, day))
-        yield dg.Output(result)
+        yield dg.Output(result, metadata={BOUNDARY: _boundary(result)})
         result.unpersist()
 
     return ad_effectiveness
+
+
+def _boundary(result: DataFrame) -> dict[str, str]:
+    """What the day holds of the clicks that it shares with the day before and the day after."""
+    (row,) = shared_clicks(result).collect()
+    return {side: f"{digest & 0xFFFFFFFFFFFFFFFF:016x}" if digest else "" for side, digest in row.asDict().items()}
 
 
 def _pictures(result: DataFrame, clicks: DataFrame, day: date) -> dict[str, dg.MetadataValue]:

@@ -24,6 +24,9 @@ CONTEXT = "feed/context"
 EVENING_BEFORE = "feed/evening_before"
 """On an input of raw data, a frame a day: how many hours before the first are read as well, as context."""
 AUDITED = "feed/audited"
+BOUNDARY = "feed/boundary"
+"""On an output: digests of what its partition shares with the one `before` and the one `after`, as its record keeps
+them. Two neighbours agree where the earlier one's `after` equals the later one's `before`."""
 COLUMN_SCHEMA = "dagster/column_schema"
 
 
@@ -80,15 +83,15 @@ class FeedDeclaration:
     @classmethod
     def of(cls, metadata: Mapping[str, Any]) -> FeedDeclaration | None:
         """What this asset metadata declares, or None where the asset is not a feed."""
-        location = _plain(metadata.get(FEED))
+        location = plain(metadata.get(FEED))
         if location is None:
             return None
-        identity = str(_plain(metadata.get(IDENTITY)) or "")
+        identity = str(plain(metadata.get(IDENTITY)) or "")
         return cls(
             location=str(location),
-            table=_plain(metadata[COLUMN_SCHEMA]),
+            table=plain(metadata[COLUMN_SCHEMA]),
             identity=tuple(name for name in identity.split(", ") if name),
-            audited=bool(_plain(metadata.get(AUDITED))),
+            audited=bool(plain(metadata.get(AUDITED))),
         )
 
 
@@ -115,7 +118,7 @@ def raw_metadata(source_key: str) -> dict[str, Any]:
 
 def raw_source(metadata: Mapping[str, Any]) -> str | None:
     """The source an asset stands for, or None where it is not raw data."""
-    value = _plain(metadata.get(RAW_SOURCE))
+    value = plain(metadata.get(RAW_SOURCE))
     return None if value is None else str(value)
 
 
@@ -143,6 +146,6 @@ def is_required(said: Mapping[str, Any], window: dg.TimeWindow | None, own: dg.T
     return inside and not said.get(OPTIONAL)
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """The value itself, also where Dagster has wrapped it as a MetadataValue."""
     return value.value if isinstance(value, dg.MetadataValue) else value

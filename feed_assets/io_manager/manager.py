@@ -35,10 +35,12 @@ from feed_assets.file_feed import (
 )
 from feed_assets.file_feed.wording import counted
 from feed_assets.io_manager.declaration import (
+    BOUNDARY,
     CONTEXT,
     EVENING_BEFORE,
     FeedDeclaration,
     is_required,
+    plain,
     raw_source,
 )
 from feed_assets.io_manager.metadata import update_metadata
@@ -202,7 +204,7 @@ class FileFeedIOManager(dg.ConfigurableIOManager):
             code_version=_code_version(context),
             config_digest=_config_digest(context),
             run_id=context.run_id,
-            details={},
+            details={"boundary": boundary} if (boundary := plain(context.output_metadata.get(BOUNDARY))) else {},
         )
         return stage(claimed, staged_files(claimed, expected), facts, now=self.clock.now())
 

@@ -31,7 +31,8 @@ class FeedAsset:
 class Parent:
     """A partition of a feed that a partition of a derived feed reads.
 
-    A `required` one has to be there. Changes of one that is `context` put nothing behind, save that it has come.
+    A `required` one has to be there. A `context` one makes the partition stale when it comes for the first time; later
+    changes of it do so only where the partition and its neighbour no longer agree (see `staleness`).
     """
 
     feed: str
@@ -135,6 +136,18 @@ class FeedGraph:
             context = bool(said.get(CONTEXT)) and not required
             found.append(Parent(parent.declaration.location, each.partition_key, required, context))
         return sorted(found, key=lambda each: (each.feed, each.partition))
+
+    def neighbours(self, key: dg.AssetKey, partition: str) -> dict[str, str]:
+        """The partitions right `before` and `after` this one in time, as far as the asset has them."""
+        definition = self.graph.get(key).partitions_def
+        if not isinstance(definition, dg.TimeWindowPartitionsDefinition) or not definition.has_partition_key(partition):
+            return {}
+        own = definition.time_window_for_partition_key(partition)
+        windows = {
+            "before": definition.get_prev_partition_window(own.start),
+            "after": definition.get_next_partition_window(own.end),
+        }
+        return {side: window.start.strftime(definition.fmt) for side, window in windows.items() if window is not None}
 
     def _window(self, key: dg.AssetKey, partition: str) -> dg.TimeWindow | None:
         definition = self.graph.get(key).partitions_def

@@ -86,7 +86,7 @@ class _Tick:
                 break
             changes = self._news(feeds, asset, cursors, MAX_EVENTS - len(events))
             events.extend(self._events(asset, changes))
-            touched |= {child for change in changes for child in feeds.children(asset.key, change.partition)}
+            touched |= {child for change in changes for child in _affected(feeds, asset, change.partition)}
 
         open_ones = self._ask(feeds, requests, touched, lookback_days)
         for note in requests.said:
@@ -220,6 +220,14 @@ def _event(asset: FeedAsset, change: Change) -> dg.AssetMaterialization | dg.Ass
         metadata=metadata,
         tags={DATA_VERSION_TAG: reported},
     )
+
+
+def _affected(feeds: FeedGraph, asset: FeedAsset, partition: str | None) -> set[tuple[dg.AssetKey, str]]:
+    """What a change of this partition can make stale: what reads it, and the neighbours that share something with it."""
+    affected = feeds.children(asset.key, partition)
+    if partition is not None and asset.made_here and asset.upstream:
+        affected |= {(asset.key, each) for each in feeds.neighbours(asset.key, partition).values()}
+    return affected
 
 
 def _from(assets: Iterable[FeedAsset], location: object) -> list[FeedAsset]:

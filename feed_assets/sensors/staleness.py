@@ -34,13 +34,14 @@ class Staleness:
 def staleness(
     board: Blackboard, feeds: FeedGraph, asset: FeedAsset, partitions: Iterable[str], *, now: datetime
 ) -> Iterator[Staleness]:
-    """One answer for each partition: up to date, behind (and behind what), never made, tried, or waiting for an input.
+    """One answer for each partition: up to date, stale (and why), never made, tried, or waiting for an input.
 
-    A partition is behind when one of the inputs that its record names has another update in force now, or when one has
-    come that it could not read: the next day, when this one was made, was no partition yet. Of an input that was only
-    context no more than its coming counts. It is never made when its inputs of its own time are there and it is not.
-    Inputs that were tried and whose update was turned away are not tried again. Raises FeedError where a feed cannot
-    be read.
+    A partition is stale when one of the inputs that its record names has another update in force now, or when an input
+    has come that it could not read: the next day, when this one was made, was no partition yet. For a context input,
+    only its first update makes a partition stale, and a later one where the partition and a neighbour no longer agree
+    about what they share (`feed/boundary` in the declaration): one of them then rests on older context. A partition was
+    never made when its inputs of its own time are there and it is not. Inputs whose update was rejected or invalidated
+    are not tried again. Raises FeedError where a feed cannot be read.
     """
     asked = set(partitions)
     wanted = sorted(partition for partition in asked if feeds.has(asset.key, partition))
@@ -49,8 +50,10 @@ def staleness(
         yield Staleness(asset, partition, stale=False, state=state_of(None, ""), reason=reason)
     if not wanted:
         return
-    made = latest_of_all(asset.declaration.on(board), now=now, first=wanted[0], last=wanted[-1])
-    recorded = _Recorded(board, asset, wanted[0], wanted[-1])
+    neighbours = {partition: feeds.neighbours(asset.key, partition) for partition in wanted}
+    concerned = sorted({*wanted, *(each for sides in neighbours.values() for each in sides.values())})
+    made = latest_of_all(asset.declaration.on(board), now=now, first=concerned[0], last=concerned[-1])
+    recorded = _Recorded(board, asset, concerned[0], concerned[-1])
     cases = []
     for partition in wanted:
         in_force = made[partition].name if partition in made else None
@@ -61,10 +64,12 @@ def staleness(
                 asset,
                 partition,
                 in_force,
-                recorded.inputs(partition, in_force) if in_force else None,
+                recorded.read(partition, in_force) if in_force else None,
                 tried,
-                recorded.inputs(partition, tried) if tried else None,
+                recorded.read(partition, tried) if tried else None,
                 tuple(feeds.parents(asset.key, partition)),
+                {side: (each, made[each].name) for side, each in neighbours[partition].items() if each in made},
+                recorded,
             )
         )
     there = in_force_at(board, feeds, {place for case in cases for place in case.places}, now=now)
@@ -93,22 +98,35 @@ def in_force_at(
 
 
 @dataclass(frozen=True, slots=True)
+class _Read:
+    """What an update was made from, and what it says that it shares with its neighbours; None if it says nothing."""
+
+    inputs: tuple[FeedInput, ...]
+    boundary: Mapping[str, str] | None
+
+
+@dataclass(frozen=True, slots=True)
 class _Case:
-    """One partition: what is in force and what it read, what was tried after it, and what would be read now."""
+    """One partition: what is in force and what it read, what was tried after it, and what would be read now.
+
+    `neighbours` are the partitions `before` and `after` it that have an update in force, each with that update's name.
+    """
 
     asset: FeedAsset
     partition: str
     made: str | None
-    read: Sequence[FeedInput] | None
+    read: _Read | None
     tried: str | None
-    tried_with: Sequence[FeedInput] | None
+    tried_with: _Read | None
     parents: Sequence[Parent]
+    neighbours: Mapping[str, tuple[str, str]]
+    recorded: _Recorded
 
     @property
     def places(self) -> set[Place]:
         """Everything whose update in force has to be known."""
-        each_one: list[FeedInput | Parent] = [*(self.read or ()), *(self.tried_with or ()), *self.parents]
-        return {_place(each) for each in each_one}
+        inputs = [each for read in (self.read, self.tried_with) if read for each in read.inputs]
+        return {_place(each) for each in (*inputs, *self.parents)}
 
     def answer(self, there: Mapping[Place, str | None]) -> Staleness:
         """What has become of it, given what is in force now."""
@@ -130,30 +148,51 @@ class _Case:
         return "; ".join(changes) if self.made else "its inputs are there, and it was never made"
 
     def _because(self, reason: str, there: Mapping[Place, str | None], *, stale: bool = False) -> Staleness:
-        compared = self._compared(self.read or ())
+        compared = {*self._compared(self.read), *self._context_moved(self.read, there)}
         digest = _digest(f"{feed}|{partition}|{there[feed, partition]}" for feed, partition in compared)
         return Staleness(self.asset, self.partition, stale, state_of(self.made, digest), reason)
 
-    def _changes(self, read: Sequence[FeedInput] | None, there: Mapping[Place, str | None]) -> tuple[str, ...]:
-        """What is not any more as it was read; of an update without a record nothing can be said."""
+    def _changes(self, read: _Read | None, there: Mapping[Place, str | None]) -> tuple[str, ...]:
+        """What is no longer as it was read; nothing where no record says what was read."""
         if read is None:
             return ()
-        return tuple(
-            f"{place[0]} {place[1] or ''} is {there[place] or 'gone'} now, was {was or 'missing'}"
+        changed = tuple(
+            _now_and_then(place, there[place], was)
             for place, was in self._compared(read).items()
             if there[place] != was
         )
+        moved = self._context_moved(read, there)
+        if changed or not moved:
+            return changed
+        return tuple(
+            f"{'; '.join(_now_and_then(place, there[place], was) for place, was in moved.items())}, and {neighbour} "
+            f"({update}) no longer agrees about what both share"
+            for side, (neighbour, update) in self.neighbours.items()
+            if self._disagree(read, side, neighbour, update)
+        )
 
-    def _compared(self, read: Sequence[FeedInput]) -> dict[Place, str | None]:
-        """The inputs whose changes count, each with what was read of it: also what is an input only by now."""
+    def _disagree(self, read: _Read, side: str, neighbour: str, update: str) -> bool:
+        """Whether the partition and its neighbour state different things about what they share."""
+        if read.boundary is None:
+            return False
+        theirs = self.recorded.read(neighbour, update)
+        opposite = {"before": "after", "after": "before"}[side]
+        return theirs is None or theirs.boundary is None or theirs.boundary.get(opposite) != read.boundary.get(side)
+
+    def _compared(self, read: _Read | None) -> dict[Place, str | None]:
+        """The inputs whose changes count by themselves, each with what was read of it: also those that have come."""
+        inputs = read.inputs if read else ()
         before: dict[Place, str | None] = {_place(each): None for each in self.parents}
-        before |= {_place(each): each.update for each in read}
-        there_as_context = {_place(each) for each in read if each.context and each.update is not None}
-        return {place: was for place, was in before.items() if place not in there_as_context}
+        before |= {_place(each): each.update for each in inputs}
+        return {place: was for place, was in before.items() if place not in _context(read)}
+
+    def _context_moved(self, read: _Read | None, there: Mapping[Place, str | None]) -> dict[Place, str | None]:
+        """The context inputs that have another update in force than was read, each with the one that was read."""
+        return {place: was for place, was in _context(read).items() if there[place] != was}
 
 
 class _Recorded:
-    """What the records of a feed's partitions say was read."""
+    """What the records of a feed's partitions say was read. Each record is read once in a process."""
 
     def __init__(self, board: Blackboard, asset: FeedAsset, first: str, last: str) -> None:
         self._feed = asset.declaration.on(board)
@@ -163,25 +202,35 @@ class _Recorded:
         """The newest update that has a record, whatever became of it."""
         return max(self._digests.get(partition, ()), default=None)
 
-    def inputs(self, partition: str, name: str) -> tuple[FeedInput, ...] | None:
-        """The feeds that this update was made from; None where no record says so."""
-        digest = self._digests.get(partition, {}).get(name)
-        if digest is None:
+    def read(self, partition: str, name: str) -> _Read | None:
+        """The feeds that this update was made from, and its boundary; None where no record says so."""
+        if name not in self._digests.get(partition, ()):
             return None
-        if digest not in _INPUTS:
-            if len(_INPUTS) >= _REMEMBERED:
-                _INPUTS.clear()
+        key = (self._feed.uri, partition, name)
+        if key not in _READ:
+            if len(_READ) >= _REMEMBERED:
+                _READ.clear()
             record = read_record(self._feed, partition, name)
-            read = record.facts.inputs if record else ()
-            _INPUTS[digest] = tuple(each for each in read if isinstance(each, FeedInput)) or None
-        return _INPUTS[digest]
+            inputs = tuple(each for each in record.facts.inputs if isinstance(each, FeedInput)) if record else ()
+            boundary = record.facts.details.get("boundary") if record else None
+            _READ[key] = _Read(inputs, boundary) if inputs else None
+        return _READ[key]
 
 
-_INPUTS: dict[str, tuple[FeedInput, ...] | None] = {}
-"""What was read, by the digest of it that stands in a record's key: one listing tells the digests of a whole feed, so
-that a record is read once a process."""
+_READ: dict[tuple[str, str, str], _Read | None] = {}
+"""By feed, partition and update: inputs and boundary of an update never change once they are on record."""
 
 _REMEMBERED = 10_000
+
+
+def _context(read: _Read | None) -> dict[Place, str | None]:
+    """The context inputs that were there, each with the update that was read."""
+    inputs = read.inputs if read else ()
+    return {_place(each): each.update for each in inputs if each.context and each.update is not None}
+
+
+def _now_and_then(place: Place, now: str | None, then: str | None) -> str:
+    return f"{place[0]} {place[1] or ''} is {now or 'gone'} now, was {then or 'missing'}"
 
 
 def _place(each: FeedInput | Parent) -> Place:

@@ -19,7 +19,12 @@ from feed_assets.transforms.cleaning import (
     quarantined_rows,
     verdict_counts,
 )
-from feed_assets.transforms.effectiveness import ad_effectiveness, wilson_interval
+from feed_assets.transforms.effectiveness import (
+    ad_effectiveness,
+    ads_with_shared_clicks,
+    shared_clicks,
+    wilson_interval,
+)
 from feed_assets.transforms.schemas import (
     AD_CATALOG,
     AD_EFFECTIVENESS,
@@ -43,12 +48,14 @@ __all__ = [
     "SessionSettingsError",
     "Verdict",
     "ad_effectiveness",
+    "ads_with_shared_clicks",
     "as_declared",
     "canonical",
     "judge_ads",
     "judge_clicks",
     "published_rows",
     "quarantined_rows",
+    "shared_clicks",
     "verdict_counts",
     "wilson_interval",
 ]

@@ -20,6 +20,10 @@ clicks from that day or the next. Each click of a day is thereby counted in exac
     clicks on the day = (clicks - clicks_next_day) + repeat_clicks + previous_day_clicks + orphan_clicks
 
 Clicks count for the ad of their impression, orphans for the ad they name.
+
+Two neighbouring days divide the later day's clicks between them. Both compute that division, each from the inputs it
+read. `shared_clicks` states it as a digest for either midnight: where the digests of two days are equal, no click
+counts on both days or on neither.
 """
 
 from __future__ import annotations
@@ -30,6 +34,7 @@ from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes Spark
+from pyspark.sql.types import LongType, StructField, StructType
 
 from feed_assets.transforms.days import ONE_DAY, microseconds, start_of, within
 from feed_assets.transforms.schemas import AD_EFFECTIVENESS, COUNT, TOTAL_COST, as_declared
@@ -41,6 +46,10 @@ Z: Final = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
 SHOWN: Final = 1
 CLICKED: Final = 2
 """In this order where both happened at once: an impression at the moment of the click explains it."""
+
+CLICKS_BEFORE: Final = "_clicks_before"
+CLICKS_AFTER: Final = "_clicks_after"
+"""Of one ad, a hash of the day's clicks on the day before's impressions, and of the next day's on the day's own."""
 
 COUNTS: Final = [field.name for field in AD_EFFECTIVENESS if field.dataType == COUNT]
 MICROSECONDS_A_SECOND: Final = 1_000_000
@@ -56,6 +65,38 @@ def ad_effectiveness(
 ) -> DataFrame:
     """One row, as `AD_EFFECTIVENESS` declares it, for each ad with an impression or a click on the UTC day.
 
+    The arguments and errors are those of `ads_with_shared_clicks`.
+    """
+    ads_of_the_day = ads_with_shared_clicks(ads, clicks, catalog, day=day, attribution_window=attribution_window)
+    return as_declared(ads_of_the_day, AD_EFFECTIVENESS)
+
+
+def shared_clicks(ads_of_the_day: DataFrame) -> DataFrame:
+    """One row: `before` and `after`, BIGINT digests of the clicks that the day shares with either neighbour.
+
+    `before` covers the day's clicks that belong to impressions of the day before, `after` the next day's clicks that
+    belong to impressions of the day, each with its ad; NULL where there is none. A day's `after` equals the next day's
+    `before` where both attribute the same clicks to the same day. Takes a frame of `ads_with_shared_clicks`.
+    """
+    digests = {"before": CLICKS_BEFORE, "after": CLICKS_AFTER}
+    return ads_of_the_day.agg(
+        *[
+            F.bit_xor(F.when(F.col(column).isNotNull(), F.xxhash64("ad_id", column))).alias(name)
+            for name, column in digests.items()
+        ]
+    )
+
+
+def ads_with_shared_clicks(
+    ads: DataFrame,
+    clicks: DataFrame,
+    catalog: DataFrame,
+    *,
+    day: date,
+    attribution_window: timedelta = ONE_DAY,
+) -> DataFrame:
+    """The rows of `ad_effectiveness` with two more columns, from which `shared_clicks` makes its digests.
+
     `ads` (`CLEAN_ADS`) hold the day before, the day and the next, `clicks` (`CLEAN_CLICKS`) the day and the
     next, as far as they exist; other days' rows are ignored. `catalog` is an `AD_CATALOG`; of several rows
     for an ad one is taken, always the same. Raises ValueError unless the window is positive, at most a day:
@@ -68,15 +109,19 @@ def ad_effectiveness(
         )
         raise ValueError(message)
     shown = ads.filter(within("event_time", day - ONE_DAY, days=3))
-    clicked = clicks.filter(within("event_time", day, days=2))
+    clicked = clicks.filter(within("event_time", day, days=2)).withColumn("_click", F.xxhash64("source", "click_id"))
     explained = _by_name(shown, clicked, day).unionByName(_by_user(shown, clicked, attribution_window))
     impressions = _impressions(shown.filter(within("event_time", day)))
     per_ad = impressions.join(_clicks(explained, day), "ad_id", "full_outer")
-    return as_declared(_figures(_enriched(per_ad, catalog)), AD_EFFECTIVENESS)
+    shared = [CLICKS_BEFORE, CLICKS_AFTER]
+    declared = StructType([*AD_EFFECTIVENESS, *(StructField(name, LongType()) for name in shared)])
+    return as_declared(_figures(_enriched(per_ad, catalog)), declared)
 
 
 def _by_name(ads: DataFrame, clicks: DataFrame, day: date) -> DataFrame:
-    """The clicks that name one: source and id of the impression, clicked_at, shown_at (NULL for orphans), ad_id.
+    """The clicks that name an impression: its source and id, clicked_at, shown_at (NULL for orphans), ad_id, `_click`.
+
+    `_click` is a hash that tells the click from all others.
 
     Impressions of one id are few, as each source has at most one a day.
     """
@@ -104,6 +149,7 @@ def _by_name(ads: DataFrame, clicks: DataFrame, day: date) -> DataFrame:
             F.col("event_time").alias("clicked_at"),
             F.col("_seen.event_time").alias("shown_at"),
             F.coalesce("_seen.ad_id", "ad_id").alias("ad_id"),
+            "_click",
         )
     )
 
@@ -119,8 +165,8 @@ def _by_user(ads: DataFrame, clicks: DataFrame, attribution_window: timedelta) -
     columns = ["user_id", "ad_id", "event_time", "impression_id", "source"]
     events = (
         _touched(ads, known, "user_id", "ad_id")
-        .select(*columns, F.lit(SHOWN).alias("_what"))
-        .unionByName(known.select(*columns, F.lit(CLICKED).alias("_what")))
+        .select(*columns, F.lit(SHOWN).alias("_what"), F.lit(None).cast("bigint").alias("_click"))
+        .unionByName(known.select(*columns, F.lit(CLICKED).alias("_what"), "_click"))
     )
     so_far = Window.partitionBy("user_id", "ad_id").orderBy("event_time", "_what", "impression_id", "source")
     impression = F.when(F.col("_what") == SHOWN, F.struct("event_time", "impression_id", "source"))
@@ -136,6 +182,7 @@ def _by_user(ads: DataFrame, clicks: DataFrame, attribution_window: timedelta) -
             F.col("event_time").alias("clicked_at"),
             F.col("_seen.event_time").alias("shown_at"),
             "ad_id",
+            "_click",
         )
     )
     anonymous = unnamed.filter(F.col("user_id").isNull()).select(
@@ -144,6 +191,7 @@ def _by_user(ads: DataFrame, clicks: DataFrame, attribution_window: timedelta) -
         F.col("event_time").alias("clicked_at"),
         F.lit(None).cast("timestamp").alias("shown_at"),
         "ad_id",
+        "_click",
     )
     return attributed.unionByName(anonymous)
 
@@ -174,7 +222,7 @@ def _impressions(ads: DataFrame) -> DataFrame:
 
 
 def _clicks(explained: DataFrame, day: date) -> DataFrame:
-    """Per ad: the counts of clicks and the median time to click, of the clicks that concern the day."""
+    """Per ad: the counts of clicks, the median time to click and the shared clicks, of the clicks that concern the day."""
     today = F.col("clicked_at") < start_of(day + ONE_DAY)
     explains = F.col("shown_at").isNotNull()
     of_today = explains & within("shown_at", day)
@@ -186,6 +234,8 @@ def _clicks(explained: DataFrame, day: date) -> DataFrame:
             F.min("clicked_at").alias("_first"),
             F.count_if(today).alias("_today"),
             F.count_if(of_yesterday).alias("_of_yesterday"),
+            F.bit_xor(F.when(of_yesterday, F.col("_click"))).alias(CLICKS_BEFORE),
+            F.bit_xor(F.when(of_today & ~today, F.col("_click"))).alias(CLICKS_AFTER),
         )
     )
     clicked = F.col("_impression").isNotNull()
@@ -198,6 +248,8 @@ def _clicks(explained: DataFrame, day: date) -> DataFrame:
         F.sum("_of_yesterday").alias("previous_day_clicks"),
         F.sum(F.when(~clicked, F.col("_today") - F.col("_of_yesterday"))).alias("orphan_clicks"),
         (F.percentile(F.when(clicked, delay), F.lit(0.5)) / MICROSECONDS_A_SECOND).alias("median_seconds_to_click"),
+        F.bit_xor(CLICKS_BEFORE).alias(CLICKS_BEFORE),
+        F.bit_xor(CLICKS_AFTER).alias(CLICKS_AFTER),
     )
 
 

@@ -424,7 +424,7 @@ def test_a_tick_that_runs_out_of_time_leaves_the_rest_to_the_next(settled, tmp_p
 
 
 def test_storage_is_listed_once_and_records_are_read_once(desk, monkeypatch):
-    monkeypatch.setattr(STALENESS, "_INPUTS", {})
+    monkeypatch.setattr(STALENESS, "_READ", {})
 
     def requests(count):
         for day in days(count):
@@ -460,7 +460,7 @@ def test_a_damaged_record_holds_up_nothing_and_puts_nothing_behind(desk, tmp_pat
     (record,) = (desk.base / EFFECTIVENESS / ".feed/records" / DAY).iterdir()
     record.write_text("{", encoding="utf-8")
     desk.publish(CATALOG, None, CATALOG_CSV, tmp_path / "catalog")
-    STALENESS._INPUTS.clear()
+    STALENESS._READ.clear()
 
     assert desk.tick("new_manifests").asked == {NEXT_DAY: ("ad_effectiveness",)}
 
