@@ -49,9 +49,9 @@ def find_candidate(feed: Feed, partition: str, *, run_id: str, now: datetime) ->
     removing that. Raises Failure where there is nothing to check.
     """
     in_force = latest(feed, partition, now=now)
-    staged = find_staged(feed, partition, run_id=run_id)
+    staged = find_staged(feed, partition, root_run_id=run_id)
     if staged is None:
-        waiting = find_staged(feed, partition, run_id=None)
+        waiting = find_staged(feed, partition)
         staged = waiting if waiting and (in_force is None or waiting.claim.name > in_force.name) else None
     if staged is not None:
         update = Update(feed=feed, partition=partition, name=staged.claim.name, files=staged.record.files)

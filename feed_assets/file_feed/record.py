@@ -21,7 +21,15 @@ FORMAT = 1
 """Raised when a record changes so that an older reader would misunderstand it; added fields do not."""
 
 _Value = TypeVar("_Value")
-State = Literal["staged", "published", "rejected", "invalidated"]
+State = Literal["staged", "publishing", "published", "rejected", "invalidated"]
+"""How far an update has come.
+
+- staged: written; its audit is to come.
+- publishing: its audit passed; its manifest is about to be written. Without a manifest, its writer stopped in between.
+- published: its manifest was written. Without a valid manifest, somebody took it out of force.
+- rejected: its audit turned it away.
+- invalidated: somebody took it out of force, and said why.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +116,10 @@ class Transition:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the writer says of an update; all of it may be empty."""
+    """What the writer says of an update; all of it may be empty.
+
+    `root_run_id` is the first run of a chain of re-executions; empty, `run_id` is the first one itself.
+    """
 
     rows: Rows | None = None
     schema: tuple[Column, ...] = ()
@@ -116,7 +127,13 @@ class Facts:
     code_version: str = ""
     config_digest: str = ""
     run_id: str = ""
+    root_run_id: str = ""
     details: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def root(self) -> str:
+        """The first run of the chain of re-executions that made the update."""
+        return self.root_run_id or self.run_id
 
 
 @dataclass(frozen=True, slots=True)

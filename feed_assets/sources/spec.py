@@ -183,7 +183,8 @@ class Source(_Model):
     expression is a TIMESTAMP, and wall time in `time_zone` where it is a TIMESTAMP_NTZ. Records that
     do not pass `filter` belong to another source of the same log. `identity` names the partner's
     columns that tell one event from another. Raw partitions that grew by `growth_threshold_percent`
-    are processed again when they are at most `lookback_days` old.
+    are processed again when they are at most `lookback_days` old. A day is due `buffer_hours` after its
+    last hour: until then a partner may still be sending it.
     """
 
     name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]+$")]
@@ -197,6 +198,7 @@ class Source(_Model):
     identity: Annotated[tuple[ColumnName, ...], Field(min_length=1)]
     growth_threshold_percent: Annotated[Decimal, Field(ge=0, allow_inf_nan=False)]
     lookback_days: Annotated[int, Field(ge=1)]
+    buffer_hours: Annotated[int, Field(ge=0)] = 3
 
     _origin: tuple[Path, Document] | None = PrivateAttr(default=None)
 

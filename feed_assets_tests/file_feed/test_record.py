@@ -64,6 +64,7 @@ RECORDS = st.builds(
         code_version=TEXT,
         config_digest=TEXT,
         run_id=TEXT,
+        root_run_id=TEXT,
         details=st.dictionaries(TEXT, JSON, max_size=2),
     ),
     checks=st.lists(
@@ -79,7 +80,7 @@ RECORDS = st.builds(
     history=st.lists(
         st.builds(
             Transition,
-            st.sampled_from(["staged", "published", "rejected", "invalidated"]),
+            st.sampled_from(["staged", "publishing", "published", "rejected", "invalidated"]),
             st.datetimes(timezones=st.just(UTC)),
             TEXT,
             TEXT,
@@ -107,6 +108,11 @@ def test_the_state_is_the_last_one_it_was_put_into() -> None:
     assert record().state == "published"
 
 
+def test_the_root_of_an_update_is_the_first_run_of_its_chain() -> None:
+    assert Facts(run_id="second", root_run_id="first").root == "first"
+    assert Facts(run_id="first").root == "first"
+
+
 def test_fields_that_a_later_version_added_are_passed_over() -> None:
     content = json.loads(record().to_json())
     for part in (content, content["facts"], content["facts"]["rows"], content["files"][0], content["history"][0]):
@@ -117,6 +123,7 @@ def test_fields_that_a_later_version_added_are_passed_over() -> None:
 def test_fields_with_a_default_may_be_missing() -> None:
     content = json.loads(record().to_json())
     del (
+        content["facts"]["root_run_id"],
         content["facts"]["inputs"][0]["context"],
         content["facts"]["details"],
         content["facts"]["schema"][0]["description"],

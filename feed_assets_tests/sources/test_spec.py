@@ -59,6 +59,14 @@ def test_a_source_is_what_its_file_says(described):
     ]  # fmt: skip
 
 
+def test_a_day_is_due_three_hours_after_its_last_one_unless_the_source_says_otherwise(described, problems):
+    assert described(GOOD).buffer_hours == 3
+    assert described(GOOD + "buffer_hours: 0\n").buffer_hours == 0
+    assert problems(GOOD + "buffer_hours: -1\n") == [
+        "partner.yaml:10: buffer_hours: is -1: input should be greater than or equal to 0"
+    ]
+
+
 def test_the_sources_that_come_with_the_project_are_one_log_described_twice():
     ads, clicks = load_sources(partners_directory())
 
