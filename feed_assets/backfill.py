@@ -11,11 +11,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import dagster as dg
 from dagster._core.instance.ref import InstanceRef  # Dagster has no public way to open an instance with other settings
 
-from feed_assets.sensors.requests import BACKFILL_TAG
+from feed_assets.sensors.busy import BACKFILL_TAG
+from feed_assets.sensors.liveness import alive, fail_dead_runs, first_tags
 
 UNCAPTURED = {
     "compute_logs": {
@@ -76,6 +78,7 @@ def backfill(
 
     Raises KeyboardInterrupt when a run was interrupted: Dagster only records that as one more failed run.
     """
+    fail_dead_runs(instance)
     job = definitions.resolve_implicit_global_asset_job_def()
     failed: set[str] = set()
     for level in stages(definitions):
@@ -86,13 +89,16 @@ def backfill(
                 reason = "an input of this day failed before"
                 yield PartitionResult(partition, names, "", success=False, updates=(), failures=(reason,), skipped=True)
                 continue
-            result = subset.execute_in_process(
-                instance=instance,
-                partition_key=partition,
-                raise_on_error=False,
-                run_config=run_config,
-                tags={BACKFILL_TAG: f"{partitions[0]}/{partitions[-1]}"},
-            )
+            run_id = str(uuid4())
+            with alive(instance, run_id):
+                result = subset.execute_in_process(
+                    instance=instance,
+                    partition_key=partition,
+                    raise_on_error=False,
+                    run_config=run_config,
+                    run_id=run_id,
+                    tags={BACKFILL_TAG: f"{partitions[0]}/{partitions[-1]}", **first_tags(run_id)},
+                )
             if _interrupted(result):
                 raise KeyboardInterrupt
             if not result.success:

@@ -15,7 +15,7 @@ from feed_assets.file_feed import FeedInput, RawInput, Record, UpdateStatus, his
 from feed_assets.file_feed.wording import counted
 from feed_assets.sensors import SourceDecision, growth_decisions, staleness
 from feed_assets.sensors.feeds import FeedAsset, FeedGraph
-from feed_assets.sensors.growth import lookback
+from feed_assets.sensors.growth import Phase
 from feed_assets.sources import Change, Source, decide
 
 
@@ -106,39 +106,25 @@ def _growth(
     kinds = {key.partition("/")[0] for key in read} or {asset.key.path[-1].removeprefix("clean_")}
     mine = [source for source in sources if source.kind in kinds]
     decisions = growth_decisions(board, mine, asset.declaration, now=now, days=(day, day))
-    return tuple(_standing(decision, known, now, is_partition=is_partition) for decision in decisions)
+    return tuple(_standing(decision, known, is_partition=is_partition) for decision in decisions)
 
 
-def _standing(each: SourceDecision, known: Mapping[str, Record], now: datetime, *, is_partition: bool) -> str:
-    """The decision with what will come of it: a sensor asks only for days of the lookback."""
-    if not each.decision.reprocess:
-        return each.sentence()
-    fate = _fate(each, now, is_partition=is_partition)
+def _standing(each: SourceDecision, known: Mapping[str, Record], *, is_partition: bool) -> str:
+    """The decision with what comes of it: a sensor asks only for partitions that there are."""
+    outcome = None
+    if each.differs and not is_partition:
+        outcome = "before the first partition, so no sensor asks for it (FEED_ASSETS_FIRST_DAY says which that is)"
+        if each.phase is Phase.OPEN:
+            outcome = "the day is not over, so no sensor asks for it yet"
     record = known.get(each.update or "")
     states_inputs = record is not None and record.facts.inputs
     if each.update is None or states_inputs or each.decision.kind != Change.NEVER_PROCESSED:
-        return each.sentence(fate)
+        return each.sentence(outcome)
     there = f"{counted(each.decision.current_files, 'file')}, {each.decision.current_bytes} bytes"
     return (
         f"{each.source.key} {each.day}: {there}; what update {each.update} read of it is not known, "
-        f"as no record says so; {fate or 'processed again'}"
+        f"as no record says so; {outcome or 'processed again'}"
     )
-
-
-def _fate(each: SourceDecision, now: datetime, *, is_partition: bool) -> str | None:
-    """Why nothing comes of a day that is due; None where a sensor asks for it."""
-    first, last = lookback(each.source, now)
-    day = date.fromisoformat(each.day)
-    if day > last:
-        return "the day is not over, so no sensor asks for it yet"
-    if not is_partition:
-        return "before the first partition, so no sensor asks for it (FEED_ASSETS_FIRST_DAY says which that is)"
-    if day < first:
-        return (
-            f"outside the lookback of {counted(each.source.lookback_days, 'day')}, so no sensor asks for it: "
-            f"`feed-assets backfill --from {day} --to {day}` makes it"
-        )
-    return None
 
 
 def _update(

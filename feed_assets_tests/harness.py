@@ -61,6 +61,7 @@ columns:
   cost: try_cast(cost AS DECIMAL(18, 6))
 identity: [id]
 growth_threshold_percent: 5
+buffer_hours: 0
 lookback_days: 7
 """
 
@@ -77,6 +78,7 @@ columns:
   user_id: user
 identity: [id]
 growth_threshold_percent: 5
+buffer_hours: 0
 lookback_days: 7
 """
 

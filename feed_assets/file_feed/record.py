@@ -205,8 +205,8 @@ class Record:
 def inputs_digest(inputs: Iterable[FeedInput | RawInput]) -> str:
     """16 hex digits that are equal exactly where the same updates and raw files were read, in whatever order.
 
-    Of an update that was only context it counts whether it was there, of raw files that were, nothing: a source that
-    sent nothing reads like one that is not known.
+    Of an update that was only context, it counts whether it was there. A source that sent nothing reads like one that
+    is not known.
     """
     lines = sorted(line for each in inputs if (line := _line(each)) is not None)
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
@@ -219,10 +219,10 @@ def _line(each: FeedInput | RawInput) -> str | None:
             if each.context
             else ["feed", each.feed, each.partition, each.update]
         )
-    if each.context or not each.files:
+    if not each.files:
         return None
     files = sorted((file.path, file.size, file.tag) for file in each.files)
-    return json.dumps(["raw", each.source, each.partition, files])
+    return json.dumps(["raw context" if each.context else "raw", each.source, each.partition, files])
 
 
 def _facts(content: dict[str, Any]) -> Facts:

@@ -13,7 +13,7 @@ from typing import Any
 import dagster as dg
 
 from feed_assets.io_manager import FeedDeclaration
-from feed_assets.io_manager.declaration import CONTEXT, is_required
+from feed_assets.io_manager.declaration import CONTEXT, EVENING_BEFORE, is_required
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +111,17 @@ class FeedGraph:
             return set()
         keys = definition.get_partition_keys_in_time_window(dg.TimeWindow(start, end))
         return {partition for partition in keys if definition.has_partition_key(partition)}
+
+    def range(self, key: dg.AssetKey, first: str, last: str) -> list[str]:
+        """The partitions of the asset from first to last; none where these are none of its partitions."""
+        definition = self.graph.get(key).partitions_def if self.graph.has(key) else None
+        if definition is None or not (definition.has_partition_key(first) and definition.has_partition_key(last)):
+            return []
+        return list(definition.get_partition_keys_in_range(dg.PartitionKeyRange(first, last)))
+
+    def evening_hours(self, key: dg.AssetKey) -> int:
+        """How many hours of the day before the asset reads as context of its raw data."""
+        return max((int(said.get(EVENING_BEFORE, 0)) for said in self._input_metadata(key).values()), default=0)
 
     def children(self, key: dg.AssetKey, partition: str | None) -> set[tuple[dg.AssetKey, str]]:
         """The partitions of derived feeds that read this partition, by the assets' partition mappings."""

@@ -1,43 +1,118 @@
 """Raw data against what was read of it: one decision for each source and day.
 
-Here: fetching both sides from the blackboard with as few requests as listings allow. Not here: the
-decision itself (`sources.growth`), and what is done about it (`late_growth`).
+Here: fetching both sides from the blackboard with as few requests as listings allow, and when a day is due. Not here:
+comparing two read sets (`sources.growth`), and what is done about a day (`late_growth`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time, timedelta
+from enum import StrEnum
 
 from feed_assets.blackboard import Blackboard
-from feed_assets.file_feed import RawInput, inputs_digest, latest_of_all, read_record, recorded_digests
+from feed_assets.file_feed import (
+    Feed,
+    RawInput,
+    Update,
+    inputs_digest,
+    latest_of_all,
+    recorded_digests,
+)
+from feed_assets.file_feed.wording import counted
 from feed_assets.io_manager import FeedDeclaration
 from feed_assets.partitions import is_day
-from feed_assets.sources import Decision, Source, decide, raw_days
+from feed_assets.sensors.made_from import made_from, was_decided_against
+from feed_assets.sources import Change, Decision, Source, decide, evening_read, raw_days
 
 DAY = timedelta(days=1)
+
+SWEEP_DAYS = 3
+"""For so many days after a day has left the lookback it is still swept, should the sensor not have run right then."""
+
+
+class Phase(StrEnum):
+    """Where a day stands for a source, as time goes by."""
+
+    OPEN = "open"
+    """It is not over, or the source's buffer after its last hour is not."""
+    WATCHED = "watched"
+    """It is in the lookback: growth by the threshold makes it run again."""
+    LEAVING = "leaving"
+    """It has just left the lookback: whatever came since it was processed is processed once."""
+    SETTLED = "settled"
+    """No sensor looks at it any more."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceDecision:
-    """What has become of a source's day since the update in force read it."""
+    """What has become of a source's day since the update in force read it.
+
+    `state` is a digest of what a run would read now for this kind and day: equal states are one state of the input.
+    `tried` is a newer update that was made from this very state and decided against. `evening_changed` says that the
+    update read other files of the evening before than the update of the day before is made from, so that an event
+    delivered on both days could count twice or not at all. `swept` says that the update in force was made after the
+    day had left the lookback.
+    """
 
     source: Source
     day: str
     decision: Decision
     update: str | None
     state: str
-    """A digest of all that lies there now for this kind and day: equal states are one state of the input."""
+    phase: Phase
     tried: str | None = None
-    """A newer update that was made from this very state and turned away."""
+    evening_changed: bool = False
+    swept: bool = False
 
-    def sentence(self, fate: str | None = None) -> str:
-        """For logs and people: which, what, the numbers, and what comes of it (see `Decision.sentence`)."""
-        if fate is None and self.decision.reprocess and self.tried is not None:
-            fate = f"tried as {self.tried}, which is not in force, so it is not tried again by itself until it changes"
+    @property
+    def due(self) -> bool:
+        """Whether the day is to be processed now."""
+        return self.wanted and self.tried is None
+
+    @property
+    def wanted(self) -> bool:
+        """The same, whether or not it was tried already."""
+        match self.phase:
+            case Phase.WATCHED:
+                return self.decision.reprocess or self.evening_changed
+            case Phase.LEAVING:
+                return self.update is not None and (self.evening_changed or (self.differs and not self.swept))
+            case _:
+                return False
+
+    @property
+    def differs(self) -> bool:
+        """Whether there is something that the update in force does not hold."""
+        return self.decision.kind not in {Change.UNCHANGED, Change.VANISHED}
+
+    def sentence(self, outcome: str | None = None) -> str:
+        """For logs and people: which day, the numbers, and what comes of it; `outcome` where more is known of that."""
         baseline = f"update {self.update}" if self.update else "no valid update"
-        return f"{self.source.key} {self.day}: {self.decision.sentence(fate)} ({baseline})"
+        return f"{self.source.key} {self.day}: {self.decision.sentence(outcome or self._outcome())} ({baseline})"
+
+    def _outcome(self) -> str | None:
+        """What comes of the day where that does not follow from the decision alone."""
+        if self.wanted:
+            return self._outcome_of_wanted()
+        if not self.differs:
+            return None
+        if self.phase is Phase.OPEN:
+            return f"due {due_from(self.day, [self.source]):%Y-%m-%d %H:%M}, no sensor asks for it before"
+        if self.phase is Phase.WATCHED:
+            return f"left until it grows more, or leaves the lookback on {leaves_at(self.day, self.source):%Y-%m-%d}"
+        return (
+            f"outside the lookback of {counted(self.source.lookback_days, 'day')}, so no sensor asks for it: "
+            f"`feed-assets backfill --from {self.day} --to {self.day}` makes it"
+        )
+
+    def _outcome_of_wanted(self) -> str | None:
+        if self.tried is not None:
+            return f"tried as {self.tried}, which is not in force, so it is not tried again by itself until it changes"
+        if self.phase is Phase.LEAVING:
+            return "processed once more, as it has left the lookback"
+        return None if self.decision.reprocess else "processed again, as the evening before was"
 
 
 def growth_decisions(
@@ -46,57 +121,182 @@ def growth_decisions(
     declaration: FeedDeclaration,
     *,
     now: datetime,
+    evening_hours: int = 0,
     days: tuple[date, date] | None = None,
     start_at: str = "",
 ) -> Iterator[SourceDecision]:
-    """A decision for every day in each source's lookback, today excluded; `sources` are all of one kind.
+    """A decision for every day that is watched or leaving the lookback; `sources` are all of one kind.
 
-    One listing a source, two of the feed; a record is read only where the raw files are not those of the update in
-    force, as the iteration comes to it. `days` (first, last) replaces the lookback; those before `start_at` are passed
-    over. Days without raw files that were never processed are left out.
+    One listing a source, two of the feed; the record of an update is read once a process, and only where the raw files
+    are not those that it was made from, or `evening_hours` of the day before were read as context. `days` (first, last)
+    are looked at instead, whatever their phase; those before `start_at` are passed over. Days without raw files that
+    were never processed are left out.
     """
     if not sources:
         return
-    windows = {source.key: days or lookback(source, now) for source in sources}
-    first = min(window[0] for window in windows.values())
-    last = max(window[1] for window in windows.values())
-    raw = raw_days(board, [source.key for source in sources], first, last)
-    feed = declaration.on(board)
-    in_force = latest_of_all(feed, now=now, first=str(first), last=str(last))
-    digests = recorded_digests(feed, first=str(first), last=str(last))
-    for day in sorted({str(day) for _, day in raw} | {name for name in in_force if is_day(name)}):
-        if day < start_at:
-            continue
-        current = {
-            source.key: raw.get(
-                (source.key, date.fromisoformat(day)), RawInput(source=source.key, partition=day, files=())
-            )
-            for source in sources
-        }
-        state = inputs_digest(tuple(current.values()))
-        recorded = digests.get(day, {})
-        update = in_force.get(day)
-        baselines: Mapping[str, RawInput] = {}
-        if update is not None:
-            known = recorded.get(update.name) == state
-            baselines = current if known else _read_sets(declaration, board, day, update.name)
-        newest = max(recorded, default="")
-        tried = newest if newest > (update.name if update else "") and recorded[newest] == state else None
+    first, last = days or watched_days(sources, now)
+    there = _There.of(board, sources, declaration, (first, last), evening_hours, now)
+    for day in there.days(max(start_at, str(first))):
+        state = there.state(day)
+        update = there.in_force.get(day)
+        tried = there.tried(day, state)
         for source in sources:
-            start, end = windows[source.key]
-            before, there = baselines.get(source.key), current[source.key]
-            something = there.files or (before is not None and before.files)
-            if start <= date.fromisoformat(day) <= end and something:
-                decision = decide(before, there if there.files else None, source.growth_threshold_percent)
-                yield SourceDecision(source, day, decision, update.name if update else None, state, tried)
+            moment = phase(day, source, sources, now)
+            if days is None and moment in {Phase.OPEN, Phase.SETTLED}:
+                continue
+            before, current = there.baseline(day, source.key), there.current(day)[source.key]
+            if not current.files and (before is None or not before.files):
+                continue
+            yield SourceDecision(
+                source,
+                day,
+                decide(before, current if current.files else None, source.growth_threshold_percent),
+                update.name if update else None,
+                state,
+                moment,
+                tried,
+                evening_changed=there.evening_changed(day, source.key),
+                swept=update is not None and update.begun >= leaves_at(day, source),
+            )
 
 
-def lookback(source: Source, now: datetime) -> tuple[date, date]:
-    """The first and the last day that are watched: today is still being written, so it is not."""
-    today = now.date()
-    return today - source.lookback_days * DAY, today - DAY
+def watched_days(sources: Sequence[Source], now: datetime) -> tuple[date, date]:
+    """The first and the last day that any of these sources has watched or leaving the lookback."""
+    longest = max(source.lookback_days for source in sources)
+    return now.date() - (longest + SWEEP_DAYS) * DAY, now.date() - DAY
 
 
-def _read_sets(declaration: FeedDeclaration, board: Blackboard, day: str, update: str) -> Mapping[str, RawInput]:
-    record = read_record(declaration.on(board), day, update)
-    return record.read_sets if record else {}
+def phase(day: str, source: Source, sources: Sequence[Source], now: datetime) -> Phase:
+    """Where the day stands for a source; `sources` are all of its kind, as a day waits for the longest buffer."""
+    if now < due_from(day, sources):
+        return Phase.OPEN
+    if now < leaves_at(day, source):
+        return Phase.WATCHED
+    return Phase.LEAVING if now < leaves_at(day, source) + SWEEP_DAYS * DAY else Phase.SETTLED
+
+
+def due_from(day: str, sources: Sequence[Source]) -> datetime:
+    """When the day may be processed first: after its last hour and the longest buffer of its sources."""
+    return _midnight(day) + DAY + timedelta(hours=max(source.buffer_hours for source in sources))
+
+
+def leaves_at(day: str, source: Source) -> datetime:
+    """When the day leaves the source's lookback."""
+    return _midnight(day) + (source.lookback_days + 1) * DAY
+
+
+@dataclass(frozen=True, slots=True)
+class _There:
+    """All that is known of a kind's days, from one listing a source and two of the feed.
+
+    The day before the first is listed too, for its evening.
+    """
+
+    feed: Feed
+    sources: tuple[str, ...]
+    raw: Mapping[tuple[str, date], RawInput]
+    in_force: Mapping[str, Update]
+    digests: Mapping[str, Mapping[str, str]]
+    evening_hours: int
+    first: str
+    last: str
+    _states: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        board: Blackboard,
+        sources: Sequence[Source],
+        declaration: FeedDeclaration,
+        days: tuple[date, date],
+        evening_hours: int,
+        now: datetime,
+    ) -> _There:
+        keys = tuple(source.key for source in sources)
+        first, last = days[0] - DAY, days[1]
+        feed = declaration.on(board)
+        return cls(
+            feed,
+            keys,
+            raw_days(board, keys, first, last),
+            latest_of_all(feed, now=now, first=str(first), last=str(last)),
+            recorded_digests(feed, first=str(first), last=str(last)),
+            evening_hours,
+            str(first),
+            str(last),
+        )
+
+    def days(self, first: str) -> list[str]:
+        """The days with raw files or an update, from this one on."""
+        named = {str(day) for _, day in self.raw} | {name for name in self.in_force if is_day(name)}
+        return sorted(day for day in named if first <= day <= self.last)
+
+    def current(self, day: str) -> dict[str, RawInput]:
+        """The raw files of the day as they are now, by source."""
+        at = date.fromisoformat(day)
+        return {
+            source: self.raw.get((source, at), RawInput(source=source, partition=day, files=()))
+            for source in self.sources
+        }
+
+    def state(self, day: str) -> str:
+        """The digest of what a run would read now: all raw files of the day, and the evening before."""
+        if day not in self._states:
+            evenings = [self._evening(day, source) for source in self.sources] if self._has_evening(day) else []
+            read = [each for each in evenings if each is not None and each.files]
+            self._states[day] = inputs_digest([*self.current(day).values(), *read])
+        return self._states[day]
+
+    def _has_evening(self, day: str) -> bool:
+        return self.evening_hours > 0 and day > self.first
+
+    def baseline(self, day: str, source: str) -> RawInput | None:
+        """What the update in force read of the day; None where there is no update, or no record that says so."""
+        update = self.in_force.get(day)
+        if update is None:
+            return None
+        if self.digests.get(day, {}).get(update.name) == self.state(day):
+            return self.current(day)[source]
+        known = made_from(self.feed, day, update.name)
+        return known.raw(day).get(source) if known else None
+
+    def tried(self, day: str, state: str) -> str | None:
+        """A newer update than the one in force that was made from this state and decided against."""
+        recorded, update = self.digests.get(day, {}), self.in_force.get(day)
+        newest = max(recorded, default="")
+        if newest <= (update.name if update else "") or recorded[newest] != state:
+            return None
+        return newest if was_decided_against(self.feed, day, newest) else None
+
+    def evening_changed(self, day: str, source: str) -> bool:
+        """Whether the update in force read another evening before than the update of the day before is made from."""
+        update, before = self.in_force.get(day), _day_before(day)
+        if update is None or before not in self.in_force or not self._has_evening(day):
+            return False
+        if self.digests.get(day, {}).get(update.name) == self.state(day):
+            return False
+        known, evening = made_from(self.feed, day, update.name), self._evening(day, source)
+        if known is None or evening is None:
+            return False
+        read = known.raw(before, context=True).get(source)
+        return set(read.files if read else ()) != set(evening.files)
+
+    def _evening(self, day: str, source: str) -> RawInput | None:
+        """The evening before as a run would read it now; None where the update of that day has no record."""
+        before = _day_before(day)
+        update, current = self.in_force.get(before), self.current(before)[source]
+        if update is None or self.digests.get(before, {}).get(update.name) == self.state(before):
+            return evening_read(current, current, self.evening_hours)
+        known = made_from(self.feed, before, update.name)
+        if known is None:
+            return None
+        nothing = RawInput(source=source, partition=before, files=())
+        return evening_read(known.raw(before).get(source, nothing), current, self.evening_hours)
+
+
+def _day_before(day: str) -> str:
+    return str(date.fromisoformat(day) - DAY)
+
+
+def _midnight(day: str) -> datetime:
+    return datetime.combine(date.fromisoformat(day), time(), UTC)

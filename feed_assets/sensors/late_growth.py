@@ -17,9 +17,11 @@ from feed_assets.blackboard import Blackboard
 from feed_assets.file_feed import FeedError
 from feed_assets.file_feed.wording import counted
 from feed_assets.resources import BlackboardResource, Clock
+from feed_assets.sensors.busy import busy_partitions
 from feed_assets.sensors.feeds import FeedGraph
 from feed_assets.sensors.growth import SourceDecision, growth_decisions
-from feed_assets.sensors.requests import Need, Requests, busy_partitions, load_cursor, requested, state_of
+from feed_assets.sensors.liveness import fail_dead_runs
+from feed_assets.sensors.requests import Need, Requests, load_cursor, state_of
 from feed_assets.sensors.staleness import in_force_at
 from feed_assets.sources import Source
 
@@ -57,12 +59,13 @@ def late_growth(
         deadline = time.monotonic() + TICK_SECONDS
         board, now = blackboard.blackboard, clock.now()
         feeds = FeedGraph.of(_repository(context))
-        cursor = load_cursor(context.cursor)
-        requests = Requests("late_growth", requested(cursor), busy_partitions(context.instance, feeds))
-        requests.run_config = run_config or {}
+        for run_id in fail_dead_runs(context.instance):
+            context.log.warning(f"Run {run_id} is reported as failed: its process is gone.")
+        busy = busy_partitions(context.instance, feeds)
+        requests = Requests("late_growth", board, feeds, busy, now, run_config or {})
 
         decisions: list[SourceDecision] = []
-        begun_at, resume = str(cursor.get("resume", "")), None
+        begun_at, resume = str(load_cursor(context.cursor).get("resume", "")), None
         for decision in _decisions(board, feeds, sources, clean_assets, now, begun_at, requests):
             # A whole day at least, so that every tick gets on.
             another_day = bool(decisions) and _position(decision) != _position(decisions[-1])
@@ -73,16 +76,12 @@ def late_growth(
         _log(context, decisions)
         for need in _needs(board, feeds, clean_assets, decisions, requests, now):
             requests.add(need)
-        for note in requests.said:
+        for note in requests.decided:
             context.log.info(note)
-
-        if begun_at or resume:
-            requests.keep_unexamined((clean_assets[each.source.kind], each.day) for each in decisions)
-        content = {"requested": requests.kept, **({"resume": resume} if resume else {})}
         return dg.SensorResult(
             run_requests=requests.runs,
             skip_reason=None if requests.runs else _summary(decisions, requests),
-            cursor=json.dumps(content, sort_keys=True),
+            cursor=json.dumps({"resume": resume} if resume else {}),
         )
 
     return sensor
@@ -111,6 +110,7 @@ def _decisions(
                 [source for source in sources if source.kind == kind],
                 feeds.assets[key].declaration,
                 now=now,
+                evening_hours=feeds.evening_hours(key),
                 start_at=first_day if kind == first_kind else "",
             )
         except FeedError as error:
@@ -130,7 +130,7 @@ def _needs(
     unknown: dict[str, set[str]] = {}
     for decision in decisions:
         asset = clean_assets[decision.source.kind]
-        if not decision.decision.reprocess or decision.tried is not None:
+        if not decision.due:
             continue
         if feeds.has(asset, decision.day):
             by_day.setdefault(decision.day, []).append(decision)
@@ -141,7 +141,7 @@ def _needs(
     due_by_day = {}
     for day, reasons in sorted(by_day.items()):
         states = {clean_assets[each.source.kind]: state_of(each.update, each.state) for each in reasons}
-        if due := requests.not_yet_made(day, states):
+        if due := requests.not_yet_asked(day, states):
             due_by_day[day] = due
     try:
         along = _along(board, feeds, due_by_day, now)
@@ -159,17 +159,20 @@ def _needs(
 def _along(
     board: Blackboard, feeds: FeedGraph, due_by_day: Mapping[str, Mapping[dg.AssetKey, str]], now: datetime
 ) -> dict[str, tuple[dg.AssetKey, ...]]:
-    """For each day, the assets downstream that can run along: their other inputs of that day are there."""
+    """For each day, the assets downstream that can run along: their other inputs of that day are there.
+
+    An asset that also reads another day which is processed now waits for that: it would be made twice.
+    """
     candidates = {
         day: [asset for asset in feeds.descendants(due) if all(feeds.alike(asset.key, key) for key in due)]
         for day, due in due_by_day.items()
     }
+    parents = {
+        (day, asset.key): feeds.parents(asset.key, day) for day, assets in candidates.items() for asset in assets
+    }
     needed = {
-        (day, asset.key): {
-            (parent.feed, parent.partition) for parent in feeds.parents(asset.key, day) if parent.required
-        }
-        for day, assets in candidates.items()
-        for asset in assets
+        place: {(parent.feed, parent.partition) for parent in read if parent.required}
+        for place, read in parents.items()
     }
     made = {(feeds.assets[key].declaration.location, day) for day, due in due_by_day.items() for key in due}
     wanted = {place for places in needed.values() for place in places}
@@ -178,8 +181,10 @@ def _along(
     along = {}
     for day, assets in candidates.items():
         running = []
+        elsewhere = {place for place in made if place[1] != day}
         for asset in assets:
-            if needed[day, asset.key] <= available:
+            read = {(parent.feed, parent.partition) for parent in parents[day, asset.key] if not parent.context}
+            if needed[day, asset.key] <= available and not read & elsewhere:
                 available.add((asset.declaration.location, day))
                 running.append(asset.key)
         along[day] = tuple(sorted(running))
@@ -202,9 +207,9 @@ def _summary(decisions: Sequence[SourceDecision], requests: Requests) -> str:
     seen = (
         ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in sorted(kinds.items())) or "no raw partitions"
     )
-    notes = "".join(f"; {note}" for note in requests.said[:3])
-    again = f"; {len(requests.kept)} already requested for their present state" if requests.kept else ""
-    tried = sum(each.decision.reprocess and each.tried is not None for each in decisions)
+    notes = "".join(f"; {note}" for note in requests.decided[:3])
+    again = f"; {requests.already} already requested for their present state" if requests.already else ""
+    tried = sum(each.wanted and each.tried is not None for each in decisions)
     again += f"; {tried} already tried in their present state" if tried else ""
     return f"No run needed: {seen}{again}{notes}."
 

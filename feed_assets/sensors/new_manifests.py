@@ -17,9 +17,10 @@ from feed_assets.blackboard import Blackboard
 from feed_assets.file_feed import Change, Cursor, FeedError, news, read_record
 from feed_assets.file_feed.wording import counted
 from feed_assets.resources import BlackboardResource, Clock
+from feed_assets.sensors.busy import busy_partitions
 from feed_assets.sensors.feeds import FeedAsset, FeedGraph
-from feed_assets.sensors.requests import Need, Requests, busy_partitions, load_cursor, requested
-from feed_assets.sensors.staleness import Staleness, staleness
+from feed_assets.sensors.requests import Need, Requests, load_cursor
+from feed_assets.sensors.staleness import staleness
 
 MAX_EVENTS = 200
 """Asset events reported in one tick; an event costs some milliseconds to store."""
@@ -74,8 +75,8 @@ class _Tick:
         cursor = load_cursor(self.context.cursor)
         held = cursor.get("feeds")
         cursors: dict[str, Any] = dict(held) if isinstance(held, dict) else {}
-        requests = Requests("new_manifests", requested(cursor), busy_partitions(self.context.instance, feeds))
-        requests.run_config = self.run_config
+        busy = busy_partitions(self.context.instance, feeds)
+        requests = Requests("new_manifests", self.board, feeds, busy, self.now, self.run_config)
 
         events: list[dg.AssetMaterialization | dg.AssetObservation] = []
         touched = _touched(cursor.get("touched"))
@@ -89,11 +90,10 @@ class _Tick:
             touched |= {child for change in changes for child in _affected(feeds, asset, change.partition)}
 
         open_ones = self._ask(feeds, requests, touched, lookback_days)
-        for note in requests.said:
+        for note in requests.decided:
             self.context.log.info(note)
         content = {
             "feeds": cursors,
-            "requested": requests.kept,
             "touched": sorted([key.to_user_string(), partition] for key, partition in open_ones),
             **({"resume": resume} if resume else {}),
         }
@@ -102,7 +102,7 @@ class _Tick:
             asset_events=events,
             skip_reason=None
             if requests.runs
-            else f"{counted(len(events), 'event')} reported, no run needed. " + "; ".join(requests.said[:3]),
+            else f"{counted(len(events), 'event')} reported, no run needed. " + "; ".join(requests.decided[:3]),
             cursor=json.dumps(content, sort_keys=True),
         )
 
@@ -174,7 +174,7 @@ class _Tick:
         touched: set[tuple[dg.AssetKey, str]],
         lookback_days: int,
     ) -> set[tuple[dg.AssetKey, str]]:
-        """Request what is behind; returns the touched partitions beyond the lookback that are still to be asked for."""
+        """Request what is stale; returns the touched partitions beyond the lookback that have to be looked at again."""
         today = datetime.combine(self.now.date(), datetime.min.time(), UTC)
         still_open = set()
         for asset in feeds.derived():
@@ -187,13 +187,15 @@ class _Tick:
                 still_open |= {(asset.key, partition) for partition in older - watched}
                 continue
             for answer in answers:
-                if answer.stale and not self._request(requests, answer) and answer.partition not in watched:
-                    still_open.add((asset.key, answer.partition))
+                if not answer.stale:
+                    continue
+                due = requests.not_yet_asked(answer.partition, {asset.key: answer.state})
+                if due:
+                    requests.add(Need(answer.partition, due, answer.reason))
+                place = (asset.key, answer.partition)
+                if answer.partition not in watched and place not in requests.given_up:
+                    still_open.add(place)
         return still_open
-
-    def _request(self, requests: Requests, answer: Staleness) -> bool:
-        due = requests.not_yet_made(answer.partition, {answer.asset.key: answer.state})
-        return not due or requests.add(Need(answer.partition, due, answer.reason))
 
 
 def _event(asset: FeedAsset, change: Change) -> dg.AssetMaterialization | dg.AssetObservation:
@@ -223,7 +225,7 @@ def _event(asset: FeedAsset, change: Change) -> dg.AssetMaterialization | dg.Ass
 
 
 def _affected(feeds: FeedGraph, asset: FeedAsset, partition: str | None) -> set[tuple[dg.AssetKey, str]]:
-    """What a change of this partition can make stale: what reads it, and the neighbours that share something with it."""
+    """What a change of this partition can make stale: what reads it, and its neighbours, which share with it."""
     affected = feeds.children(asset.key, partition)
     if partition is not None and asset.made_here and asset.upstream:
         affected |= {(asset.key, each) for each in feeds.neighbours(asset.key, partition).values()}

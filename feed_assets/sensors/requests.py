@@ -1,36 +1,38 @@
 """Asking for runs once: for one state of the input, and never while a run on it is under way.
 
-Here: what both sensors share. Not here: why a run is needed.
+Here: what both sensors share. Not here: why a run is needed, and what is under way (`busy`).
+
+What was asked for is an object in the control area of the asset's feed, written on condition that nobody wrote it
+since it was read. So of two ticks at once one asks, on whatever machines they run, and Dagster's database may be lost.
+A request that leads to no result is repeated a few times: a store that did not answer, or a machine that died, leaves
+no partition stale until a person looks.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from datetime import date
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from typing import Any
 
 import dagster as dg
-from dagster._core.errors import DagsterDefinitionChangedDeserializationError
-from dagster._core.execution.backfill import BulkActionsFilter, BulkActionStatus, PartitionBackfill
 
-from feed_assets.partitions import days_between, is_day
+from feed_assets.blackboard import AlreadyExistsError, Blackboard, ConflictError, NotFoundError
+from feed_assets.file_feed import Feed
 from feed_assets.sensors.feeds import FeedGraph
 
 MAX_REQUESTS = 20
 """Runs asked for in one tick; what is left over is still due in the next."""
 
-UNDER_WAY = [
-    dg.DagsterRunStatus.QUEUED,
-    dg.DagsterRunStatus.NOT_STARTED,
-    dg.DagsterRunStatus.STARTING,
-    dg.DagsterRunStatus.STARTED,
-    dg.DagsterRunStatus.CANCELING,
-]
+MOST_TIMES = 3
+"""How often one state of the input is asked for where no result comes."""
+
+FIRST_PAUSE = timedelta(minutes=10)
+"""How long after the first request the second may follow; the pause doubles each time."""
+
 WHY_TAG = "feed_assets/why"
-BACKFILL_TAG = "feed_assets/backfill"
-"""On each run of a backfill in one process, which Dagster does not know as a whole: its days, `first/last`."""
+AREA = "requests"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,58 +58,95 @@ class Need:
         return f"{', '.join(key.to_user_string() for key in self.assets)} of {self.partition}"
 
 
-@dataclass(slots=True)
-class Requests:
-    """The requests of one tick.
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What was last asked for of a partition: for which state of its input, how often, and when last."""
 
-    `made` is what earlier ticks asked for (asset and partition -> state), `kept` what the next tick has to know of it:
-    only what is still due, so that the cursor stays small.
-    """
-
-    sensor: str
-    made: Mapping[str, str]
-    busy: Mapping[str, frozenset[dg.AssetKey]]
-    runs: list[dg.RunRequest] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    kept: dict[str, str] = field(default_factory=dict)
-    run_config: Mapping[str, Any] = field(default_factory=dict)
-    left_over: int = 0
+    state: str
+    times: int
+    at: datetime
 
     @property
-    def said(self) -> list[str]:
+    def again_at(self) -> datetime | None:
+        """When the same may be asked for again, if no result has come by then; None if never."""
+        return self.at + FIRST_PAUSE * 2 ** (self.times - 1) if self.times < MOST_TIMES else None
+
+    def to_json(self) -> bytes:
+        """As it is stored."""
+        return json.dumps({"state": self.state, "times": self.times, "at": self.at.isoformat()}).encode()
+
+
+def last_asked(feed: Feed, partition: str) -> Asked | None:
+    """What was last asked for of this partition; None where nothing was, or it cannot be read. One GET."""
+    return _read(feed, partition)[0]
+
+
+@dataclass(slots=True)
+class Requests:
+    """The requests of one tick."""
+
+    sensor: str
+    board: Blackboard
+    feeds: FeedGraph
+    busy: Mapping[str, frozenset[dg.AssetKey]]
+    now: datetime
+    run_config: Mapping[str, Any] = field(default_factory=dict)
+    runs: list[dg.RunRequest] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    given_up: set[tuple[dg.AssetKey, str]] = field(default_factory=set)
+    already: int = 0
+    left_over: int = 0
+    _found: dict[tuple[dg.AssetKey, str], tuple[Asked | None, str | None]] = field(default_factory=dict)
+
+    @property
+    def decided(self) -> list[str]:
         """What was decided, for the log."""
         more = f"{self.left_over} more are due, left for the next tick: {MAX_REQUESTS} were requested"
         return [*self.notes, more] if self.left_over else self.notes
 
-    def not_yet_made(self, partition: str, due: Mapping[dg.AssetKey, str]) -> dict[dg.AssetKey, str]:
-        """Those that were not asked for in this state of their input."""
-        fresh = {}
+    def not_yet_asked(self, partition: str, due: Mapping[dg.AssetKey, str]) -> dict[dg.AssetKey, str]:
+        """Those that may be asked for now: not asked for in this state of their input, or long ago without a result."""
+        open_ones = {}
         for key, state in due.items():
-            if self.made.get(_subject(key, partition)) == state:
-                self.kept[_subject(key, partition)] = state
+            asked, _ = self._found[key, partition] = _read(self._feed(key), partition)
+            if asked is None or asked.state != state:
+                open_ones[key] = state
+            elif asked.again_at is None:
+                self.already += 1
+                self.given_up.add((key, partition))
+                self.notes.append(
+                    f"{key.to_user_string()} of {partition} was requested {asked.times} times for its present state "
+                    "and came to no result: look at its runs, then use `feed-assets backfill`"
+                )
+            elif self.now < asked.again_at:
+                self.already += 1
             else:
-                fresh[key] = state
-        return fresh
-
-    def keep_unexamined(self, examined: Iterable[tuple[dg.AssetKey, str]]) -> None:
-        """Keep what was asked for of partitions that this tick did not come to: a later one does."""
-        seen = {_subject(key, partition) for key, partition in examined}
-        self.kept.update({subject: state for subject, state in self.made.items() if subject not in seen})
+                open_ones[key] = state
+        return open_ones
 
     def add(self, need: Need) -> bool:
-        """Ask for a run, unless one is under way or the tick has asked for enough; False where it is still due."""
+        """Ask for a run, unless one is under way or the tick has asked for enough; False where it is still due.
+
+        `need.due` comes from `not_yet_asked`. An asset that another tick asks for meanwhile is left out.
+        """
         if self.busy.get(need.partition, frozenset()) & set(need.assets):
             self.notes.append(f"{need.title}: a run on it is under way, looked at again afterwards ({need.reason})")
             return False
         if len(self.runs) >= MAX_REQUESTS:
             self.left_over += 1
             return False
-        states = {_subject(key, need.partition): state for key, state in need.due.items()}
-        self.kept.update(states)
+        taken = {key: asked for key, state in need.due.items() if (asked := self._take(key, need.partition, state))}
+        if not taken:
+            self.notes.append(f"{need.title}: another tick has just requested it")
+            return True
+        need = replace(need, due={key: asked.state for key, asked in taken.items()})
         self.notes.append(f"{need.title}: run requested ({need.reason})")
+        subjects = sorted(
+            f"{key.to_user_string()}@{need.partition}:{asked.state}#{asked.times}" for key, asked in taken.items()
+        )
         self.runs.append(
             dg.RunRequest(
-                run_key=f"{self.sensor}:" + ",".join(f"{subject}:{state}" for subject, state in sorted(states.items())),
+                run_key=f"{self.sensor}:{','.join(subjects)}",
                 run_config=dict(self.run_config),
                 partition_key=need.partition,
                 asset_selection=list(need.assets),
@@ -116,39 +155,23 @@ class Requests:
         )
         return True
 
+    def _take(self, key: dg.AssetKey, partition: str, state: str) -> Asked | None:
+        """Put the request on record; None where another tick did so since it was looked for."""
+        before, tag = self._found[key, partition]
+        times = before.times + 1 if before is not None and before.state == state else 1
+        asked = Asked(state, times, self.now)
+        where = _key(self._feed(key), partition)
+        try:
+            if tag is None:
+                self.board.create(where, asked.to_json())
+            else:
+                self.board.replace(where, asked.to_json(), tag=tag)
+        except (AlreadyExistsError, ConflictError):
+            return None
+        return asked
 
-def busy_partitions(instance: dg.DagsterInstance, feeds: FeedGraph) -> dict[str, frozenset[dg.AssetKey]]:
-    """The partitions that runs under way are computing, and that backfills are going to, each with its assets.
-
-    A run that was started without a selection computes everything.
-    """
-    busy: dict[str, set[dg.AssetKey]] = {}
-    for run in instance.get_runs(dg.RunsFilter(statuses=UNDER_WAY)):
-        for partition in _partitions(run.tags):
-            busy.setdefault(partition, set()).update(
-                feeds.assets if run.asset_selection is None else run.asset_selection
-            )
-        first, _, last = run.tags.get(BACKFILL_TAG, "").partition("/")
-        for partition in _range(first, last):
-            busy.setdefault(partition, set()).update(feeds.assets)
-    for backfill in instance.get_backfills(filters=BulkActionsFilter(statuses=[BulkActionStatus.REQUESTED])):
-        for key, partition in _still_to_come(backfill, feeds):
-            busy.setdefault(partition, set()).add(key)
-    return {partition: frozenset(assets) for partition, assets in busy.items()}
-
-
-def _still_to_come(backfill: PartitionBackfill, feeds: FeedGraph) -> Iterator[tuple[dg.AssetKey, str]]:
-    """What a backfill has neither made nor given up yet; Dagster starts its stages one after the other."""
-    if not backfill.is_asset_backfill:
-        return
-    try:
-        data = backfill.get_asset_backfill_data(feeds.graph)
-    except DagsterDefinitionChangedDeserializationError:
-        return  # of assets that are not, or not any more, of this code location
-    left = data.target_subset - data.materialized_subset - data.failed_and_downstream_subset
-    for each in left.iterate_asset_partitions():
-        if each.partition_key is not None:
-            yield each.asset_key, each.partition_key
+    def _feed(self, key: dg.AssetKey) -> Feed:
+        return self.feeds.assets[key].declaration.on(self.board)
 
 
 def load_cursor(text: str | None) -> dict[str, object]:
@@ -168,26 +191,19 @@ def state_of(update: str | None, inputs: str) -> str:
     return f"{update or 'none'}/{inputs}"
 
 
-def requested(cursor: Mapping[str, object]) -> dict[str, str]:
-    """What earlier ticks asked for, as far as the cursor tells it legibly."""
-    made = cursor.get("requested")
-    return {str(key): str(value) for key, value in made.items()} if isinstance(made, dict) else {}
+def _key(feed: Feed, partition: str) -> str:
+    return f"{feed.control(AREA, partition)}asked.json"
 
 
-def _subject(key: dg.AssetKey, partition: str) -> str:
-    return f"{key.to_user_string()}@{partition}"
-
-
-def _partitions(tags: Mapping[str, str]) -> list[str]:
-    """The partitions of a run, from the tags by which Dagster knows them; ranges are of days."""
-    if single := tags.get("dagster/partition"):
-        return [single]
-    ends = (tags.get(f"dagster/asset_partition_range_{end}", "") for end in ("start", "end"))
-    return _range(*(end[:10] for end in ends))
-
-
-def _range(first: str, last: str) -> list[str]:
-    """The days from first to last; none where these are no days."""
-    if not is_day(first) or not is_day(last):
-        return []
-    return days_between(date.fromisoformat(first), date.fromisoformat(last))
+def _read(feed: Feed, partition: str) -> tuple[Asked | None, str | None]:
+    """What was asked for, and the tag to replace it by; one that cannot be read is replaced by the next request."""
+    try:
+        content = feed.blackboard.read(_key(feed, partition))
+    except NotFoundError:
+        return None, None
+    try:
+        fields = json.loads(content.data)
+        asked = Asked(str(fields["state"]), int(fields["times"]), datetime.fromisoformat(fields["at"]))
+    except (ValueError, KeyError, TypeError):
+        return None, content.entry.tag
+    return asked, content.entry.tag

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from feed_assets.blackboard import Blackboard
-from feed_assets.file_feed import Feed, FeedInput, latest_of_all, read_record, recorded_digests
+from feed_assets.file_feed import Feed, FeedInput, latest_of_all, recorded_digests
 from feed_assets.sensors.feeds import FeedAsset, FeedGraph, Parent
+from feed_assets.sensors.made_from import MadeFrom, made_from, was_decided_against
 from feed_assets.sensors.requests import state_of
 
 Place = tuple[str, str | None]
@@ -57,8 +58,7 @@ def staleness(
     cases = []
     for partition in wanted:
         in_force = made[partition].name if partition in made else None
-        newest = recorded.newest(partition)
-        tried = newest if newest is not None and newest > (in_force or "") else None
+        tried = recorded.tried(partition, in_force)
         cases.append(
             _Case(
                 asset,
@@ -98,14 +98,6 @@ def in_force_at(
 
 
 @dataclass(frozen=True, slots=True)
-class _Read:
-    """What an update was made from, and what it says that it shares with its neighbours; None if it says nothing."""
-
-    inputs: tuple[FeedInput, ...]
-    boundary: Mapping[str, str] | None
-
-
-@dataclass(frozen=True, slots=True)
 class _Case:
     """One partition: what is in force and what it read, what was tried after it, and what would be read now.
 
@@ -115,9 +107,9 @@ class _Case:
     asset: FeedAsset
     partition: str
     made: str | None
-    read: _Read | None
+    read: MadeFrom | None
     tried: str | None
-    tried_with: _Read | None
+    tried_with: MadeFrom | None
     parents: Sequence[Parent]
     neighbours: Mapping[str, tuple[str, str]]
     recorded: _Recorded
@@ -125,8 +117,8 @@ class _Case:
     @property
     def places(self) -> set[Place]:
         """Everything whose update in force has to be known."""
-        inputs = [each for read in (self.read, self.tried_with) if read for each in read.inputs]
-        return {_place(each) for each in (*inputs, *self.parents)}
+        inputs = [each for read in (self.read, self.tried_with) if read for each in read.feeds]
+        return {_place(each) for each in inputs} | {_place(each) for each in self.parents}
 
     def answer(self, there: Mapping[Place, str | None]) -> Staleness:
         """What has become of it, given what is in force now."""
@@ -152,7 +144,7 @@ class _Case:
         digest = _digest(f"{feed}|{partition}|{there[feed, partition]}" for feed, partition in compared)
         return Staleness(self.asset, self.partition, stale, state_of(self.made, digest), reason)
 
-    def _changes(self, read: _Read | None, there: Mapping[Place, str | None]) -> tuple[str, ...]:
+    def _changes(self, read: MadeFrom | None, there: Mapping[Place, str | None]) -> tuple[str, ...]:
         """What is no longer as it was read; nothing where no record says what was read."""
         if read is None:
             return ()
@@ -171,7 +163,7 @@ class _Case:
             if self._disagree(read, side, neighbour, update)
         )
 
-    def _disagree(self, read: _Read, side: str, neighbour: str, update: str) -> bool:
+    def _disagree(self, read: MadeFrom, side: str, neighbour: str, update: str) -> bool:
         """Whether the partition and its neighbour state different things about what they share."""
         if read.boundary is None:
             return False
@@ -179,53 +171,38 @@ class _Case:
         opposite = {"before": "after", "after": "before"}[side]
         return theirs is None or theirs.boundary is None or theirs.boundary.get(opposite) != read.boundary.get(side)
 
-    def _compared(self, read: _Read | None) -> dict[Place, str | None]:
+    def _compared(self, read: MadeFrom | None) -> dict[Place, str | None]:
         """The inputs whose changes count by themselves, each with what was read of it: also those that have come."""
-        inputs = read.inputs if read else ()
+        inputs = read.feeds if read else ()
         before: dict[Place, str | None] = {_place(each): None for each in self.parents}
         before |= {_place(each): each.update for each in inputs}
         return {place: was for place, was in before.items() if place not in _context(read)}
 
-    def _context_moved(self, read: _Read | None, there: Mapping[Place, str | None]) -> dict[Place, str | None]:
+    def _context_moved(self, read: MadeFrom | None, there: Mapping[Place, str | None]) -> dict[Place, str | None]:
         """The context inputs that have another update in force than was read, each with the one that was read."""
         return {place: was for place, was in _context(read).items() if there[place] != was}
 
 
 class _Recorded:
-    """What the records of a feed's partitions say was read. Each record is read once in a process."""
+    """What the records of a feed's partitions say."""
 
     def __init__(self, board: Blackboard, asset: FeedAsset, first: str, last: str) -> None:
         self._feed = asset.declaration.on(board)
         self._digests = recorded_digests(self._feed, first=first, last=last)
 
-    def newest(self, partition: str) -> str | None:
-        """The newest update that has a record, whatever became of it."""
-        return max(self._digests.get(partition, ()), default=None)
+    def read(self, partition: str, name: str) -> MadeFrom | None:
+        """What this update was made from; None where no record says so."""
+        return made_from(self._feed, partition, name) if name in self._digests.get(partition, ()) else None
 
-    def read(self, partition: str, name: str) -> _Read | None:
-        """The feeds that this update was made from, and its boundary; None where no record says so."""
-        if name not in self._digests.get(partition, ()):
-            return None
-        key = (self._feed.uri, partition, name)
-        if key not in _READ:
-            if len(_READ) >= _REMEMBERED:
-                _READ.clear()
-            record = read_record(self._feed, partition, name)
-            inputs = tuple(each for each in record.facts.inputs if isinstance(each, FeedInput)) if record else ()
-            boundary = record.facts.details.get("boundary") if record else None
-            _READ[key] = _Read(inputs, boundary) if inputs else None
-        return _READ[key]
+    def tried(self, partition: str, in_force: str | None) -> str | None:
+        """The newest update, where it came after the one in force and was decided against."""
+        newest = max(self._digests.get(partition, ()), default="")
+        return newest if newest > (in_force or "") and was_decided_against(self._feed, partition, newest) else None
 
 
-_READ: dict[tuple[str, str, str], _Read | None] = {}
-"""By feed, partition and update: inputs and boundary of an update never change once they are on record."""
-
-_REMEMBERED = 10_000
-
-
-def _context(read: _Read | None) -> dict[Place, str | None]:
+def _context(read: MadeFrom | None) -> dict[Place, str | None]:
     """The context inputs that were there, each with the update that was read."""
-    inputs = read.inputs if read else ()
+    inputs = read.feeds if read else ()
     return {_place(each): each.update for each in inputs if each.context and each.update is not None}
 
 

@@ -8,7 +8,7 @@ Names that need Spark are imported from their own modules, `landing` and `expres
 from feed_assets.sources.errors import SourceError
 from feed_assets.sources.growth import Change, Decision, decide
 from feed_assets.sources.loading import load_source, load_sources, partners_directory
-from feed_assets.sources.raw import RECORD_COLUMNS, evening, raw_days, raw_frame, read_set, read_sets
+from feed_assets.sources.raw import RECORD_COLUMNS, evening, evening_read, raw_days, raw_frame, read_set, read_sets
 from feed_assets.sources.spec import (
     CANONICAL_COLUMNS,
     REQUIRED_COLUMNS,
@@ -29,6 +29,7 @@ __all__ = [
     "SpecError",
     "decide",
     "evening",
+    "evening_read",
     "load_source",
     "load_sources",
     "partners_directory",

@@ -68,6 +68,16 @@ def evening(raw_input: RawInput, hours: int) -> RawInput:
     return replace(raw_input, files=files, context=True)
 
 
+def evening_read(read: RawInput, there: RawInput, hours: int) -> RawInput:
+    """The last so many hours of what a day's update read, as context for the day after: the files still `there`.
+
+    What came since is not in that update. An event in it that is delivered again on the day after would otherwise be
+    left out on both days.
+    """
+    left = set(there.files)
+    return evening(replace(read, files=tuple(file for file in read.files if file in left)), hours)
+
+
 def raw_frame(spark: SparkSession, blackboard: Blackboard, source: Source, raw_input: RawInput) -> DataFrame:
     """The records of exactly these files, possibly none: the partner's columns, then `RECORD_COLUMNS`.
 

@@ -222,7 +222,7 @@ def _impressions(ads: DataFrame) -> DataFrame:
 
 
 def _clicks(explained: DataFrame, day: date) -> DataFrame:
-    """Per ad: the counts of clicks, the median time to click and the shared clicks, of the clicks that concern the day."""
+    """Per ad, of the clicks that concern the day: the counts, the median time to click, the shared clicks."""
     today = F.col("clicked_at") < start_of(day + ONE_DAY)
     explains = F.col("shown_at").isNotNull()
     of_today = explains & within("shown_at", day)

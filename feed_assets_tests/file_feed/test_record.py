@@ -176,9 +176,9 @@ def test_digests_are_equal_exactly_where_the_same_was_read(
         return sorted(
             [
                 *(
-                    repr((each.source, each.partition, sorted(map(repr, each.files))))
+                    repr((each.source, each.partition, each.context, sorted(map(repr, each.files))))
                     for each in raw
-                    if not each.context and each.files
+                    if each.files
                 ),
                 *(repr(each) for each in feeds if not each.context),
                 *(repr((each.feed, each.partition, each.update is not None)) for each in feeds if each.context),

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 
 import dagster as dg
 import pytest
 from dagster._core.test_utils import create_run_for_test
 
 from feed_assets.blackboard.recording import RecordingBlackboard
-from feed_assets.file_feed import invalidate
-from feed_assets_tests.harness import ADS, CLICKS, DAY, NEXT_DAY, SHOP_ADS, days, using_board, write_sources
+from feed_assets.file_feed import Facts, claim, invalidate, stage
+from feed_assets.sources import read_set
+from feed_assets_tests.harness import (
+    ADS,
+    AS_OF,
+    CLICKS,
+    DAY,
+    NEXT_DAY,
+    SHOP_ADS,
+    Interposed,
+    days,
+    using_board,
+    write_sources,
+)
 
 LATE_GROWTH = sys.modules["feed_assets.sensors.late_growth"]
 REQUESTS = sys.modules["feed_assets.sensors.requests"]
@@ -326,12 +337,64 @@ def test_a_tick_that_runs_out_of_time_is_continued_by_the_next_and_asks_for_noth
     assert asked[6:] == [{}] * 6
 
 
-def test_the_cursor_forgets_what_is_settled(processed):
+def test_two_ticks_at_once_ask_once(processed):
     processed.raw_bytes(DAY, {"late": 50})
-    assert json.loads(processed.tick("late_growth").cursor)["requested"]
-    processed.process()
+    other = []
 
-    assert json.loads(processed.tick("late_growth").cursor) == {"requested": {}}
+    def tick_meanwhile(operation, key):
+        if operation == "create" and "/.feed/requests/" in key and not other:
+            other.append(processed.tick("late_growth").asked)
+
+    tick = using_board(processed, Interposed(processed.board, tick_meanwhile)).tick("late_growth")
+
+    assert other == [{DAY: ("clean_ads",)}]
+    assert tick.asked == {}
+    assert "another tick has just requested it" in tick.skipped
+
+
+def test_a_request_without_a_result_is_repeated_twice_after_growing_pauses(processed):
+    processed.raw_bytes(DAY, {"late": 50})
+    asked = []
+    for minutes in (0, 9, 11, 30, 32, 600, 900):
+        tick = processed.at(AS_OF + timedelta(minutes=minutes)).tick("late_growth")
+        asked += [(minutes, request.run_key) for request in tick.requests]
+
+    assert [minutes for minutes, _ in asked] == [0, 11, 32]
+    assert len({run_key for _, run_key in asked}) == 3
+    assert "3 times" in tick.skipped
+    assert "came to no result" in tick.skipped
+
+
+def test_what_was_asked_for_is_known_after_dagsters_database_is_lost(processed):
+    processed.raw_bytes(DAY, {"late": 50})
+    assert processed.tick("late_growth").asked
+
+    processed.cursors.clear()
+
+    assert processed.tick("late_growth").asked == {}
+
+
+@pytest.mark.parametrize("damaged", ["", "{", "[]", '{"state": 1}'])
+def test_a_damaged_note_of_a_request_is_replaced_by_the_next(processed, damaged):
+    processed.raw_bytes(DAY, {"late": 50})
+    note = processed.base / ADS / ".feed/requests" / DAY / "asked.json"
+    note.parent.mkdir(parents=True)
+    note.write_text(damaged, encoding="utf-8")
+
+    assert processed.tick("late_growth").asked == {DAY: ("clean_ads",)}
+    assert processed.tick("late_growth").asked == {}
+
+
+def test_an_update_whose_run_stopped_before_it_was_visible_is_asked_for_again(processed):
+    processed.raw_bytes(DAY, {"late": 50})
+    assert processed.tick("late_growth").asked
+    read = read_set(processed.board, "ads/shop_ads", date.fromisoformat(DAY))
+    claimed = claim(processed.feed(ADS), DAY, now=processed.now, owner="test")
+    stage(claimed, (), Facts(inputs=(read,)), now=processed.now)
+
+    later = processed.at(AS_OF + timedelta(minutes=11))
+
+    assert later.tick("late_growth").asked == {DAY: ("clean_ads",)}
 
 
 def listings(desk, count):
@@ -354,28 +417,29 @@ def test_storage_is_listed_once_and_not_once_a_day(desk, tmp_path):
 
 
 def test_days_that_are_due_cost_no_listing_each(desk):
-    def pages(count):
-        for day in days(count):
+    def pages(these):
+        for day in these:
             desk.raw_bytes(day, {"x": 1})
             desk.raw_bytes(day, {"x": 1}, "clicks/shop_clicks")
         recording = RecordingBlackboard(desk.board)
-        desk.cursors.clear()
-        assert len(using_board(desk, recording).tick("late_growth").requests) == count
+        assert len(using_board(desk, recording).tick("late_growth").requests) == len(these)
         return recording.counts()["page"]
 
-    assert pages(1) == pages(7)
+    assert pages(days(7)[:1]) == pages(days(7)[1:])
 
 
 def test_late_clicks_of_days_that_are_due_cost_no_listing_each(desk):
-    def pages(count):
-        for day in days(count):
+    def pages(these):
+        for day in these:
             desk.process(day)
             desk.raw_bytes(day, {"x": 1}, "clicks/shop_clicks")
         recording = RecordingBlackboard(desk.board)
-        desk.cursors.clear()
         asked = using_board(desk, recording).tick("late_growth").asked
-        assert set(asked.values()) == {("ad_effectiveness", "clean_clicks")}
+        assert set(asked) == set(these)
+        # A day that reads the next day's clicks waits for these; the last one does not.
+        assert asked[these[-1]] == ("ad_effectiveness", "clean_clicks")
+        assert {asked[day] for day in these[:-1]} <= {("clean_clicks",)}
         return recording.counts()["page"]
 
-    assert pages(1) == pages(7)
+    assert pages(days(7)[:1]) == pages(days(7)[1:])
     assert desk.latest(CLICKS) is None

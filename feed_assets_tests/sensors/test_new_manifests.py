@@ -22,7 +22,7 @@ from feed_assets_tests.harness import ADS, CATALOG, CLICKS, DAY, EFFECTIVENESS, 
 
 NEW_MANIFESTS = sys.modules["feed_assets.sensors.new_manifests"]
 REQUESTS = sys.modules["feed_assets.sensors.requests"]
-STALENESS = sys.modules["feed_assets.sensors.staleness"]
+MADE_FROM = sys.modules["feed_assets.sensors.made_from"]
 CATALOG_CSV = {"catalog.csv": "ad_id,advertiser\na1,Ann\n"}
 
 
@@ -424,7 +424,7 @@ def test_a_tick_that_runs_out_of_time_leaves_the_rest_to_the_next(settled, tmp_p
 
 
 def test_storage_is_listed_once_and_records_are_read_once(desk, monkeypatch):
-    monkeypatch.setattr(STALENESS, "_READ", {})
+    monkeypatch.setattr(MADE_FROM, "_READ", {})
 
     def requests(count):
         for day in days(count):
@@ -435,7 +435,7 @@ def test_storage_is_listed_once_and_records_are_read_once(desk, monkeypatch):
         first = recording.counts()
         recording.forget()
         assert installation.tick("new_manifests").asked == {}
-        read = [each.key for each in recording.requests if each.operation == "read" and "/.feed/" in each.key]
+        read = [each.key for each in recording.requests if each.operation == "read" and "/.feed/records/" in each.key]
         return first["page"], recording.counts()["page"], read
 
     process(desk, days(1)[0])
@@ -460,7 +460,7 @@ def test_a_damaged_record_holds_up_nothing_and_puts_nothing_behind(desk, tmp_pat
     (record,) = (desk.base / EFFECTIVENESS / ".feed/records" / DAY).iterdir()
     record.write_text("{", encoding="utf-8")
     desk.publish(CATALOG, None, CATALOG_CSV, tmp_path / "catalog")
-    STALENESS._READ.clear()
+    MADE_FROM._READ.clear()
 
     assert desk.tick("new_manifests").asked == {NEXT_DAY: ("ad_effectiveness",)}
 

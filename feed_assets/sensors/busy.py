@@ -1,0 +1,75 @@
+"""What is being computed already: by runs under way, and by backfills that have more to come.
+
+Here: reading that off the Dagster instance. Not here: what is asked for (`requests`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import dagster as dg
+from dagster._core.errors import DagsterDefinitionChangedDeserializationError
+from dagster._core.execution.backfill import BulkActionsFilter, BulkActionStatus, PartitionBackfill
+
+from feed_assets.sensors.feeds import FeedGraph
+from feed_assets.sensors.liveness import gives_signs, is_dead
+
+UNDER_WAY = [
+    dg.DagsterRunStatus.QUEUED,
+    dg.DagsterRunStatus.NOT_STARTED,
+    dg.DagsterRunStatus.STARTING,
+    dg.DagsterRunStatus.STARTED,
+    dg.DagsterRunStatus.CANCELING,
+]
+BACKFILL_TAG = "feed_assets/backfill"
+"""On each run of a backfill in one process, which Dagster does not know as a whole: its partitions, `first/last`."""
+
+
+def busy_partitions(instance: dg.DagsterInstance, feeds: FeedGraph) -> dict[str, frozenset[dg.AssetKey]]:
+    """The partitions that runs under way are computing, and that backfills are going to, each with its assets.
+
+    A run that was started without a selection computes everything.
+    """
+    busy: dict[str, set[dg.AssetKey]] = {}
+    for run in instance.get_runs(dg.RunsFilter(statuses=UNDER_WAY)):
+        if is_dead(run.run_id, run.tags):
+            continue
+        for key, partition in _of_run(run, feeds):
+            busy.setdefault(partition, set()).add(key)
+    for backfill in instance.get_backfills(filters=BulkActionsFilter(statuses=[BulkActionStatus.REQUESTED])):
+        for key, partition in _still_to_come(backfill, feeds):
+            busy.setdefault(partition, set()).add(key)
+    return {partition: frozenset(assets) for partition, assets in busy.items()}
+
+
+def _of_run(run: dg.DagsterRun, feeds: FeedGraph) -> Iterator[tuple[dg.AssetKey, str]]:
+    assets = feeds.assets if run.asset_selection is None else run.asset_selection
+    if single := run.tags.get("dagster/partition"):
+        yield from ((key, single) for key in assets)
+    first, last = (run.tags.get(f"dagster/asset_partition_range_{end}", "") for end in ("start", "end"))
+    yield from _range(feeds, assets, first, last)
+    if gives_signs(run.run_id, run.tags):
+        first, _, last = run.tags.get(BACKFILL_TAG, "").partition("/")
+        yield from _range(feeds, feeds.assets, first, last)
+
+
+def _range(feeds: FeedGraph, assets: Iterable[dg.AssetKey], first: str, last: str) -> Iterator[tuple[dg.AssetKey, str]]:
+    """The partitions of each asset from first to last; none of an asset that has no partitions of these names."""
+    if not first or not last:
+        return
+    for key in assets:
+        yield from ((key, partition) for partition in feeds.range(key, first, last))
+
+
+def _still_to_come(backfill: PartitionBackfill, feeds: FeedGraph) -> Iterator[tuple[dg.AssetKey, str]]:
+    """What a backfill has neither made nor given up yet; Dagster starts its stages one after the other."""
+    if not backfill.is_asset_backfill:
+        return
+    try:
+        data = backfill.get_asset_backfill_data(feeds.graph)
+    except DagsterDefinitionChangedDeserializationError:
+        return  # its assets are not, or no longer, in this code location
+    left = data.target_subset - data.materialized_subset - data.failed_and_downstream_subset
+    for each in left.iterate_asset_partitions():
+        if each.partition_key is not None:
+            yield each.asset_key, each.partition_key
