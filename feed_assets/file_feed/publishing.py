@@ -157,7 +157,7 @@ def _confirm(staged: Staged, tag: str, now: datetime) -> str:
         reason = f"history at once, as {newer.name} was claimed later and is in force"
         _log.warning("%s: %s", claimed.uri, reason)
         return reason
-    others = sorted({file.path for file in own.files} - {file.path for file in record.files})
+    others = sorted({file.path for file in set(own.files) - set(record.files)})
     if others:
         message = f"{claimed.uri}: another program wrote {', '.join(others)}. It is not published; write a new update."
         _take_back(staged, tag, now, message, empty=False)
