@@ -21,7 +21,7 @@ from feed_assets.file_feed.errors import (
     UpdateChangedError,
 )
 from feed_assets.file_feed.feed import Feed, File, Update, open_feed
-from feed_assets.file_feed.holds import Pin, Tag, pin, pins, tag, tags, unpin, untag
+from feed_assets.file_feed.holds import Pin, Tag, drop_ended_pins, pin, pins, tag, tags, unpin, untag
 from feed_assets.file_feed.lineage import Downstream, downstream, upstream
 from feed_assets.file_feed.manifest import MANIFEST, manifest, parse_manifest
 from feed_assets.file_feed.names import begun, check_partition, is_update_name, update_name, version_order
@@ -46,7 +46,8 @@ from feed_assets.file_feed.record import (
     Transition,
     inputs_digest,
 )
-from feed_assets.file_feed.retention import Outcome, Policy, Removal, carry_out, plan, recover
+from feed_assets.file_feed.removal import Outcome, carry_out, recover
+from feed_assets.file_feed.retention import Policy, Removal, plan
 from feed_assets.file_feed.scanning import latest_of_all
 from feed_assets.file_feed.schema import promised_schema
 from feed_assets.file_feed.staging import Staged, find_staged, stage, staged_files
@@ -96,6 +97,7 @@ __all__ = [
     "check_partition",
     "claim",
     "downstream",
+    "drop_ended_pins",
     "find_staged",
     "history",
     "inputs_digest",

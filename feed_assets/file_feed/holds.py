@@ -8,7 +8,7 @@ least one of the two sees the other: a hold that was set without an error keeps 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -120,14 +120,32 @@ def divided(feed: Feed, partition: str) -> str:
     )
 
 
-def held_updates(feed: Feed, within: str | None = None, *, now: datetime) -> dict[tuple[str | None, str], str]:
-    """What is held at `now`, of the feed or within one partition: (partition, update) -> by what."""
-    by_tag = {(held.partition, held.update): f"tagged {held.name}" for held in tags(feed, within)}
+def held_updates(
+    feed: Feed, within: Collection[str | None] | None = None, *, now: datetime
+) -> dict[tuple[str | None, str], str]:
+    """What is held at `now`, of the feed or within these partitions: (partition, update) -> by what.
+
+    A listing of the tags and one of the pins, and a GET for each tag there.
+    """
+    only = next(iter(within)) if within is not None and len(within) == 1 else None
+    by_tag = {
+        (partition, update): f"tagged {name}"
+        for partition, name, entry in _held(feed, TAGS, only)
+        if (within is None or partition in within) and (update := _tagged(feed, entry.key)) is not None
+    }
     by_pin = {
         (held.partition, held.update): f"pinned by {held.holder} until {held.until:%Y-%m-%d %H:%M:%S}"
-        for held in pins(feed, within, now=now)
+        for held in pins(feed, only, now=now)
     }
     return by_pin | by_tag
+
+
+def drop_ended_pins(feed: Feed, *, now: datetime) -> int:
+    """Remove the pins that hold nothing any more, as those of holders that were killed; how many these were."""
+    ended = [held for held in all_pins(feed) if held.until <= now]
+    for held in ended:
+        unpin(feed, held)
+    return len(ended)
 
 
 def _held(feed: Feed, area: str, within: str | None) -> Iterator[tuple[str | None, str, Entry]]:

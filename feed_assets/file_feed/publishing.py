@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
-from feed_assets.blackboard import AlreadyExistsError, UnavailableError
+from feed_assets.blackboard import AlreadyExistsError, ConflictError, UnavailableError
 from feed_assets.file_feed.amending import amend, reread
 from feed_assets.file_feed.claims import Claim, claim
-from feed_assets.file_feed.control import StoredRecord, list_all
-from feed_assets.file_feed.errors import BadNameError, ClaimLostError, NotPublishedError
-from feed_assets.file_feed.feed import Feed, Update
-from feed_assets.file_feed.manifest import MANIFEST, manifest, parse_manifest
+from feed_assets.file_feed.control import StoredRecord
+from feed_assets.file_feed.errors import BadNameError, ClaimLostError, FeedError, NotPublishedError, TornUpdateError
+from feed_assets.file_feed.feed import Feed, File, Update
+from feed_assets.file_feed.manifest import INVALIDATED, MANIFEST, manifest, parse_manifest
 from feed_assets.file_feed.names import check_label
-from feed_assets.file_feed.reading import read_manifest
+from feed_assets.file_feed.reading import Found, newest_valid, read_manifest, updates_from
 from feed_assets.file_feed.record import CheckOutcome, Facts, Transition
 from feed_assets.file_feed.schema import promise
 from feed_assets.file_feed.staging import Staged, put_on_record, staged_files
@@ -33,10 +34,14 @@ def publish(staged: Staged, *, now: datetime, checks: Sequence[CheckOutcome] = (
     """Make the update visible: the manifest, created where there is none. Calling it again changes nothing.
 
     The record says `publishing` first, with the outcomes of `checks`: where a publisher and a rejection meet, one of
-    them finds the other. It says `published` when the manifest is there; if that answer is lost, the manifest still
-    tells the truth. Raises ClaimLostError where the claim was given up, NotPublishedError where the update was rejected
-    or taken out of force, SchemaChangeError where a schema that it breaks was promised since it was staged,
-    UnavailableError where storage did not answer and the manifest is not there: then it may be called again.
+    them finds the other. Then comes the manifest, and a look at what readers now see. At last the record says
+    `published`; if that answer is lost, the manifest still tells the truth. An update that was claimed before the
+    latest one becomes history at once, and its record says so.
+
+    Raises ClaimLostError where the claim was given up, TornUpdateError where other files are there than were staged,
+    NotPublishedError where the update was rejected or taken out of force, SchemaChangeError where a schema that it
+    breaks was promised since it was staged. In all these cases it is not in force. Raises UnavailableError where
+    storage did not answer: then it may be called again.
     """
     if staged.record.facts.schema:
         # Not before now: what an update that is rejected had added was never promised to anybody.
@@ -44,13 +49,20 @@ def publish(staged: Staged, *, now: datetime, checks: Sequence[CheckOutcome] = (
     stored = _announce(staged, Transition("publishing", now, author=staged.claim.owner), checks)
     if stored.record.state == "published":
         return _published_before(staged)
-    _create_manifest(staged)
+    tag = _create_manifest(staged)
+    newer = _confirm(staged, tag, now)
     try:
-        amend(staged.claim, stored, Transition("published", now, author=staged.claim.owner))
+        amend(staged.claim, stored, Transition("published", now, newer, staged.claim.owner))
     except NotPublishedError:
         # Somebody decided otherwise between the two changes of the record, and may have stopped before doing it.
         take_out_of_force(staged.claim)
         raise
+    except ClaimLostError as error:
+        if not staged.record.files:
+            # Nothing else tells an update without files from one that retention has removed.
+            _take_back(staged, tag, now, str(error))
+            raise
+        _log.warning("%s is published, and its record is gone: %s", staged.claim.uri, error)
     except UnavailableError as error:
         _log.warning("%s is published, and its record does not say so yet: %s", staged.claim.uri, error)
     return _update(staged)
@@ -67,7 +79,8 @@ def publish_files(
 ) -> Update:
     """Publish local files as one update: claim, upload, stage, publish. No files make an empty update.
 
-    Raises BadNameError where two files share a name, or one has a name that no file of an update can have.
+    The files keep their names. Raises BadNameError where two files share a name, or one has a name that no file of an
+    update can have, AlreadyExistsError or TornUpdateError where another program writes in the same second.
     """
     names = [check_label(source.name, "file of an update") for source in sources]
     if MANIFEST in names or len(set(names)) != len(names):
@@ -76,16 +89,21 @@ def publish_files(
         )
         raise BadNameError(message)
     claimed = claim(feed, partition, now=now, owner=owner)
-    for source in sources:
-        _upload(claimed, source)
+    uploaded = {_upload(claimed, source) for source in sources}
     files = staged_files(claimed, len(sources))
+    if others := sorted(file.path for file in uploaded.symmetric_difference(files)):
+        message = f"{claimed.uri}: another program wrote {', '.join(others)}. Nothing was published; publish again."
+        raise TornUpdateError(message)
     if facts is not None and facts.schema:
         promise(feed, facts.schema)
     # No audit comes between and nobody goes on with it, so the record says at once what it would say at last: that
     # saves a write, and whoever removes the manifest later leaves an update that was published, and none that waits.
     changes = (Transition("staged", now, author=owner), Transition("published", now, author=owner))
     staged = put_on_record(claimed, files, facts or Facts(run_id=owner), *changes)
-    _create_manifest(staged)
+    tag = _create_manifest(staged)
+    _confirm(staged, tag, now)
+    if not files:
+        _confirm_record(staged, tag, now)
     return _update(staged)
 
 
@@ -104,10 +122,11 @@ def _published_before(staged: Staged) -> Update:
     return _update(staged)
 
 
-def _create_manifest(staged: Staged) -> None:
+def _create_manifest(staged: Staged) -> str:
+    """Create the manifest, or find that it is there; its tag."""
     claimed, count = staged.claim, len(staged.record.files)
     try:
-        claimed.feed.blackboard.create(f"{claimed.prefix}{MANIFEST}", manifest(count))
+        return claimed.feed.blackboard.create(f"{claimed.prefix}{MANIFEST}", manifest(count)).tag
     except (AlreadyExistsError, UnavailableError) as error:
         there = read_manifest(claimed.feed, claimed.partition, claimed.name)
         if there is None:
@@ -119,18 +138,71 @@ def _create_manifest(staged: Staged) -> None:
                 raise NotPublishedError(message) from error
             message = f"{claimed.uri} was given up and is being removed: write the update again."
             raise ClaimLostError(message) from error
+        return there.entry.tag
+
+
+def _confirm(staged: Staged, tag: str, now: datetime) -> str:
+    """Look at what readers see once the manifest is there; if that is a newer update, the reason why.
+
+    Retention may have removed the files while this writer stood still, and other programs may have written here. The
+    manifest is then taken back: readers never took it for valid, as it states another number. One LIST.
+    """
+    claimed, record = staged.claim, staged.record
+    found = updates_from(claimed.feed, claimed.partition, start=claimed.name)
+    own = found.pop(claimed.name, Found(claimed.name))
+    if set(own.files) == set(record.files):
+        newer = newest_valid(claimed.feed, claimed.partition, found)
+        if newer is None:
+            return ""
+        reason = f"history at once, as {newer.name} was claimed later and is in force"
+        _log.warning("%s: %s", claimed.uri, reason)
+        return reason
+    others = sorted({file.path for file in set(own.files) - set(record.files)})
+    if others:
+        message = f"{claimed.uri}: another program wrote {', '.join(others)}. It is not published; write a new update."
+        _take_back(staged, tag, now, message, empty=False)
+        raise TornUpdateError(message)
+    message = f"{claimed.uri} was given up: its writer took too long, and its files were removed. Write it again."
+    _take_back(staged, tag, now, message, empty=not own.files)
+    raise ClaimLostError(message)
+
+
+def _confirm_record(staged: Staged, tag: str, now: datetime) -> None:
+    """Look whether retention removed an update without files while this writer stood still: no listing tells."""
+    try:
+        reread(staged.claim, staged.key)
+    except ClaimLostError as error:
+        _take_back(staged, tag, now, str(error))
+        raise
+
+
+def _take_back(staged: Staged, tag: str, now: datetime, reason: str, *, empty: bool = True) -> None:
+    """Undo the manifest of an update that turned out not to be there, and say so in its record if that is left."""
+    claimed = staged.claim
+    key = f"{claimed.prefix}{MANIFEST}"
+    if empty:
+        claimed.feed.blackboard.delete(key)
+    else:
+        # Not deleted: with other files beside it, another manifest could still make a mixture valid.
+        with suppress(ConflictError):
+            claimed.feed.blackboard.replace(key, INVALIDATED, tag=tag)
+    with suppress(FeedError):
+        stored = reread(claimed, staged.key)
+        amend(claimed, stored, Transition("rejected", now, reason, claimed.owner))
 
 
 def _update(staged: Staged) -> Update:
     return Update(staged.claim.feed, staged.claim.partition, staged.claim.name, staged.record.files)
 
 
-def _upload(claimed: Claim, source: Path) -> None:
+def _upload(claimed: Claim, source: Path) -> File:
     board, key = claimed.feed.blackboard, f"{claimed.prefix}{source.name}"
     try:
-        board.upload(key, source)
+        entry = board.upload(key, source)
     except AlreadyExistsError:
-        # Nobody else writes under this claim, and objects are created whole: it was sent again as its answer was lost.
-        there = next((entry for entry in list_all(board, claimed.prefix) if entry.key == key), None)
-        if there is None or there.size != source.stat().st_size:
+        # Either it was sent twice as the first answer was lost, or another program writes here. The content tells.
+        own = board.tag_of(source.read_bytes())
+        entry = board.read(key, limit=0).entry
+        if own is None or entry.tag != own:
             raise
+    return File(source.name, entry.size, entry.tag)

@@ -44,19 +44,28 @@ class MovedError(Exception):
 class Found:
     """An update as a listing shows it: its files, and its manifest if it has one.
 
-    `split` where a page of the listing ended at it, so that not all of it was seen at one moment.
+    `markers` are the directory markers below it, which are no files. `split` where a page of the listing ended at it,
+    so that not all of it was seen at one moment.
     """
 
     name: str
     files: list[File] = field(default_factory=list)
     manifest: Entry | None = None
+    markers: list[str] = field(default_factory=list)
     split: bool = False
 
+    @property
+    def paths(self) -> list[str]:
+        """Everything in it save the manifest."""
+        return [*(file.path for file in self.files), *self.markers]
+
     def add(self, path: str, entry: Entry) -> None:
-        """Take one of its objects into account; directory markers are no files."""
+        """Take one of its objects into account."""
         if path == MANIFEST:
             self.manifest = entry
-        elif not path.endswith("/"):
+        elif path.endswith("/"):
+            self.markers.append(path)
+        else:
             self.files.append(File(path, entry.size, entry.tag))
 
     def update(self, feed: Feed, partition: str | None) -> Update:
@@ -115,7 +124,7 @@ def is_latest(update: Update, *, now: datetime) -> bool:
     The listing starts at the update itself, so that its own invalidation is seen.
     """
     del now  # what is held says where to start, whatever the time is
-    found = _window(update.feed, update.partition, start=update.name)
+    found = updates_from(update.feed, update.partition, start=update.name)
     return newest_valid(update.feed, update.partition, found) == update
 
 
@@ -129,7 +138,7 @@ def read_manifest(feed: Feed, partition: str | None, name: str) -> Content | Non
 
 def list_updates(feed: Feed, partition: str | None = None) -> list[Found]:
     """Every update of a partition, valid or not, oldest first: the whole history is listed."""
-    return list(_window(feed, partition, start=f"{CONTROL}0" if partition is None else "").values())
+    return list(updates_from(feed, partition, start=f"{CONTROL}0" if partition is None else "").values())
 
 
 def is_valid(feed: Feed, found: Found) -> bool:
@@ -224,7 +233,7 @@ class _Beginning:
     complete: bool
 
 
-def _window(feed: Feed, partition: str | None, *, start: str, newest: str | None = None) -> dict[str, Found]:
+def updates_from(feed: Feed, partition: str | None, *, start: str, newest: str | None = None) -> dict[str, Found]:
     """The updates named from `start` on, and not after `newest`, oldest first."""
     prefix = feed.prefix(partition)
     after = f"{prefix}{start}" if start else ""
@@ -263,7 +272,7 @@ def _resolve(
     Each listing goes to the very end again. An update may be published, and the one before taken out of force, between
     two requests; a reader that looked at older history alone would then fall back to what neither of them is.
     """
-    recent = _window(feed, partition, start=update_name(max(end, EARLIEST + RECENT) - RECENT), newest=newest)
+    recent = updates_from(feed, partition, start=update_name(max(end, EARLIEST + RECENT) - RECENT), newest=newest)
     update = newest_valid(feed, partition, recent, valid=valid)
     if update is not None:
         return update
@@ -274,7 +283,7 @@ def _resolve(
     span = RECENT
     while span < depth:
         span = min(span * GALLOP, depth)
-        window = _window(feed, partition, start=update_name(end - span), newest=newest)
+        window = updates_from(feed, partition, start=update_name(end - span), newest=newest)
         update = newest_valid(feed, partition, window, valid=valid)
         if update is not None:
             return update

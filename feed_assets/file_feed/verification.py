@@ -15,7 +15,7 @@ from feed_assets.blackboard import NotFoundError
 from feed_assets.file_feed.control import CLAIMS, RECORDS, list_all
 from feed_assets.file_feed.errors import UnreadableRecordError
 from feed_assets.file_feed.feed import CONTROL, Feed
-from feed_assets.file_feed.holds import all_pins, divided, tags
+from feed_assets.file_feed.holds import divided, pins, tags
 from feed_assets.file_feed.manifest import INVALIDATED, is_removal, parse_manifest
 from feed_assets.file_feed.names import begun, has_update_shape, is_update_name
 from feed_assets.file_feed.reading import Found, is_valid
@@ -155,7 +155,7 @@ def _orphans(feed: Feed, there: _There, now: datetime) -> Iterator[Finding]:
     for tag in tags(feed):
         if (tag.partition, tag.update) not in there.updates:
             yield Finding("orphan", tag.partition, tag.update, f"tag {tag.name} names an update that is not there")
-    for pin in all_pins(feed):
+    for pin in pins(feed, now=now):  # the next retention removes those that have ended
         if (pin.partition, pin.update) not in there.updates:
             yield Finding("orphan", pin.partition, pin.update, f"{pin.holder} pins an update that is not there")
 

@@ -37,7 +37,8 @@ from feed_assets.file_feed import (
     staged_files,
 )
 from feed_assets.file_feed.record import CheckOutcome
-from feed_assets.file_feed.retention import Policy, carry_out, plan, recover
+from feed_assets.file_feed.removal import carry_out, recover
+from feed_assets.file_feed.retention import Policy, plan
 from feed_assets_tests.file_feed import plain_reader
 
 LOCATION = "clean-ads/v1.0"
@@ -58,7 +59,7 @@ def _tokens_that_repeat(monkeypatch: pytest.MonkeyPatch) -> None:
         return SimpleNamespace(hex=f"token-{_running[-1]}", int=int.from_bytes(_running[-1].encode()))
 
     monkeypatch.setattr("feed_assets.file_feed.claims.uuid4", token)
-    monkeypatch.setattr("feed_assets.file_feed.retention.uuid4", token)
+    monkeypatch.setattr("feed_assets.file_feed.removal.uuid4", token)
 
 
 @pytest.fixture(params=[True, False], ids=["tags tell the content", "tags as on a disk"])

@@ -146,7 +146,8 @@ def test_a_damaged_record_is_found(feed: Feed, board: MemoryBlackboard) -> None:
 
 def test_control_objects_without_an_update_are_found(feed: Feed, board: MemoryBlackboard) -> None:
     tag(feed, PARTITION, NAME, "release-1")
-    pin(feed, PARTITION, NAME, until=LATER, holder="reader")
+    pin(feed, PARTITION, NAME, until=LATER + timedelta(hours=1), holder="reader")
+    pin(feed, PARTITION, NAME, until=LATER, holder="killed, and its pin has ended")
     board.delete(*(key for key in board.objects() if key.startswith(DAY)))
     assert found(feed) == [("orphan", NAME)] * 4
 
