@@ -183,7 +183,8 @@ class Source(_Model):
     expression is a TIMESTAMP, and wall time in `time_zone` where it is a TIMESTAMP_NTZ. Records that
     do not pass `filter` belong to another source of the same log. `identity` names the partner's
     columns that tell one event from another. Raw partitions that grew by `growth_threshold_percent`
-    are processed again when they are at most `lookback_days` old.
+    are processed again when they are at most `lookback_days` old. A day of which nothing landed is a day
+    without events where the source `may_be_empty`; else it is still to come.
     """
 
     name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]+$")]
@@ -197,6 +198,7 @@ class Source(_Model):
     identity: Annotated[tuple[ColumnName, ...], Field(min_length=1)]
     growth_threshold_percent: Annotated[Decimal, Field(ge=0, allow_inf_nan=False)]
     lookback_days: Annotated[int, Field(ge=1)]
+    may_be_empty: bool = False
 
     _origin: tuple[Path, Document] | None = PrivateAttr(default=None)
 

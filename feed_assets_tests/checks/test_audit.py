@@ -468,7 +468,7 @@ def audited_copies(shop, schema=CLEAN_ADS):
         return {day: copy(frame) for day, frame in records.items()}
 
     expectations = checks.for_clean(FeedDeclaration.of(copies.metadata_by_key[copies.key]))
-    return shop.with_assets(raw, copies, checks=[checks.audit(copies, expectations, days)])
+    return shop.with_assets(raw, copies, checks=[checks.audit(copies, expectations)])
 
 
 def joint_evaluation(result, check):
@@ -556,4 +556,4 @@ def test_a_feed_that_is_not_audited_has_no_audit(desk):
     asset = dg.asset(name="plain", partitions_def=days, metadata=feed_metadata("plain/v1.0", CLEAN_ADS))(lambda: None)
 
     with pytest.raises(dg.DagsterInvalidDefinitionError, match="plain is not an audited feed"):
-        checks.audit(asset, (), days)
+        checks.audit(asset, ())
