@@ -5,8 +5,6 @@ Here: the Dagster checks, and the only place where an audited update becomes vis
 run; only data can fail a check.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -196,9 +194,7 @@ def _root(run: dg.DagsterRun) -> str:
     return run.root_run_id or run.run_id
 
 
-def _spec(
-    key: dg.AssetKey, expectation: Expectation, partitions: dg.PartitionsDefinition | None
-) -> dg.AssetCheckSpec:
+def _spec(key: dg.AssetKey, expectation: Expectation, partitions: dg.PartitionsDefinition | None) -> dg.AssetCheckSpec:
     with warnings.catch_warnings():
         # Partitions on check specs are a preview feature, and the only way to gate a day and not all days.
         warnings.simplefilter("ignore", dg.PreviewWarning)

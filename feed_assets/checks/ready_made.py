@@ -139,7 +139,7 @@ def in_range(
 
 
 def fresh(column: str, *, within: timedelta, blocking: bool = True, name: str = "") -> Expectation:
-    """The newest time in the column is at most `within` before the partition's end, or before now where that is earlier.
+    """The newest time in the column is at most `within` before the partition's end, or now if that is earlier.
 
     `column` is a TIMESTAMP. Without rows there is no newest time, and the expectation fails.
     """
@@ -222,7 +222,9 @@ def row_count_near_median(
         )
         return Judgement(usual <= limit * rows and rows <= limit * usual, observed, sentence)
 
-    limit = "the factor of `limits.usual_rows_factor` (2 unless configured)" if factor is None else f"a factor {factor:g}"
+    limit = (
+        "the factor of `limits.usual_rows_factor` (2 unless configured)" if factor is None else f"a factor {factor:g}"
+    )
     only = "" if blocking else " A warning only: real days differ."
     return Expectation(
         name, f"The row count is within {limit} of the median before.{only}", judge, {"rows": "count(1)"}, blocking

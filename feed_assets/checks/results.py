@@ -49,7 +49,9 @@ def results(
         yield from _of_several(context, key, audited, selected)
     unseen = [one.done for one in audited.values() if one.blocking and not one.of(selected & _names(one.blocking))]
     if unseen:
-        description = f"Checks that are not selected failed. {' '.join(unseen)} Run all checks of the asset to see them."
+        description = (
+            f"Checks that are not selected failed. {' '.join(unseen)} Run all checks of the asset to see them."
+        )
         raise dg.Failure(description=description, allow_retries=False)
 
 

@@ -116,9 +116,7 @@ def _unknown_values(rows: DataFrame, update: Update, reference: Reference, now: 
     if other is None:
         return None
     types: Mapping[str, DataType] = {field.name: field.dataType for field in rows.schema}
-    schema = StructType(
-        [StructField(to, types[own]) for own, to in zip(reference.columns, reference.to, strict=True)]
-    )
+    schema = StructType([StructField(to, types[own]) for own, to in zip(reference.columns, reference.to, strict=True)])
     known = read_updates(rows.sparkSession, [other], schema).toDF(*reference.columns)
     mine = rows.select(*reference.columns).dropna()
     return mine.join(known, on=list(reference.columns), how="left_anti").count()

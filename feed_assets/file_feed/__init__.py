@@ -4,6 +4,7 @@ Here: everything that writers, readers, operators and auditors of a feed share. 
 store. A program with none of these can use this package on its own.
 """
 
+from feed_assets.file_feed.claims import Claim, claim
 from feed_assets.file_feed.consumption import Change, Cursor, news
 from feed_assets.file_feed.contract import check_contract
 from feed_assets.file_feed.control import read_record, recorded_digests, records
@@ -24,18 +25,7 @@ from feed_assets.file_feed.holds import Pin, Tag, pin, pins, tag, tags, unpin, u
 from feed_assets.file_feed.lineage import Downstream, downstream, upstream
 from feed_assets.file_feed.manifest import MANIFEST, manifest, parse_manifest
 from feed_assets.file_feed.names import begun, check_partition, is_update_name, update_name, version_order
-from feed_assets.file_feed.publishing import (
-    Claim,
-    Staged,
-    claim,
-    find_staged,
-    invalidate,
-    publish,
-    publish_files,
-    reject,
-    stage,
-    staged_files,
-)
+from feed_assets.file_feed.publishing import publish, publish_files
 from feed_assets.file_feed.reading import (
     is_latest,
     latest,
@@ -59,8 +49,10 @@ from feed_assets.file_feed.record import (
 from feed_assets.file_feed.retention import Outcome, Policy, Removal, carry_out, plan, recover
 from feed_assets.file_feed.scanning import latest_of_all
 from feed_assets.file_feed.schema import promised_schema
+from feed_assets.file_feed.staging import Staged, find_staged, stage, staged_files
 from feed_assets.file_feed.states import UpdateStatus, history
 from feed_assets.file_feed.verification import Finding, verify
+from feed_assets.file_feed.withdrawal import invalidate, reject
 
 __all__ = [
     "MANIFEST",

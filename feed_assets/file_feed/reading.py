@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
-from feed_assets.blackboard import Entry, NotFoundError
+from feed_assets.blackboard import Content, Entry, NotFoundError
 from feed_assets.file_feed.errors import MixedFeedError, NoValidUpdateError, UpdateChangedError
 from feed_assets.file_feed.feed import CONTROL, Feed, File, Update
 from feed_assets.file_feed.manifest import INVALIDATED, MANIFEST, MAX_BYTES, manifest, parse_manifest
@@ -117,6 +117,14 @@ def is_latest(update: Update, *, now: datetime) -> bool:
     del now  # what is held says where to start, whatever the time is
     found = _window(update.feed, update.partition, start=update.name)
     return newest_valid(update.feed, update.partition, found) == update
+
+
+def read_manifest(feed: Feed, partition: str | None, name: str) -> Content | None:
+    """The manifest of an update, whatever it says, or None: one GET."""
+    try:
+        return feed.blackboard.read(f"{feed.update_prefix(partition, name)}{MANIFEST}", limit=MAX_BYTES + 1)
+    except NotFoundError:
+        return None
 
 
 def list_updates(feed: Feed, partition: str | None = None) -> list[Found]:

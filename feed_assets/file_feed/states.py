@@ -17,7 +17,7 @@ from feed_assets.file_feed.feed import Feed
 from feed_assets.file_feed.holds import Tag, tags
 from feed_assets.file_feed.manifest import INVALIDATED, MAX_BYTES, is_removal, parse_manifest
 from feed_assets.file_feed.reading import Found, is_valid, list_updates
-from feed_assets.file_feed.record import Record
+from feed_assets.file_feed.record import Record, State
 from feed_assets.file_feed.wording import counted
 
 UpdateState = Literal["valid", "incomplete", "staged", "rejected", "invalidated"]
@@ -29,8 +29,7 @@ class UpdateStatus:
 
     - valid: the plain rule holds.
     - incomplete: being written, given up, or being removed; no record says that it is more.
-    - staged: written and recorded; it waits for its audit. A writer without an audit records no more than that, so what
-      it published is shown like this, too, once its manifest is removed.
+    - staged: written and recorded; it waits for its audit, or its audit passed and its manifest is not there yet.
     - rejected: turned away by its audit.
     - invalidated: it was published, and is not valid any more.
     """
@@ -91,11 +90,20 @@ def _state(feed: Feed, found: Found, record: Record | None, *, valid: bool) -> t
         return last.state, f"{last.reason} ({last.author})" if last.author else last.reason
     if found.manifest is not None:
         return _disagreeing(feed, found, count)
-    if last is None:
-        return "incomplete", f"{count} and no manifest yet"
-    if last.state == "published":
-        return "invalidated", "recorded as published, and its manifest is not there"
-    return "staged", f"{count} recorded, and no manifest"
+    return _without_manifest(last.state if last else None, count)
+
+
+def _without_manifest(recorded: State | None, count: str) -> tuple[UpdateState, str]:
+    """The state of an update that has no manifest, by the last state in its record."""
+    match recorded:
+        case None:
+            return "incomplete", f"{count} and no manifest yet"
+        case "published":
+            return "invalidated", "recorded as published, and its manifest is not there"
+        case "publishing":
+            return "staged", "its checks passed, and its writer stopped before the manifest: run it again"
+        case _:
+            return "staged", f"{count} recorded, and no manifest"
 
 
 def _disagreeing(feed: Feed, found: Found, count: str) -> tuple[UpdateState, str]:

@@ -41,11 +41,11 @@ from feed_assets.io_manager.declaration import (
 )
 from feed_assets.io_manager.metadata import update_metadata
 from feed_assets.io_manager.quarantine import publish_both, stage_quarantine
+from feed_assets.io_manager.raw_hours import hours_by_day, of_hours
 from feed_assets.io_manager.retries import retrying
 from feed_assets.io_manager.spark_files import read_updates, write_files
 from feed_assets.io_manager.time_windows import time_window
 from feed_assets.resources import BlackboardResource, Clock, SparkResource
-from feed_assets.io_manager.raw_hours import hours_by_day, of_hours
 from feed_assets.sources import Source, evening, load_sources, raw_frame, read_sets, why_nothing
 from feed_assets.transforms import BOOKKEEPING, VERDICT, published_rows, verdict_counts
 from feed_assets.transforms.days import ONE_DAY
@@ -82,8 +82,7 @@ class FileFeedIOManager(dg.ConfigurableIOManager):
     def load_input(self, context: dg.InputContext) -> DataFrame | dict[str, DataFrame]:
         """The input's rows: of raw partitions what is there now, of feeds the latest valid updates."""
         metadata = context.upstream_output.definition_metadata if context.upstream_output else {}
-        source = raw_source(metadata)
-        declaration = FeedDeclaration.of(metadata)
+        source, declaration = raw_source(metadata), FeedDeclaration.of(metadata)
         if source is None and declaration is None:
             raise dg.DagsterInvariantViolationError(
                 f"{context.asset_key.to_user_string()} is neither a feed nor raw data: give the asset "
@@ -91,14 +90,13 @@ class FileFeedIOManager(dg.ConfigurableIOManager):
             )
         with retrying(context.step_context.previous_attempt_count):
             self._claim_outputs(context.step_context)
-            frames = self._load_raw(context, source) if source else self._load_feed(context, declaration)
+            frames = self._load_feed(context, declaration) if declaration else self._load_raw(context, str(source))
             annotated = context.dagster_type.typing_type
             if dict in {annotated, get_origin(annotated)}:
                 return frames
-            if not frames and declaration is not None:
-                # A partition mapping may name none, such as the next day of the last one.
-                return read_updates(self.spark.spark_session, [], declaration.schema)
-            return reduce(DataFrame.unionByName, frames.values())
+            # A partition mapping may name no partition, such as the next day of the last one.
+            nothing = read_updates(self.spark.spark_session, [], declaration.schema) if declaration else None
+            return reduce(DataFrame.unionByName, frames.values()) if frames or nothing is None else nothing
 
     def _claim_outputs(self, step: Any) -> None:
         """Claim an update for each partition that this attempt is to make, before anything is read."""
@@ -108,7 +106,9 @@ class FileFeedIOManager(dg.ConfigurableIOManager):
         now = self.clock.now()
         for output in outputs_of(step, self):
             declaration = FeedDeclaration.of(output.definition_metadata)
-            for partition in partitions_of(output) if declaration else ():
+            if declaration is None:
+                continue
+            for partition in partitions_of(output):
                 claimed = claim(declaration.on(self._board), partition, now=now, owner=step.run_id)
                 output.log.info(f"{declaration.location} {partition or ''}: update {claimed.name} begun.")
                 attempt.claims[output.asset_key, partition] = claimed
@@ -253,7 +253,7 @@ class FileFeedIOManager(dg.ConfigurableIOManager):
         if newer is not None:
             metadata["update in force"] = dg.MetadataValue.text(newer.name)
             context.log.warning(
-                f"{feed.location} {partition or ''}: update {newer.name}, begun after {name}, is in force and stays so: "
+                f"{feed.location} {partition or ''}: update {newer.name}, begun after {name}, is in force and stays: "
                 f"it read newer inputs. {name} becomes history."
             )
         step = context.step_context

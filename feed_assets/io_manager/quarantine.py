@@ -30,6 +30,7 @@ from feed_assets.file_feed import (
     staged_files,
 )
 from feed_assets.file_feed.control import StoredRecord, stored_record
+from feed_assets.file_feed.staging import claim_of
 from feed_assets.io_manager.spark_files import Written, write_files
 from feed_assets.transforms import quarantined_rows
 
@@ -112,5 +113,4 @@ def _stored(feed: Feed, record: Record) -> StoredRecord | None:
 
 def _staged(feed: Feed, stored: StoredRecord) -> Staged:
     record = stored.record
-    claimed = Claim(feed, record.partition, record.update, record.owner, record.token)
-    return Staged(claimed, record, stored.key, stored.tag)
+    return Staged(claim_of(feed, record), record, stored.key, stored.tag)

@@ -57,7 +57,7 @@ def _tokens_that_repeat(monkeypatch: pytest.MonkeyPatch) -> None:
     def token() -> SimpleNamespace:
         return SimpleNamespace(hex=f"token-{_running[-1]}", int=int.from_bytes(_running[-1].encode()))
 
-    monkeypatch.setattr("feed_assets.file_feed.publishing.uuid4", token)
+    monkeypatch.setattr("feed_assets.file_feed.claims.uuid4", token)
     monkeypatch.setattr("feed_assets.file_feed.retention.uuid4", token)
 
 
@@ -332,7 +332,7 @@ def test_what_was_invalidated_before_its_manifest_was_there_is_not_published_by_
     objects = _published_without_manifest()
 
     def same_run(board: Blackboard) -> Hashable:
-        staged = find_staged(Feed(board, LOCATION), PARTITION, run_id="")
+        staged = find_staged(Feed(board, LOCATION), PARTITION, root_run_id="")
         return publish(staged, now=NOW, checks=PASSED).name if staged else None
 
     def invalidate_twice(board: Blackboard) -> Hashable:

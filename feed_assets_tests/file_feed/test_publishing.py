@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -10,7 +11,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from feed_assets.blackboard import AlreadyExistsError, Blackboard, BlackboardError, NotFoundError, UnavailableError
+from feed_assets.blackboard import (
+    AlreadyExistsError,
+    Blackboard,
+    BlackboardError,
+    NotFoundError,
+    UnavailableError,
+)
 from feed_assets.blackboard.interleavings import Actor, Failed, explore
 from feed_assets.blackboard.memory import MemoryBlackboard
 from feed_assets.file_feed import (
@@ -212,9 +219,9 @@ def test_a_lost_answer_to_staging_is_resolved_by_reading_back() -> None:
 def test_the_newest_staged_update_is_found_by_another_process(feed: Feed) -> None:
     other = staged(feed, facts=Facts(run_id="other"))
     mine = staged(feed, facts=Facts(run_id="mine"))
-    assert find_staged(feed, DAY) == find_staged(feed, DAY, run_id="mine") == mine
-    assert find_staged(feed, DAY, run_id="other") == other
-    assert find_staged(feed, DAY, run_id="nobody") is None
+    assert find_staged(feed, DAY) == find_staged(feed, DAY, root_run_id="mine") == mine
+    assert find_staged(feed, DAY, root_run_id="other") == other
+    assert find_staged(feed, DAY, root_run_id="nobody") is None
     assert find_staged(feed, "2018-05-19") is None
 
 
@@ -227,7 +234,7 @@ def test_what_was_published_rejected_or_invalidated_is_not_found_staged(feed: Fe
 
 
 @pytest.mark.parametrize("how", ["audited", "local files"])
-def test_what_was_published_is_not_found_staged_when_its_manifest_was_removed_save_by_its_own_run(
+def test_what_was_published_is_never_found_staged_when_its_manifest_was_removed(
     feed: Feed, board: MemoryBlackboard, how: str
 ) -> None:
     if how == "audited":
@@ -236,9 +243,39 @@ def test_what_was_published_is_not_found_staged_when_its_manifest_was_removed_sa
         update = publish_files(feed, DAY, [], now=NOW, owner="run")
     board.delete(f"{update.prefix}_SUCCESS")
     assert find_staged(feed, DAY) is None
-    found = find_staged(feed, DAY, run_id="run")
+    assert find_staged(feed, DAY, root_run_id="run") is None
+
+
+def stopped_before_the_manifest(feed: Feed, *, facts: Facts) -> Staged:
+    """An update whose writer recorded that it publishes it, and stopped."""
+    waiting = staged(feed, facts=facts)
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch, suppress(KeyboardInterrupt):
+        patch.setattr(feed.blackboard, "create", stop)
+        publish(waiting, now=NOW, checks=PASSED)
+    return waiting
+
+
+def test_a_publication_that_stopped_before_the_manifest_is_completed_by_a_run_of_the_same_root(feed: Feed) -> None:
+    began = stopped_before_the_manifest(feed, facts=Facts(run_id="first"))
+    record = read_record(feed, DAY, began.claim.name)
+    assert record is not None
+    assert (record.state, record.checks) == ("publishing", PASSED)
+    assert find_staged(feed, DAY) is None
+    assert find_staged(feed, DAY, root_run_id="other") is None
+    found = find_staged(feed, DAY, root_run_id="first")
     assert found is not None
-    assert found.claim.name == update.name
+    assert publish(found, now=NOW, checks=PASSED).name == in_force(feed) == began.claim.name
+    assert find_staged(feed, DAY, root_run_id="first") is None
+
+
+def test_a_run_finds_what_any_run_of_its_chain_of_re_executions_staged(feed: Feed) -> None:
+    second = staged(feed, facts=Facts(run_id="second", root_run_id="first"))
+    assert find_staged(feed, DAY, root_run_id="first") == second
+    assert find_staged(feed, DAY, root_run_id="second") is None
 
 
 def test_the_schema_of_a_version_may_grow_and_not_break(feed: Feed) -> None:
@@ -311,7 +348,11 @@ def test_the_outcomes_of_checks_go_on_record_before_the_update_is_visible(feed: 
     record = read_record(feed, DAY, waiting.claim.name)
     assert record is not None
     assert record.checks == PASSED
-    assert [(change.state, change.at) for change in record.history] == [("staged", NOW), ("published", NOW + SECOND)]
+    assert [(change.state, change.at) for change in record.history] == [
+        ("staged", NOW),
+        ("publishing", NOW + SECOND),
+        ("published", NOW + SECOND),
+    ]
 
 
 def test_what_was_rejected_is_never_published(feed: Feed, board: MemoryBlackboard) -> None:
@@ -336,15 +377,25 @@ def test_what_was_published_is_not_rejected_behind_its_readers(feed: Feed) -> No
 def test_who_rejects_an_update_that_was_nearly_published_keeps_its_publisher_out(
     feed: Feed, board: MemoryBlackboard
 ) -> None:
-    waiting = staged(feed)
-    publish(waiting, now=NOW, checks=PASSED)
-    board.delete(f"{waiting.claim.prefix}_SUCCESS")  # as if it had stopped before the manifest
-    found = find_staged(feed, DAY, run_id="run")
+    waiting = stopped_before_the_manifest(feed, facts=Facts(run_id="run"))
+    found = find_staged(feed, DAY, root_run_id="run")
     assert found is not None
     reject(found, reason="no", now=NOW)
-    assert in_force(feed) is None
+    assert board.objects()[f"{waiting.claim.prefix}_SUCCESS"] == b"-2"
     with pytest.raises(NotPublishedError):
         publish(waiting, now=NOW)
+    assert in_force(feed) is None
+
+
+def test_what_was_taken_out_of_force_by_removing_its_manifest_is_not_published_again_by_its_publisher(
+    feed: Feed, board: MemoryBlackboard
+) -> None:
+    waiting = staged(feed)
+    publish(waiting, now=NOW)
+    board.delete(f"{waiting.claim.prefix}_SUCCESS")
+    with pytest.raises(NotPublishedError, match="taken out of force"):
+        publish(waiting, now=NOW)
+    assert in_force(feed) is None
 
 
 def test_a_writer_that_was_given_up_cannot_publish(feed: Feed, board: MemoryBlackboard) -> None:
@@ -367,7 +418,7 @@ def test_a_lost_answer_to_publishing_is_resolved_by_reading_back(checks: tuple[C
     assert in_force(feed) == update.name
     record = read_record(feed, DAY, update.name)
     assert record is not None
-    assert [each.state for each in record.history] == ["staged", "published"]
+    assert [each.state for each in record.history] == ["staged", "publishing", "published"]
 
 
 def test_where_the_manifest_did_not_land_publishing_says_so_and_may_be_called_again() -> None:
@@ -432,7 +483,7 @@ def test_an_update_whose_manifest_was_removed_can_be_invalidated_and_then_is_for
         invalidate(feed, DAY, waiting.claim.name, reason="wrong prices", author="me", now=NOW)
     record = read_record(feed, DAY, waiting.claim.name)
     assert record is not None
-    assert [change.state for change in record.history] == ["staged", "published", "invalidated"]
+    assert [change.state for change in record.history] == ["staged", "publishing", "published", "invalidated"]
     assert record.history[-1].reason == "wrong prices"
     with pytest.raises(NotPublishedError, match=r"invalidated \(wrong prices\)"):
         publish(waiting, now=NOW)
@@ -544,7 +595,7 @@ def test_a_crash_after_any_step_leaves_the_update_before_or_the_new_one_and_the_
 ) -> None:
     for name in ("part-0", "part-1"):
         (tmp_path / name).write_text(f"new {name}")
-    monkeypatch.setattr("feed_assets.file_feed.publishing.uuid4", lambda: SimpleNamespace(hex="token"))
+    monkeypatch.setattr("feed_assets.file_feed.claims.uuid4", lambda: SimpleNamespace(hex="token"))
     board = MemoryBlackboard()
     earlier = [publish(staged(Feed(board, "ads/v1.0"), files=3, now=NOW - timedelta(hours=1)), now=NOW) for _ in "12"]
     assert [update.name for update in earlier] == ["20180521.150000", "20180521.150001"]
@@ -574,24 +625,25 @@ def _the_next_writer_succeeds(feed: Feed) -> None:
 
 
 def test_a_crash_leaves_nothing_that_the_same_run_cannot_go_on_with(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("feed_assets.file_feed.publishing.uuid4", lambda: SimpleNamespace(hex="token"))
+    monkeypatch.setattr("feed_assets.file_feed.claims.uuid4", lambda: SimpleNamespace(hex="token"))
     board = MemoryBlackboard()
     staged(Feed(board, "ads/v1.0"))
 
     def audits(each: Blackboard) -> str:
-        found = find_staged(Feed(each, "ads/v1.0"), DAY, run_id="run")
+        found = find_staged(Feed(each, "ads/v1.0"), DAY, root_run_id="run")
         assert found is not None
         return publish(found, now=NOW, checks=PASSED).name
 
     for end in explore(board.objects(), (Actor("auditor", audits, may_crash=True),)).ends():
         feed = Feed(MemoryBlackboard(end.objects), "ads/v1.0")
-        found = find_staged(feed, DAY, run_id="run")
+        found = find_staged(feed, DAY, root_run_id="run")
         assert (found is None) == (in_force(feed) is not None)
         if found is not None:
             publish(found, now=NOW, checks=PASSED)
         record = read_record(feed, DAY, "20180521.160000")
         assert record is not None
-        assert [change.state for change in record.history] == ["staged", "published"]
+        assert record.checks == PASSED
+        assert record.state == "published" if found is not None else record.state in {"publishing", "published"}
 
 
 def test_the_record_that_was_lost_does_not_keep_readers_from_the_update(feed: Feed, board: MemoryBlackboard) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -122,3 +123,20 @@ def test_a_date_in_the_future_is_pointed_out(board: MemoryBlackboard, feed: Feed
 def test_a_feed_without_partitions_has_a_history_too(board: MemoryBlackboard, feed: Feed) -> None:
     plain.publish(board, "clean/v1.0/", NAME)
     assert [status.name for status in history(feed, now=NOW)] == [NAME]
+
+
+def test_an_update_whose_writer_stopped_before_the_manifest_waits_and_one_that_lost_its_last_word_is_valid(
+    board: MemoryBlackboard, feed: Feed
+) -> None:
+    waiting = written(board, feed)
+
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch, suppress(KeyboardInterrupt):
+        patch.setattr(board, "create", stop)
+        publish(waiting, now=NOW, checks=CHECKED)
+    assert only(feed).state == "staged"
+    assert "stopped before the manifest" in only(feed).why
+    board.put(f"{DAY}{NAME}/_SUCCESS", b"1")
+    assert only(feed).state == "valid"

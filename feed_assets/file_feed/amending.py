@@ -1,0 +1,79 @@
+"""Changing the state of an update in its record, under the eyes of others who may want another one.
+
+Here: adding a change to a record, and which of two changes stands. Not here: who changes what (`publishing`,
+`withdrawal`). A record is replaced only while it is the one that was read, so of two that decide at the same time one
+finds the other's decision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from feed_assets.blackboard import ConflictError, NotFoundError, UnavailableError
+from feed_assets.file_feed.claims import Claim
+from feed_assets.file_feed.control import StoredRecord
+from feed_assets.file_feed.errors import ClaimLostError, NotPublishedError
+from feed_assets.file_feed.record import CheckOutcome, Record, State, Transition
+
+_FOLLOWS: Final[dict[State, frozenset[State]]] = {
+    "publishing": frozenset({"staged", "publishing"}),
+    "published": frozenset({"publishing"}),
+    "rejected": frozenset({"rejected"}),
+    "invalidated": frozenset({"staged", "publishing", "published", "rejected", "invalidated"}),
+}
+"""For each change, the states it may still follow when another change has come first."""
+
+
+def amend(
+    claimed: Claim, stored: StoredRecord, change: Transition, checks: Sequence[CheckOutcome] = ()
+) -> StoredRecord:
+    """Add a change to the record, and the outcomes of `checks` if there are any: one PUT.
+
+    Where another change came first that says the same, that one stays. Raises NotPublishedError where it says the
+    opposite, ClaimLostError where the record is gone, UnavailableError where it is not known what is in it.
+    """
+    while True:
+        record = stored.record
+        amended = replace(record, checks=tuple(checks) or record.checks, history=(*record.history, change))
+        content = amended.to_json()
+        try:
+            entry = claimed.feed.blackboard.replace(stored.key, content, tag=stored.tag)
+        except (ConflictError, UnavailableError) as error:
+            stored = reread(claimed, stored.key)
+            if stored.record.to_json() == content or _says(stored.record, change, checks):
+                return stored
+            if isinstance(error, UnavailableError):
+                raise
+            if stored.record.state not in _FOLLOWS[change.state]:
+                raise NotPublishedError(_settled(claimed, stored.record)) from None
+        else:
+            return StoredRecord(amended, stored.key, entry.tag)
+
+
+def reread(claimed: Claim, key: str) -> StoredRecord:
+    """The record as it is now: one GET. Raises ClaimLostError where it is gone, or another writer's."""
+    board = claimed.feed.blackboard
+    try:
+        content = board.read(key)
+        record = Record.from_json(content.data, origin=board.uri(key))
+    except NotFoundError:
+        record = None
+    if record is None or record.token != claimed.token:
+        message = f"{claimed.uri} is no longer this writer's: it took too long and was given up. Write it again."
+        raise ClaimLostError(message)
+    return StoredRecord(record, key, content.entry.tag)
+
+
+def _says(record: Record, change: Transition, checks: Sequence[CheckOutcome]) -> bool:
+    if change.state == "publishing" and record.state == "published":
+        return True
+    return record.state == change.state and tuple(checks or record.checks) == record.checks
+
+
+def _settled(claimed: Claim, record: Record) -> str:
+    last = record.history[-1]
+    if last.state in {"publishing", "published"}:
+        return f"{claimed.uri} was {last.state} meanwhile, and stays so."
+    return f"{claimed.uri} was {last.state} ({last.reason}), so it is not published: write a new update."

@@ -1,0 +1,84 @@
+"""Claims: the right to write one update, which decides the second it is named by.
+
+Here: claiming a second. Not here: what is written under a claim (`staging`), and giving claims up (`retention`).
+
+An update is ordered by its claim, so a writer claims when it resolves its inputs: what was made from older inputs then
+never overtakes what was made from newer ones. A claim may be held for as long as the longest write.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+from feed_assets.blackboard import AlreadyExistsError
+from feed_assets.file_feed.control import CLAIMS
+from feed_assets.file_feed.errors import BadNameError
+from feed_assets.file_feed.feed import Feed
+from feed_assets.file_feed.names import begun, is_update_name, update_name
+
+SECOND = timedelta(seconds=1)
+LATEST = datetime.max.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The right to write one update, held by nobody else."""
+
+    feed: Feed
+    partition: str | None
+    name: str
+    owner: str
+    token: str
+
+    @property
+    def prefix(self) -> str:
+        """The prefix below which the data files go."""
+        return self.feed.update_prefix(self.partition, self.name)
+
+    @property
+    def uri(self) -> str:
+        """The same for other programs: a folder that does not exist yet."""
+        return self.feed.blackboard.uri(f"{self.prefix}x").removesuffix("/x")
+
+
+def claim(feed: Feed, partition: str | None, *, now: datetime, owner: str) -> Claim:
+    """Claim the second `now`, or the first free one after it and after the newest update that is there.
+
+    `owner` says who (a run id) for people who look later. One LIST, and one PUT unless others claim at the same time.
+    """
+    moment = max(now, _newest_begun(feed, partition, now) + SECOND)
+    token = uuid4().hex
+    content = json.dumps({"owner": owner, "token": token}, sort_keys=True).encode()
+    while True:
+        name = update_name(moment)
+        try:
+            feed.blackboard.create(f"{feed.control(CLAIMS, partition)}{name}", content)
+        except AlreadyExistsError:
+            moment += SECOND
+        else:
+            return Claim(feed, partition, name, owner, token)
+
+
+def _newest_begun(feed: Feed, partition: str | None, now: datetime) -> datetime:
+    """When the newest update was begun that is not older than now; else the second before now.
+
+    Raises BadNameError where that is the last second that has a name.
+    """
+    prefix = feed.prefix(partition)
+    newest, after = now - SECOND, f"{prefix}{update_name(now)}"
+    while True:
+        page = feed.blackboard.page(prefix, after=after, folders=True)
+        for folder in page.folders:
+            name = folder.removeprefix(prefix).removesuffix("/")
+            if is_update_name(name):
+                newest = max(newest, begun(name))
+        if page.next_after is None:
+            break
+        after = page.next_after
+    if newest > LATEST - SECOND:
+        message = f"{feed.title(partition)}: no update can come after {update_name(newest)}. Remove that folder."
+        raise BadNameError(message)
+    return newest

@@ -1,0 +1,114 @@
+"""Staging: what was written under a claim, on record and not visible.
+
+Here: counting what was written, recording it, and finding it again for its audit. Not here: writing the data files (any
+program may, under the claim's prefix), and making them visible (`publishing`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from feed_assets.blackboard import AlreadyExistsError, UnavailableError
+from feed_assets.file_feed.claims import Claim
+from feed_assets.file_feed.control import list_all, record_key, stored_record, stored_records
+from feed_assets.file_feed.errors import ClaimLostError, TornUpdateError
+from feed_assets.file_feed.feed import Feed, File
+from feed_assets.file_feed.manifest import MANIFEST
+from feed_assets.file_feed.reading import read_manifest
+from feed_assets.file_feed.record import Facts, Record, Transition
+from feed_assets.file_feed.schema import check_promise
+from feed_assets.file_feed.wording import counted
+
+LOOKED_AT = 20
+"""How many records back a staged update is looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """An update that is written and recorded, and not visible. `key` and `tag` are those of its record."""
+
+    claim: Claim
+    record: Record
+    key: str
+    tag: str
+
+
+def staged_files(claimed: Claim, expected: int) -> tuple[File, ...]:
+    """The files written under a claim. `expected` is the number that the writers report to have committed.
+
+    Raises TornUpdateError where another number is there, ClaimLostError where a manifest is: then this must not become
+    an update.
+    """
+    files = tuple(
+        File(entry.key.removeprefix(claimed.prefix), entry.size, entry.tag)
+        for entry in list_all(claimed.feed.blackboard, claimed.prefix)
+        if not entry.key.endswith("/")
+    )
+    if any(file.path == MANIFEST for file in files):
+        message = (
+            f"{claimed.uri} has a {MANIFEST} before it was published: it was given up, or another program wrote it."
+        )
+        raise ClaimLostError(message)
+    if len(files) != expected:
+        message = (
+            f"{claimed.uri} holds {counted(len(files), 'file')}, and {expected} were committed. Nothing was published; "
+            "write the update again. Retention removes these files."
+        )
+        raise TornUpdateError(message)
+    return files
+
+
+def stage(claimed: Claim, files: Sequence[File], facts: Facts, *, now: datetime) -> Staged:
+    """Record what was written; it stays invisible until it is published. Calling it again changes nothing.
+
+    Raises SchemaChangeError where the schema breaks the contract of this version.
+    """
+    return put_on_record(claimed, files, facts, Transition("staged", now, author=claimed.owner))
+
+
+def put_on_record(claimed: Claim, files: Sequence[File], facts: Facts, *history: Transition) -> Staged:
+    """The same with this history, for a writer that goes further in one step."""
+    if facts.schema:
+        check_promise(claimed.feed, facts.schema)
+    record = Record(
+        partition=claimed.partition,
+        update=claimed.name,
+        owner=claimed.owner,
+        token=claimed.token,
+        files=tuple(sorted(files, key=lambda file: file.path)),
+        facts=facts,
+        history=history,
+    )
+    key = record_key(claimed.feed, record)
+    board, content = claimed.feed.blackboard, record.to_json()
+    try:
+        tag = board.create(key, content).tag
+    except (AlreadyExistsError, UnavailableError):
+        there = stored_record(claimed.feed, claimed.partition, claimed.name)
+        if there is None or there.record.to_json() != content:
+            raise
+        tag = there.tag
+    return Staged(claimed, record, key, tag)
+
+
+def find_staged(feed: Feed, partition: str | None, *, root_run_id: str | None = None) -> Staged | None:
+    """The newest update that waits for its audit, or None.
+
+    With `root_run_id`, the newest of that chain of runs; also one whose audit had passed when its run stopped, before
+    the manifest was there. An update that was published is never found, also where somebody removed its manifest.
+    """
+    waiting = {"staged"} if root_run_id is None else {"staged", "publishing"}
+    for stored in stored_records(feed, partition, newest=LOOKED_AT):
+        record = stored.record
+        if record.state not in waiting or (root_run_id is not None and record.facts.root != root_run_id):
+            continue
+        if read_manifest(feed, partition, record.update) is None:
+            return Staged(claim_of(feed, record), record, stored.key, stored.tag)
+    return None
+
+
+def claim_of(feed: Feed, record: Record) -> Claim:
+    """The claim under which an update was written."""
+    return Claim(feed, record.partition, record.update, record.owner, record.token)

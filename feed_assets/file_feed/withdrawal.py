@@ -1,0 +1,98 @@
+"""Taking updates out of force, or never letting them come into it: rejecting and invalidating.
+
+Here: turning a staged update away, and invalidating a published one. Not here: whether an update is good enough, and
+removing its files (`retention`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from feed_assets.blackboard import AlreadyExistsError, ConflictError
+from feed_assets.file_feed.amending import amend
+from feed_assets.file_feed.claims import Claim
+from feed_assets.file_feed.control import StoredRecord, record_key, stored_record
+from feed_assets.file_feed.errors import NotPublishedError, NoValidUpdateError
+from feed_assets.file_feed.feed import Feed
+from feed_assets.file_feed.manifest import INVALIDATED, MANIFEST, NEVER_VALID
+from feed_assets.file_feed.reading import read_manifest
+from feed_assets.file_feed.record import CheckOutcome, Facts, Record, Transition
+from feed_assets.file_feed.staging import Staged, claim_of
+
+
+def reject(staged: Staged, *, reason: str, now: datetime, checks: Sequence[CheckOutcome] = ()) -> Record:
+    """Turn the update away, with the reason: it never becomes visible. Its files stay until retention.
+
+    Raises NotPublishedError where another has published it, or begun to, since it was staged or found.
+    """
+    stored = StoredRecord(staged.record, staged.key, staged.tag)
+    amended = amend(staged.claim, stored, Transition("rejected", now, reason, staged.claim.owner), checks)
+    if staged.record.state == "publishing":
+        # Its publisher may be alive after all. Then it finds that its manifest cannot be created.
+        take_out_of_force(staged.claim)
+    return amended.record
+
+
+def invalidate(feed: Feed, partition: str | None, name: str, *, reason: str, author: str, now: datetime) -> None:
+    """Take a published update out of force: the reason goes on record, then the manifest states INVALIDATED.
+
+    The manifest is not removed, as a publisher whose answer was lost would create it again. Where somebody removed it,
+    and the record says that the update was published, or was about to be, this is what makes that last. Raises
+    NoValidUpdateError where there is no such update, NotPublishedError where it was never published.
+    """
+    change = Transition("invalidated", now, reason, author)
+    there = read_manifest(feed, partition, name)
+    stored = stored_record(feed, partition, name)
+    invalidated = stored is not None and stored.record.state == "invalidated"
+    if there is None:
+        _require_was_published(feed, partition, name, stored)
+    elif there.data == INVALIDATED:
+        if invalidated:
+            return
+        raise NotPublishedError(_nothing_to_invalidate(feed, partition, name))
+    if stored is None:
+        stored = _foreign_record(feed, Record(partition, name, "", "", (), Facts(), history=(change,)))
+    elif not invalidated:
+        amend(claim_of(feed, stored.record), stored, change)
+    take_out_of_force(claim_of(feed, stored.record))
+
+
+def take_out_of_force(claimed: Claim) -> None:
+    """Leave a manifest that makes no update valid, and that no publisher can create again."""
+    board, key = claimed.feed.blackboard, f"{claimed.prefix}{MANIFEST}"
+    while True:
+        there = read_manifest(claimed.feed, claimed.partition, claimed.name)
+        try:
+            if there is None:
+                board.create(key, INVALIDATED)
+            elif there.data not in {INVALIDATED, NEVER_VALID}:  # who sets a pin must see that files are being deleted
+                board.replace(key, INVALIDATED, tag=there.entry.tag)
+        except (AlreadyExistsError, ConflictError):
+            continue
+        return
+
+
+def _require_was_published(feed: Feed, partition: str | None, name: str, stored: StoredRecord | None) -> None:
+    """Raise NoValidUpdateError or NotPublishedError unless an update without a manifest may have had one."""
+    if stored is not None and stored.record.state in {"publishing", "published", "invalidated"}:
+        return
+    if stored is None and not feed.blackboard.page(feed.update_prefix(partition, name)).entries:
+        message = f"{feed.title(partition)} has no update {name}: `feed-assets feed ls {feed.uri}` lists them."
+        raise NoValidUpdateError(message)
+    raise NotPublishedError(_nothing_to_invalidate(feed, partition, name))
+
+
+def _nothing_to_invalidate(feed: Feed, partition: str | None, name: str) -> str:
+    return f"{feed.title(partition)} {name} is not published, so there is nothing to invalidate."
+
+
+def _foreign_record(feed: Feed, record: Record) -> StoredRecord:
+    """Put an update on record that another program published."""
+    key = record_key(feed, record)
+    try:
+        entry = feed.blackboard.create(key, record.to_json())
+    except AlreadyExistsError:
+        # Somebody else takes it out of force at the same time, which is all that this record says.
+        return StoredRecord(record, key, "")
+    return StoredRecord(record, key, entry.tag)
