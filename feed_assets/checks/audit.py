@@ -50,7 +50,7 @@ class Limits(dg.ConfigurableResource[None]):
 
 
 def audit(
-    asset: dg.AssetsDefinition, expectations: Sequence[Expectation], *, key: dg.CoercibleToAssetKey | None = None
+    asset: dg.AssetsDefinition, expectations: Sequence[Expectation], *, key: dg.AssetKey | str | None = None
 ) -> dg.AssetChecksDefinition:
     """The checks of an audited asset, one for each expectation, evaluated together on each partition of a run.
 
@@ -61,7 +61,7 @@ def audit(
 
     Raises DagsterInvalidDefinitionError where the asset is no audited feed, or two expectations have one name.
     """
-    key = asset.key if key is None else dg.AssetKey.from_coercible(key)
+    key = asset.key if key is None else dg.AssetKey.from_user_string(key) if isinstance(key, str) else key
     declaration = FeedDeclaration.of(asset.metadata_by_key[key])
     if declaration is None or not declaration.audited:
         message = f"{key.to_user_string()} is not an audited feed: give it `metadata=feed_metadata(..., audited=True)`."

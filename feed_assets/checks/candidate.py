@@ -48,15 +48,22 @@ def find_candidate(
     if waiting is not None and (in_force is None or waiting.claim.name > in_force.name):
         return _waiting(waiting)
     if in_force is None:
-        reason = f"{feed.title(partition)} has nothing staged or valid to check: materialize it."
-        for record in records(feed, partition, newest=1):
-            if record.state in {"publishing", "published"}:
-                reason += (
-                    f" {record.update} is recorded as {record.state} and has no valid manifest: it was taken out of "
-                    "force, or its run stopped before that. It is not published again."
-                )
-        return NothingToAudit(reason)
+        of = f" of {partition}" if partition else ""
+        return NothingToAudit(
+            f"{feed.location} has nothing staged or valid{of} to check: materialize it.{_unfinished(feed, partition)}"
+        )
     return Candidate(in_force, read_record(feed, partition, in_force.name), None)
+
+
+def _unfinished(feed: Feed, partition: str | None) -> str:
+    """Why the newest update is not in force, where its audit had passed."""
+    for record in records(feed, partition, newest=1):
+        if record.state == "publishing":
+            run = record.facts.run_id
+            return f" The audit of {record.update} had passed when its run {run} stopped: re-execute that run."
+        if record.state == "published":
+            return f" {record.update} was published, and taken out of force: it is not published again."
+    return ""
 
 
 def _own(feed: Feed, partition: str | None, root_run_id: str, in_force: Update | None) -> Candidate | NothingToAudit:

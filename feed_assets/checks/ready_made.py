@@ -50,7 +50,7 @@ def not_empty(*, unless_sent_so: bool = False, blocking: bool = True, name: str 
         if subject.inputs_seen is None:
             return Judgement(passed=None, observed=observed, sentence="No rows, and no record says what was read.")
         if subject.inputs_seen:
-            return Judgement(passed=True, observed=observed, sentence="No rows: the inputs were there, and empty.")
+            return Judgement(passed=True, observed=observed, sentence="No rows. The inputs were there.")
         return Judgement(passed=False, observed=observed, sentence="No rows, and nothing at all was read.")
 
     unless = ", unless the inputs were there and nothing of them was left" if unless_sent_so else ""
