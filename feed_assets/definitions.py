@@ -50,9 +50,9 @@ def build_definitions(settings: Settings, **replaced: Any) -> dg.Definitions:
             ad_effectiveness,
         ],
         asset_checks=[
-            checks.audit(clean_ads, checks.for_clean(_feed(clean_ads)), days),
-            checks.audit(clean_clicks, checks.for_clean(_feed(clean_clicks)), days),
-            checks.audit(ad_effectiveness, checks.for_effectiveness(_feed(ad_effectiveness)), days),
+            checks.audit(clean_ads, checks.for_clean(_feed(clean_ads))),
+            checks.audit(clean_clicks, checks.for_clean(_feed(clean_clicks))),
+            checks.audit(ad_effectiveness, checks.for_effectiveness(_feed(ad_effectiveness))),
         ],
         sensors=[
             sensors.late_growth(

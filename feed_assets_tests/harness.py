@@ -35,6 +35,7 @@ from feed_assets.file_feed import (
     stage,
     staged_files,
 )
+from feed_assets.io_manager import retries
 from feed_assets.resources import BlackboardResource, Settings
 from feed_assets.sources import read_set
 
@@ -83,6 +84,9 @@ lookback_days: 7
 """
 
 Row = Mapping[str, str | None]
+
+retries.PAUSES = (0.0, 0.0, 0.0)
+"""No test waits for a store that it has made fail itself."""
 
 
 def ad(name: str, time: str = f"{DAY} 12:00:00", **more: str | None) -> Row:

@@ -3,7 +3,43 @@
 Here: expectations and the checks made of them. Not here: how data is made.
 """
 
+from feed_assets.checks.ads import for_clean, for_effectiveness
 from feed_assets.checks.audit import Limits, audit
-from feed_assets.checks.expectations import Expectation, for_clean, for_effectiveness
+from feed_assets.checks.expectation import Expectation, Judgement, Reference, Subject
+from feed_assets.checks.ready_made import (
+    accepted_values,
+    fresh,
+    in_range,
+    not_empty,
+    not_null,
+    quarantined_share,
+    references,
+    row_count_near_median,
+    rows_accounted,
+    schema_as_declared,
+    times_inside,
+    unique,
+)
 
-__all__ = ["Expectation", "Limits", "audit", "for_clean", "for_effectiveness"]
+__all__ = [
+    "Expectation",
+    "Judgement",
+    "Limits",
+    "Reference",
+    "Subject",
+    "accepted_values",
+    "audit",
+    "for_clean",
+    "for_effectiveness",
+    "fresh",
+    "in_range",
+    "not_empty",
+    "not_null",
+    "quarantined_share",
+    "references",
+    "row_count_near_median",
+    "rows_accounted",
+    "schema_as_declared",
+    "times_inside",
+    "unique",
+]

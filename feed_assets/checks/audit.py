@@ -1,22 +1,27 @@
 """The audit: evaluates an asset's expectations on its staged update, and publishes or rejects it.
 
 Here: the Dagster checks, and the only place where an audited update becomes visible. Not here: the rules themselves
-(`expectations`). A store or a Spark that fails is an error of the run; only data can fail a check.
+(`ready_made`, `ads`), and how results look in Dagster (`results`). A store or a Spark that fails is an error of the
+run; only data can fail a check.
 """
 
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import date, timedelta
 from typing import Any
 
 import dagster as dg
-from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetCheckEvaluationTargetMaterializationData
 from pydantic import Field
 
-from feed_assets.checks.expectations import Expectation, Judgement, Subject, has_declared_schema
-from feed_assets.checks.subject import Candidate, count, describe, find_candidate
-from feed_assets.file_feed import CheckOutcome, invalidate, publish, reject
+from feed_assets.checks.candidate import Candidate, NothingToAudit, find_candidate
+from feed_assets.checks.expectation import Expectation, Judgement, Subject
+from feed_assets.checks.ready_made import has_declared_schema
+from feed_assets.checks.results import Audited, results
+from feed_assets.checks.subject import Tolerance, count, describe
+from feed_assets.file_feed import CheckOutcome, Feed, latest
 from feed_assets.io_manager import FeedDeclaration
+from feed_assets.io_manager.quarantine import invalidate_both, publish_both, publish_quarantine, reject_both
+from feed_assets.io_manager.retries import retrying
 from feed_assets.resources import BlackboardResource, Clock, SparkResource
 
 UNCOUNTED = object()
@@ -32,25 +37,39 @@ class Limits(dg.ConfigurableResource[None]):
     usual_rows_factor: float = Field(
         default=2.0,
         ge=1,
-        description="How far a day's row count may be from the median of recent days, as a factor.",
+        description="How far a partition's row count may be from the median of recent ones, as a factor.",
     )
-    recent_days: int = Field(default=7, ge=1, description="How many days before make that median.")
+    recent_days: int = Field(
+        default=7, ge=1, description="How many partitions before make that median; without a time, how many updates."
+    )
+
+    @property
+    def tolerance(self) -> Tolerance:
+        """The same without Dagster."""
+        return Tolerance(self.quarantined_share, self.usual_rows_factor, self.recent_days)
 
 
 def audit(
-    asset: dg.AssetsDefinition, expectations: Sequence[Expectation], partitions: dg.PartitionsDefinition
+    asset: dg.AssetsDefinition, expectations: Sequence[Expectation], *, key: dg.AssetKey | str | None = None
 ) -> dg.AssetChecksDefinition:
-    """The checks of an audited asset, one for each expectation, evaluated together.
+    """The checks of an audited asset, one for each expectation, evaluated together on each partition of a run.
 
-    All blocking ones hold: the staged update is published. One fails: it is rejected, with the reason, and readers
-    keep the update before. Evaluated again on a published update, one that fails invalidates it, and one that can no
-    longer be told warns.
+    `key` says which of the assets of a multi-asset; each audited one needs an audit. All blocking expectations hold:
+    the staged update is published. One fails: it is rejected, with the reason, and readers keep the update before.
+    Evaluated again on a published update, one that fails invalidates it, and one that can no longer be told warns.
+    The checks need the resources `blackboard`, `spark`, `clock` and `limits`.
+
+    Raises DagsterInvalidDefinitionError where the asset is no audited feed, or two expectations have one name.
     """
-    key = asset.key
+    key = asset.key if key is None else dg.AssetKey.from_user_string(key) if isinstance(key, str) else key
     declaration = FeedDeclaration.of(asset.metadata_by_key[key])
     if declaration is None or not declaration.audited:
         message = f"{key.to_user_string()} is not an audited feed: give it `metadata=feed_metadata(..., audited=True)`."
         raise dg.DagsterInvalidDefinitionError(message)
+    if twice := [name for name, times in Counter(each.name for each in expectations).items() if times > 1]:
+        message = f"Two expectations of {key.to_user_string()} are called {', '.join(twice)}: give one another `name`."
+        raise dg.DagsterInvalidDefinitionError(message)
+    partitions = asset.specs_by_key[key].partitions_def
 
     @dg.multi_asset_check(
         name=f"{key.to_python_identifier()}_audit",
@@ -65,47 +84,54 @@ def audit(
         clock: Clock,
         limits: Limits,
     ) -> Iterator[dg.AssetCheckResult]:
-        selected = {each.name for each in context.selected_asset_check_keys}
         feed = declaration.on(blackboard.blackboard)
-        audited: dict[str, tuple[Candidate, tuple[CheckOutcome, ...]]] = {}
-        for partition in context.partition_keys:
-            candidate = find_candidate(feed, partition, run_id=context.run.run_id, now=clock.now())
-            subject = describe(
-                candidate,
-                declaration,
-                spark.spark_session,
-                day=date.fromisoformat(partition),
-                recent=timedelta(days=limits.recent_days),
-                quarantined_share_limit=limits.quarantined_share,
-                usual_rows_factor=limits.usual_rows_factor,
-                now=clock.now(),
-            )
-            counted = count(spark.spark_session, candidate, declaration, countable(expectations, subject))
-            outcomes = evaluate(expectations, subject, counted)
-            context.log.info(settle(candidate, outcomes, run_id=context.run.run_id, clock=clock))
-            audited[partition] = candidate, tuple(outcome for outcome in outcomes if outcome.name in selected)
-        yield from _results(context, key, audited)
+        made_here = key in context.job_def.asset_layer.selected_asset_keys
+        audited: dict[str | None, Audited] = {}
+        with retrying(context.retry_number):
+            for partition in map(str, context.partition_keys) if partitions is not None else [None]:
+                found = find_candidate(
+                    feed, partition, root_run_id=_root(context.run), made_here=made_here, now=clock.now()
+                )
+                if isinstance(found, NothingToAudit):
+                    if not made_here:
+                        raise dg.Failure(description=found.reason, allow_retries=False)
+                    context.log.error(found.reason)
+                    audited[partition] = Audited("none", unaudited(expectations, found.reason), found.reason)
+                    continue
+                subject = describe(
+                    found,
+                    declaration,
+                    spark.spark_session,
+                    partitions=partitions,
+                    tolerance=limits.tolerance,
+                    now=clock.now(),
+                )
+                countable = expectations if has_declared_schema(subject) else ()
+                counted = count(spark.spark_session, found, declaration, countable, now=clock.now())
+                outcomes = evaluate(expectations, subject, counted)
+                done = settle(found, outcomes, run_id=context.run.run_id, clock=clock)
+                context.log.info(done)
+                audited[partition] = Audited(found.update.name, outcomes, done)
+        yield from results(context, key, audited)
 
     return check
 
 
-def countable(expectations: Sequence[Expectation], subject: Subject) -> Sequence[Expectation]:
-    """Those whose counts can be taken: none on files that do not have the columns and types the counts are made of."""
-    return expectations if has_declared_schema(subject) else ()
-
-
 def evaluate(
-    expectations: Sequence[Expectation], subject: Subject, counted: Mapping[str, Any]
+    expectations: Sequence[Expectation], subject: Subject, counted: Mapping[tuple[str, str], Any]
 ) -> tuple[CheckOutcome, ...]:
-    """The outcome of each expectation on what was counted; what could not be counted is not as expected."""
+    """The outcome of each expectation on what was counted; without its counts an expectation fails."""
     outcomes = []
     for expectation in expectations:
-        values = {name: counted.get(_alias(expectation, name), UNCOUNTED) for name in expectation.counts}
+        values = {name: counted.get((expectation.name, name), UNCOUNTED) for name in expectation.counted_names}
         if UNCOUNTED in values.values():
-            judgement = Judgement(passed=False, observed={"not counted": "the files are not as declared"})
+            not_declared = "the files are not as declared"
+            judgement = Judgement(
+                passed=False, observed={"not counted": not_declared}, sentence=f"Not counted: {not_declared}."
+            )
         else:
             judgement = expectation.judge(subject, values)
-        # A lost record is lost lineage, not lost data: what cannot be told takes nothing out of force, nor into it.
+        # A lost record is lost lineage, not lost data: if the answer is unknown, the update keeps its state.
         warns = judgement.passed is None and subject.published
         outcomes.append(
             CheckOutcome(
@@ -113,10 +139,24 @@ def evaluate(
                 passed=bool(judgement.passed),
                 severity="ERROR" if expectation.blocking and not warns else "WARN",
                 observed=judgement.observed,
-                description=expectation.description,
+                description=judgement.sentence or expectation.description,
             )
         )
     return tuple(outcomes)
+
+
+def unaudited(expectations: Sequence[Expectation], reason: str) -> tuple[CheckOutcome, ...]:
+    """The outcome of each expectation where there is no update to evaluate it on."""
+    return tuple(
+        CheckOutcome(
+            name=each.name,
+            passed=False,
+            severity="ERROR" if each.blocking else "WARN",
+            observed={"not audited": reason},
+            description=f"Not audited: {reason}",
+        )
+        for each in expectations
+    )
 
 
 def settle(candidate: Candidate, outcomes: Sequence[CheckOutcome], *, run_id: str, clock: Clock) -> str:
@@ -125,23 +165,36 @@ def settle(candidate: Candidate, outcomes: Sequence[CheckOutcome], *, run_id: st
     failed = [outcome for outcome in outcomes if not outcome.passed and outcome.severity == "ERROR"]
     name = f"{update.feed.location} {update.partition or ''} update {update.name}"
     if candidate.staged is not None and not failed:
-        publish(candidate.staged, now=clock.now(), checks=outcomes)
-        return f"{name}: all blocking checks hold; published."
+        publish_both(candidate.staged, now=clock.now(), checks=outcomes)
+        return f"{name}: all blocking checks hold; published{_overtaken(update.feed, candidate, clock)}."
     reason = "; ".join(f"{outcome.name}: {_values(outcome.observed)}" for outcome in failed)
     if candidate.staged is not None:
-        reject(candidate.staged, reason=reason, checks=outcomes, now=clock.now())
+        reject_both(candidate.staged, reason=reason, checks=outcomes, now=clock.now())
         return f"{name}: rejected ({reason}). Readers keep the update before."
     if failed:
-        invalidate(update.feed, update.partition, update.name, reason=reason, author=f"run {run_id}", now=clock.now())
+        author = f"run {run_id}"
+        invalidate_both(update, candidate.record, reason=reason, author=author, now=clock.now())
         return f"{name}: invalidated ({reason}). The update before is in force again."
+    if candidate.record is not None:
+        # The run that published it may have stopped before its quarantine.
+        publish_quarantine(update.feed, candidate.record, now=clock.now())
     return f"{name}: was published before, and no blocking check fails."
 
 
-def _alias(expectation: Expectation, name: str) -> str:
-    return f"{expectation.name}__{name}"
+def _overtaken(feed: Feed, candidate: Candidate, clock: Clock) -> str:
+    """Which newer update is in force instead, if one is."""
+    in_force = latest(feed, candidate.update.partition, now=clock.now())
+    if in_force is None or in_force.name <= candidate.update.name:
+        return ""
+    return f" as history: {in_force.name} was begun later, so it read newer inputs and stays in force"
 
 
-def _spec(key: dg.AssetKey, expectation: Expectation, partitions: dg.PartitionsDefinition) -> dg.AssetCheckSpec:
+def _root(run: dg.DagsterRun) -> str:
+    """The first run of the chain of re-executions that this run belongs to."""
+    return run.root_run_id or run.run_id
+
+
+def _spec(key: dg.AssetKey, expectation: Expectation, partitions: dg.PartitionsDefinition | None) -> dg.AssetCheckSpec:
     with warnings.catch_warnings():
         # Partitions on check specs are a preview feature, and the only way to gate a day and not all days.
         warnings.simplefilter("ignore", dg.PreviewWarning)
@@ -152,68 +205,6 @@ def _spec(key: dg.AssetKey, expectation: Expectation, partitions: dg.PartitionsD
             blocking=expectation.blocking,
             partitions_def=partitions,
         )
-
-
-def _results(
-    context: dg.AssetCheckExecutionContext,
-    key: dg.AssetKey,
-    audited: Mapping[str, tuple[Candidate, Sequence[CheckOutcome]]],
-) -> Iterator[dg.AssetCheckResult]:
-    """A result for each check. A run over several partitions has one result for all: each gets its own beside it."""
-    if len(audited) == 1:
-        (candidate, outcomes), *_ = audited.values()
-        for outcome in outcomes:
-            yield dg.AssetCheckResult(asset_key=key, **_evaluation(outcome, _observed(outcome, candidate)))
-        return
-    for partition, (candidate, outcomes) in audited.items():
-        target = _materialization(context.instance, key, partition)
-        for outcome in outcomes:
-            evaluation = dg.AssetCheckEvaluation(
-                asset_key=key,
-                partition=partition,
-                target_materialization_data=target,
-                blocking=outcome.severity == "ERROR",
-                **_evaluation(outcome, _observed(outcome, candidate)),
-            )
-            # Of this run: Dagster keeps one evaluation of a day that belongs to no run, and refuses a second.
-            context.op_execution_context.log_event(evaluation)  # type: ignore[arg-type] # taken, and not declared
-    for outcomes_of_one in zip(*(outcomes for _, outcomes in audited.values()), strict=True):
-        failed = [name for name, each in zip(audited, outcomes_of_one, strict=True) if not each.passed]
-        metadata = {"partitions": len(audited), "failed partitions": ", ".join(failed) or "none"}
-        worst = min(outcomes_of_one, key=lambda each: (each.passed, each.severity != "ERROR"))
-        yield dg.AssetCheckResult(asset_key=key, **_evaluation(worst, metadata))
-
-
-def _evaluation(outcome: CheckOutcome, metadata: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "check_name": outcome.name,
-        "passed": outcome.passed,
-        "severity": dg.AssetCheckSeverity.ERROR if outcome.severity == "ERROR" else dg.AssetCheckSeverity.WARN,
-        "description": outcome.description,
-        "metadata": metadata,
-    }
-
-
-def _observed(outcome: CheckOutcome, candidate: Candidate) -> Mapping[str, Any]:
-    observed = {
-        name: value if isinstance(value, int | float) else str(value) for name, value in outcome.observed.items()
-    }
-    return {**observed, "update": candidate.update.name}
-
-
-def _materialization(
-    instance: dg.DagsterInstance, key: dg.AssetKey, partition: str
-) -> AssetCheckEvaluationTargetMaterializationData | None:
-    """What Dagster takes the evaluation to be about: without it, the partition would stay gated."""
-    found = instance.fetch_materializations(
-        dg.AssetRecordsFilter(asset_key=key, asset_partitions=[partition]), limit=1
-    ).records
-    if not found:
-        return None
-    newest = found[0]
-    return AssetCheckEvaluationTargetMaterializationData(
-        storage_id=newest.storage_id, run_id=newest.run_id, timestamp=newest.timestamp
-    )
 
 
 def _values(observed: Mapping[str, Any]) -> str:

@@ -6,18 +6,18 @@ writing (`spark_files`), what the UI shows of an update (`metadata`), publishing
 
 import hashlib
 import json
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import date, datetime
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import reduce
 from pathlib import Path
 from typing import Any, get_origin
+from weakref import WeakKeyDictionary
 
 import dagster as dg
 from pydantic import PrivateAttr
 from pyspark.sql import DataFrame, Observation
 
+from feed_assets.blackboard import Blackboard
 from feed_assets.file_feed import (
     Claim,
     Facts,
@@ -25,15 +25,15 @@ from feed_assets.file_feed import (
     RawInput,
     Rows,
     Staged,
-    Update,
     begun,
     claim,
     latest,
-    publish,
+    read_record,
     stage,
     staged_files,
 )
 from feed_assets.file_feed.wording import counted
+from feed_assets.io_manager.attempt import EMPTY_SOURCES, Attempt, outputs_of, partitions_of
 from feed_assets.io_manager.declaration import (
     BOUNDARY,
     CONTEXT,
@@ -44,22 +44,18 @@ from feed_assets.io_manager.declaration import (
     raw_source,
 )
 from feed_assets.io_manager.metadata import update_metadata
-from feed_assets.io_manager.spark_files import Written, read_updates, write_files
+from feed_assets.io_manager.quarantine import publish_both, stage_quarantine
+from feed_assets.io_manager.raw_hours import hours_by_day, of_hours
+from feed_assets.io_manager.retries import retrying
+from feed_assets.io_manager.spark_files import read_updates, write_files
+from feed_assets.io_manager.time_windows import time_window
 from feed_assets.resources import BlackboardResource, Clock, SparkResource
-from feed_assets.sources import Source, evening, load_sources, raw_frame, read_sets
-from feed_assets.transforms import BOOKKEEPING, VERDICT, published_rows, quarantined_rows, verdict_counts
+from feed_assets.sources import Source, evening, evening_read, load_sources, raw_frame, read_sets, why_nothing
+from feed_assets.transforms import BOOKKEEPING, VERDICT, published_rows, verdict_counts
 from feed_assets.transforms.days import ONE_DAY
 
 INFRASTRUCTURE = frozenset({"blackboard", "clock", "file_feed", "io_manager", "spark"})
 """Resources that decide where and when something is computed, never what; no part of an update's configuration."""
-
-
-@dataclass(slots=True)
-class _StepInputs:
-    """What one step has read so far: its lineage, and how many raw records there are of each day."""
-
-    inputs: list[FeedInput | RawInput] = field(default_factory=list)
-    records: Counter[str] = field(default_factory=Counter)
 
 
 class FileFeedIOManager(dg.ConfigurableIOManager):
@@ -70,7 +66,10 @@ class FileFeedIOManager(dg.ConfigurableIOManager):
     `transforms.cleaning`) is split: published rows become the update, quarantined ones an update of the same name in
     the quarantine feed.
 
-    An audited asset's update is only staged here; its checks publish or reject it. Any other is published at once.
+    A step claims its updates when it reads its first input, before anything is looked up: an update that was begun
+    on older inputs is older than one that was begun on newer ones, whichever is written first. An audited asset's
+    update is only staged here; its checks publish or reject it. Any other is published at once. A step that storage
+    did not answer is tried again, see `retries`.
     """
 
     blackboard: dg.ResourceDependency[BlackboardResource]
@@ -78,7 +77,8 @@ class FileFeedIOManager(dg.ConfigurableIOManager):
     clock: dg.ResourceDependency[Clock]
     sources_directory: str
 
-    _steps: dict[tuple[str, str, int], _StepInputs] = PrivateAttr(default_factory=dict)
+    # By Dagster's context of the step: each attempt at it has its own.
+    _attempts: WeakKeyDictionary[Any, Attempt] = PrivateAttr(default_factory=WeakKeyDictionary)
     _sources: dict[str, Source] = PrivateAttr(default_factory=dict)
 
     # --- reading -------------------------------------------------------------------------------------------------
@@ -86,19 +86,36 @@ class FileFeedIOManager(dg.ConfigurableIOManager):
     def load_input(self, context: dg.InputContext) -> DataFrame | dict[str, DataFrame]:
         """The input's rows: of raw partitions what is there now, of feeds the latest valid updates."""
         metadata = context.upstream_output.definition_metadata if context.upstream_output else {}
-        source = raw_source(metadata)
-        declaration = FeedDeclaration.of(metadata)
-        if source is not None:
-            frames = self._load_raw(context, source)
-        elif declaration is not None:
-            frames = self._load_feed(context, declaration)
-        else:
+        source, declaration = raw_source(metadata), FeedDeclaration.of(metadata)
+        if source is None and declaration is None:
             raise dg.DagsterInvariantViolationError(
                 f"{context.asset_key.to_user_string()} is neither a feed nor raw data: give the asset "
                 "`metadata=feed_metadata(...)` or `raw_metadata(...)`."
             )
-        annotated = context.dagster_type.typing_type
-        return frames if dict in {annotated, get_origin(annotated)} else reduce(DataFrame.unionByName, frames.values())
+        with retrying(context.step_context.previous_attempt_count):
+            self._claim_outputs(context.step_context)
+            frames = self._load_feed(context, declaration) if declaration else self._load_raw(context, str(source))
+            annotated = context.dagster_type.typing_type
+            if dict in {annotated, get_origin(annotated)}:
+                return frames
+            # A partition mapping may name no partition, such as the next day of the last one.
+            nothing = read_updates(self.spark.spark_session, [], declaration.schema) if declaration else None
+            return reduce(DataFrame.unionByName, frames.values()) if frames or nothing is None else nothing
+
+    def _claim_outputs(self, step: Any) -> None:
+        """Claim an update for each partition that this attempt is to make, before anything is read."""
+        if step in self._attempts:
+            return
+        attempt = self._attempts[step] = Attempt()
+        now = self.clock.now()
+        for output in outputs_of(step, self):
+            declaration = FeedDeclaration.of(output.definition_metadata)
+            if declaration is None:
+                continue
+            for partition in partitions_of(output):
+                claimed = claim(declaration.on(self._board), partition, now=now, owner=step.run_id)
+                output.log.info(f"{declaration.location} {partition or ''}: update {claimed.name} begun.")
+                attempt.claims[output.asset_key, partition] = claimed
 
     def _load_raw(self, context: dg.InputContext, source_key: str) -> dict[str, DataFrame]:
         """A frame a day of the partner's records, as they lie there at this moment, and nothing that comes later.
@@ -106,43 +123,58 @@ class FileFeedIOManager(dg.ConfigurableIOManager):
         Where the input asks for it, the end of the day before comes with them, under that day, where there is any.
         """
         source = self._source(source_key)
-        board = self.blackboard.blackboard
-        step = self._step(context.step_context)
-        spark = self.spark.spark_session
-        hours = context.definition_metadata.get(EVENING_BEFORE, 0)
-        days = sorted({date.fromisoformat(key[:10]) for key in context.asset_partition_keys})
-        before = days[0] - ONE_DAY
-        there = read_sets(board, source_key, [before, *days] if hours else days)
+        board, spark = self._board, self.spark.spark_session
+        attempt = self._attempts[context.step_context]
+        evening_hours = context.definition_metadata.get(EVENING_BEFORE, 0)
+        hours = hours_by_day(context.asset_partition_keys)
+        before = min(hours) - ONE_DAY
+        there = read_sets(board, source_key, [before, *hours] if evening_hours else list(hours))
         frames = {}
-        if hours and (snapshot := evening(there[before], hours)).files:
-            step.inputs.append(snapshot)
-            context.log.info(f"{source_key} {before}: the last {hours} h are read as context.")
+        if evening_hours and (snapshot := self._evening(attempt, there[before], evening_hours)).files:
+            attempt.inputs.append(snapshot)
+            context.log.info(f"{source_key} {before}: the last {evening_hours} h are read as context.")
             frames[str(before)] = raw_frame(spark, board, source, snapshot)
-        for day in days:
-            snapshot = there[day]
+        for day in hours:
+            snapshot = of_hours(there[day], hours[day])
             frame = raw_frame(spark, board, source, snapshot)
-            step.inputs.append(snapshot)
+            attempt.inputs.append(snapshot)
             if snapshot.files:
                 # Parquet's footers tell. To count what passes through would keep Spark from compiling the pass as one.
-                step.records[str(day)] += frame.count()
+                attempt.records[str(day)] += frame.count()
+            elif why := why_nothing(board, source, day):
+                attempt.empty_sources.setdefault(str(day), {})[source_key] = why
+                context.log.info(f"{source_key} {day}: no records, and none are missing: {why}.")
             files = counted(len(snapshot.files), "raw file")
             context.log.info(f"{source_key} {day}: the read set is {files}, {snapshot.bytes:,} bytes.")
             frames[str(day)] = frame
         return frames
 
+    def _evening(self, attempt: Attempt, there: RawInput, hours: int) -> RawInput:
+        """The last hours of the day before, as that day's update read them; as they are where it has no update.
+
+        `there` is what lies there now of one source.
+        """
+        for claimed in attempt.claims.values():
+            before = latest(claimed.feed, there.partition, now=self.clock.now())
+            record = read_record(claimed.feed, there.partition, before.name) if before else None
+            if record is not None and record.read_sets:
+                nothing = replace(there, files=())
+                return evening_read(record.read_sets.get(there.source, nothing), there, hours)
+        return evening(there, hours)
+
     def _load_feed(self, context: dg.InputContext, declaration: FeedDeclaration) -> dict[str, DataFrame]:
-        feed = declaration.on(self.blackboard.blackboard)
+        feed = declaration.on(self._board)
         spark = self.spark.spark_session
-        step = self._step(context.step_context)
+        attempt = self._attempts[context.step_context]
         context_days = bool(context.definition_metadata.get(CONTEXT))
         frames = {}
-        partitions: Sequence[str | None] = context.asset_partition_keys if context.has_asset_partitions else [None]
+        partitions = list(map(str, context.asset_partition_keys)) if context.has_asset_partitions else [None]
         for partition in partitions:
             required = _is_required(context, partition)
             update = latest(feed, partition, now=self.clock.now())
             if update is None and required:
                 raise _missing_upstream(declaration, feed.uri, partition)
-            step.inputs.append(
+            attempt.inputs.append(
                 FeedInput(
                     feed=declaration.location,
                     partition=partition,
@@ -169,20 +201,14 @@ class FileFeedIOManager(dg.ConfigurableIOManager):
                 f"{context.asset_key.to_user_string()} is written by the File Feed IO manager but declares no feed: "
                 "give the asset `metadata=feed_metadata(...)`."
             )
-        step = self._steps.pop(_step_key(context.step_context), _StepInputs())
         frames = _by_partition(context, obj)
-        # Dagster keeps one data version for all partitions of a run, so they are begun in the same second.
-        now = self.clock.now()
-        for partition, frame in frames.items():
-            staged = self._stage(context, declaration, partition, frame, step, now)
-            metadata = update_metadata(staged, self._previous(staged))
-            if not declaration.audited:
-                publish(staged, now=self.clock.now())
-            context.step_context.set_data_version(context.asset_key, dg.DataVersion(staged.claim.name))
-            if len(frames) == 1:
-                context.add_output_metadata(metadata)
-            else:
-                context.step_context.add_asset_metadata(metadata, asset_key=context.asset_key, partition_key=partition)
+        with retrying(context.step_context.previous_attempt_count):
+            self._claim_outputs(context.step_context)
+            for partition, frame in frames.items():
+                staged = self._stage(context, declaration, partition, frame, alone=len(frames) == 1)
+                self._report(context, staged, alone=len(frames) == 1)
+                if not declaration.audited:
+                    publish_both(staged, now=self.clock.now())
 
     def _stage(
         self,
@@ -190,95 +216,102 @@ class FileFeedIOManager(dg.ConfigurableIOManager):
         declaration: FeedDeclaration,
         partition: str | None,
         frame: DataFrame,
-        step: _StepInputs,
-        now: datetime,
+        *,
+        alone: bool,
     ) -> Staged:
-        board = self.blackboard.blackboard
-        claimed = claim(declaration.on(board), partition, now=now, owner=context.run_id)
-        context.log.info(f"{declaration.location} {partition or ''}: update {claimed.name} begun.")
-        expected, rows = self._write(claimed, declaration, frame, step.records[partition or ""])
+        attempt = self._attempts[context.step_context]
+        claimed = attempt.claims[context.asset_key, partition]
+        run = context.step_context.dagster_run
+        empty_sources = attempt.empty_sources.get(partition or "")
         facts = Facts(
-            rows=rows,
             schema=declaration.columns,
-            inputs=tuple(step.inputs),
+            inputs=tuple(attempt.inputs),
             code_version=_code_version(context),
             config_digest=_config_digest(context),
-            run_id=context.run_id,
-            details={"boundary": boundary} if (boundary := plain(context.output_metadata.get(BOUNDARY))) else {},
+            run_id=run.run_id,
+            root_run_id=run.root_run_id or run.run_id,
+            details=({EMPTY_SOURCES: empty_sources} if empty_sources else {})
+            | ({"boundary": boundary} if (boundary := plain(context.output_metadata.get(BOUNDARY))) else {}),
         )
-        return stage(claimed, staged_files(claimed, expected), facts, now=self.clock.now())
+        read = attempt.records.total() if alone else attempt.records[partition or ""]
+        files, facts = self._write(claimed, declaration, frame, facts, read)
+        return stage(claimed, staged_files(claimed, files), facts, now=self.clock.now())
 
-    def _write(self, claimed: Claim, declaration: FeedDeclaration, frame: DataFrame, records: int) -> tuple[int, Rows]:
-        """Write the data files, and what could not be used into the quarantine; the committed files, and the rows."""
+    def _write(
+        self, claimed: Claim, declaration: FeedDeclaration, frame: DataFrame, facts: Facts, read: int
+    ) -> tuple[int, Facts]:
+        """Write the data files, and stage what could not be used; the number of committed files, the facts with rows.
+
+        `read` is how many raw records there are of this partition.
+        """
         if VERDICT not in frame.columns:
             written = write_files(_conform(frame, declaration), claimed.uri)
-            return written.files, Rows(
-                read=written.rows, published=written.rows, quarantined=0, duplicates=0, reasons={}
-            )
+            rows = Rows(read=written.rows, published=written.rows, quarantined=0, duplicates=0, reasons={})
+            return written.files, replace(facts, rows=rows)
         # What only the quarantine needs is not carried along: the counting passes on whole rows.
         verdicts = Observation()
         judged = frame.drop(*BOOKKEEPING).observe(verdicts, *verdict_counts())
         written = write_files(_conform(published_rows(judged), declaration), claimed.uri)
         counts = {name: int(value or 0) for name, value in verdicts.get.items()}
-        rows = _rows(counts, read=records, published=written.rows)
-        self._quarantine(claimed, declaration, frame, rows)
-        return written.files, rows
+        rows = _rows(counts, read=read, published=written.rows)
+        details = stage_quarantine(claimed, frame, rows, facts, now=self.clock.now())
+        return written.files, replace(facts, rows=rows, details={**facts.details, **details})
 
-    def _quarantine(self, claimed: Claim, declaration: FeedDeclaration, frame: DataFrame, rows: Rows) -> None:
-        """Keep the records that could not be used, under the same update's name where that is free.
+    def _report(self, context: dg.OutputContext, staged: Staged, *, alone: bool) -> None:
+        """Tell Dagster what was written. The data version is that of the update that readers get in the end.
 
-        Where there are none any more, an empty update says so.
+        Where an update that was begun later is in force already, this one becomes history at once.
         """
-        feed = FeedDeclaration(declaration.quarantine, declaration.table, ()).on(self.blackboard.blackboard)
-        if not rows.quarantined and latest(feed, claimed.partition, now=self.clock.now()) is None:
-            return
-        kept = claim(feed, claimed.partition, now=begun(claimed.name), owner=claimed.owner)
-        written = (
-            write_files(quarantined_rows(frame), kept.uri, "json") if rows.quarantined else Written(files=0, rows=0)
-        )
-        facts = Facts(
-            rows=Rows(read=rows.quarantined, published=written.rows, quarantined=0, duplicates=0, reasons={}),
-            schema=(),
-            inputs=(FeedInput(feed=declaration.location, partition=claimed.partition, update=claimed.name),),
-            code_version="",
-            config_digest="",
-            run_id=claimed.owner,
-            details={"quarantined_from": f"{declaration.location} {claimed.name}"},
-        )
-        publish(stage(kept, staged_files(kept, written.files), facts, now=self.clock.now()), now=self.clock.now())
+        feed, partition, name = staged.claim.feed, staged.claim.partition, staged.claim.name
+        now = self.clock.now()
+        in_force = latest(feed, partition, now=now)
+        newer = in_force if in_force is not None and in_force.name > name else None
+        previous = latest(feed, partition, now=now, as_of=begun(name)) if newer else in_force
+        metadata = update_metadata(staged, previous)
+        if newer is not None:
+            metadata["update in force"] = dg.MetadataValue.text(newer.name)
+            context.log.warning(
+                f"{feed.location} {partition or ''}: update {newer.name}, begun after {name}, is in force and stays: "
+                f"it read newer inputs. {name} becomes history."
+            )
+        step = context.step_context
+        # Dagster keeps one data version for all partitions of a step; they are begun in the same second.
+        step.set_data_version(context.asset_key, dg.DataVersion(newer.name if newer else name))
+        if alone:
+            context.add_output_metadata(metadata)
+        else:
+            step.add_asset_metadata(metadata, asset_key=context.asset_key, partition_key=partition)
 
     # --- small parts ---------------------------------------------------------------------------------------------
 
-    def _previous(self, staged: Staged) -> Update | None:
-        return latest(staged.claim.feed, staged.claim.partition, now=self.clock.now())
+    @property
+    def _board(self) -> Blackboard:
+        return self.blackboard.blackboard
 
     def _source(self, key: str) -> Source:
         if not self._sources:
             self._sources = {source.key: source for source in load_sources(Path(self.sources_directory))}
         return self._sources[key]
 
-    def _step(self, step_context: Any) -> _StepInputs:
-        return self._steps.setdefault(_step_key(step_context), _StepInputs())
-
-
-def _step_key(step_context: Any) -> tuple[str, str, int]:
-    """One attempt at a step: what an attempt that failed has read is not what the next one reads."""
-    return step_context.run_id, step_context.step.key, step_context.previous_attempt_count
-
 
 def _is_required(context: dg.InputContext, partition: str | None) -> bool:
-    """Whether a missing upstream partition is an error: it is inside the output's own window, and not optional.
+    """Whether a missing upstream partition is an error: it is inside the output's own time, and not optional.
 
-    Partitions that a mapping adds outside that window (the next day's clicks) are read where they exist.
+    Partitions that a mapping adds outside that time (the next day's clicks) are read where they exist, and so are all
+    of an output without a time of its own, or without partitions.
     """
-    definition = context.asset_partitions_def if context.has_asset_partitions else None
-    if partition is None or not isinstance(definition, dg.TimeWindowPartitionsDefinition):
-        return is_required(context.definition_metadata, None, None)
-    if not context.step_context.has_partitions:
-        # An output without partitions is made from those that there are.
+    upstream = context.asset_partitions_def if context.has_asset_partitions else None
+    own = context.step_context.entity_partitions_def
+    if upstream is not None and own is None:
         return False
-    window = definition.time_window_for_partition_key(partition)
-    return is_required(context.definition_metadata, window, context.step_context.partition_time_window)
+    window = time_window(upstream, partition)
+    if window is None:
+        return is_required(context.definition_metadata, None, None)
+    windows = [time_window(own, key) for key in context.step_context.partition_key_range]
+    first, last = windows[0], windows[-1]
+    if first is None or last is None:
+        return False
+    return is_required(context.definition_metadata, window, dg.TimeWindow(first.start, last.end))
 
 
 def _missing_upstream(declaration: FeedDeclaration, uri: str, partition: str | None) -> dg.Failure:
@@ -298,12 +331,11 @@ def _by_partition(
     context: dg.OutputContext, obj: DataFrame | Mapping[str, DataFrame]
 ) -> Mapping[str | None, DataFrame]:
     """The frames to write by the partition each belongs to. Raises where they are not those of this run."""
-    keys = list(context.asset_partition_keys) if context.has_asset_partitions else []
-    if isinstance(obj, DataFrame) and len(keys) <= 1:
-        return {keys[0] if keys else None: obj}
-    if isinstance(obj, Mapping) and keys and set(obj) == set(keys):
-        frames: Mapping[str | None, DataFrame] = {key: obj[key] for key in keys}
-        return frames
+    keys = partitions_of(context)
+    if isinstance(obj, DataFrame) and len(keys) == 1:
+        return {keys[0]: obj}
+    if isinstance(obj, Mapping) and set(obj) == set(keys):
+        return {key: obj[key] for key in keys if key is not None}
     got = sorted(obj) if isinstance(obj, Mapping) else type(obj).__name__
     raise dg.DagsterInvariantViolationError(
         f"{context.asset_key.to_user_string()} returned {got} for the partitions {keys}: return one DataFrame "

@@ -17,7 +17,7 @@ from datetime import datetime
 from functools import reduce
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import unquote
 from uuid import uuid4
 
@@ -134,6 +134,8 @@ def _prepare(spark: SparkSession, blackboard: Blackboard, source: Source, sent: 
         quarantined={reason: counts[reason] for reason in REASONS if counts[reason]},
         quarantine_key=quarantine_key(source.key, digest) if quarantined else None,
         partitions=tuple(sorted(f"{day}/{hour}" for day, hour in rows)),
+        first_day=counts["first_day"],
+        last_day=counts["last_day"],
     )
     return _Plan(landing, tuple(sorted(copies)))
 
@@ -184,8 +186,11 @@ def _records(session: SparkSession, uri: str, source: Source, sent: PartnerFile)
     return records
 
 
-def _write_rows(records: DataFrame, source: Source, name: str, uri: str) -> Mapping[str, int]:
-    """Write the records by day and hour, those without a place under `_QUARANTINED`; how many of which fate."""
+def _write_rows(records: DataFrame, source: Source, name: str, uri: str) -> Mapping[str, Any]:
+    """Write the records by day and hour, those without a place under `_QUARANTINED`.
+
+    Returns how many have which fate, and the first and the last day of them all.
+    """
     col, lit, when = functions.col, functions.lit, functions.when
     partners = [column for column in records.columns if column not in {"_line", "_record", "_malformed"}]
     # What was sent is kept as it was sent; expressions see NULL for the null tokens in it.
@@ -203,11 +208,14 @@ def _write_rows(records: DataFrame, source: Source, name: str, uri: str) -> Mapp
     judged = nulled.withColumn("_time", event_time(nulled, source)).withColumn("_fate", fate)
     observation = Observation(f"landing-{uuid4().hex}")
     landed = col("_fate") == "landed"
+    day = when(functions.year("_time").between(*USABLE_YEARS), functions.date_format("_time", "yyyy-MM-dd"))
     counted = judged.observe(
         observation,
         functions.count(lit(1)).alias("read"),
         functions.count_if(landed & malformed).alias("malformed"),
         *(functions.count_if(col("_fate") == fate).alias(fate) for fate in ("landed", "filtered", *REASONS)),
+        functions.min(day).alias("first_day"),
+        functions.max(day).alias("last_day"),
     )
     keeps_record = isinstance(source.format, JsonLinesFormat)
     rows = counted.where(col("_fate") != "filtered").select(

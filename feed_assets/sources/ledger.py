@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from dataclasses import fields as dataclass_fields
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 
 from feed_assets.blackboard.port import Blackboard
@@ -25,7 +25,8 @@ class Landing:
 
     Records: `read` = `landed` + `filtered` + the sum of `quarantined`. `malformed` of the landed ones did
     not parse as declared, but have a time. `quarantined` counts by reason; these records are JSON lines
-    under `quarantine_key`. `partitions` are the hours that got a file, as `YYYY-MM-DD/HH`. With
+    under `quarantine_key`. `partitions` are the hours that got a file, as `YYYY-MM-DD/HH`. `first_day` and
+    `last_day` are those of all its records, the filtered ones included; None where none has a time. With
     `already_landed`, this content was there before, and the numbers are those of then.
     """
 
@@ -41,11 +42,17 @@ class Landing:
     quarantine_key: str | None
     partitions: tuple[str, ...]
     already_landed: bool = False
+    first_day: str | None = None
+    last_day: str | None = None
 
     @property
     def newest_day(self) -> str | None:
-        """The newest day that got a file."""
-        return max(self.partitions)[:10] if self.partitions else None
+        """The newest day that it has a record of, or that got a file."""
+        return max(filter(None, (self.last_day, *(hour[:10] for hour in self.partitions))), default=None)
+
+    def covers(self, day: date) -> bool:
+        """Whether the partner sent records of this day, or of days before and after it."""
+        return bool(self.first_day and self.last_day and self.first_day <= str(day) <= self.last_day)
 
 
 def entry_json(landing: Landing, *, landed_at: datetime) -> bytes:

@@ -184,7 +184,8 @@ class Source(_Model):
     do not pass `filter` belong to another source of the same log. `identity` names the partner's
     columns that tell one event from another. Raw partitions that grew by `growth_threshold_percent`
     are processed again when they are at most `lookback_days` old. A day is due `buffer_hours` after its
-    last hour: until then a partner may still be sending it.
+    last hour: until then a partner may still be sending it. A day of which nothing landed is a day
+    without events where the source `may_be_empty`; else it is still to come.
     """
 
     name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]+$")]
@@ -199,6 +200,7 @@ class Source(_Model):
     growth_threshold_percent: Annotated[Decimal, Field(ge=0, allow_inf_nan=False)]
     lookback_days: Annotated[int, Field(ge=1)]
     buffer_hours: Annotated[int, Field(ge=0)] = 3
+    may_be_empty: bool = False
 
     _origin: tuple[Path, Document] | None = PrivateAttr(default=None)
 

@@ -111,7 +111,7 @@ def test_all_checks_hold_so_the_manifest_is_written_and_the_record_has_their_out
     [
         (text_for_cost, "schema_as_declared", "cost: declared decimal(18,6), found string"),
         (without_user, "schema_as_declared", "user_id: declared string, found nothing"),
-        (nothing, "not_empty", "rows 0"),
+        (nothing, "rows_accounted", "rows in the files 0"),
         (first_again, "identity_unique", "rows with an identity seen before 19"),
         (a_null, "required_not_null", "NULL in ad_id 1"),
         (a_day_later, "times_inside_day", f"first {NEXT_DAY} 12:00:00"),
@@ -240,9 +240,9 @@ def test_a_store_that_fails_is_an_error_of_the_run_and_the_next_run_publishes(sh
     assert "the store is out of reach" in " ".join(messages(result))
     assert shop.latest(ADS) is None
 
-    # Whether it never had a manifest or somebody removed it cannot be told, so checks of another run let it be.
+    # Checks of another run let it be, and say what to do.
     told = " ".join(messages(shop.check("clean_ads")))
-    assert f"{shop.record(ADS).update} is recorded as published and has no valid manifest" in told
+    assert f"{shop.record(ADS).update} had passed when its run {result.run_id} stopped: re-execute that run" in told
     assert shop.latest(ADS) is None
 
     assert shop.run("clean_ads").success
@@ -413,6 +413,9 @@ def test_one_check_alone_publishes_nothing_that_another_would_reject(shop):
 
     assert [each.check_name for each in result.get_asset_check_evaluations()] == ["not_empty"]
     assert shop.record(ADS).state == "rejected"
+    assert not result.success
+    assert "Checks that are not selected failed" in " ".join(messages(result))
+    assert "required_not_null: NULL in ad_id 1" in " ".join(messages(result))
 
 
 def test_there_is_nothing_to_check_of_a_day_that_was_never_made(shop):
@@ -468,7 +471,7 @@ def audited_copies(shop, schema=CLEAN_ADS):
         return {day: copy(frame) for day, frame in records.items()}
 
     expectations = checks.for_clean(FeedDeclaration.of(copies.metadata_by_key[copies.key]))
-    return shop.with_assets(raw, copies, checks=[checks.audit(copies, expectations, days)])
+    return shop.with_assets(raw, copies, checks=[checks.audit(copies, expectations)])
 
 
 def joint_evaluation(result, check):
@@ -556,4 +559,4 @@ def test_a_feed_that_is_not_audited_has_no_audit(desk):
     asset = dg.asset(name="plain", partitions_def=days, metadata=feed_metadata("plain/v1.0", CLEAN_ADS))(lambda: None)
 
     with pytest.raises(dg.DagsterInvalidDefinitionError, match="plain is not an audited feed"):
-        checks.audit(asset, (), days)
+        checks.audit(asset, ())

@@ -41,7 +41,7 @@ def test_a_file_that_lands_during_a_run_is_not_counted_and_is_growth_afterwards(
     landed = []
 
     def land_late(operation, key):
-        if operation == "create" and key.startswith(f"{ADS}/.feed/claims/") and not landed:
+        if operation == "create" and key.startswith(f"{ADS}/.feed/records/") and not landed:
             landed.append(key)
             shop.land(ads(10, start=10), name="late")
 
@@ -72,7 +72,7 @@ def test_a_file_that_appears_in_an_update_while_it_is_read_is_not_read(shop):
     part = next(shop.update_directory(ADS).glob("part-*"))
 
     def add_stray(operation, key):
-        if operation == "create" and key.startswith(f"{EFFECTIVENESS}/.feed/claims/"):
+        if operation == "page" and key.startswith(f"{CLICKS}/"):  # the ads were resolved before
             part.with_name("stray.parquet").write_bytes(part.read_bytes())
 
     using_board(shop, Interposed(shop.board, add_stray)).run("ad_effectiveness", checks=False)

@@ -1,0 +1,116 @@
+"""What Dagster is told of an audit: a result for each selected check, and for each partition.
+
+Here: Dagster's events. Not here: what is good, and what becomes of an update (`audit`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import dagster as dg
+from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetCheckEvaluationTargetMaterializationData
+
+from feed_assets.file_feed import CheckOutcome
+
+
+@dataclass(frozen=True, slots=True)
+class Audited:
+    """The audit of one partition: the update's name ("none" where there was none), all outcomes, what was done."""
+
+    update: str
+    outcomes: Sequence[CheckOutcome]
+    done: str
+
+    def of(self, names: set[str]) -> list[CheckOutcome]:
+        """The outcomes with these names."""
+        return [outcome for outcome in self.outcomes if outcome.name in names]
+
+    @property
+    def blocking(self) -> list[CheckOutcome]:
+        """The outcomes for which the update was turned away."""
+        return [outcome for outcome in self.outcomes if not outcome.passed and outcome.severity == "ERROR"]
+
+
+def results(
+    context: dg.AssetCheckExecutionContext, key: dg.AssetKey, audited: Mapping[str | None, Audited]
+) -> Iterator[dg.AssetCheckResult]:
+    """A result for each selected check. A run over several partitions has one for all: each gets its own beside it.
+
+    Raises Failure at last where an update was turned away for a check that is not selected: no other result says so.
+    """
+    selected = {each.name for each in context.selected_asset_check_keys}
+    if len(audited) == 1:
+        (one,) = audited.values()
+        for outcome in one.of(selected):
+            yield dg.AssetCheckResult(asset_key=key, **_evaluation(outcome, _observed(outcome, one)))
+    else:
+        yield from _of_several(context, key, audited, selected)
+    unseen = [one.done for one in audited.values() if one.blocking and not one.of(selected & _names(one.blocking))]
+    if unseen:
+        description = (
+            f"Checks that are not selected failed. {' '.join(unseen)} Run all checks of the asset to see them."
+        )
+        raise dg.Failure(description=description, allow_retries=False)
+
+
+def _of_several(
+    context: dg.AssetCheckExecutionContext,
+    key: dg.AssetKey,
+    audited: Mapping[str | None, Audited],
+    selected: set[str],
+) -> Iterator[dg.AssetCheckResult]:
+    for partition, one in audited.items():
+        target = _materialization(context.instance, key, partition or "")
+        for outcome in one.of(selected):
+            evaluation = dg.AssetCheckEvaluation(
+                asset_key=key,
+                partition=partition,
+                target_materialization_data=target,
+                blocking=outcome.severity == "ERROR",
+                **_evaluation(outcome, _observed(outcome, one)),
+            )
+            # Of this run: Dagster keeps one evaluation of a day that belongs to no run, and refuses a second.
+            context.op_execution_context.log_event(evaluation)  # type: ignore[arg-type] # taken, and not declared
+    for outcomes in zip(*(one.of(selected) for one in audited.values()), strict=True):
+        failed = [str(name) for name, each in zip(audited, outcomes, strict=True) if not each.passed]
+        metadata = {"partitions": len(audited), "failed partitions": ", ".join(failed) or "none"}
+        worst = min(outcomes, key=lambda each: (each.passed, each.severity != "ERROR"))
+        yield dg.AssetCheckResult(asset_key=key, **_evaluation(worst, metadata))
+
+
+def _names(outcomes: Sequence[CheckOutcome]) -> set[str]:
+    return {outcome.name for outcome in outcomes}
+
+
+def _evaluation(outcome: CheckOutcome, metadata: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "check_name": outcome.name,
+        "passed": outcome.passed,
+        "severity": dg.AssetCheckSeverity.ERROR if outcome.severity == "ERROR" else dg.AssetCheckSeverity.WARN,
+        "description": outcome.description,
+        "metadata": metadata,
+    }
+
+
+def _observed(outcome: CheckOutcome, audited: Audited) -> Mapping[str, Any]:
+    observed = {
+        name: value if isinstance(value, int | float) else str(value) for name, value in outcome.observed.items()
+    }
+    return {**observed, "update": audited.update, "outcome": audited.done}
+
+
+def _materialization(
+    instance: dg.DagsterInstance, key: dg.AssetKey, partition: str
+) -> AssetCheckEvaluationTargetMaterializationData | None:
+    """What Dagster takes the evaluation to be about: without it, the partition would stay gated."""
+    found = instance.fetch_materializations(
+        dg.AssetRecordsFilter(asset_key=key, asset_partitions=[partition]), limit=1
+    ).records
+    if not found:
+        return None
+    newest = found[0]
+    return AssetCheckEvaluationTargetMaterializationData(
+        storage_id=newest.storage_id, run_id=newest.run_id, timestamp=newest.timestamp
+    )
