@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from feed_assets_tests.harness import DAY, EFFECTIVENESS, NEXT_DAY, ad, click
+from feed_assets_tests.harness import ADS, CLICKS, DAY, EFFECTIVENESS, NEXT_DAY, ad, click
 
 MORNING = datetime(2019, 11, 25, 3, tzinfo=UTC)
 NEXT_MORNING = datetime(2019, 11, 26, 3, tzinfo=UTC)
-ROUNDS = 5
+ROUNDS = 6
+PLACES = ("clicks", "clicks_next_day", "previous_day_clicks", "orphan_clicks")
 
 
 def until_peace(shop):
@@ -24,36 +25,63 @@ def until_peace(shop):
     raise AssertionError(ran)
 
 
-def credited(shop, day):
-    """The clicks that a day's ads are credited with, and those it leaves to the day before."""
+def places(shop, day):
+    """How many clicks a day counts in each place."""
     rows = shop.rows(EFFECTIVENESS, day)
-    return sum(row["clicks"] for row in rows), sum(row["previous_day_clicks"] for row in rows)
+    return {name: sum(row[name] for row in rows) for name in PLACES}
 
 
 def test_a_click_after_midnight_is_credited_once_the_next_day_has_come(shop):
     shop.land([ad("i1", f"{DAY} 23:59:50")])
     shop.land_clicks([click("k0", f"{DAY} 12:00:00", user="somebody")])
     until_peace(shop.at(MORNING))
-    assert credited(shop, DAY) == (0, 0)
+    assert places(shop, DAY)["clicks"] == 0
 
     shop.land([ad("i2", f"{NEXT_DAY} 12:00:00")])
     shop.land_clicks([click("k1", f"{NEXT_DAY} 00:00:10")])
     ran = until_peace(shop.at(NEXT_MORNING))
 
     assert (DAY, ("ad_effectiveness",)) in ran
-    assert credited(shop, DAY) == (1, 0)
-    assert credited(shop, NEXT_DAY) == (0, 1)
+    assert places(shop, DAY)["clicks"] == 1
+    assert places(shop, NEXT_DAY)["previous_day_clicks"] == 1
 
 
-def test_a_click_whose_ad_comes_after_it_is_not_credited_to_two_days(shop):
+def test_a_click_is_counted_on_one_day_whichever_neighbouring_ads_come_late(shop):
     shop.land([ad("i1", f"{DAY} 23:59:00")])
+    shop.land([ad("i2", f"{NEXT_DAY} 12:00:00", user="other")])
     shop.land_clicks([click("k0", f"{DAY} 12:00:00", user="somebody")])
-    shop.land_clicks([click("k1", f"{NEXT_DAY} 00:10:00")])
+    shop.land_clicks([click("k1", f"{NEXT_DAY} 00:10:00"), click("k2", f"{NEXT_DAY} 00:20:00", user="u9")])
     until_peace(shop)
-    assert credited(shop, DAY) == (1, 0)
+    assert places(shop, DAY)["clicks_next_day"] == 1
+    assert places(shop, NEXT_DAY) == {"clicks": 0, "clicks_next_day": 0, "previous_day_clicks": 1, "orphan_clicks": 1}
 
-    shop.land([ad("i2", f"{NEXT_DAY} 00:09:00")])
+    # k1 goes over to the next day's own impression.
+    shop.land([ad("i3", f"{NEXT_DAY} 00:09:00")], name="late")
+    ran = until_peace(shop)
+    assert (DAY, ("ad_effectiveness",)) in ran
+    assert places(shop, DAY)["clicks"] == 0
+    assert places(shop, NEXT_DAY) == {"clicks": 1, "clicks_next_day": 0, "previous_day_clicks": 0, "orphan_clicks": 1}
+
+    # k2, an orphan so far, turns out to belong to an impression of the day before.
+    shop.land([ad("i4", f"{DAY} 23:58:00", user="u9")], name="late")
+    until_peace(shop)
+    assert places(shop, DAY)["clicks_next_day"] == 1
+    assert places(shop, NEXT_DAY) == {"clicks": 1, "clicks_next_day": 0, "previous_day_clicks": 1, "orphan_clicks": 0}
+
+    # What concerns no click around midnight runs its own day and no neighbour.
+    shop.land([ad("i5", f"{NEXT_DAY} 18:00:00", user="u7")], name="late")
+    assert {day for day, _ in until_peace(shop)} == {NEXT_DAY}
+
+
+def test_an_event_delivered_before_and_after_midnight_is_published_on_one_day_whichever_comes_late(shop):
+    shop.land([ad("i1", f"{NEXT_DAY} 00:00:05"), ad("i2", f"{NEXT_DAY} 12:00:00")])
+    shop.land([ad("i0", f"{DAY} 12:00:00"), ad("i9", f"{DAY} 23:10:00")])
+    until_peace(shop)
+    assert [row["impression_id"] for row in shop.rows(ADS, NEXT_DAY)] == ["i1", "i2"]
+
+    shop.land([ad("i1", f"{DAY} 23:59:58")], name="late")
     until_peace(shop)
 
-    assert credited(shop, DAY) == (0, 0)
-    assert credited(shop, NEXT_DAY) == (1, 0)
+    assert sorted(row["impression_id"] for row in shop.rows(ADS, DAY)) == ["i0", "i1", "i9"]
+    assert [row["impression_id"] for row in shop.rows(ADS, NEXT_DAY)] == ["i2"]
+    assert shop.latest(CLICKS, DAY) is None
