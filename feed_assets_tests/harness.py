@@ -234,11 +234,12 @@ class Installation:
         good: bool = True,
         run_id: str = "",
         content: bytes = b"x",
+        details: Mapping[str, Any] | None = None,
     ) -> str:
         """An update of one file that says to have read these, published or rejected; nothing is computed."""
         claimed = claim(self.feed(location), day, now=self.now, owner="test")
         self.board.create(f"{claimed.prefix}part-0.parquet", content)
-        facts = Facts(inputs=tuple(inputs), run_id=run_id)
+        facts = Facts(inputs=tuple(inputs), run_id=run_id, details=details or {})
         staged = stage(claimed, staged_files(claimed, 1), facts, now=self.now)
         if good:
             publish(staged, now=self.now)
