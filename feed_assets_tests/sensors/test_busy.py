@@ -1,0 +1,133 @@
+"""What counts as under way: hours as hours, backfills while their process lives, and no longer."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+
+import dagster as dg
+import pytest
+from dagster._core.test_utils import create_run_for_test
+
+from feed_assets.io_manager import feed_metadata
+from feed_assets.sensors.busy import BACKFILL_TAG, busy_partitions
+from feed_assets.sensors.feeds import FeedGraph
+from feed_assets.sensors.liveness import ALIVE_TAG, DEAD_AFTER_SECONDS, alive, fail_dead_runs, first_tags
+from feed_assets.transforms import AD_CATALOG
+from feed_assets_tests.harness import DAY, NEXT_DAY, between
+
+HOURLY, DAILY = dg.AssetKey("hourly"), dg.AssetKey("daily")
+RUN = "00000000-0000-0000-0000-000000000001"
+
+
+@pytest.fixture
+def feeds():
+    hours = dg.HourlyPartitionsDefinition("2019-11-20-00:00", end_date="2019-12-01-00:00")
+    days = dg.DailyPartitionsDefinition("2019-11-20", end_date="2019-12-01")
+
+    @dg.asset(key=HOURLY, partitions_def=hours, metadata=feed_metadata("hourly/v1", AD_CATALOG))
+    def hourly(): ...
+
+    @dg.asset(key=DAILY, partitions_def=days, metadata=feed_metadata("daily/v1", AD_CATALOG))
+    def daily(): ...
+
+    return FeedGraph.of(dg.Definitions([hourly, daily]).get_repository_def())
+
+
+def started(instance, tags, *assets):
+    return create_run_for_test(
+        instance,
+        run_id=RUN,
+        status=dg.DagsterRunStatus.STARTED,
+        tags=tags,
+        asset_selection=frozenset(assets) or None,
+    )
+
+
+def test_a_range_of_hours_is_these_hours_and_no_days(dagster_instance, feeds):
+    started(dagster_instance, between(f"{DAY}-22:00", f"{NEXT_DAY}-01:00"), HOURLY)
+
+    busy = busy_partitions(dagster_instance, feeds)
+
+    assert sorted(busy) == [f"{DAY}-22:00", f"{DAY}-23:00", f"{NEXT_DAY}-00:00", f"{NEXT_DAY}-01:00"]
+    assert set(busy.values()) == {frozenset({HOURLY})}
+
+
+def test_a_range_that_names_no_partitions_of_an_asset_is_nothing_of_it(dagster_instance, feeds):
+    started(dagster_instance, between(DAY, NEXT_DAY))
+
+    assert busy_partitions(dagster_instance, feeds) == {DAY: frozenset({DAILY}), NEXT_DAY: frozenset({DAILY})}
+
+
+def test_a_backfill_keeps_all_its_days_while_its_process_gives_signs_of_life(dagster_instance, feeds):
+    tags = {"dagster/partition": DAY, BACKFILL_TAG: f"{DAY}/{NEXT_DAY}", **first_tags(RUN)}
+    started(dagster_instance, tags, DAILY)
+
+    assert sorted(busy_partitions(dagster_instance, feeds)) == [DAY, NEXT_DAY]
+    assert fail_dead_runs(dagster_instance) == []
+
+
+def test_a_backfill_whose_process_is_gone_keeps_no_day_and_its_run_is_reported_as_failed(dagster_instance, feeds):
+    long_ago = int(time.time() - DEAD_AFTER_SECONDS - 5)
+    tags = {"dagster/partition": DAY, BACKFILL_TAG: f"{DAY}/{NEXT_DAY}", ALIVE_TAG: f"{RUN} {long_ago}"}
+    started(dagster_instance, tags, DAILY)
+
+    assert busy_partitions(dagster_instance, feeds) == {}
+    assert fail_dead_runs(dagster_instance) == [RUN]
+    run = dagster_instance.get_run_by_id(RUN)
+    assert run is not None
+    assert run.status == dg.DagsterRunStatus.FAILURE
+    assert fail_dead_runs(dagster_instance) == []
+
+
+def test_a_retry_of_such_a_run_is_its_own_day_and_not_dead_for_the_tags_it_inherits(dagster_instance, feeds):
+    tags = {"dagster/partition": DAY, BACKFILL_TAG: f"{DAY}/{NEXT_DAY}", ALIVE_TAG: "another-run 17"}
+    started(dagster_instance, tags, DAILY)
+
+    assert sorted(busy_partitions(dagster_instance, feeds)) == [DAY]
+    assert fail_dead_runs(dagster_instance) == []
+
+
+def test_the_sign_of_life_is_renewed_until_the_run_ends(dagster_instance, monkeypatch):
+    monkeypatch.setattr("feed_assets.sensors.liveness.BEAT_SECONDS", 0.01)
+    started(dagster_instance, {ALIVE_TAG: f"{RUN} 17"})
+
+    with alive(dagster_instance, RUN):
+        for _ in range(1000):
+            run = dagster_instance.get_run_by_id(RUN)
+            if run is not None and run.tags[ALIVE_TAG] != f"{RUN} 17":
+                break
+            time.sleep(0.01)
+
+    assert int(run.tags[ALIVE_TAG].split()[1]) > time.time() - 60
+    assert fail_dead_runs(dagster_instance) == []
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+import dagster as dg
+from feed_assets.backfill import backfill, instance_at
+
+@dg.asset(partitions_def=dg.DailyPartitionsDefinition("2019-11-24", end_date="2019-11-30"))
+def slow(context):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+with instance_at(Path(sys.argv[1]), {}) as instance:
+    list(backfill(dg.Definitions([slow]), instance, ["2019-11-24", "2019-11-25"], run_config={}))
+"""
+
+
+def test_a_backfill_that_was_killed_leaves_a_run_that_is_given_up_by_its_sign_of_life(tmp_path, monkeypatch):
+    done = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], timeout=120, check=False)
+    assert done.returncode == -signal.SIGKILL
+
+    with dg.DagsterInstance.from_config(str(tmp_path)) as instance:
+        (run,) = instance.get_runs()
+        assert run.status == dg.DagsterRunStatus.STARTED
+        assert int(run.tags["dagster/max_runtime"]) > 24 * 60 * 60
+        assert fail_dead_runs(instance) == []
+        monkeypatch.setattr("feed_assets.sensors.liveness.DEAD_AFTER_SECONDS", -1)
+        assert fail_dead_runs(instance) == [run.run_id]
