@@ -51,7 +51,7 @@ from feed_assets.file_feed.retention import Policy, Removal, plan
 from feed_assets.file_feed.scanning import latest_of_all
 from feed_assets.file_feed.schema import promised_schema
 from feed_assets.file_feed.staging import Staged, find_staged, stage, staged_files
-from feed_assets.file_feed.states import UpdateStatus, history
+from feed_assets.file_feed.states import UpdateStatus, histories, history
 from feed_assets.file_feed.verification import Finding, verify
 from feed_assets.file_feed.withdrawal import invalidate, reject
 
@@ -99,6 +99,7 @@ __all__ = [
     "downstream",
     "drop_ended_pins",
     "find_staged",
+    "histories",
     "history",
     "inputs_digest",
     "invalidate",
