@@ -37,7 +37,7 @@ class Staged:
 
 
 def staged_files(claimed: Claim, expected: int) -> tuple[File, ...]:
-    """The files written under a claim. `expected` is the number that the writers report to have committed.
+    """The files written under a claim, synced to the disk. `expected` is the number that their writers committed.
 
     Raises TornUpdateError where another number is there, ClaimLostError where a manifest is: then this must not become
     an update.
@@ -58,6 +58,8 @@ def staged_files(claimed: Claim, expected: int) -> tuple[File, ...]:
             "write the update again. Retention removes these files."
         )
         raise TornUpdateError(message)
+    # Before the record and the manifest say that they are there: other programs do not wait for a disk.
+    claimed.feed.blackboard.flush(*[f"{claimed.prefix}{file.path}" for file in files])
     return files
 
 

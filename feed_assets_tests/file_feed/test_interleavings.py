@@ -73,7 +73,7 @@ def page_size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
     return request.param
 
 
-_running: list[str] = []
+_running: list[str] = ["nobody"]
 
 
 def actor(name: str, program: Program, **what_may_happen: int) -> Actor:
