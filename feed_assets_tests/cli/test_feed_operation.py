@@ -374,3 +374,11 @@ def test_verify_fails_for_a_fault_and_not_for_a_note(run: Run, written: Written,
     assert {"torn", "extra file"} <= {each["kind"] for each in findings if each["weight"] == "fault"}
     assert "b.csv" in run("feed", "verify", location / "day", code=1).stdout
     run("feed", "verify", location, "--partition", "notes")
+
+
+def test_verify_succeeds_for_what_was_properly_invalidated_by_an_added_file(run: Run, written: Written, tmp_path: Path):
+    location = tmp_path / "f"
+    run("feed", "publish", location, "-p", "day", written("a.csv", "x\n"))
+    (location / "day" / "20191201.120000" / "wrong").touch()
+    (note,) = json.loads(run("feed", "verify", location, "--json").stdout)
+    assert (note["weight"], note["kind"]) == ("note", "invalidated")
