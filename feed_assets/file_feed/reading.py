@@ -288,7 +288,8 @@ def _resolve(
     Each listing goes to the very end again. An update may be published, and the one before taken out of force, between
     two requests; a reader that looked at older history alone would then fall back to what neither of them is.
     """
-    recent = updates_from(feed, partition, start=update_name(max(end, EARLIEST + RECENT) - RECENT), newest=newest)
+    known = max(end, EARLIEST + RECENT) - RECENT
+    recent = updates_from(feed, partition, start=update_name(known), newest=newest)
     update = newest_valid(feed, partition, recent, valid=valid)
     if update is not None:
         return update
@@ -296,7 +297,7 @@ def _resolve(
     if beginning.complete:
         return newest_valid(feed, partition, beginning.updates, valid=valid)
     depth = end - begun(min(beginning.updates))
-    known, span = end - RECENT, RECENT
+    span = RECENT
     while span < depth:
         span = min(span * GALLOP, depth)
         update = _newest_since(feed, partition, end - span, known, newest, valid)

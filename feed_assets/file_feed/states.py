@@ -131,7 +131,7 @@ def _without_manifest(recorded: State | None, count: str) -> tuple[UpdateState, 
         case "published":
             return "invalidated", "recorded as published, and its manifest is not there"
         case "publishing":
-            return "staged", "its checks passed, and its writer stopped before the manifest: run it again"
+            return "staged", "its writer stopped just before the manifest, or is at work: run it again"
         case _:
             return "staged", f"{count} recorded, and no manifest"
 
