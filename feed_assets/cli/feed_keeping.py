@@ -114,7 +114,7 @@ def unpin(feed: Feed, partition: str | None, update: str | None, holder: str, *,
     type=Span(),
     default="24h",
     show_default=True,
-    help="How long a writer may take; what is not valid is kept for this long.",
+    help="How long a writer may take, from resolving its inputs on; what is not valid is kept for this long.",
 )
 @click.option("--yes", is_flag=True, help="Remove them. Without this nothing is changed.")
 @json_option
