@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from feed_assets.blackboard.memory import MemoryBlackboard
 from feed_assets.blackboard.port import Blackboard, BlackboardError, Content, Entry, Page, UnavailableError
@@ -22,6 +22,7 @@ _WRITES = {"create", "replace", "copy", "delete"}
 _ALWAYS = datetime(2000, 1, 1, tzinfo=UTC)
 
 Objects = Mapping[str, bytes]
+_Value = TypeVar("_Value", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +112,8 @@ def explore(
     content of storage. Programs may end with the `expected` errors. Without `content_tags`, tags do not tell the
     content (see `Blackboard.tag_of`). Raises ViolationError, for a shortest way that leads to one.
     """
-    run = _Run(actors, expected, content_tags=content_tags)
-    observed = cache(lambda stored: observe(dict(stored)))
-    first = _State(tuple(sorted(objects.items())), tuple(_Progress() for _ in actors))
+    run = _Run(actors, expected, observe, content_tags=content_tags)
+    first = run.first(objects)
     cause: dict[_State, tuple[_State, str] | None] = {first: None}
     reached: dict[_State, Reached] = {}
     following: dict[_State, tuple[_State, ...]] = {}
@@ -125,15 +125,32 @@ def explore(
             check(reached[state])
         except AssertionError as error:
             way = "\n".join(_way(state, cause))
-            message = f"{error}\nafter these requests:\n{way}\nwith this in storage:\n{_listing(state)}"
+            message = f"{error}\nafter these requests:\n{way}\nwith this in storage:\n{_listing(reached[state])}"
             raise ViolationError(message) from error
-        steps = [(run.witnessing(each, state, observed), what) for each, what in run.steps(state)]
+        steps = [(run.witnessing(each, state), what) for each, what in run.steps(state)]
         following[state] = tuple(each for each, _ in steps)
         for each, what in steps:
             if each not in cause:
                 cause[each] = state, what
                 waiting.append(each)
     return Exploration(reached, following, first)
+
+
+class _Numbers(Generic[_Value]):
+    """Numbers for values, the same for equal ones. States are made of them, as numbers are quickly compared."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[_Value, int] = {}
+        self._values: list[_Value] = []
+
+    def of(self, value: _Value) -> int:
+        number = self._numbers.setdefault(value, len(self._values))
+        if number == len(self._values):
+            self._values.append(value)
+        return number
+
+    def __getitem__(self, number: int) -> _Value:
+        return self._values[number]
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,102 +173,138 @@ class _End:
     result: Hashable
 
 
-@dataclass(frozen=True, slots=True)
-class _Progress:
-    """How far a program has come: what it was answered, or how it ended."""
+class _Progress(NamedTuple):
+    """How far a program has come: the number of what it was answered, or of how it ended."""
 
-    answers: tuple[Any, ...] = ()
-    end: _Crash | _End | None = None
+    answers: int = 0
+    end: int | None = None
     lost: int = 0
-    witnessed: frozenset[Hashable] = frozenset()
+    witnessed: frozenset[int] = frozenset()
 
 
-@dataclass(frozen=True)
-class _State:
-    stored: tuple[tuple[str, bytes], ...]
+class _State(NamedTuple):
+    """The number of what is stored, and how far each program has come."""
+
+    stored: int
     progress: tuple[_Progress, ...]
-    _hash: int = field(init=False, compare=False, repr=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_hash", hash((self.stored, self.progress)))
 
-    def __hash__(self) -> int:
-        return self._hash
+_Stored = tuple[tuple[str, bytes], ...]
 
 
 class _Run:
     """The programs, and what each does next after certain answers."""
 
-    def __init__(self, actors: tuple[Actor, ...], expected: tuple[type[Exception], ...], *, content_tags: bool) -> None:
+    def __init__(
+        self,
+        actors: tuple[Actor, ...],
+        expected: tuple[type[Exception], ...],
+        observe: Callable[[Objects], Hashable],
+        *,
+        content_tags: bool,
+    ) -> None:
         self._actors = actors
         self._expected = expected
+        self._observe = observe
         self._content_tags = content_tags
-        self._known: dict[tuple[int, tuple[Any, ...]], _Request | _End] = {}
+        self._stored = _Numbers[_Stored]()
+        self._answers = _Numbers[Any]()  # an answer, and the number of the answers before it
+        self._answers.of(None)  # the number of no answer yet
+        self._requests = _Numbers[_Request]()
+        self._ends = _Numbers[_Crash | _End]()
+        self._observations = _Numbers[Hashable]()
+        self._observed: dict[int, int] = {}
+        self._next_of: dict[tuple[int, int], tuple[int | None, int | None]] = {}
+        self._performed: dict[tuple[int, int], tuple[int, Any]] = {}
+
+    def first(self, objects: Objects) -> _State:
+        return _State(self._stored.of(tuple(sorted(objects.items()))), tuple(_Progress() for _ in self._actors))
 
     def reached(self, state: _State) -> Reached:
-        ended = [
-            (actor.name, progress)
+        ended = {
+            actor.name: (end.result, frozenset(self._observations[each] for each in progress.witnessed))
             for actor, progress in zip(self._actors, state.progress, strict=True)
-            if isinstance(progress.end, _End)
-        ]
-        return Reached(
-            dict(state.stored),
-            {name: progress.end.result for name, progress in ended if isinstance(progress.end, _End)},
-            {name: progress.witnessed for name, progress in ended},
-        )
+            if progress.end is not None and isinstance(end := self._ends[progress.end], _End)
+        }
+        results = {name: result for name, (result, _) in ended.items()}
+        return Reached(dict(self._stored[state.stored]), results, {name: seen for name, (_, seen) in ended.items()})
 
     def steps(self, state: _State) -> Iterator[tuple[_State, str]]:
         for at, (actor, progress) in enumerate(zip(self._actors, state.progress, strict=True)):
             if progress.end is not None:
                 continue
-            request = self._next(at, progress.answers)
-            if isinstance(request, _End):  # it ends without any request
-                yield self._moved(state, at, replace(progress, answers=(), end=request)), f"{actor.name}: ends"
+            number, end = self._next(at, progress.answers)
+            if number is None:  # it ends without any request
+                yield self._moved(state, at, progress._replace(answers=0, end=end)), f"{actor.name}: ends"
                 continue
-            stored, answer = _perform(state.stored, request)
-            yield self._moved(state, at, progress, stored, answer), f"{actor.name}: {request}"
+            request = self._requests[number]
+            stored, answer = self._perform(state.stored, number)
+            yield self._answered(state, at, progress, stored, answer), f"{actor.name}: {request}"
             if actor.may_crash:
-                crashed = _Progress(end=_Crash())
+                crashed = _Progress(end=self._ends.of(_Crash()))
                 yield self._moved(state, at, crashed), f"{actor.name}: crashes before {request}"
             if progress.lost < actor.lost_answers and request.operation in _WRITES:
                 lost = Failed(UnavailableError, f"The answer to {request} was lost.")
-                unsure = replace(progress, lost=progress.lost + 1)
-                yield self._moved(state, at, unsure, stored, lost), f"{actor.name}: {request}, its answer lost"
+                unsure = progress._replace(lost=progress.lost + 1)
+                yield self._answered(state, at, unsure, stored, lost), f"{actor.name}: {request}, its answer lost"
 
-    def witnessing(self, state: _State, before: _State, observed: Callable[[Any], Hashable]) -> _State:
+    def witnessing(self, state: _State, before: _State) -> _State:
         """The state in which every program that is running has witnessed what is in storage."""
-        seen = frozenset({observed(before.stored), observed(state.stored)})
+        if not any(actor.witness for actor in self._actors):
+            return state
+        seen = frozenset({self._observation(before.stored), self._observation(state.stored)})
         progress = tuple(
-            replace(now, witnessed=now.witnessed | seen)
+            now._replace(witnessed=now.witnessed | seen)
             if actor.witness and (now != then or (now.answers and now.end is None))
             else now
             for actor, now, then in zip(self._actors, state.progress, before.progress, strict=True)
         )
         return _State(state.stored, progress)
 
-    def _moved(
-        self,
-        state: _State,
-        at: int,
-        progress: _Progress,
-        stored: tuple[tuple[str, bytes], ...] | None = None,
-        answer: Any = None,
-    ) -> _State:
-        if stored is not None:
-            answers = (*progress.answers, answer)
-            following = self._next(at, answers)
-            if isinstance(following, _End):
-                progress = _Progress(end=following, witnessed=progress.witnessed)
-            else:
-                progress = replace(progress, answers=answers)
+    def _observation(self, stored: int) -> int:
+        if stored not in self._observed:
+            self._observed[stored] = self._observations.of(self._observe(dict(self._stored[stored])))
+        return self._observed[stored]
+
+    def _answered(self, state: _State, at: int, progress: _Progress, stored: int, answer: Any) -> _State:
+        answers = self._answers.of((progress.answers, answer))
+        _, end = self._next(at, answers)
+        if end is not None:
+            moved = _Progress(end=end, witnessed=progress.witnessed)
+        else:
+            moved = progress._replace(answers=answers)
+        return self._moved(state, at, moved, stored)
+
+    def _moved(self, state: _State, at: int, progress: _Progress, stored: int | None = None) -> _State:
         everyone = (*state.progress[:at], progress, *state.progress[at + 1 :])
         return _State(state.stored if stored is None else stored, everyone)
 
-    def _next(self, at: int, answers: tuple[Any, ...]) -> _Request | _End:
-        known = self._known.get((at, answers))
+    def _perform(self, stored: int, request: int) -> tuple[int, Any]:
+        """The number of what is stored after the request, and the answer to it."""
+        known = self._performed.get((stored, request))
         if known is None:
-            known = self._known[at, answers] = self._replay(self._actors[at], answers)
+            after, answer = _perform(self._stored[stored], self._requests[request])
+            known = self._performed[stored, request] = self._stored.of(after), answer
         return known
+
+    def _next(self, at: int, answers: int) -> tuple[int | None, int | None]:
+        """The number of the program's next request after these answers; or that of how it ends."""
+        known = self._next_of.get((at, answers))
+        if known is None:
+            following = self._replay(self._actors[at], self._all_answers(answers))
+            if isinstance(following, _End):
+                known = None, self._ends.of(following)
+            else:
+                known = self._requests.of(following), None
+            self._next_of[at, answers] = known
+        return known
+
+    def _all_answers(self, answers: int) -> tuple[Any, ...]:
+        found = []
+        while answers:
+            answers, answer = self._answers[answers]
+            found.append(answer)
+        return tuple(reversed(found))
 
     def _replay(self, actor: Actor, answers: tuple[Any, ...]) -> _Request | _End:
         try:
@@ -305,6 +358,9 @@ class _Replayed:
         for key in keys:
             self._ask("delete", key)
 
+    def flush(self, *keys: str) -> None:
+        pass
+
     def tag_of(self, data: bytes) -> str | None:
         return self._tags.tag_of(data)
 
@@ -319,7 +375,7 @@ class _Replayed:
         raise _Suspended(_Request(operation, arguments, tuple(options.items())))
 
 
-def _perform(stored: tuple[tuple[str, bytes], ...], request: _Request) -> tuple[tuple[tuple[str, bytes], ...], Any]:
+def _perform(stored: _Stored, request: _Request) -> tuple[_Stored, Any]:
     """What is stored after the request, and the answer to it."""
     # Equal contents have equal tags and times here, so that states which differ only in those are the same.
     board = MemoryBlackboard(dict(stored), clock=lambda: _ALWAYS)
@@ -342,5 +398,5 @@ def _way(state: _State, cause: Mapping[_State, tuple[_State, str] | None]) -> li
     return way[::-1]
 
 
-def _listing(state: _State) -> str:
-    return "\n".join(f"{key} {data[:60]!r}" for key, data in state.stored)
+def _listing(reached: Reached) -> str:
+    return "\n".join(f"{key} {data[:60]!r}" for key, data in reached.objects.items())

@@ -15,7 +15,6 @@ mount that, its locks have to work, and clocks to agree to a second.
 from __future__ import annotations
 
 import errno
-import fcntl
 import io
 import os
 import shutil
@@ -29,6 +28,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from feed_assets.blackboard.directory import PRIVATE, Directories
+from feed_assets.blackboard.exchanging import exchange, locked
 from feed_assets.blackboard.keys import check_key, check_prefix
 from feed_assets.blackboard.port import (
     PAGE_SIZE,
@@ -144,33 +144,53 @@ class LocalBlackboard:
             return _entry(key, status)
 
     def replace(self, key: str, data: bytes, *, tag: str) -> Entry:
-        """See `Blackboard.replace`."""
+        """See `Blackboard.replace`. A file that another program removes or replaces meanwhile is a conflict, too."""
         path = self._path(check_key(key))
         changed = ConflictError(f"{self.uri(key)} changed or vanished since it was read. Read it again.")
         with self._errors(f"replace {self.uri(key)}"):
             try:
-                with _locked(path.parent) as parent:
-                    old = os.stat(path.name, dir_fd=parent)
-                    if _tag(old) != tag:
-                        raise changed
-                    with self._written(io.BytesIO(data), newer_than=old.st_mtime_ns) as (file, status):
-                        os.rename(file, path.name, dst_dir_fd=parent)
-                    os.fsync(parent)
+                old = path.stat()
+                # Written and synced before the lock is taken: it is held for moments only, and nothing that takes
+                # time comes between looking at the old file and putting the new one into its place.
+                with self._written(io.BytesIO(data), newer_than=old.st_mtime_ns) as (file, status):
+                    with locked(path.parent) as parent:
+                        if _tag(os.stat(path.name, dir_fd=parent)) != tag:
+                            raise changed
+                        exchange(file, path.name, parent)
+                        # Other programs take no lock: what was exchanged is what there really was.
+                        if file.exists() and _tag(file.stat()) != tag:
+                            exchange(file, path.name, parent)
+                            raise changed
+                    _flush(path.parent)
                     return _entry(key, status)
             except _MISSING as error:
                 raise changed from error
 
     def delete(self, *keys: str) -> None:
-        """See `Blackboard.delete`. Directories left empty are removed, too.
+        """See `Blackboard.delete`. Directories left empty are removed, too; for `a/` also those below `a`.
 
         Takes every key a listing can have shown, also names that nothing would be created under.
         """
         for key in keys:
             path = self._listed(key)
             with self._errors(f"delete {self.uri(key)}"):
-                if not key.endswith("/"):
+                if key.endswith("/"):
+                    _remove_empty(path)
+                else:
                     _unlink(path)
                 self._prune(path)
+
+    def flush(self, *keys: str) -> None:
+        """See `Blackboard.flush`: syncs the files, and the directories that lead to them."""
+        directories = set()
+        for key in keys:
+            with self._errors(f"sync {self.uri(key)}"), self._opened(key) as (file, _):
+                os.fsync(file.fileno())
+            path = self._root / key
+            directories |= {parent for parent in path.parents if parent.is_relative_to(self._root)}
+        for directory in sorted(directories):
+            with self._errors(f"sync {directory}"):
+                _flush(directory)
 
     def tag_of(self, data: bytes) -> str | None:  # noqa: ARG002 - the port's signature
         """None: inode, time and size do not tell the content."""
@@ -315,27 +335,26 @@ def _flush(directory: Path) -> None:
 
 def _unlink(path: Path) -> None:
     try:
-        with _locked(path.parent) as parent:
-            if not stat.S_ISDIR(os.stat(path.name, dir_fd=parent, follow_symlinks=False).st_mode):
-                os.unlink(path.name, dir_fd=parent)
-                os.fsync(parent)
+        with locked(path.parent) as parent:
+            if stat.S_ISDIR(os.stat(path.name, dir_fd=parent, follow_symlinks=False).st_mode):
+                return
+            os.unlink(path.name, dir_fd=parent)
+        _flush(path.parent)
     except _MISSING:
         pass
 
 
-@contextmanager
-def _locked(directory: Path) -> Iterator[int]:
-    """A descriptor of the directory, under which replacing and deleting in it take turns.
-
-    Names are to be used relative to it: where the directory is removed and made again meanwhile,
-    another process may hold the lock of the new one, but in the old one there is nothing to replace.
-    """
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+def _remove_empty(directory: Path) -> None:
+    """Remove a directory and those below it, as far as they hold no file."""
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield descriptor
-    finally:
-        os.close(descriptor)
+        with os.scandir(directory) as found:
+            below = [Path(entry) for entry in found if entry.is_dir(follow_symlinks=False)]
+        for each in below:
+            _remove_empty(each)
+        directory.rmdir()
+    except OSError:
+        # Not there, or not empty. Where it is empty and cannot be removed, no listing shows it.
+        return
 
 
 def _status(path: bytes) -> os.stat_result | None:

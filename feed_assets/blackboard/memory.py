@@ -136,6 +136,9 @@ class MemoryBlackboard:
                 if self._stored.pop(key, None) is not None:
                     del self._keys[bisect_left(self._keys, key)]
 
+    def flush(self, *keys: str) -> None:
+        """Nothing: see `Blackboard.flush`."""
+
     def tag_of(self, data: bytes) -> str | None:
         """See `Blackboard.tag_of`."""
         return hashlib.md5(data, usedforsecurity=False).hexdigest() if self._content_tags else None

@@ -113,7 +113,14 @@ class Blackboard(Protocol):
     def delete(self, *keys: str) -> None:
         """Delete these objects, in this order; returns once all are gone.
 
-        What is not there counts as gone.
+        What is not there counts as gone. A key that ends in `/` is that of a directory marker.
+        """
+        ...
+
+    def flush(self, *keys: str) -> None:
+        """Return once these objects would outlive a power cut, whichever program wrote them. Raises NotFoundError.
+
+        No request where a store answers no write before that.
         """
         ...
 

@@ -25,12 +25,13 @@ class RecordingBlackboard:
     """Passes everything on to `inner`; a request counts also where it fails.
 
     `delete` counts once for each key, and `copy` under the key it creates. `tag_of` and `uri` are no
-    requests.
+    requests, nor is `flush`, which has an account of its own: `flushed`, the keys in their order.
     """
 
     def __init__(self, inner: Blackboard) -> None:
         self._inner = inner
         self._requests: list[Request] = []
+        self.flushed: list[str] = []
 
     @property
     def requests(self) -> tuple[Request, ...]:
@@ -79,6 +80,11 @@ class RecordingBlackboard:
         """See `Blackboard.delete`."""
         self._requests.extend(Request("delete", key) for key in keys)
         self._inner.delete(*keys)
+
+    def flush(self, *keys: str) -> None:
+        """See `Blackboard.flush`."""
+        self.flushed.extend(keys)
+        self._inner.flush(*keys)
 
     def tag_of(self, data: bytes) -> str | None:
         """See `Blackboard.tag_of`."""

@@ -195,6 +195,9 @@ class S3Blackboard:
             with self._errors(f"delete {self.uri(key)}"):
                 self._client.delete_object(Bucket=self._bucket, Key=self._prefix + key)
 
+    def flush(self, *keys: str) -> None:
+        """Nothing: what S3 has acknowledged is kept."""
+
     def tag_of(self, data: bytes) -> str | None:
         """The content's MD5: the ETag of what was written in one PUT, plain or with SSE-S3.
 
@@ -226,7 +229,7 @@ class S3Blackboard:
                     )
                     parts.append({"PartNumber": number, "ETag": answer["ETag"]})
                     sent += len(part)
-                done = _settled(
+                done: Mapping[str, Any] = _settled(
                     lambda: self._client.complete_multipart_upload(
                         Bucket=bucket,
                         Key=full,
@@ -238,6 +241,9 @@ class S3Blackboard:
             except BaseException:
                 self._abort(key, upload)
                 raise
+            if not _tag(done):
+                # Some stores answer a completed upload without its tag.
+                done = self._client.head_object(Bucket=bucket, Key=full)
         return _written(key, sent, done)
 
     def _abort(self, key: str, upload: str) -> None:
@@ -332,7 +338,7 @@ def _written(key: str, size: int, answer: Mapping[str, Any]) -> Entry:
 
 
 def _tag(answer: Mapping[str, Any]) -> str:
-    return str(answer["ETag"]).strip('"')
+    return str(answer.get("ETag", "")).strip('"')
 
 
 def _code(error: ClientError) -> str:

@@ -25,16 +25,18 @@ from feed_assets.cli.location import (
     login_name,
     operated,
     partition_option,
-    places,
     published,
+    what_is_near,
 )
 from feed_assets.cli.output import json_option, print_fields, print_json, print_table, say
 from feed_assets.file_feed import (
     Facts,
     Feed,
+    NoValidUpdateError,
     Pin,
     Update,
     begun,
+    histories,
     history,
     invalidate,
     pins,
@@ -43,8 +45,9 @@ from feed_assets.file_feed import (
     tags,
     verify,
 )
+from feed_assets.file_feed.reading import updates_from
 
-NOTES = frozenset({"odd name", "no such second", "future", "orphan", "removal"})
+NOTES = frozenset({"odd name", "no such second", "future", "orphan", "removal", "invalidated", "copied"})
 """Kinds of findings that say nothing against any update a reader would use."""
 
 
@@ -72,15 +75,25 @@ def latest_(feed: Feed, partition: str | None, as_of: str | None, *, as_json: bo
 @feed_argument
 @partition_option
 @click.option("--as-of", metavar="YYYYMMDD.HHMMSS", type=UpdateName(), help="Of the latest begun at or before then.")
+@click.option("--update", "name", metavar="NAME", type=UpdateName(), help="Of this update, whatever its state.")
 @json_option
-def files_(feed: Feed, partition: str | None, as_of: str | None, *, as_json: bool) -> None:
-    """Print the files of the latest valid update. Exit code 3 where there is none."""
-    update = require_latest(feed, partition, now=now(), as_of=_moment(as_of))
+def files_(feed: Feed, partition: str | None, as_of: str | None, name: str | None, *, as_json: bool) -> None:
+    """Print the files of the latest valid update. Exit code 3 where there is none.
+
+    With --update those of exactly that update, whatever its state; the state is told on stderr.
+    """
+    if name is not None and as_of is not None:
+        message = "name an update or a time, not both."
+        raise click.UsageError(message)
+    if name is not None:
+        update = _named(located(feed, partition), name)
+    else:
+        update = require_latest(feed, partition, now=now(), as_of=_moment(as_of))
     rows = [(file.path, file.size, uri) for file, uri in zip(update.files, update.uris(), strict=True)]
     if as_json:
         print_json([dict(zip(("path", "bytes", "uri"), row, strict=True)) for row in rows])
     else:
-        print_table(("path", "bytes", "uri"), rows, empty=f"{update.uri} is valid and has no files.")
+        print_table(("path", "bytes", "uri"), rows, empty=f"{update.uri} has no files.")
 
 
 @feed.command("ls")
@@ -88,9 +101,15 @@ def files_(feed: Feed, partition: str | None, as_of: str | None, *, as_json: boo
 @partition_option
 @json_option
 def ls(feed: Feed, partition: str | None, *, as_json: bool) -> None:
-    """List every update, newest first, with its state; without --partition those of all partitions."""
+    """List every update, newest first, with its state; without --partition those of all partitions.
+
+    Exit code 3 where there is no update.
+    """
     moment = now()
-    rows = _listed(places(feed, partition), moment)
+    place = located(feed, partition)
+    rows = _listed(place, moment)
+    if not rows:
+        raise NoValidUpdateError(what_is_near(feed, partition))
     if as_json:
         print_json(rows)
         return
@@ -107,7 +126,7 @@ def ls(feed: Feed, partition: str | None, *, as_json: bool) -> None:
         )
         for row in rows
     ]
-    print_table(header, lines, empty=f"There is no update in {feed.uri}.")
+    print_table(header, lines, empty="")
 
 
 @feed.command("verify")
@@ -201,18 +220,32 @@ def _print_update(update: Update, *, as_json: bool) -> None:
     )
 
 
-def _listed(shown: Sequence[Place], moment: datetime) -> list[dict[str, Any]]:
-    """The updates of these places, which are all of one feed: what holds them is read once."""
-    if not shown:
-        return []
-    within = shown[0].partition if len(shown) == 1 else None
-    tagged = tags(shown[0].feed, within)
+def _named(place: Place, name: str) -> Update:
+    """Exactly this update, with its state told on stderr."""
+    found = updates_from(place.feed, place.partition, start=name, newest=name).get(name)
+    status = next((each for each in history(place.feed, place.partition, now=now()) if each.name == name), None)
+    if found is None or status is None:
+        message = f"{place.title} has no update {name}: `feed-assets feed ls {place.feed.uri}` lists them."
+        raise NoValidUpdateError(message)
+    force = ", and in force" if status.latest else ""
+    say(f"{name} is {status.state}{force}: {status.why}")
+    return found.update(place.feed, place.partition)
+
+
+def _listed(place: Place, moment: datetime) -> list[dict[str, Any]]:
+    """The updates of this partition, or of all partitions of this feed: what holds them is read once."""
+    feed, within = place.feed, place.partition
+    tagged = tags(feed, within)
     pinned: dict[tuple[str | None, str], list[Pin]] = {}
-    for each in pins(shown[0].feed, within, now=moment):
+    for each in pins(feed, within, now=moment):
         pinned.setdefault((each.partition, each.update), []).append(each)
+    if within is None:
+        shown = histories(feed, now=moment, tagged=tagged)
+    else:
+        shown = {within: history(feed, within, now=moment, tagged=tagged)}
     return [
         {
-            "partition": place.partition,
+            "partition": partition,
             "update": status.name,
             "state": status.state,
             "why": status.why,
@@ -220,10 +253,8 @@ def _listed(shown: Sequence[Place], moment: datetime) -> list[dict[str, Any]]:
             "bytes": status.bytes,
             "latest": status.latest,
             "tags": list(status.tags),
-            "pins": [
-                {"holder": each.holder, "until": each.until} for each in pinned.get((place.partition, status.name), ())
-            ],
+            "pins": [{"holder": each.holder, "until": each.until} for each in pinned.get((partition, status.name), ())],
         }
-        for place in shown
-        for status in history(place.feed, place.partition, now=moment, tagged=tagged)
+        for partition, statuses in shown.items()
+        for status in statuses
     ]

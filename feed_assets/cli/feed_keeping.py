@@ -15,7 +15,17 @@ from feed_assets.cli import clock
 from feed_assets.cli.clock import Moment, Span, UpdateName
 from feed_assets.cli.location import Place, feed_argument, located, login_name, operated, partition_option
 from feed_assets.cli.output import json_option, print_json, print_table, say
-from feed_assets.file_feed import Feed, Outcome, Policy, Removal, carry_out, plan, recover, require_latest
+from feed_assets.file_feed import (
+    Feed,
+    Outcome,
+    Policy,
+    Removal,
+    carry_out,
+    drop_ended_pins,
+    plan,
+    recover,
+    require_latest,
+)
 from feed_assets.file_feed import pin as set_pin
 from feed_assets.file_feed import pins as set_pins
 from feed_assets.file_feed import tag as set_tag
@@ -104,7 +114,7 @@ def unpin(feed: Feed, partition: str | None, update: str | None, holder: str, *,
     type=Span(),
     default="24h",
     show_default=True,
-    help="How long a writer may take; what is not valid is kept for this long.",
+    help="How long a writer may take, from resolving its inputs on; what is not valid is kept for this long.",
 )
 @click.option("--yes", is_flag=True, help="Remove them. Without this nothing is changed.")
 @json_option
@@ -126,13 +136,14 @@ def gc(
     place = located(feed, partition)
     if yes:
         recover(place.feed)
+        if ended := drop_ended_pins(place.feed, now=moment):
+            say(f"Removed {counted(ended, 'pin')} that had ended.")
     removals = [
         each
         for each in plan(place.feed, Policy(keep, younger_than, longest_write), now=moment)
         if place.partition in {None, each.partition}
     ]
-    # One by one, so that an interruption comes between two of them where it can; in the middle of one does no harm.
-    outcomes = [each for removal in removals for each in carry_out(place.feed, [removal], now=moment)] if yes else []
+    outcomes = carry_out(place.feed, removals, now=moment) if yes else []
     if as_json:
         done: list[Outcome | None] = [*outcomes] if yes else [None] * len(removals)
         print_json([_as_json(removal, outcome) for removal, outcome in zip(removals, done, strict=True)])

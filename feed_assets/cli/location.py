@@ -5,17 +5,19 @@ Here: which feed and partition a command is about. Not here: anything that is do
 
 from __future__ import annotations
 
+import difflib
 import getpass
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 import click
 
-from feed_assets.blackboard import InvalidKeyError, UnavailableError, UnknownLocationError
+from feed_assets.blackboard import BlackboardError, InvalidKeyError, UnavailableError, UnknownLocationError
 from feed_assets.file_feed import (
     BadNameError,
     Feed,
@@ -24,7 +26,7 @@ from feed_assets.file_feed import (
     check_partition,
     is_update_name,
     open_feed,
-    recorded_digests,
+    partitions,
 )
 from feed_assets.file_feed.feed import CONTROL
 from feed_assets.file_feed.holds import divided
@@ -34,6 +36,7 @@ from feed_assets.file_feed.scanning import Scanned, scan
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _AFTER_EVERY_UPDATE = "99991231.235959"
 _LONGEST_NAME = 255  # bytes that a disk takes
+_SHOWN = 5  # names that are near
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
@@ -185,13 +188,40 @@ def _has_control_area(feed: Feed) -> bool:
     return bool(feed.blackboard.page(f"{feed.root}{CONTROL}/").entries)
 
 
-def places(feed: Feed, partition: str | None) -> list[Place]:
-    """The place that is named, else that of each partition with an update or the record of one, ascending."""
-    place = located(feed, partition)
-    if place.partition is not None:
-        return [place]
-    names = {scanned.partition for scanned in _scanned(feed)}
-    return [Place(feed, name or None) for name in sorted(names | recorded_digests(feed).keys())]
+def what_is_near(feed: Feed, partition: str | None) -> str:
+    """What to tell of a place without any update: what there is instead, and names like the one that was asked for."""
+    if partition is not None and (there := partitions(feed)):
+        return f"{feed.uri} has no update of {partition}. {_alike(partition, there)}"
+    if names := _folders(feed):
+        return f"{feed.uri} has no update. {_alike('', names)}"
+    asked, parent = feed.uri, feed.uri
+    while "/" in parent.partition("://")[2].strip("/"):
+        above, _, name = parent.rpartition("/")
+        names = _names_at(above)
+        if names:
+            return f"There is nothing at {asked}. {above} is the nearest that exists. {_alike(unquote(name), names)}"
+        parent = above
+    return f"There is nothing at {asked}, nor above it. Is it the right disk or bucket?"
+
+
+def _alike(name: str, there: Sequence[str]) -> str:
+    """Some of the names that are there: those like this one first."""
+    like = difflib.get_close_matches(name, there, n=_SHOWN)
+    shown = [*like, *(other for other in there if other not in like)][:_SHOWN]
+    more = f" and {len(there) - len(shown)} more" if len(there) > len(shown) else ""
+    asked = f" Did you mean {like[0]}?" if like else ""
+    return f"There is: {', '.join(shown)}{more}.{asked}"
+
+
+def _names_at(uri: str) -> list[str]:
+    """The folders at a location; none where there are none, or where nobody may look."""
+    try:
+        if uri.startswith("file:"):
+            # Not through a blackboard, which looks into every folder for a file: near the root that is the whole disk.
+            return sorted(path.name for path in Path(unquote(urlsplit(uri).path) or "/").iterdir() if path.is_dir())
+        return _folders(open_feed(uri))
+    except (OSError, BlackboardError):
+        return []
 
 
 def login_name() -> str:

@@ -2,6 +2,24 @@
 
 Here: everything that writers, readers, operators and auditors of a feed share. Not here: Dagster, Spark, or any one
 store. A program with none of these can use this package on its own.
+
+Requests, besides those for the data files; `feed_assets_tests/file_feed/test_budgets.py` holds them:
+
+| question | requests on S3 |
+|---|---|
+| latest of a partition | 1 LIST while its last day fits a page; of a year-old history of any length about 10 |
+| is what I hold still latest | 1 LIST |
+| latest of all, news, history of all | a LIST for each page of keys; `history` reads the records of what is not valid |
+| publish after an audit | PUT: claim, record 3, manifest; LIST: 3 |
+| publish local files | PUT: claim, record 2, manifest; LIST: 3 |
+| a schema | 1 GET when it is staged, and 1 when it is published |
+| find what is staged | 2 LIST, and a GET for each of the newest records without a manifest |
+| remove updates | PUT: 2 each; DELETE: the files, and 4 each; LIST: 3 for each page of a hundred updates together |
+
+Why publishing takes as many: the record says `publishing` before the manifest and `published` after it, which tells a
+writer that died from somebody who took the update out of force. The three listings are what to come after; what was
+written, and that nobody else wrote there; and what readers see at last: a writer that stood still learns that it was
+given up, and one that was overtaken learns that its update is history.
 """
 
 from feed_assets.file_feed.claims import Claim, claim
@@ -51,7 +69,7 @@ from feed_assets.file_feed.retention import Policy, Removal, plan
 from feed_assets.file_feed.scanning import latest_of_all
 from feed_assets.file_feed.schema import promised_schema
 from feed_assets.file_feed.staging import Staged, find_staged, stage, staged_files
-from feed_assets.file_feed.states import UpdateStatus, history
+from feed_assets.file_feed.states import UpdateStatus, histories, history
 from feed_assets.file_feed.verification import Finding, verify
 from feed_assets.file_feed.withdrawal import invalidate, reject
 
@@ -99,6 +117,7 @@ __all__ = [
     "downstream",
     "drop_ended_pins",
     "find_staged",
+    "histories",
     "history",
     "inputs_digest",
     "invalidate",

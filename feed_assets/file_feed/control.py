@@ -41,27 +41,47 @@ def record_key(feed: Feed, record: Record) -> str:
 def read_record(feed: Feed, partition: str | None, name: str) -> Record | None:
     """The record of an update, or None where there is none; one that cannot be read is logged, and is none."""
     key = _key(feed, partition, name)
-    return _readable(feed, key) if key else None
+    return readable_record(feed, key) if key else None
 
 
 def stored_record(feed: Feed, partition: str | None, name: str) -> StoredRecord | None:
     """The record of an update with its key and tag: one LIST and one GET. Raises UnreadableRecordError."""
     key = _key(feed, partition, name)
-    return _read(feed, key) if key else None
+    return record_at(feed, key) if key else None
 
 
 def records(feed: Feed, partition: str | None = None, *, newest: int | None = None) -> list[Record]:
     """The records of a partition, newest first, of at most `newest` updates; as `read_record` for each of them."""
-    found = (_readable(feed, key) for key in _keys(feed, partition)[:newest])
+    found = (readable_record(feed, key) for key in [*record_keys(feed, partition).values()][:newest])
     return [record for record in found if record is not None]
 
 
-def stored_records(feed: Feed, partition: str | None, *, newest: int | None = None) -> Iterator[StoredRecord]:
-    """The same with their keys and tags, read one by one as they are asked for. Raises UnreadableRecordError."""
-    for key in _keys(feed, partition)[:newest]:
-        stored = _read(feed, key)
-        if stored is not None:
-            yield stored
+def record_keys(feed: Feed, partition: str | None) -> dict[str, str]:
+    """Where the records of a partition lie, by update, the newest first: one listing."""
+    folder = feed.control(RECORDS, partition)
+    keys = [(_parse(entry.key.removeprefix(folder))[0], entry.key) for entry in list_all(feed.blackboard, folder)]
+    return {name: key for name, key in reversed(keys) if is_update_name(name)}
+
+
+def all_record_keys(feed: Feed) -> dict[str | None, dict[str, str]]:
+    """The same for all partitions of a feed, in one listing."""
+    folder = feed.control(RECORDS)
+    keys: dict[str | None, dict[str, str]] = {}
+    for entry in list_all(feed.blackboard, folder):
+        partition, _, file_name = entry.key.removeprefix(folder).rpartition("/")
+        name, _ = _parse(file_name)
+        if is_update_name(name):
+            keys.setdefault(partition or None, {})[name] = entry.key
+    return keys
+
+
+def record_at(feed: Feed, key: str) -> StoredRecord | None:
+    """The record under this key: one GET; None where it is gone. Raises UnreadableRecordError."""
+    try:
+        content = feed.blackboard.read(key)
+    except NotFoundError:
+        return None
+    return StoredRecord(Record.from_json(content.data, origin=feed.blackboard.uri(key)), key, content.entry.tag)
 
 
 def recorded_digests(feed: Feed, *, first: str = "", last: str | None = None) -> dict[str, dict[str, str]]:
@@ -95,13 +115,6 @@ def list_all(blackboard: Blackboard, prefix: str, *, after: str = "") -> Iterato
         after = page.next_after
 
 
-def _keys(feed: Feed, partition: str | None) -> list[str]:
-    """Where the records of a partition lie, the newest first."""
-    folder = feed.control(RECORDS, partition)
-    keys = (entry.key for entry in list_all(feed.blackboard, folder))
-    return [key for key in keys if is_update_name(_parse(key.removeprefix(folder))[0])][::-1]
-
-
 def _key(feed: Feed, partition: str | None, name: str) -> str | None:
     """Where the record of an update lies: one LIST, as the digest in it is not known."""
     folder = feed.control(RECORDS, partition)
@@ -110,9 +123,10 @@ def _key(feed: Feed, partition: str | None, name: str) -> str | None:
     return None
 
 
-def _readable(feed: Feed, key: str) -> Record | None:
+def readable_record(feed: Feed, key: str) -> Record | None:
+    """The record under this key; one that cannot be read is logged, and is None."""
     try:
-        stored = _read(feed, key)
+        stored = record_at(feed, key)
     except UnreadableRecordError as error:
         _log.warning("%s", error)
         return None
@@ -124,11 +138,3 @@ def _parse(file_name: str) -> tuple[str, str]:
     stem = file_name.removesuffix(".json")
     name, _, digest = stem.rpartition(".")
     return name, digest
-
-
-def _read(feed: Feed, key: str) -> StoredRecord | None:
-    try:
-        content = feed.blackboard.read(key)
-    except NotFoundError:
-        return None
-    return StoredRecord(Record.from_json(content.data, origin=feed.blackboard.uri(key)), key, content.entry.tag)

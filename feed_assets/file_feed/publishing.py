@@ -49,23 +49,7 @@ def publish(staged: Staged, *, now: datetime, checks: Sequence[CheckOutcome] = (
     stored = _announce(staged, Transition("publishing", now, author=staged.claim.owner), checks)
     if stored.record.state == "published":
         return _published_before(staged)
-    tag = _create_manifest(staged)
-    newer = _confirm(staged, tag, now)
-    try:
-        amend(staged.claim, stored, Transition("published", now, newer, staged.claim.owner))
-    except NotPublishedError:
-        # Somebody decided otherwise between the two changes of the record, and may have stopped before doing it.
-        take_out_of_force(staged.claim)
-        raise
-    except ClaimLostError as error:
-        if not staged.record.files:
-            # Nothing else tells an update without files from one that retention has removed.
-            _take_back(staged, tag, now, str(error))
-            raise
-        _log.warning("%s is published, and its record is gone: %s", staged.claim.uri, error)
-    except UnavailableError as error:
-        _log.warning("%s is published, and its record does not say so yet: %s", staged.claim.uri, error)
-    return _update(staged)
+    return _make_visible(staged, stored, now)
 
 
 def publish_files(
@@ -96,14 +80,30 @@ def publish_files(
         raise TornUpdateError(message)
     if facts is not None and facts.schema:
         promise(feed, facts.schema)
-    # No audit comes between and nobody goes on with it, so the record says at once what it would say at last: that
-    # saves a write, and whoever removes the manifest later leaves an update that was published, and none that waits.
-    changes = (Transition("staged", now, author=owner), Transition("published", now, author=owner))
+    # No audit comes between, so one write says both.
+    changes = (Transition("staged", now, author=owner), Transition("publishing", now, author=owner))
     staged = put_on_record(claimed, files, facts or Facts(run_id=owner), *changes)
+    return _make_visible(staged, StoredRecord(staged.record, staged.key, staged.tag), now)
+
+
+def _make_visible(staged: Staged, stored: StoredRecord, now: datetime) -> Update:
+    """Write the manifest of what its record says is being published, look, and let the record say `published`."""
     tag = _create_manifest(staged)
-    _confirm(staged, tag, now)
-    if not files:
-        _confirm_record(staged, tag, now)
+    newer = _confirm(staged, tag, now)
+    try:
+        amend(staged.claim, stored, Transition("published", now, newer, staged.claim.owner))
+    except NotPublishedError:
+        # Somebody decided otherwise between the two changes of the record, and may have stopped before doing it.
+        take_out_of_force(staged.claim)
+        raise
+    except ClaimLostError as error:
+        if not staged.record.files:
+            # Nothing else tells an update without files from one that retention has removed.
+            _take_back(staged, tag, now, str(error))
+            raise
+        _log.warning("%s is published, and its record is gone: %s", staged.claim.uri, error)
+    except UnavailableError as error:
+        _log.warning("%s is published, and its record does not say so yet: %s", staged.claim.uri, error)
     return _update(staged)
 
 
@@ -165,15 +165,6 @@ def _confirm(staged: Staged, tag: str, now: datetime) -> str:
     message = f"{claimed.uri} was given up: its writer took too long, and its files were removed. Write it again."
     _take_back(staged, tag, now, message, empty=not own.files)
     raise ClaimLostError(message)
-
-
-def _confirm_record(staged: Staged, tag: str, now: datetime) -> None:
-    """Look whether retention removed an update without files while this writer stood still: no listing tells."""
-    try:
-        reread(staged.claim, staged.key)
-    except ClaimLostError as error:
-        _take_back(staged, tag, now, str(error))
-        raise
 
 
 def _take_back(staged: Staged, tag: str, now: datetime, reason: str, *, empty: bool = True) -> None:

@@ -29,6 +29,8 @@ SKEW = timedelta(minutes=1)
 GALLOP = 8
 """By how much a search widens its span each time nothing valid was found in it."""
 
+SECOND = timedelta(seconds=1)
+
 ATTEMPTS = 3
 """How often an update is resolved again where what was listed has changed when it is looked at."""
 
@@ -234,23 +236,27 @@ class _Beginning:
 
 
 def updates_from(feed: Feed, partition: str | None, *, start: str, newest: str | None = None) -> dict[str, Found]:
-    """The updates named from `start` on, and not after `newest`, oldest first."""
+    """The updates named from `start` on, and not after `newest`, oldest first: a LIST for each page of keys."""
     prefix = feed.prefix(partition)
-    after = f"{prefix}{start}" if start else ""
+    after: str | None = f"{prefix}{start}" if start else ""
     found: dict[str, Found] = {}
-    while True:
-        page = feed.blackboard.page(prefix, after=after)
-        for entry in page.entries:
-            name, path = _name_and_path(entry.key.removeprefix(prefix))
-            # Only what is shaped like an update is in order: a stray file `20180521` is before `20180521.160000/`.
-            if has_update_shape(name) and _is_past(name, newest):
-                return found
-            if is_update_name(name) and path:
-                found.setdefault(name, Found(name)).add(path, entry)
-        if page.next_after is None:
-            return found
-        after = page.next_after
-        mark_split(found)
+    while after is not None:
+        after = _add_page(feed, partition, found, after, newest)
+    return found
+
+
+def _add_page(feed: Feed, partition: str | None, found: dict[str, Found], after: str, newest: str | None) -> str | None:
+    """Add the updates on the page after this key; where the next page starts, None where there is none to look at."""
+    prefix = feed.prefix(partition)
+    page = feed.blackboard.page(prefix, after=after)
+    for entry in page.entries:
+        name, path = _name_and_path(entry.key.removeprefix(prefix))
+        # Only what is shaped like an update is in order: a stray file `20180521` is before `20180521.160000/`.
+        if has_update_shape(name) and _is_past(name, newest):
+            return None
+        if is_update_name(name) and path:
+            found.setdefault(name, Found(name)).add(path, entry)
+    return None if page.next_after is None else next_page(found, prefix, after, page.next_after)
 
 
 def _is_past(name: str, newest: str | None) -> bool:
@@ -258,10 +264,20 @@ def _is_past(name: str, newest: str | None) -> bool:
     return newest is not None and f"{name}/" > f"{newest}/"
 
 
-def mark_split(found: dict[str, Found]) -> None:
-    """Note that a page of the listing ended after what was found so far, in its order."""
-    if found:
-        found[next(reversed(found))].split = True
+def next_page(found: dict[str, Found], prefix: str, after: str, next_after: str) -> str:
+    """Where to go on when the page after the key `after` has ended at `next_after`.
+
+    The update at which it ended is listed again from its start, so that all of it is seen at one moment: no request
+    more, and its manifest needs no reading. One that fills more than a page cannot be, and is marked as split.
+    """
+    last = next(reversed(found), None)
+    if last is None or not next_after.startswith(f"{prefix}{last}/"):
+        return next_after
+    if f"{prefix}{last}" > after and not found[last].split:
+        del found[last]
+        return f"{prefix}{last}"
+    found[last].split = True
+    return next_after
 
 
 def _resolve(
@@ -272,7 +288,8 @@ def _resolve(
     Each listing goes to the very end again. An update may be published, and the one before taken out of force, between
     two requests; a reader that looked at older history alone would then fall back to what neither of them is.
     """
-    recent = updates_from(feed, partition, start=update_name(max(end, EARLIEST + RECENT) - RECENT), newest=newest)
+    known = max(end, EARLIEST + RECENT) - RECENT
+    recent = updates_from(feed, partition, start=update_name(known), newest=newest)
     update = newest_valid(feed, partition, recent, valid=valid)
     if update is not None:
         return update
@@ -283,11 +300,40 @@ def _resolve(
     span = RECENT
     while span < depth:
         span = min(span * GALLOP, depth)
-        window = updates_from(feed, partition, start=update_name(end - span), newest=newest)
-        update = newest_valid(feed, partition, window, valid=valid)
+        update = _newest_since(feed, partition, end - span, known, newest, valid)
         if update is not None:
             return update
+        known = end - span
     return None
+
+
+def _newest_since(
+    feed: Feed,
+    partition: str | None,
+    low: datetime,
+    high: datetime,
+    newest: str | None,
+    valid: Callable[[Feed, Found], bool],
+) -> Update | None:
+    """The newest valid update that was begun since `low`; it is known that none was since `high`.
+
+    Most of a long history lies before its last page and need not be listed: that page is looked for by halving.
+    """
+    start, below = low, low
+    while high - below > 2 * SECOND:
+        found: dict[str, Found] = {}
+        more = _add_page(feed, partition, found, f"{feed.prefix(partition)}{update_name(start)}", newest)
+        if more is None:
+            update = newest_valid(feed, partition, found, valid=valid)
+            if update is not None or start == low:
+                return update
+            high = start
+        else:
+            below = max(below, begun(max(found)) if found else start)
+        start = below + (high - below) / 2
+    return newest_valid(
+        feed, partition, updates_from(feed, partition, start=update_name(low), newest=newest), valid=valid
+    )
 
 
 def _beginning(feed: Feed, partition: str | None, *, newest: str | None) -> _Beginning:

@@ -15,7 +15,7 @@ from feed_assets.blackboard import Entry
 from feed_assets.file_feed.errors import MixedFeedError
 from feed_assets.file_feed.feed import CONTROL, Feed, Update
 from feed_assets.file_feed.names import is_partition_name, is_update_name, update_name
-from feed_assets.file_feed.reading import RECENT, Found, MovedError, latest, mark_split, newest_valid, valid_as_listed
+from feed_assets.file_feed.reading import RECENT, Found, MovedError, latest, newest_valid, next_page, valid_as_listed
 
 
 @dataclass(slots=True)
@@ -47,14 +47,13 @@ def scan(
     current: Scanned | None = None
     own_control = ""  # the partition whose own control area was seen, which comes before its updates
 
-    def jump(after: str) -> str:
+    def jump(before: str, after: str) -> str:
         if current is None:
             return after
-        mark_split(current.updates)
         inside = feed.prefix(current.partition or None)
         target = f"{inside}{start(current.partition)}"
         if not after.startswith(inside) or after >= target:
-            return after
+            return next_page(current.updates, inside, before, after)
         # Between what was seen and the target there may be newer updates than what was seen, and the rest of it.
         current.skipped = True
         current.updates.clear()
@@ -107,8 +106,8 @@ def latest_of_all(
     return in_force
 
 
-def _entries(feed: Feed, first: str, jump: Callable[[str], str]) -> Iterator[Entry]:
-    """The feed's objects, save its control area; where a page has ended, `jump` tells where the next one starts."""
+def _entries(feed: Feed, first: str, jump: Callable[[str, str], str]) -> Iterator[Entry]:
+    """The feed's objects, save its control area. `jump` tells from the two ends of a page where the next one starts."""
     control = f"{feed.root}{CONTROL}/"
     after = f"{feed.root}{first}" if first else ""
     while True:
@@ -117,7 +116,7 @@ def _entries(feed: Feed, first: str, jump: Callable[[str], str]) -> Iterator[Ent
         if page.next_after is None:
             return
         past_control = f"{feed.root}{CONTROL}0"  # "0" comes right after "/"
-        after = past_control if page.next_after.startswith(control) else jump(page.next_after)
+        after = past_control if page.next_after.startswith(control) else jump(after, page.next_after)
 
 
 def _split(rest: str) -> tuple[str, str | None, str]:

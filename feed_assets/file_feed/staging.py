@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 
 from feed_assets.blackboard import AlreadyExistsError, UnavailableError
 from feed_assets.file_feed.claims import Claim
-from feed_assets.file_feed.control import list_all, record_key, stored_record, stored_records
+from feed_assets.file_feed.control import list_all, record_at, record_key, record_keys, stored_record
 from feed_assets.file_feed.errors import ClaimLostError, TornUpdateError
 from feed_assets.file_feed.feed import Feed, File
 from feed_assets.file_feed.manifest import MANIFEST
-from feed_assets.file_feed.reading import read_manifest
+from feed_assets.file_feed.reading import updates_from
 from feed_assets.file_feed.record import Facts, Record, Transition
 from feed_assets.file_feed.schema import check_promise
 from feed_assets.file_feed.wording import counted
@@ -36,7 +37,7 @@ class Staged:
 
 
 def staged_files(claimed: Claim, expected: int) -> tuple[File, ...]:
-    """The files written under a claim. `expected` is the number that the writers report to have committed.
+    """The files written under a claim, synced to the disk. `expected` is the number that their writers committed.
 
     Raises TornUpdateError where another number is there, ClaimLostError where a manifest is: then this must not become
     an update.
@@ -57,6 +58,8 @@ def staged_files(claimed: Claim, expected: int) -> tuple[File, ...]:
             "write the update again. Retention removes these files."
         )
         raise TornUpdateError(message)
+    # Before the record and the manifest say that they are there: other programs do not wait for a disk.
+    claimed.feed.blackboard.flush(*[f"{claimed.prefix}{file.path}" for file in files])
     return files
 
 
@@ -65,13 +68,13 @@ def stage(claimed: Claim, files: Sequence[File], facts: Facts, *, now: datetime)
 
     Raises SchemaChangeError where the schema breaks the contract of this version.
     """
+    if facts.schema:
+        check_promise(claimed.feed, facts.schema)
     return put_on_record(claimed, files, facts, Transition("staged", now, author=claimed.owner))
 
 
 def put_on_record(claimed: Claim, files: Sequence[File], facts: Facts, *history: Transition) -> Staged:
-    """The same with this history, for a writer that goes further in one step."""
-    if facts.schema:
-        check_promise(claimed.feed, facts.schema)
+    """Write the record with this history: one PUT. Calling it again changes nothing."""
     record = Record(
         partition=claimed.partition,
         update=claimed.name,
@@ -98,14 +101,20 @@ def find_staged(feed: Feed, partition: str | None, *, root_run_id: str | None = 
 
     With `root_run_id`, the newest of that chain of runs; also one whose audit had passed when its run stopped, before
     the manifest was there. An update that was published is never found, also where somebody removed its manifest.
+    Looks at the newest LOOKED_AT records: two listings, and a GET for each of these that has no manifest.
     """
     waiting = {"staged"} if root_run_id is None else {"staged", "publishing"}
-    for stored in stored_records(feed, partition, newest=LOOKED_AT):
-        record = stored.record
-        if record.state not in waiting or (root_run_id is not None and record.facts.root != root_run_id):
+    keys = dict(islice(record_keys(feed, partition).items(), LOOKED_AT))
+    # A listing tells which of them have a manifest: their records need no reading.
+    listed = updates_from(feed, partition, start=min(keys)) if keys else {}
+    for name, key in keys.items():
+        if name in listed and listed[name].manifest is not None:
             continue
-        if read_manifest(feed, partition, record.update) is None:
-            return Staged(claim_of(feed, record), record, stored.key, stored.tag)
+        stored = record_at(feed, key)
+        if stored is None or stored.record.state not in waiting:
+            continue
+        if root_run_id is None or stored.record.facts.root == root_run_id:
+            return Staged(claim_of(feed, stored.record), stored.record, key, stored.tag)
     return None
 
 

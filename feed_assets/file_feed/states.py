@@ -6,18 +6,19 @@ and faults in a feed (`verification`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
 from feed_assets.blackboard import NotFoundError
-from feed_assets.file_feed.control import records
+from feed_assets.file_feed.control import all_record_keys, readable_record, record_keys
 from feed_assets.file_feed.feed import Feed
 from feed_assets.file_feed.holds import Tag, tags
 from feed_assets.file_feed.manifest import INVALIDATED, MAX_BYTES, is_removal, parse_manifest
 from feed_assets.file_feed.reading import Found, is_valid, list_updates
 from feed_assets.file_feed.record import Record, State
+from feed_assets.file_feed.scanning import scan
 from feed_assets.file_feed.wording import counted
 
 UpdateState = Literal["valid", "incomplete", "staged", "rejected", "invalidated"]
@@ -46,23 +47,52 @@ class UpdateStatus:
 def history(
     feed: Feed, partition: str | None = None, *, now: datetime, tagged: Sequence[Tag] | None = None
 ) -> list[UpdateStatus]:
-    """Every update of a partition, newest first. Lists the whole partition and reads all its records.
+    """Every update of a partition, newest first. Lists the whole partition, and reads the records of what is not valid.
 
     An update that only has a record is shown too: its files are gone, or were never written. `tagged` is the tags of
-    the feed, which are read where it is left out. Raises UnreadableRecordError, and FeedError where a tag is damaged.
+    the feed, which are read where it is left out. Raises FeedError where a tag is damaged.
     """
     found = {each.name: each for each in list_updates(feed, partition)}
-    recorded = {record.update: record for record in records(feed, partition)}
+    known = tags(feed, partition) if tagged is None else tagged
+    return _statuses(feed, partition, found, record_keys(feed, partition), known, now)
+
+
+def histories(feed: Feed, *, now: datetime, tagged: Sequence[Tag] = ()) -> dict[str | None, list[UpdateStatus]]:
+    """The same for all partitions, ascending, in one listing of the feed and one of its records.
+
+    Raises MixedFeedError.
+    """
+    found = {scanned.partition or None: scanned.updates for scanned in scan(feed)}
+    keys = all_record_keys(feed)
+    places = sorted({*found, *keys}, key=lambda partition: partition or "")
+    return {
+        partition: _statuses(feed, partition, found.get(partition, {}), keys.get(partition, {}), tagged, now)
+        for partition in places
+    }
+
+
+def _statuses(
+    feed: Feed,
+    partition: str | None,
+    found: Mapping[str, Found],
+    keys: Mapping[str, str],
+    tagged: Iterable[Tag],
+    now: datetime,
+) -> list[UpdateStatus]:
     named: dict[str, list[str]] = {}
-    for tag in tags(feed, partition) if tagged is None else tagged:
+    for tag in tagged:
         if tag.partition == partition:
             named.setdefault(tag.update, []).append(tag.name)
     valid = {name for name, each in found.items() if is_valid(feed, each)}
     newest = max(valid, default=None)
     statuses = []
-    for name in sorted({*found, *recorded}, reverse=True):
+    for name in sorted({*found, *keys}, reverse=True):
         each = found.get(name, Found(name))
-        state, why = _state(feed, each, recorded.get(name), valid=name in valid)
+        # Of what is valid the listing tells all: its record is not read.
+        record = readable_record(feed, keys[name]) if name in keys and name not in valid else None
+        if name not in found and record is None:
+            continue
+        state, why = _state(feed, each, record, valid=name in valid)
         if name in valid and name > f"{now:%Y%m%d.%H%M%S}":
             why = f"{why}; dated in the future"
         size = sum(file.size for file in each.files)
@@ -101,7 +131,7 @@ def _without_manifest(recorded: State | None, count: str) -> tuple[UpdateState, 
         case "published":
             return "invalidated", "recorded as published, and its manifest is not there"
         case "publishing":
-            return "staged", "its checks passed, and its writer stopped before the manifest: run it again"
+            return "staged", "its writer stopped just before the manifest, or is at work: run it again"
         case _:
             return "staged", f"{count} recorded, and no manifest"
 

@@ -60,8 +60,9 @@ def verify(feed: Feed, *, now: datetime) -> list[Finding]:
     for place, found in there.updates.items():
         record = records.get(place)
         findings += _of_update(place, found, marked=place in there.markers, now=now)
-        findings += _of_manifest(feed, place, found)
-        findings += _against_record(place, found, record) if record else ()
+        added = _added_to_invalidate(feed, found, record)
+        findings += _of_manifest(feed, place, found, added)
+        findings += _against_record(feed, place, found, record, added) if record else ()
     return sorted(findings, key=lambda each: (each.partition or "", each.update or "", each.kind, each.message))
 
 
@@ -122,8 +123,21 @@ def _of_update(place: _Place, found: Found, *, marked: bool, now: datetime) -> I
             yield finding("leftover", f"{file.path} is {fault}; it counts as a file all the same")
 
 
-def _of_manifest(feed: Feed, place: _Place, found: Found) -> Iterator[Finding]:
+def _added_to_invalidate(feed: Feed, found: Found, record: Record | None) -> frozenset[str]:
+    """The empty files that somebody added to a whole update, which is how any program may take it out of force."""
+    stated = None if is_valid(feed, found) else parse_manifest(manifest_content(feed, found))
+    recorded = {file.path for file in record.files} if record and record.token else set()
+    new = [file for file in found.files if file.path not in recorded and _leftover(file.path) is None]
+    empty = [file.path for file in new if not file.size]
+    added = len(found.files) - stated if stated is not None else 0
+    return frozenset(empty) if 0 < added <= len(empty) else frozenset()
+
+
+def _of_manifest(feed: Feed, place: _Place, found: Found, added: frozenset[str]) -> Iterator[Finding]:
     if found.manifest is None or is_valid(feed, found):
+        return
+    if added:
+        yield Finding("invalidated", *place, f"somebody took it out of force by adding {', '.join(sorted(added))}")
         return
     content = manifest_content(feed, found)
     if content == INVALIDATED:
@@ -182,11 +196,17 @@ def _controlled(feed: Feed, area: str) -> Iterator[tuple[_Place, str]]:
             yield (partition or None, name), entry.key
 
 
-def _against_record(place: _Place, found: Found, record: Record) -> Iterator[Finding]:
+def _against_record(
+    feed: Feed, place: _Place, found: Found, record: Record, added: frozenset[str]
+) -> Iterator[Finding]:
+    if record.state in {"rejected", "invalidated"} and is_valid(feed, found):
+        message = f"readers take it for valid, and its record says {record.state} ({record.history[-1].reason})"
+        yield Finding("in force", *place, f"{message}: invalidate it, or publish a new update")
     if not record.token:
         return  # made only to tell why somebody else's update was invalidated: it names no files
     recorded = {file.path: file for file in record.files}
-    stored = {file.path: file for file in found.files}
+    stored = {file.path: file for file in found.files if file.path not in added}
+    rewritten = []
     for path in sorted(recorded.keys() | stored.keys()):
         was, now = recorded.get(path), stored.get(path)
         if now is None:
@@ -196,4 +216,15 @@ def _against_record(place: _Place, found: Found, record: Record) -> Iterator[Fin
         elif was.size != now.size:
             yield Finding("changed file", *place, f"{path} had {was.size} bytes and has {now.size}")
         elif was.tag != now.tag:
-            yield Finding("changed file", *place, f"{path} was written anew since it was recorded: its tag differs")
+            rewritten.append(path)
+    if rewritten and len(rewritten) == len(recorded) and not _tells_content(feed, record):
+        # A copy of the base has other tags throughout, and the same sizes.
+        yield Finding("copied", *place, "its files have the recorded sizes and other tags: a copy, or written anew")
+        return
+    for path in rewritten:
+        yield Finding("changed file", *place, f"{path} was written anew since it was recorded: its tag differs")
+
+
+def _tells_content(feed: Feed, record: Record) -> bool:
+    """Whether equal contents have equal tags on this store: not on a disk, nor for what was uploaded in parts."""
+    return feed.blackboard.tag_of(b"") is not None and not any("-" in file.tag for file in record.files)

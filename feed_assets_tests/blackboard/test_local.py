@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from feed_assets.blackboard import (
     NotFoundError,
     UnavailableError,
 )
+from feed_assets.blackboard.exchanging import exchange
 
 
 @pytest.fixture
@@ -168,6 +170,70 @@ def test_a_file_rewritten_in_place_by_another_program_is_not_replaced(root: Path
     with pytest.raises(ConflictError):
         blackboard.replace("a", b"mine again", tag=created.tag)
     assert blackboard.read("a").data == b"not mine"
+
+
+@pytest.mark.parametrize("moment", ["os.fsync", "feed_assets.blackboard.local.exchange"])
+@pytest.mark.parametrize("what", ["removes", "replaces"])
+def test_what_another_program_does_to_a_file_while_it_is_replaced_is_not_undone(
+    root: Path, blackboard: LocalBlackboard, monkeypatch: pytest.MonkeyPatch, moment: str, what: str
+):
+    created = blackboard.create("a/_SUCCESS", b"1")
+    path = root / "a/_SUCCESS"
+    original: Callable[..., object] = os.fsync if moment == "os.fsync" else exchange
+
+    def meanwhile(*arguments: object) -> object:
+        monkeypatch.setattr(moment, original)
+        path.unlink()
+        if what == "replaces":
+            path.write_bytes(b"theirs")
+        return original(*arguments)
+
+    monkeypatch.setattr(moment, meanwhile)
+    with pytest.raises(ConflictError):
+        blackboard.replace("a/_SUCCESS", b"-1", tag=created.tag)
+    assert path.read_bytes() == b"theirs" if what == "replaces" else not path.exists()
+    assert list((root / ".blackboard").iterdir()) == []
+
+
+def test_a_lock_that_a_stopped_process_holds_ends_in_an_error_that_names_the_directory(
+    root: Path, blackboard: LocalBlackboard, monkeypatch: pytest.MonkeyPatch
+):
+    created = blackboard.create("a/b", b"1")
+    monkeypatch.setattr("feed_assets.blackboard.exchanging.LONGEST_WAIT_SECONDS", 0.05)
+    stopped = os.open(root / "a", os.O_RDONLY)
+    fcntl.flock(stopped, fcntl.LOCK_EX)
+    for attempt in (lambda: blackboard.replace("a/b", b"2", tag=created.tag), lambda: blackboard.delete("a/b")):
+        with pytest.raises(UnavailableError, match=rf"lock of {root / 'a'} .*`fuser {root / 'a'}`"):
+            attempt()
+    assert blackboard.read("a/b").data == b"1"
+    blackboard.create("a/c", b"nothing waits to create")
+    os.close(stopped)
+    blackboard.delete("a/b")
+    assert keys(blackboard) == ["a/c"]
+
+
+def test_what_other_programs_wrote_is_synced_with_the_directories_that_lead_to_it(
+    root: Path, blackboard: LocalBlackboard, monkeypatch: pytest.MonkeyPatch
+):
+    (root / "a/b").mkdir(parents=True)
+    for name in ("x", "y"):
+        (root / "a/b" / name).write_bytes(b"data")
+    synced = []
+    monkeypatch.setattr("os.fsync", lambda descriptor: synced.append(Path(f"/proc/self/fd/{descriptor}").readlink()))
+    blackboard.flush("a/b/x", "a/b/y")
+    assert synced == [root / "a/b/x", root / "a/b/y", root, root / "a", root / "a/b"]
+    with pytest.raises(NotFoundError):
+        blackboard.flush("a/b/gone")
+
+
+def test_the_empty_directories_below_a_folder_go_with_its_marker_and_no_file_does(
+    root: Path, blackboard: LocalBlackboard
+):
+    (root / "a/_temporary/0/task").mkdir(parents=True)
+    (root / "full/_temporary").mkdir(parents=True)
+    (root / "full/x").write_bytes(b"")
+    blackboard.delete("a/", "full/", "gone/")
+    assert on_disk(root) == ["full", "full/x"]
 
 
 def test_the_uri_is_one_that_other_programs_understand(root: Path, blackboard: LocalBlackboard):

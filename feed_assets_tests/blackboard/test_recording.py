@@ -42,6 +42,8 @@ def test_a_request_that_fails_counts_and_what_is_no_request_does_not():
         blackboard.read("missing")
     assert blackboard.tag_of(b"") == MemoryBlackboard().tag_of(b"")
     assert blackboard.uri("a") == MemoryBlackboard().uri("a")
+    blackboard.flush("a", "b")
+    assert blackboard.flushed == ["a", "b"]
     assert blackboard.requests == (Request("read", "missing"),)
 
 

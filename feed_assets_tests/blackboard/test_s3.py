@@ -139,6 +139,22 @@ def test_a_large_file_is_uploaded_in_parts(s3_client: S3Client, bucket: str, lar
     assert (uploaded.size, uploaded.tag) == (content.entry.size, content.entry.tag)
 
 
+def test_a_store_that_answers_a_completed_upload_without_its_tag_is_asked_for_it(
+    s3_client: S3Client, bucket: str, large: Path
+):
+    def without_tag(parsed: dict[str, object], **_: object) -> None:
+        parsed.pop("ETag")
+
+    s3_client.meta.events.register("after-call.s3.CompleteMultipartUpload", without_tag)
+    try:
+        blackboard = S3Blackboard(s3_client, bucket, part_bytes=SMALLEST_PART)
+        uploaded = blackboard.upload("a/b", large)
+        (listed,) = blackboard.page("a/").entries
+        assert (uploaded.tag, uploaded.size) == (listed.tag, listed.size)
+    finally:
+        s3_client.meta.events.unregister("after-call.s3.CompleteMultipartUpload", without_tag)
+
+
 def test_a_large_file_never_overwrites_and_leaves_no_parts(s3_client: S3Client, bucket: str, large: Path):
     blackboard = S3Blackboard(s3_client, bucket, part_bytes=SMALLEST_PART)
     blackboard.create("a/b", b"first")

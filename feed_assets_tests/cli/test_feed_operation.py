@@ -67,8 +67,6 @@ def test_ls_lists_all_partitions_and_those_only_of_the_one_that_is_named(run: Ru
     (location / "notes" / "README").write_text("no update")
     assert [row["partition"] for row in listed(run, location)] == ["2019-11-24", "2019-11-25"]
     assert [row["partition"] for row in listed(run, location, "-p", "2019-11-25")] == ["2019-11-25"]
-    assert listed(run, location, "-p", "2019-11-26") == []
-    assert listed(run, tmp_path / "nowhere") == []
 
 
 def test_ls_reads_what_holds_updates_once_for_all_partitions(
@@ -81,8 +79,46 @@ def test_ls_reads_what_holds_updates_once_for_all_partitions(
         run("feed", "tag", location, "-p", partition, "golden")
     requests()
     assert [row["tags"] for row in listed(run, location)] == [["golden"]] * 10
-    # For each partition its tag, its record, and its manifest, as tags on a disk do not tell the content.
-    assert requests() == {"read": 3 * 10, "page": 2 * 10 + 5}
+    # For each partition its tag, and its manifest, as tags on a disk do not tell the content; and one listing of each
+    # area, of the feed itself, and of what lies above it.
+    assert requests() == {"read": 2 * 10, "page": 4 + 1}
+
+
+def test_ls_of_nothing_fails_and_says_what_is_near(run: Run, written: Written, tmp_path: Path):
+    location, file = tmp_path / "base" / "clean-ads" / "v1.0", written("a.csv", "x\n")
+    for partition in ("2019-11-24", "2019-11-25"):
+        run("feed", "publish", location, "-p", partition, file)
+
+    def told(*arguments: object) -> str:
+        result = run("feed", "ls", *arguments, code=3)
+        assert result.stdout == ""
+        return result.stderr
+
+    assert "no update of 2019-11-26. There is: 2019-11-2" in told(location, "-p", "2019-11-26")
+    assert "Did you mean v1.0?" in told(tmp_path / "base" / "clean-ads" / "v1.1")
+    misspelt = told(tmp_path / "base" / "clean-add" / "v1.0", "--json")
+    assert f"{(tmp_path / 'base').as_uri()} is the nearest that exists" in misspelt
+    assert "Did you mean clean-ads?" in misspelt
+    assert "has no update. There is: clean-ads." in told(tmp_path / "base")
+    assert "nor above it" in told("/no/such/disk/feed")
+
+
+def test_files_shows_exactly_the_update_that_is_named_and_tells_its_state(run: Run, written: Written, tmp_path: Path):
+    location = tmp_path / "f"
+    for content in ("old\n", "newer\n"):
+        run("feed", "publish", location, "-p", "day", written("a.csv", content))
+    run("feed", "invalidate", location, "-p", "day", "--reason", "wrong prices", "--author", "ann")
+    old, new = (
+        run("feed", "files", location, "-p", "day", "--update", name, "--json")
+        for name in ("20191201.120000", "20191201.120001")
+    )
+    assert [each["bytes"] for each in json.loads(old.stdout)] == [4]
+    assert "20191201.120000 is valid, and in force" in old.stderr
+    assert [each["bytes"] for each in json.loads(new.stdout)] == [6]
+    assert "20191201.120001 is invalidated: wrong prices (ann)" in new.stderr
+    assert "has no update" in run("feed", "files", location, "-p", "day", "--update", "20191201.130000", code=3).stderr
+    both = ("--update", "20191201.120000", "--as-of", "20191201.120000")
+    assert "not both" in run("feed", "files", location, "-p", "day", *both, code=2).stderr
 
 
 def test_ls_of_updates_without_partitions_passes_over_other_folders(run: Run, written: Written, tmp_path: Path):
@@ -303,8 +339,8 @@ def test_publishing_into_a_partition_costs_two_listings_more_than_the_protocol_n
         run("feed", "publish", location, "-p", "2019-11-24", file)
     requests()
     run("feed", "publish", location, "-p", "2019-11-24", file)
-    # What lies in the partition and beside it, as neither may be mixed; what to come after; and are all files there.
-    assert requests() == {"page": 4, "read": 1, "create": 3, "upload": 1}
+    # What lies in the partition and beside it, as neither may be mixed; and the three of the protocol.
+    assert requests() == {"page": 5, "create": 3, "replace": 1, "upload": 1}
 
 
 @pytest.mark.parametrize("now", ["2026-11-21T12:00:00", "2027-11-01"])
@@ -338,3 +374,11 @@ def test_verify_fails_for_a_fault_and_not_for_a_note(run: Run, written: Written,
     assert {"torn", "extra file"} <= {each["kind"] for each in findings if each["weight"] == "fault"}
     assert "b.csv" in run("feed", "verify", location / "day", code=1).stdout
     run("feed", "verify", location, "--partition", "notes")
+
+
+def test_verify_succeeds_for_what_was_properly_invalidated_by_an_added_file(run: Run, written: Written, tmp_path: Path):
+    location = tmp_path / "f"
+    run("feed", "publish", location, "-p", "day", written("a.csv", "x\n"))
+    (location / "day" / "20191201.120000" / "wrong").touch()
+    (note,) = json.loads(run("feed", "verify", location, "--json").stdout)
+    assert (note["weight"], note["kind"]) == ("note", "invalidated")

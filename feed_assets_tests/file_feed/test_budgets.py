@@ -16,15 +16,19 @@ from feed_assets.blackboard.recording import RecordingBlackboard
 from feed_assets.file_feed import (
     CheckOutcome,
     Column,
+    Cursor,
     Facts,
     Feed,
     Policy,
     carry_out,
     claim,
+    find_staged,
+    histories,
     invalidate,
     is_latest,
     latest,
     latest_of_all,
+    news,
     plan,
     publish,
     publish_files,
@@ -92,6 +96,15 @@ def test_the_latest_of_a_year_ago_costs_a_few_listings(updates: int, pages: int)
     feed, board = recorded(objects(history(updates, every=timedelta(days=1), last=NOW - timedelta(days=365))))
     assert require_latest(feed, DAY, now=NOW).name == "20170521.160000"
     assert board.counts() == {"page": pages}
+
+
+@pytest.mark.parametrize("files", [1, 20])
+def test_the_latest_of_a_year_ago_is_found_by_halving_where_its_history_is_long(files: int) -> None:
+    names = history(30_000, every=timedelta(minutes=10), last=NOW - timedelta(days=365))
+    feed, board = recorded(objects(names[:-300]) | objects(names[-300:], files=files))
+    assert require_latest(feed, DAY, now=NOW).name == "20170521.160000"
+    assert board.counts()["page"] <= 16
+    assert board.counts()["read"] == 0
 
 
 def test_as_of_a_time_costs_the_same_as_now() -> None:
@@ -196,7 +209,7 @@ def test_the_history_of_a_partition_reads_the_tags_of_that_one_and_none_where_th
     assert board.counts() == {"page": 2}
 
 
-def test_a_removal_reads_what_holds_its_own_partition_before_and_after_taking_over() -> None:
+def test_removals_look_together_so_their_reads_grow_with_pages() -> None:
     feed, board = tagged_partitions(100)
     removals = plan(feed, Policy(keep=1, younger_than=timedelta(0), longest_write=timedelta(0)), now=NOW)
     assert len(removals) == 100
@@ -204,44 +217,111 @@ def test_a_removal_reads_what_holds_its_own_partition_before_and_after_taking_ov
     assert all(outcome.removed for outcome in carry_out(feed, removals, now=NOW))
     kinds = Counter((request.operation, area(request.key)) for request in board.requests)
     assert kinds == {
-        ("page", "tags"): 200,
+        ("page", "data"): 3,  # before and after taking over, and to see that nothing is left
+        ("page", "tags"): 2,
         ("read", "tags"): 200,
-        ("page", "pins"): 200 + 100,  # and one for its own that have ended
-        ("page", "data"): 200 + 200,  # is it the latest, and which files are left
-        ("page", "record"): 100,
-        ("read", "manifest"): 100,
+        ("page", "pins"): 2 + 1,  # and one for their own that have ended
+        ("page", "record"): 1,
         ("replace", "manifest"): 200,
-        ("delete", "data"): 100,
         ("delete", "manifest"): 100,
+        ("delete", "data"): 100 + 100,  # the files, and the folder itself
         ("delete", "claim"): 100,
     }
+
+
+@pytest.mark.parametrize(("keys", "pages"), [(998, 1), (1_000, 1), (1_002, 2)])
+def test_the_reads_of_removals_grow_with_the_pages_of_the_listing(keys: int, pages: int) -> None:
+    feed, board = recorded(objects(history(keys // 2, every=timedelta(hours=1))))
+    policy = Policy(keep=keys // 2 - 99, younger_than=timedelta(0), longest_write=timedelta(0))
+    removals = plan(feed, policy, now=NOW)
+    assert board.counts() == {"page": pages + 4}  # claims, records, tags, pins
+    assert len(removals) == 99
+    board.forget()
+    assert all(outcome.removed for outcome in carry_out(feed, removals, now=NOW))
+    assert Counter(areas(board, "page")) == {"data": 2 * pages + 1, "tags": 2, "pins": 3, "record": 1}
+    assert board.counts()["read"] == 0
+
+
+# --- looking at all of it ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("updates", "pages"), [(1, 1), (499, 1), (500, 1), (501, 2), (5_000, 11)])
+def test_the_history_of_a_feed_costs_the_pages_of_its_listing(updates: int, pages: int) -> None:
+    names = history(updates, every=timedelta(hours=1))
+    records = {f"ads/v1.0/.feed/records/{DAY}/{name}.0.json": b"" for name in names}
+    feed, board = recorded(objects(names) | records)
+    assert len(histories(feed, now=NOW)[DAY]) == updates
+    assert board.counts()["page"] <= pages + math.ceil(updates / PAGE_SIZE) + 2
+    assert board.counts()["read"] == 0
+
+
+def test_the_history_of_many_partitions_costs_the_pages_of_one_listing() -> None:
+    content: dict[str, bytes] = {}
+    for number in range(950):
+        content |= objects(["20180521.160000"], partition=f"p{number:03}")
+        content[f"ads/v1.0/.feed/records/p{number:03}/20180521.160000.0.json"] = b""
+    feed, board = recorded(content)
+    assert len(histories(feed, now=NOW)) == 950
+    assert board.counts() == {"page": 2 + 2}
+
+
+def test_of_updates_that_are_not_valid_the_records_are_read(empty: tuple[Feed, RecordingBlackboard]) -> None:
+    feed, board = empty
+    for _ in range(3):
+        publish_files(feed, DAY, [], now=NOW, owner="me")
+    reject(stage(claim(feed, DAY, now=NOW, owner="me"), (), Facts(), now=NOW), reason="no", now=NOW)
+    board.forget()
+    assert [status.state for status in statuses_of(feed, DAY, now=NOW)] == ["rejected", "valid", "valid", "valid"]
+    assert board.counts() == {"page": 3, "read": 1}
+
+
+@pytest.mark.parametrize(("updates", "pages"), [(499, 1), (500, 1), (501, 2), (2_000, 5)])
+def test_news_costs_the_pages_of_the_listing_and_reads_no_manifest(updates: int, pages: int) -> None:
+    feed, board = recorded(objects(history(updates, every=timedelta(seconds=10))))
+    changes, cursor = news(feed, Cursor(complete=True), now=NOW)
+    assert len(changes) == updates
+    assert board.counts() == {"page": pages}
+    board.forget()
+    assert news(feed, cursor, now=NOW)[0] == []
+    assert board.counts() == {"page": pages}
+
+
+@pytest.mark.parametrize(("updates", "pages"), [(0, 1), (10, 2), (999, 2), (1_000, 2), (1_001, 3)])
+def test_that_nothing_is_staged_costs_two_listings(updates: int, pages: int) -> None:
+    names = history(updates, every=timedelta(hours=1))
+    records = {f"ads/v1.0/.feed/records/{DAY}/{name}.0.json": b"" for name in names}
+    feed, board = recorded(objects(names) | records)
+    assert find_staged(feed, DAY) is None
+    assert find_staged(feed, DAY, root_run_id="run") is None
+    assert board.counts() == {"page": 2 * pages}
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("updates", [0, 1_000])
-def test_publishing_costs_three_writes_and_two_reads_besides_the_data(updates: int, tmp_path: Path) -> None:
+def test_publishing_costs_four_writes_and_three_listings_besides_the_data(updates: int, tmp_path: Path) -> None:
     for number in range(3):
         (tmp_path / str(number)).touch()
     feed, board = recorded(objects(history(updates, every=timedelta(minutes=10))))
     publish_files(feed, DAY, sorted(tmp_path.iterdir()), now=NOW, owner="me")
     assert areas(board, "create") == ["claim", "record", "manifest"]
-    # One for what is there to come after, one to see that all the files are there.
-    assert board.counts() == {"create": 3, "upload": 3, "page": 2}
+    # What is there to come after; whether all the files are there, and no others; and what readers see at last. The
+    # record says `publishing` before the manifest and `published` after it.
+    assert board.counts() == {"create": 3, "replace": 1, "upload": 3, "page": 3}
 
 
-def test_a_schema_costs_two_more_reads(tmp_path: Path, empty: tuple[Feed, RecordingBlackboard]) -> None:
+def test_a_schema_costs_one_more_read(tmp_path: Path, empty: tuple[Feed, RecordingBlackboard]) -> None:
     feed, board = empty
     publish_files(feed, DAY, [], now=NOW, owner="me", facts=FACTS)
     board.forget()
     publish_files(feed, DAY, [], now=NOW, owner="me", facts=FACTS)
-    assert areas(board, "read") == ["schema", "schema"]
-    assert board.counts() == {"create": 3, "read": 2, "page": 2}
+    assert areas(board, "read") == ["schema"]
+    assert board.counts() == {"create": 3, "replace": 1, "read": 1, "page": 3}
 
 
 @pytest.mark.parametrize("checks", [PASSED, ()], ids=["with outcomes of checks", "without"])
-def test_publishing_what_was_staged_before_costs_two_more_writes(
+def test_publishing_what_was_staged_before_costs_two_more_writes_and_a_listing(
     empty: tuple[Feed, RecordingBlackboard], checks: tuple[CheckOutcome, ...]
 ) -> None:
     feed, board = empty
@@ -249,10 +329,11 @@ def test_publishing_what_was_staged_before_costs_two_more_writes(
     staged = stage(claimed, staged_files(claimed, 0), Facts(), now=NOW)
     board.forget()
     publish(staged, now=NOW, checks=checks)
-    assert [(request.operation, areas(board, request.operation)) for request in board.requests] == [
-        ("replace", ["record", "record"]),
-        ("create", ["manifest"]),
-        ("replace", ["record", "record"]),
+    assert [(request.operation, area(request.key)) for request in board.requests] == [
+        ("replace", "record"),
+        ("create", "manifest"),
+        ("page", "data"),
+        ("replace", "record"),
     ]
 
 

@@ -252,7 +252,8 @@ def test_no_news_in_many_partitions_costs_a_listing_of_their_keys() -> None:
     _, cursor = news(feed, Cursor(), now=NOW)
     recording.forget()
     assert news(feed, cursor, now=NOW)[0] == []
-    assert recording.counts()["page"] == 2
+    # One more than their keys fill, as the update at the end of a page is listed again whole; and no manifest is read.
+    assert recording.counts() == {"page": 3}
     assert set(recording.counts()) <= {"page", "read"}
     assert recording.counts()["read"] <= 1, "only the update that a page tore is read"
 

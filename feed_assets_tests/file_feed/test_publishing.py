@@ -20,6 +20,7 @@ from feed_assets.blackboard import (
 )
 from feed_assets.blackboard.interleavings import Actor, Failed, explore
 from feed_assets.blackboard.memory import MemoryBlackboard
+from feed_assets.blackboard.recording import RecordingBlackboard
 from feed_assets.file_feed import (
     BadNameError,
     CheckOutcome,
@@ -176,6 +177,13 @@ def test_what_is_staged_is_not_visible(feed: Feed) -> None:
 def test_another_number_of_files_than_was_committed_is_torn(feed: Feed, expected: int) -> None:
     with pytest.raises(TornUpdateError, match=rf"holds 2 files, and {expected} were committed"):
         staged_files(written(feed), expected)
+
+
+def test_what_other_programs_wrote_is_on_the_disk_before_it_is_on_record() -> None:
+    board = RecordingBlackboard(MemoryBlackboard())
+    claimed = written(Feed(board, "ads/v1.0"))
+    files = staged_files(claimed, 2)
+    assert board.flushed == [f"{claimed.prefix}{file.path}" for file in files] != []
 
 
 def test_a_manifest_before_its_time_is_no_file(feed: Feed, board: MemoryBlackboard) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from feed_assets.blackboard import AlreadyExistsError, Entry
+from feed_assets.blackboard import AlreadyExistsError, Entry, LocalBlackboard
 from feed_assets.blackboard.memory import MemoryBlackboard
 from feed_assets.blackboard.recording import RecordingBlackboard
 from feed_assets.file_feed import (
@@ -22,7 +22,9 @@ from feed_assets.file_feed import (
     Policy,
     carry_out,
     claim,
+    drop_ended_pins,
     pin,
+    pins,
     plan,
     publish,
     publish_files,
@@ -117,6 +119,24 @@ def test_a_claim_without_files_goes_after_the_longest_write(board: SteppingBlack
     assert carry_out(feed, removals, now=NOW)[0].removed
     assert [key for key in board.objects() if OLD[0] in key] == []
     assert len(board.objects()) == 1
+
+
+def test_the_empty_folders_that_a_killed_writer_left_go_with_its_update(tmp_path: Path) -> None:
+    feed = Feed(LocalBlackboard(tmp_path), "ads")
+    claimed = claim(feed, PARTITION, now=datetime(2018, 5, 20, 10, tzinfo=UTC), owner="killed")
+    (tmp_path / claimed.prefix / "_temporary" / "0" / "task").mkdir(parents=True)
+    (outcome,) = carry_out(feed, plan(feed, POLICY, now=NOW), now=NOW)
+    assert outcome.removed
+    assert [path for path in tmp_path.rglob("*") if path.name != ".blackboard"] == []
+
+
+def test_pins_that_have_ended_are_dropped_and_those_that_hold_stay(board: SteppingBlackboard, feed: Feed) -> None:
+    plain.publish(board, DAY, OLD[0])
+    ended = pin(feed, PARTITION, OLD[0], until=NOW, holder="killed")
+    holding = pin(feed, PARTITION, OLD[0], until=NOW + timedelta(hours=1), holder="reader")
+    assert drop_ended_pins(feed, now=NOW) == 1
+    assert pins(feed, now=ended.until - timedelta(days=1)) == [holding]
+    assert drop_ended_pins(feed, now=NOW) == 0
 
 
 def test_what_is_tagged_or_pinned_stays_until_the_pin_ends(board: SteppingBlackboard, feed: Feed) -> None:

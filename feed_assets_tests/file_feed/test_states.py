@@ -137,6 +137,6 @@ def test_an_update_whose_writer_stopped_before_the_manifest_waits_and_one_that_l
         patch.setattr(board, "create", stop)
         publish(waiting, now=NOW, checks=CHECKED)
     assert only(feed).state == "staged"
-    assert "stopped before the manifest" in only(feed).why
+    assert "stopped just before the manifest" in only(feed).why
     board.put(f"{DAY}{NAME}/_SUCCESS", b"1")
     assert only(feed).state == "valid"

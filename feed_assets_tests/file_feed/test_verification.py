@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
+from feed_assets.blackboard import LocalBlackboard
 from feed_assets.blackboard.memory import MemoryBlackboard
 from feed_assets.file_feed import (
     Facts,
@@ -14,6 +17,7 @@ from feed_assets.file_feed import (
     invalidate,
     pin,
     publish,
+    publish_files,
     reject,
     stage,
     staged_files,
@@ -157,3 +161,32 @@ def test_an_update_of_another_program_needs_no_record(feed: Feed, board: MemoryB
     assert found(feed) == []
     invalidate(feed, PARTITION, "20180521.170000", reason="wrong", author="ann", now=LATER)
     assert found(feed) == []
+
+
+def test_an_update_that_was_invalidated_by_an_added_empty_file_is_no_fault(feed: Feed, board: MemoryBlackboard) -> None:
+    board.put(f"{DAY}{NAME}/invalid", b"")
+    assert found(feed) == [("invalidated", NAME)]
+    board.put(f"{DAY}{NAME}/invalid", b"data of another program")
+    assert found(feed) == [("extra file", NAME), ("torn", NAME)]
+
+
+def test_what_is_in_force_against_its_record_is_found(feed: Feed, board: MemoryBlackboard) -> None:
+    invalidate(feed, PARTITION, NAME, reason="wrong", author="ann", now=LATER)
+    board.put(f"{DAY}{NAME}/_SUCCESS", b"2")
+    assert found(feed) == [("in force", NAME)]
+
+
+@pytest.mark.parametrize("how", [["cp", "-a"], ["cp", "-r"]])
+def test_a_copied_base_has_no_fault_and_a_replaced_file_is_one(tmp_path: Path, how: list[str]) -> None:
+    feed = Feed(LocalBlackboard(tmp_path / "base"), "clean")
+    for name in ("a", "b"):
+        (tmp_path / name).write_text("data")
+    update = publish_files(feed, PARTITION, [tmp_path / "a", tmp_path / "b"], now=NOW, owner="me")
+    subprocess.run([*how, tmp_path / "base", tmp_path / "copy"], check=True)
+    copy = Feed(LocalBlackboard(tmp_path / "copy"), "clean")
+    assert [(each.kind, each.update) for each in verify(copy, now=LATER)] == [("copied", update.name)]
+    assert [(each.kind, each.update) for each in verify(feed, now=LATER)] == []
+    path = tmp_path / "base" / update.key("a")
+    path.unlink()
+    path.write_text("DATA")
+    assert [(each.kind, each.update) for each in verify(feed, now=LATER)] == [("changed file", update.name)]

@@ -1,0 +1,88 @@
+"""Replacing one file by another under the eyes of programs that know nothing of this one.
+
+Here: the lock under which blackboards take turns in a directory, and the exchange of two files in one step. Not here:
+what is in the files (see `local`).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from feed_assets.blackboard.port import UnavailableError
+
+LONGEST_WAIT_SECONDS = 10.0
+"""How long a lock is waited for. It is held for moments, so a longer wait means that its holder stands still."""
+
+_PAUSE_SECONDS: Final = 0.01
+_RENAME_EXCHANGE: Final = 2
+_AT_FDCWD: Final = -100
+_CANNOT_EXCHANGE: Final = {errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP}
+
+
+@contextmanager
+def locked(directory: Path) -> Iterator[int]:
+    """A descriptor of the directory, under which replacing and deleting in it take turns.
+
+    Names are to be used relative to it: where the directory is removed and made again meanwhile,
+    another process may hold the lock of the new one, but in the old one there is nothing to replace.
+    Raises UnavailableError where another process keeps the lock.
+    """
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        _lock(descriptor, directory)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def exchange(file: Path, name: str, directory: int) -> None:
+    """Let the file and the one of this name in the directory change places, in one step.
+
+    Raises FileNotFoundError where there is none of this name (any more). A file system that cannot exchange renames
+    instead: a name that was removed since it was looked at is then there again, and the file is gone from its own.
+    """
+    if (renameat2 := _renameat2()) is not None:
+        if renameat2(_AT_FDCWD, os.fsencode(file), directory, os.fsencode(name), _RENAME_EXCHANGE) == 0:
+            return
+        number = ctypes.get_errno()
+        if number not in _CANNOT_EXCHANGE:
+            raise OSError(number, os.strerror(number), name)
+    os.stat(name, dir_fd=directory)
+    os.rename(file, name, dst_dir_fd=directory)
+
+
+def _lock(descriptor: int, directory: Path) -> None:
+    deadline = time.monotonic() + LONGEST_WAIT_SECONDS
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                message = (
+                    f"Another process has held the lock of {directory} for {LONGEST_WAIT_SECONDS:.0f} seconds, and "
+                    f"seems to be stopped. Find it with `fuser {directory}`, let it go on or end it, then try again."
+                )
+                raise UnavailableError(message) from None
+            time.sleep(_PAUSE_SECONDS)
+        else:
+            return
+
+
+@cache
+def _renameat2() -> Any:
+    """The function of the C library, which Python does not offer; None where there is none."""
+    try:
+        function = ctypes.CDLL(None, use_errno=True).renameat2
+    except (AttributeError, OSError):
+        return None
+    function.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint]
+    return function
