@@ -108,7 +108,7 @@ def test_each_expectation_says_what_it_found_against_its_limit(shop):
         "in_range_clicks": (False, "1 of 4 rows have a clicks that is not at least 0 (for example -1), limit 0."),
         "not_before_the_campaign": (
             False,
-            "2 of 4 rows have a at that is not at least 2019-11-23 (for example 2019-11-22 12:00:00), limit 0.",
+            "1 of 4 rows have a at that is not at least 2019-11-23 (for example 2019-11-22 12:00:00), limit 0.",
         ),
         "fresh_at": (
             False,
@@ -116,8 +116,8 @@ def test_each_expectation_says_what_it_found_against_its_limit(shop):
         ),
         "times_inside_at": (
             False,
-            "at goes from 2019-11-22 12:00:00 to 2019-11-24 12:00:00, the partition from 2019-11-25 00:00:00 to "
-            "2019-11-26 00:00:00.",
+            "at goes from 2019-11-22 12:00:00 to 2019-11-24 12:00:00, "
+            "the partition from 2019-11-25 00:00:00 to 2019-11-26 00:00:00.",
         ),
         "row_count_near_median": (True, "4 rows, the median of the 1 before is 3, limit a factor of 3."),
         "references_id": (False, "1 of 4 rows have a id that names/v1.0 (name) lacks, limit 0."),

@@ -1,5 +1,7 @@
 """Two runs of one partition at a time: the one that read newer inputs wins, whichever is written last."""
 
+from datetime import timedelta
+
 import dagster as dg
 import pytest
 from pyspark.sql import DataFrame, functions
@@ -8,7 +10,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from feed_assets.assets.external import raw_logs
 from feed_assets.blackboard import UnavailableError
 from feed_assets.checks import audit, not_empty
-from feed_assets.file_feed import history
+from feed_assets.file_feed import Policy, history, plan
 from feed_assets.io_manager import feed_metadata
 from feed_assets.partitions import daily, hourly
 from feed_assets.sources import load_sources
@@ -83,3 +85,7 @@ def test_a_step_that_fails_after_its_claim_claims_anew_when_it_is_tried_again(sh
     claims = sorted(path.name for path in (shop.base / IDS / ".feed/claims" / DAY).iterdir())
     assert len(claims) == 2
     assert shop.latest(IDS) == claims[-1]
+    # What is left of the first attempt is for retention.
+    long_ago = Policy(keep=1, younger_than=timedelta(), longest_write=timedelta(hours=6))
+    (removal,) = plan(shop.feed(IDS), long_ago, now=shop.now + timedelta(days=1))
+    assert removal.update == claims[0]
