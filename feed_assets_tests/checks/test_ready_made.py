@@ -28,6 +28,10 @@ BAD = [
     (None, "low", 3, 1, NOON - timedelta(days=2)),
     ("z", "top", 3, 1, NOON),
 ]
+AT_OUTSIDE = (
+    "at goes from 2019-11-22 12:00:00 to 2019-11-24 12:00:00, the partition from 2019-11-25 00:00:00 to "
+    "2019-11-26 00:00:00."
+)
 CATALOG = StructType([StructField("name", StringType())])
 DAYS = dg.DailyPartitionsDefinition(DAY, end_date="2019-11-26")
 
@@ -103,12 +107,12 @@ def test_each_expectation_says_what_it_found_against_its_limit(shop):
         ),
         "in_range_price": (
             False,
-            "1 of 4 rows have a price that is not at least 0 and at most 10.5 (for example 99.00), limit 0.",
+            "1 of 4 rows have price not at least 0 and at most 10.5 (for example 99.00), limit 0.",
         ),
-        "in_range_clicks": (False, "1 of 4 rows have a clicks that is not at least 0 (for example -1), limit 0."),
+        "in_range_clicks": (False, "1 of 4 rows have clicks not at least 0 (for example -1), limit 0."),
         "not_before_the_campaign": (
             False,
-            "1 of 4 rows have a at that is not at least 2019-11-23 (for example 2019-11-22 12:00:00), limit 0.",
+            "1 of 4 rows have at not at least 2019-11-23 (for example 2019-11-22 12:00:00), limit 0.",
         ),
         "fresh_at": (
             False,
@@ -116,11 +120,10 @@ def test_each_expectation_says_what_it_found_against_its_limit(shop):
         ),
         "times_inside_at": (
             False,
-            "at goes from 2019-11-22 12:00:00 to 2019-11-24 12:00:00, "
-            "the partition from 2019-11-25 00:00:00 to 2019-11-26 00:00:00.",
+            AT_OUTSIDE,
         ),
         "row_count_near_median": (True, "4 rows, the median of the 1 before is 3, limit a factor of 3."),
-        "references_id": (False, "1 of 4 rows have a id that names/v1.0 (name) lacks, limit 0."),
+        "references_id": (False, "1 of 4 rows have values of id that names/v1.0 (name) lacks, limit 0."),
     }
     assert installation.latest("sample/v1.0") is not None
     assert installation.latest("sample/v1.0", "2019-11-25") is None

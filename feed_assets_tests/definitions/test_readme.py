@@ -14,8 +14,7 @@ from feed_assets.io_manager import feed_metadata
 from feed_assets.partitions import daily
 from feed_assets.sources import load_source
 from feed_assets.sources.expressions import check_expressions, event_time
-from feed_assets.transforms import CLEAN_ADS
-from feed_assets_tests.harness import ADS, ads, failed_checks, messages
+from feed_assets_tests.harness import ads, failed_checks, messages
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -55,7 +54,7 @@ def test_the_asset_and_the_audit_it_shows_run(shop):
     }
     exec(_block("python", "def ads_by_user"), names)
     exec(_block("python", "ads_by_user_audit"), names)
-    clean_ads = dg.AssetSpec("clean_ads", partitions_def=names["days"], metadata=feed_metadata(ADS, CLEAN_ADS))
+    clean_ads = shop.definitions.resolve_assets_def("clean_ads")
     mine = shop.with_assets(clean_ads, names["ads_by_user"], checks=[names["ads_by_user_audit"]])
 
     result = mine.run("ads_by_user")

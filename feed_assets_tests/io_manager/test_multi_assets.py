@@ -57,7 +57,7 @@ def test_every_output_has_the_lineage_and_its_own_audit(shop):
     assert even.facts.inputs == odd.facts.inputs
     assert len(even.facts.inputs[0].files) == 1
     (said,) = [each.description for each in result.get_asset_check_evaluations() if not each.passed]
-    assert said == "1 of 2 rows have a n that is not at most 1 (for example 3), limit 0."
+    assert said == "1 of 2 rows have n not at most 1 (for example 3), limit 0."
 
 
 def test_an_output_that_was_not_selected_is_not_touched(shop):
