@@ -15,7 +15,10 @@ from typing import Any
 import dagster as dg
 import pyarrow as pa
 import pyarrow.parquet as pq
+from dagster._core.definitions.job_base import InMemoryJob
 from dagster._core.definitions.sensor_definition import SensorDefinition
+from dagster._core.execution.api import create_execution_plan, execute_run
+from dagster._core.execution.plan.state import KnownExecutionState
 
 from feed_assets.blackboard import Blackboard, LocalBlackboard
 from feed_assets.definitions import build_definitions
@@ -284,6 +287,25 @@ class Installation:
             tags=dict(tags or {}),
         )
 
+    def reexecute(self, run_id: str) -> dg.JobExecutionResult:
+        """Execute the steps of a run again that failed or did not start, as the UI and Dagster's own retries do."""
+        parent = self.instance.get_run_by_id(run_id)
+        assert parent is not None
+        job = self.definitions.resolve_implicit_global_asset_job_def().get_subset(
+            asset_selection=parent.asset_selection, asset_check_selection=parent.asset_check_selection
+        )
+        steps, known = KnownExecutionState.build_resume_retry_reexecution(self.instance, parent)
+        plan = create_execution_plan(job, step_keys_to_execute=steps, known_state=known, tags=parent.tags)
+        run = self.instance.create_run_for_job(
+            job,
+            execution_plan=plan,
+            tags=parent.tags,
+            asset_selection=parent.asset_selection,
+            parent_run_id=run_id,
+            root_run_id=parent.root_run_id or run_id,
+        )
+        return execute_run(InMemoryJob(job), run, self.instance, raise_on_error=False)
+
     def check(self, asset: str, day: str = DAY, *names: str) -> dg.ExecuteInProcessResult:
         """A run of nothing but the checks of an asset, or of these of them."""
         job = self.definitions.resolve_implicit_global_asset_job_def()
@@ -397,7 +419,7 @@ def days(count: int, last: date = date(2019, 11, 30)) -> list[str]:
     return [str(last - timedelta(days=ago)) for ago in range(count - 1, -1, -1)]
 
 
-def messages(result: dg.ExecuteInProcessResult) -> list[str]:
+def messages(result: dg.ExecuteInProcessResult | dg.JobExecutionResult) -> list[str]:
     """Why the steps of a run failed: the error of each, down to its root."""
     found = []
     for event in result.all_events:
@@ -408,7 +430,7 @@ def messages(result: dg.ExecuteInProcessResult) -> list[str]:
     return found
 
 
-def failed_checks(result: dg.ExecuteInProcessResult) -> list[str]:
+def failed_checks(result: dg.ExecuteInProcessResult | dg.JobExecutionResult) -> list[str]:
     """The names of the checks that did not pass, whatever their severity."""
     return [evaluation.check_name for evaluation in result.get_asset_check_evaluations() if not evaluation.passed]
 

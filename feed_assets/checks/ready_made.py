@@ -133,7 +133,7 @@ def in_range(
         f"{column} is {said}.",
         f"NOT ({inside})",
         column,
-        f"have a {column} that is not {said}",
+        f"have {column} not {said}",
         blocking=blocking,
     )
 
@@ -253,7 +253,7 @@ def references(
         if unknown is None:
             observed = {feed: "no valid update"}
             return Judgement(passed=None, observed=observed, sentence=f"{feed} has no valid update to compare with.")
-        said = f"{unknown:,} of {_rows(counted['rows'])} have a {_and(columns)} that {where} lacks, limit 0."
+        said = f"{unknown:,} of {_rows(counted['rows'])} have values of {_and(columns)} that {where} lacks, limit 0."
         return Judgement(unknown == 0, {"rows": counted["rows"], "rows without a match": unknown}, said)
 
     return Expectation(

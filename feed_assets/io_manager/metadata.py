@@ -70,7 +70,7 @@ def _change(before: int, after: int) -> str:
 
 
 def _input_rows(inputs: Iterable[FeedInput | RawInput]) -> list[dg.TableRecord]:
-    rows = [_input_row(each) for each in inputs]
+    rows = [_input_row(each) for each in inputs] or [_row("none", "", "", 0, 0)]
     if len(rows) > MAX_ROWS:
         rows = [*rows[:MAX_ROWS], _row("...", "", f"{len(rows) - MAX_ROWS} more", 0, 0)]
     return rows

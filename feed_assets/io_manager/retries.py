@@ -64,10 +64,10 @@ def is_transient(error: BaseException) -> bool:
 
 def _passes(cause: BaseException | None) -> bool:
     """Whether what kept the store from answering passes. A store that does not say why counts as not reached."""
-    if isinstance(cause, OSError):
-        return cause.errno in PASSING_DISK_ERRORS
     if isinstance(cause, BotoCoreError):
         return isinstance(cause, UnreachableError | HTTPClientError)
+    if isinstance(cause, OSError):
+        return cause.errno in PASSING_DISK_ERRORS
     answer = getattr(cause, "response", None)
     if isinstance(answer, dict):
         status = int(answer.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))

@@ -7,8 +7,12 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+from feed_assets.assets.external import raw_logs
 from feed_assets.file_feed import publish_files
+from feed_assets.io_manager import feed_metadata
 from feed_assets.io_manager.spark_files import UnreadableFormatError, read_updates
+from feed_assets.partitions import hourly
+from feed_assets.sources import load_sources
 from feed_assets.transforms import AD_CATALOG
 from feed_assets_tests.harness import (
     ADS,
@@ -52,6 +56,30 @@ def test_a_file_that_lands_during_a_run_is_not_counted_and_is_growth_afterwards(
     assert len(shop.rows(ADS)) == 10
     assert [file.path for file in shop.record(ADS).facts.inputs[0].files] == ["12/x.parquet"]
     assert shop.tick("late_growth").asked == {DAY: ("clean_ads",)}
+
+
+def test_an_hourly_asset_reads_the_raw_files_of_its_own_hour(shop):
+    shop.land([*ads(3), ads(1, start=9)[0] | {"time": f"{DAY} 13:00:00"}])
+    source = next(source for source in load_sources(shop.settings.sources_directory) if source.kind == "ads")
+    hours = hourly(shop.settings)
+    raw = raw_logs(source, hours)
+
+    @dg.asset(
+        ins={"records": dg.AssetIn(raw.key, input_manager_key="file_feed")},
+        partitions_def=hours,
+        io_manager_key="file_feed",
+        metadata=feed_metadata("ids/v1.0", StructType([StructField("id", StringType())])),
+    )
+    def ids(records):
+        return records
+
+    installation = shop.with_assets(raw, ids)
+    result = installation.run("ids", day=f"{DAY}-12:00")
+
+    assert result.success, messages(result)
+    record = installation.record("ids/v1.0", f"{DAY}-12:00")
+    assert [file.path for file in record.facts.inputs[0].files] == ["12/x.parquet"]
+    assert record.facts.rows.published == 3
 
 
 @pytest.mark.parametrize("name", ["_temporary/part.parquet", ".hidden.parquet", "notes.txt", "deep/er.parquet"])

@@ -1,0 +1,83 @@
+"""Days without events: published where somebody sent that there are none, and turned away where nothing was sent."""
+
+from __future__ import annotations
+
+import pytest
+
+from feed_assets.sources import load_source
+from feed_assets.sources.landing import land
+from feed_assets_tests.harness import (
+    ADS,
+    CLICKS,
+    DAY,
+    EFFECTIVENESS,
+    NEXT_DAY,
+    SHOP_ADS,
+    SHOP_CLICKS,
+    Installation,
+    ads,
+    click,
+    failed_checks,
+    messages,
+    settings_below,
+    write_sources,
+)
+
+CLICKED_ONLY = SHOP_CLICKS.replace("identity:", "filter: clicked = '1'\nidentity:").replace(
+    "impression, ad, user]", "impression, ad, user, clicked]"
+)
+
+
+@pytest.fixture
+def with_filter(shop, tmp_path):
+    """A shop whose clicks are those records of its log that say so."""
+    sources = write_sources(tmp_path / "filtered", SHOP_ADS, CLICKED_ONLY)
+    return Installation(settings_below(shop.base, sources), shop.instance)
+
+
+def send(installation, spark, tmp_path, *lines):
+    """Land a file of the partner's click log."""
+    path = tmp_path / "log.csv"
+    path.write_text("\n".join(["id,time,impression,ad,user,clicked", *lines]) + "\n", encoding="utf-8")
+    source = load_source(installation.settings.sources_directory / "1.yaml")
+    return land(spark, installation.board, source, path, now=installation.now)
+
+
+def test_a_day_whose_log_came_and_has_no_click_is_empty_and_gets_its_effectiveness(with_filter, spark, tmp_path):
+    with_filter.land(ads(3))
+    landing = send(with_filter, spark, tmp_path, f"k1,{DAY} 12:00:00,,a1,u1,0", f"k2,{DAY} 13:00:00,,a1,u1,0")
+    assert (landing.landed, landing.filtered) == (0, 2)
+    assert (landing.first_day, landing.last_day) == (DAY, DAY)
+
+    result = with_filter.run("clean_ads", "clean_clicks", "ad_effectiveness")
+
+    assert result.success, messages(result)
+    assert with_filter.rows(CLICKS) == []
+    assert with_filter.record(CLICKS).facts.details["empty_sources"] == {
+        "clicks/shop_clicks": f"log.csv landed with records from {DAY} to {DAY}"
+    }
+    assert [(row["impressions"], row["clicks"]) for row in with_filter.rows(EFFECTIVENESS)] == [(3, 0)]
+    # The next day is not covered by that landing: its clicks are still to come.
+    assert failed_checks(with_filter.run("clean_clicks", day=NEXT_DAY)) == ["not_empty"]
+    assert with_filter.latest(CLICKS, NEXT_DAY) is None
+
+
+def test_a_source_that_may_be_empty_gives_an_empty_day_which_warns_against_the_usual(shop, tmp_path):
+    sources = write_sources(tmp_path / "quiet", SHOP_ADS, f"{SHOP_CLICKS}may_be_empty: true\n")
+    quiet = Installation(settings_below(shop.base, sources), shop.instance)
+    quiet.land_clicks([click("k1")])
+    assert quiet.run("clean_clicks").success
+
+    result = quiet.run("clean_clicks", day=NEXT_DAY)
+
+    assert result.success, messages(result)
+    assert failed_checks(result) == ["row_count_as_usual"]
+    assert quiet.latest(CLICKS, NEXT_DAY) is not None
+
+
+def test_a_day_of_which_nothing_at_all_came_is_turned_away_and_the_check_says_why(shop):
+    result = shop.run("clean_ads")
+
+    (check,) = [each for each in result.get_asset_check_evaluations() if not each.passed]
+    assert (check.check_name, check.description) == ("not_empty", "No rows, and nothing at all was read.")
+    assert shop.latest(ADS) is None

@@ -1,0 +1,158 @@
+"""The expectations that come with the project: what each finds, and the sentence it says it in."""
+
+from datetime import UTC, date, datetime, timedelta
+
+import dagster as dg
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.types import DecimalType, LongType, StringType, StructField, StructType, TimestampType
+
+from feed_assets import checks
+from feed_assets.io_manager import feed_metadata
+from feed_assets_tests.harness import DAY, between, failed_checks, messages
+
+SCHEMA = StructType(
+    [
+        StructField("id", StringType()),
+        StructField("place name", StringType()),
+        StructField("price", DecimalType(10, 2)),
+        StructField("clicks", LongType()),
+        StructField("at", TimestampType()),
+    ]
+)
+NOON = datetime(2019, 11, 24, 12, tzinfo=UTC)
+GOOD = [("a", "it's", 1, 0, NOON), ("b", "top", 2, 5, NOON + timedelta(hours=11)), ("c", None, None, None, NOON)]
+BAD = [
+    ("a", "bottom", 1, 0, NOON),
+    ("a", "it's", 99, -1, NOON - timedelta(hours=30)),
+    (None, "low", 3, 1, NOON - timedelta(days=2)),
+    ("z", "top", 3, 1, NOON),
+]
+AT_OUTSIDE = (
+    "at goes from 2019-11-22 12:00:00 to 2019-11-24 12:00:00, the partition from 2019-11-25 00:00:00 to "
+    "2019-11-26 00:00:00."
+)
+CATALOG = StructType([StructField("name", StringType())])
+DAYS = dg.DailyPartitionsDefinition(DAY, end_date="2019-11-26")
+
+EXPECTATIONS = [
+    checks.schema_as_declared(),
+    checks.not_empty(),
+    checks.unique("id"),
+    checks.not_null("id", "price", blocking=False),
+    checks.accepted_values("place name", "it's", "top"),
+    checks.in_range("price", at_least=0, at_most=10.5),
+    checks.in_range("clicks", at_least=0, blocking=False),
+    checks.in_range("at", at_least=date(2019, 11, 23), name="not_before_the_campaign"),
+    checks.fresh("at", within=timedelta(hours=2)),
+    checks.times_inside("at"),
+    checks.row_count_near_median(factor=3),
+    checks.references("id", feed="names/v1.0", to=("name",), partitioned=False),
+]
+
+
+def sample(shop, rows_by_day):
+    """An audited feed with these rows of each day, and the unpartitioned feed that they refer to."""
+
+    @dg.asset(io_manager_key="file_feed", metadata=feed_metadata("names/v1.0", CATALOG))
+    def names():
+        return SparkSession.active().sql("SELECT explode(array('a', 'b', 'c')) AS name")
+
+    @dg.asset(
+        partitions_def=DAYS,
+        io_manager_key="file_feed",
+        metadata=feed_metadata("sample/v1.0", SCHEMA, identity=["id"], audited=True),
+        backfill_policy=dg.BackfillPolicy.single_run(),
+    )
+    def sample(context: dg.AssetExecutionContext):
+        frames = {
+            day: SparkSession.active()
+            .createDataFrame(
+                rows,
+                "id string, `place name` string, price int, clicks long, at timestamp",
+            )
+            .selectExpr("id", "`place name`", "cast(price AS decimal(10,2)) AS price", "clicks", "at")
+            for day, rows in rows_by_day.items()
+        }
+        return frames if len(frames) > 1 else frames[context.partition_key]
+
+    return shop.with_assets(names, sample, checks=[checks.audit(sample, EXPECTATIONS)])
+
+
+def test_each_expectation_says_what_it_found_against_its_limit(shop):
+    installation = sample(shop, {DAY: GOOD, "2019-11-25": BAD})
+    assert installation.run("names", day=None).success
+
+    result = installation.run("sample", day=None, tags=between(DAY, "2019-11-25"))
+
+    of_days = {DAY: {}, "2019-11-25": {}}
+    for each in result.get_asset_check_evaluations():
+        if each.partition:
+            of_days[each.partition][each.check_name] = (each.passed, each.description)
+    good, bad = of_days.values()
+    assert [name for name, (passed, _) in good.items() if not passed] == ["not_null_id_price"], messages(result)
+    assert good["not_null_id_price"] == (False, "NULL: 1 in price, limit 0.")
+    assert good["fresh_at"] == (
+        True,
+        "The newest at is 2019-11-24 23:00:00, 60 min before 2019-11-25 00:00:00, limit 2 h.",
+    )
+    assert bad == {
+        "schema_as_declared": (True, "All 5 columns are as declared."),
+        "not_empty": (True, "4 rows, at least 1 expected."),
+        "unique_id": (False, "2 of 4 rows repeat id, limit 0."),
+        "not_null_id_price": (False, "NULL: 1 in id, limit 0."),
+        "accepted_values_place_name": (
+            False,
+            "2 of 4 rows have another place name than the 2 accepted (for example bottom), limit 0.",
+        ),
+        "in_range_price": (
+            False,
+            "1 of 4 rows have price not at least 0 and at most 10.5 (for example 99.00), limit 0.",
+        ),
+        "in_range_clicks": (False, "1 of 4 rows have clicks not at least 0 (for example -1), limit 0."),
+        "not_before_the_campaign": (
+            False,
+            "1 of 4 rows have at not at least 2019-11-23 (for example 2019-11-22 12:00:00), limit 0.",
+        ),
+        "fresh_at": (
+            False,
+            "The newest at is 2019-11-24 12:00:00, 36 h before 2019-11-26 00:00:00, limit 2 h.",
+        ),
+        "times_inside_at": (
+            False,
+            AT_OUTSIDE,
+        ),
+        "row_count_near_median": (True, "4 rows, the median of the 1 before is 3, limit a factor of 3."),
+        "references_id": (False, "1 of 4 rows have values of id that names/v1.0 (name) lacks, limit 0."),
+    }
+    assert installation.latest("sample/v1.0") is not None
+    assert installation.latest("sample/v1.0", "2019-11-25") is None
+
+
+def test_a_reference_to_a_feed_without_an_update_keeps_a_staged_update_from_being_published(shop):
+    installation = sample(shop, {DAY: GOOD})
+
+    result = installation.run("sample")
+
+    assert "references_id" in failed_checks(result)
+    (said,) = [each.description for each in result.get_asset_check_evaluations() if each.check_name == "references_id"]
+    assert said == "names/v1.0 has no valid update to compare with."
+    assert installation.latest("sample/v1.0") is None
+
+
+def test_the_description_of_a_check_says_its_limit():
+    described = {each.name: each.description for each in EXPECTATIONS}
+
+    assert described["in_range_price"] == "price is at least 0 and at most 10.5."
+    assert described["fresh_at"] == "The newest at is at most 2 h before the end of the partition, or before now."
+    assert described["references_id"] == "Every id is in the latest update of names/v1.0 (name)."
+    assert checks.quarantined_share(limit=0.1).description == "At most 10 % of the records read had to be quarantined."
+
+
+def test_two_expectations_of_one_name_and_a_range_without_a_bound_are_refused():
+    asset = dg.asset(name="a", metadata=feed_metadata("a/v1.0", SCHEMA, audited=True))(lambda: None)
+
+    with pytest.raises(dg.DagsterInvalidDefinitionError, match="in_range_price: give one another `name`"):
+        checks.audit(asset, [checks.in_range("price", at_least=0), checks.in_range("price", at_most=1)])
+    with pytest.raises(ValueError, match="has no bound"):
+        checks.in_range("price")

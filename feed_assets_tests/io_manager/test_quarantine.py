@@ -1,0 +1,65 @@
+"""The quarantine: in force exactly while its update is, and there to look at when it was turned away."""
+
+import json
+
+from feed_assets_tests.harness import ADS, DAY, ad, ads, failed_checks, messages
+
+QUARANTINE = f"quarantine/{ADS}"
+
+
+def bad(count: int):
+    """Records that cannot be used."""
+    return [ad(f"bad{number}", cost="?") for number in range(count)]
+
+
+def kept(shop, name):
+    """The quarantined records below an update's name."""
+    files = (shop.base / QUARANTINE / DAY / name).glob("part-*.json")
+    return [json.loads(line) for path in files for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def test_the_quarantine_of_a_rejected_update_is_kept_and_is_not_the_latest(shop):
+    shop.land([*ads(40), *bad(1)])
+    first = shop.run("clean_ads")
+    assert first.success, messages(first)
+    published = shop.latest(ADS)
+    assert shop.latest(QUARANTINE) == published
+    shop.land(bad(5), name="corrupt")
+
+    assert failed_checks(shop.run("clean_ads")) == ["quarantined_share"]
+
+    rejected = shop.record(ADS).update
+    assert rejected > published
+    assert (shop.latest(ADS), shop.latest(QUARANTINE)) == (published, published)
+    record = shop.record(QUARANTINE)
+    assert (record.update, record.state) == (rejected, "rejected")
+    assert record.history[-1].reason.startswith(f"its update {rejected} was rejected: quarantined_share")
+    # The same lines came twice under one id: five of the six have other ids.
+    assert {row["reason"] for row in kept(shop, rejected)} == {"unparsable cost"}
+    assert len(kept(shop, rejected)) == 6
+
+
+def test_a_staged_update_has_its_quarantine_staged_and_both_are_taken_out_of_force_together(shop):
+    shop.land([*ads(40), *bad(1)])
+    assert shop.run("clean_ads", checks=False).success
+    assert shop.record(QUARANTINE).state == "staged"
+    assert shop.latest(QUARANTINE) is None
+
+    assert shop.check("clean_ads").success
+    assert shop.latest(QUARANTINE) == shop.latest(ADS) is not None
+
+    shop.rewrite(ADS, lambda table: table.slice(1))
+    assert not shop.check("clean_ads").success
+    assert (shop.latest(QUARANTINE), shop.latest(ADS)) == (None, None)
+
+
+def test_a_day_whose_bad_records_were_repaired_has_an_empty_quarantine(shop):
+    shop.land([*ads(40), *bad(1)])
+    assert shop.run("clean_ads").success
+    shop.land(ads(40))
+
+    result = shop.run("clean_ads")
+
+    assert result.success, messages(result)
+    assert shop.latest(QUARANTINE) == shop.latest(ADS)
+    assert kept(shop, shop.latest(QUARANTINE)) == []
