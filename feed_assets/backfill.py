@@ -18,6 +18,7 @@ from dagster._core.instance.ref import InstanceRef  # Dagster has no public way 
 
 from feed_assets.sensors.busy import BACKFILL_TAG
 from feed_assets.sensors.liveness import alive, fail_dead_runs, first_tags
+from feed_assets.sources import SourceError
 
 UNCAPTURED = {
     "compute_logs": {
@@ -27,6 +28,10 @@ UNCAPTURED = {
 }
 """Settings of an instance whose runs write to the terminal. Capturing what they write takes four processes a run, which
 answer Ctrl-C with stack traces."""
+
+
+class NothingToMakeError(SourceError):
+    """The definitions have no partitioned asset that is made here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +66,15 @@ def stages(definitions: dg.Definitions) -> list[list[dg.AssetKey]]:
 
 
 def known_partitions(definitions: dg.Definitions) -> list[str]:
-    """The partitions of the assets that are made here, ascending."""
+    """The partitions of the assets that are made here, ascending. Raises NothingToMakeError where there is none."""
     graph = definitions.resolve_asset_graph()
-    partitions = graph.get(stages(definitions)[0][0]).partitions_def
+    levels = stages(definitions)
+    if not levels:
+        raise NothingToMakeError(
+            "There is nothing to make: no source is described. Put a YAML file for each source into the directory that "
+            "FEED_ASSETS_SOURCES names."
+        )
+    partitions = graph.get(levels[0][0]).partitions_def
     return list(partitions.get_partition_keys()) if partitions else []
 
 
@@ -82,7 +93,6 @@ def backfill(
     job = definitions.resolve_implicit_global_asset_job_def()
     failed: set[str] = set()
     for level in stages(definitions):
-        subset = job.get_subset(asset_selection=set(level))
         names = tuple(key.to_user_string() for key in level)
         for partition in partitions:
             if partition in failed:
@@ -91,8 +101,9 @@ def backfill(
                 continue
             run_id = str(uuid4())
             with alive(instance, run_id):
-                result = subset.execute_in_process(
+                result = job.execute_in_process(
                     instance=instance,
+                    asset_selection=level,
                     partition_key=partition,
                     raise_on_error=False,
                     run_config=run_config,

@@ -14,7 +14,7 @@ from feed_assets.assets.common import Rules
 from feed_assets.io_manager import FeedDeclaration, FileFeedIOManager
 from feed_assets.partitions import daily, hourly
 from feed_assets.resources import BlackboardResource, Settings, SparkResource
-from feed_assets.sources import load_sources
+from feed_assets.sources import Kind, load_sources
 
 
 def build_definitions(settings: Settings, **replaced: Any) -> dg.Definitions:
@@ -22,9 +22,14 @@ def build_definitions(settings: Settings, **replaced: Any) -> dg.Definitions:
     sources = load_sources(settings.sources_directory)
     days, hours = daily(settings), hourly(settings)
 
-    clean_ads = assets.clean_ads(sources, days)
-    clean_clicks = assets.clean_clicks(sources, days)
-    ad_effectiveness = assets.ad_effectiveness(days)
+    make = {Kind.ADS: assets.clean_ads, Kind.CLICKS: assets.clean_clicks}
+    clean = {kind: make[kind](sources, days) for kind in assets.fed_kinds(sources)}
+    audits = [checks.audit(asset, checks.for_clean(_feed(asset))) for asset in clean.values()]
+    derived = []
+    if len(clean) == len(make):
+        ad_effectiveness = assets.ad_effectiveness(days)
+        derived = [ad_effectiveness]
+        audits.append(checks.audit(ad_effectiveness, checks.for_effectiveness(_feed(ad_effectiveness))))
 
     resources: dict[str, Any] = {
         "blackboard": BlackboardResource.at(settings.base),
@@ -45,19 +50,14 @@ def build_definitions(settings: Settings, **replaced: Any) -> dg.Definitions:
         assets=[
             *(assets.raw_logs(source, hours) for source in sources),
             assets.ad_catalog(),
-            clean_ads,
-            clean_clicks,
-            ad_effectiveness,
+            *clean.values(),
+            *derived,
         ],
-        asset_checks=[
-            checks.audit(clean_ads, checks.for_clean(_feed(clean_ads))),
-            checks.audit(clean_clicks, checks.for_clean(_feed(clean_clicks))),
-            checks.audit(ad_effectiveness, checks.for_effectiveness(_feed(ad_effectiveness))),
-        ],
+        asset_checks=audits,
         sensors=[
             sensors.late_growth(
                 sources,
-                {"ads": clean_ads.key, "clicks": clean_clicks.key},
+                {kind: asset.key for kind, asset in clean.items()},
                 interval_seconds=settings.sensor_seconds,
                 run_config=settings.run_config,
             ),
