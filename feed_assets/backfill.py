@@ -16,6 +16,7 @@ from uuid import uuid4
 import dagster as dg
 from dagster._core.instance.ref import InstanceRef  # Dagster has no public way to open an instance with other settings
 
+from feed_assets.io_manager.metadata import DATA_VERSION_TAG
 from feed_assets.sensors.busy import BACKFILL_TAG
 from feed_assets.sensors.liveness import alive, fail_dead_runs, first_tags
 from feed_assets.sources import SourceError
@@ -124,13 +125,13 @@ def _interrupted(result: dg.ExecuteInProcessResult) -> bool:
 
 
 def _result(partition: str, names: tuple[str, ...], result: Any) -> PartitionResult:
-    updates = []
+    updates: dict[str, str] = {}
     failures = []
     for event in result.all_events:
         if event.is_step_materialization:
             materialization = event.step_materialization_data.materialization
-            version = (materialization.tags or {}).get("dagster/data_version", "")
-            updates.append((materialization.asset_key.to_user_string(), version))
+            version = (materialization.tags or {}).get(DATA_VERSION_TAG, "")
+            updates[materialization.asset_key.to_user_string()] = version
         elif event.event_type == dg.DagsterEventType.ASSET_CHECK_EVALUATION:
             check = event.asset_check_evaluation_data
             if not check.passed and check.severity == dg.AssetCheckSeverity.ERROR:
@@ -140,7 +141,8 @@ def _result(partition: str, names: tuple[str, ...], result: Any) -> PartitionRes
                 failures.append(f"{check.asset_key.to_user_string()} {check.check_name}: {values}")
         elif event.is_step_failure and (reason := _unexpected(event.step_failure_data)):
             failures.append(reason)
-    return PartitionResult(partition, names, result.run_id, result.success, tuple(updates), tuple(failures))
+    made = tuple((asset, version) for asset, version in updates.items() if version)
+    return PartitionResult(partition, names, result.run_id, result.success, made, tuple(failures))
 
 
 def _unexpected(data: Any) -> str | None:

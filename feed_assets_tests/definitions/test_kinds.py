@@ -1,4 +1,4 @@
-"""Installations whose sources send ads only, clicks only, or nothing at all: what is there works, what is not is named."""
+"""Installations whose sources send ads only, clicks only, or nothing: what there is works, what is missing is named."""
 
 from __future__ import annotations
 

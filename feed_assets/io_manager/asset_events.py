@@ -1,0 +1,90 @@
+"""What Dagster is told of a feed's partition: always the update in force, and why it is that one.
+
+Dagster shows the latest materialization of a partition, compares its data version to find what is out of date, and
+cannot take a materialization back. A step's own materialization comes before its checks have decided, so each decision
+is followed by a materialization that describes what is in force then. Here: these events. Not here: the decisions
+(`checks`, `sensors`), and the metadata of an update (`metadata`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import dagster as dg
+
+from feed_assets.file_feed import Record, Update
+from feed_assets.io_manager.metadata import DATA_VERSION_TAG, STATE, UPDATE, published_metadata
+
+REASON = "reason"
+SEARCHED = 20
+"""Materializations of a partition that are looked through for the one of the update in force."""
+
+
+def published(
+    instance: dg.DagsterInstance, key: dg.AssetKey, update: Update, record: Record | None, previous: Update | None
+) -> dg.AssetMaterialization:
+    """The materialization of an update that its checks have just published.
+
+    It takes over what the step's own materialization has: the asset's own metadata, and where its inputs come from.
+    """
+    staged = _known(instance, key, update.partition, update.name)
+    metadata = {**(staged.metadata if staged else {}), **published_metadata(update, record, previous)}
+    return dg.AssetMaterialization(
+        key,
+        partition=update.partition,
+        description=f"Update {update.name} is published.",
+        metadata=metadata,
+        tags=_tags(staged, update.name),
+    )
+
+
+def still_in_force(
+    instance: dg.DagsterInstance,
+    key: dg.AssetKey,
+    partition: str | None,
+    update: Update | None,
+    *,
+    why: str,
+    metadata: Mapping[str, Any] | None = None,
+) -> dg.AssetMaterialization:
+    """The materialization to report after a rejection or an invalidation: it describes the update in force.
+
+    `why` is a sentence on what happened. With nothing in force (`update` is None) the event has no path, no rows and
+    no data version, so that nothing which reads the partition counts as out of date.
+    """
+    if update is None:
+        return dg.AssetMaterialization(
+            key,
+            partition=partition,
+            description=f"{why} Nothing is in force: readers find no data here.",
+            metadata={STATE: "nothing in force", REASON: why, **(metadata or {})},
+        )
+    known = _known(instance, key, partition, update.name)
+    shown = dict(known.metadata) if known else {}
+    if UPDATE not in shown or "path" not in shown:
+        shown |= published_metadata(update, None, None)
+    return dg.AssetMaterialization(
+        key,
+        partition=partition,
+        description=f"{why} Update {update.name} is in force.",
+        metadata={**shown, STATE: "in force", REASON: why, **(metadata or {})},
+        tags=_tags(known, update.name),
+    )
+
+
+def _known(
+    instance: dg.DagsterInstance, key: dg.AssetKey, partition: str | None, update: str
+) -> dg.AssetMaterialization | None:
+    """The newest materialization of this update that Dagster has, None where it never heard of it."""
+    where = dg.AssetRecordsFilter(asset_key=key, asset_partitions=[partition] if partition else None)
+    for record in instance.fetch_materializations(where, limit=SEARCHED).records:
+        known = record.asset_materialization
+        if known is not None and (known.tags or {}).get(DATA_VERSION_TAG) == update:
+            return known
+    return None
+
+
+def _tags(known: dg.AssetMaterialization | None, update: str) -> dict[str, str]:
+    """The tags of what is known, so that Dagster goes on knowing which inputs the update was made from."""
+    return {**((known.tags if known else None) or {}), DATA_VERSION_TAG: update}
