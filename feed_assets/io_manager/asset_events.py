@@ -29,7 +29,9 @@ def published(
     It takes over what the step's own materialization has: the asset's own metadata, and where its inputs come from.
     """
     staged = _known(instance, key, update.partition, update.name)
-    metadata = {**(staged.metadata if staged else {}), **published_metadata(update, record, previous)}
+    own = staged.metadata if staged else {}
+    # First what it is, then the asset's own figures: the UI keeps the order.
+    metadata = {UPDATE: "", STATE: "", **own, **published_metadata(update, record, previous)}
     return dg.AssetMaterialization(
         key,
         partition=update.partition,
@@ -53,14 +55,16 @@ def still_in_force(
     `why` is a sentence on what happened. With nothing in force (`update` is None) the event has no path, no rows and
     no data version, so that nothing which reads the partition counts as out of date.
     """
+    happened = {STATE: "in force", REASON: why, **(metadata or {})}
     if update is None:
         return dg.AssetMaterialization(
             key,
             partition=partition,
             description=f"{why} Nothing is in force: readers find no data here.",
-            metadata={STATE: "nothing in force", REASON: why, **(metadata or {})},
+            metadata={**happened, STATE: "nothing in force"},
         )
     known = _known(instance, key, partition, update.name)
+    # What happened stands first, and replaces what happened before.
     shown = dict(known.metadata) if known else {}
     if UPDATE not in shown or "path" not in shown:
         shown |= published_metadata(update, None, None)
@@ -68,7 +72,7 @@ def still_in_force(
         key,
         partition=partition,
         description=f"{why} Update {update.name} is in force.",
-        metadata={**shown, STATE: "in force", REASON: why, **(metadata or {})},
+        metadata={**happened, **shown, **happened},
         tags=_tags(known, update.name),
     )
 
