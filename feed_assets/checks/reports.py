@@ -23,27 +23,35 @@ ONE_SECOND = timedelta(seconds=1)
 
 
 def report(
-    context: dg.AssetCheckExecutionContext, key: dg.AssetKey, candidate: Candidate, sentence: str, *, now: datetime
-) -> bool:
+    context: dg.AssetCheckExecutionContext,
+    key: dg.AssetKey,
+    candidate: Candidate,
+    sentence: str,
+    *,
+    turned_away: bool,
+    now: datetime,
+) -> None:
     """Log what is in force now that the candidate is settled; `sentence` says what the audit did and why.
 
-    After a publication that is the update with its full metadata. After a rejection or an invalidation it is the
-    update before, if there is one, and the partition counts as failed. An update that was in force and stays so needs
-    no event. Costs one or two LIST. Returns whether the candidate is in force.
+    After a publication that is the update with its full metadata. After a rejection or an invalidation (`turned_away`)
+    it is the update before, if there is one, and the partition counts as failed. An update that was in force and stays
+    so needs no event. Costs one or two LIST.
     """
     update = candidate.update
     there = latest(update.feed, update.partition, now=now)
     log = context.op_execution_context.log_event
-    if there is not None and there.name == update.name:
-        if candidate.staged is not None:
-            before = begun(update.name) - ONE_SECOND
-            previous = latest(update.feed, update.partition, now=now, as_of=before)
-            log(published(context.instance, key, there, candidate.record, previous))
-        return True
-    what = "rejected update" if candidate.staged is not None else "invalidated update"
-    log(still_in_force(context.instance, key, update.partition, there, why=sentence, metadata={what: update.name}))
-    _mark_as_failed(context, key, update.partition, sentence)
-    return False
+    if not turned_away and candidate.staged is None:
+        return
+    if not turned_away and there is not None and there.name == update.name:
+        previous = latest(update.feed, update.partition, now=now, as_of=begun(update.name) - ONE_SECOND)
+        log(published(context.instance, key, there, candidate.record, previous))
+        return
+    happened = {}
+    if turned_away:
+        happened["rejected update" if candidate.staged is not None else "invalidated update"] = update.name
+    log(still_in_force(context.instance, key, update.partition, there, why=sentence, metadata=happened))
+    if turned_away:
+        _mark_as_failed(context, key, update.partition, sentence)
 
 
 def report_left_out(
