@@ -66,6 +66,7 @@ def build_definitions(settings: Settings, **replaced: Any) -> dg.Definitions:
                 interval_seconds=settings.sensor_seconds,
                 run_config=settings.run_config,
             ),
+            sensors.landings(sources, hours, interval_seconds=settings.sensor_seconds),
         ],
         resources={"file_feed": file_feed, **resources},
         # One Spark for all steps of a run: a JVM a step takes longer than the steps.

@@ -29,7 +29,8 @@ def published(
     It takes over what the step's own materialization has: the asset's own metadata, and where its inputs come from.
     """
     staged = _known(instance, key, update.partition, update.name)
-    own = staged.metadata if staged else {}
+    # Without what assets tell the IO manager only.
+    own = {name: value for name, value in (staged.metadata if staged else {}).items() if not name.startswith("feed/")}
     # First what it is, then the asset's own figures: the UI keeps the order.
     metadata = {UPDATE: "", STATE: "", **own, **published_metadata(update, record, previous)}
     return dg.AssetMaterialization(
