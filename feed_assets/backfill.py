@@ -18,6 +18,7 @@ from dagster._core.instance.ref import InstanceRef  # Dagster has no public way 
 
 from feed_assets.io_manager.metadata import DATA_VERSION_TAG
 from feed_assets.sensors.busy import BACKFILL_TAG
+from feed_assets.sensors.failures import errors, rejections
 from feed_assets.sensors.liveness import alive, fail_dead_runs, first_tags
 from feed_assets.sources import SourceError
 
@@ -126,32 +127,11 @@ def _interrupted(result: dg.ExecuteInProcessResult) -> bool:
 
 def _result(partition: str, names: tuple[str, ...], result: Any) -> PartitionResult:
     updates: dict[str, str] = {}
-    failures = []
     for event in result.all_events:
         if event.is_step_materialization:
             materialization = event.step_materialization_data.materialization
             version = (materialization.tags or {}).get(DATA_VERSION_TAG, "")
             updates[materialization.asset_key.to_user_string()] = version
-        elif event.event_type == dg.DagsterEventType.ASSET_CHECK_EVALUATION:
-            check = event.asset_check_evaluation_data
-            if not check.passed and check.severity == dg.AssetCheckSeverity.ERROR:
-                values = ", ".join(
-                    f"{name} {value.value}" for name, value in check.metadata.items() if name != "update"
-                )
-                failures.append(f"{check.asset_key.to_user_string()} {check.check_name}: {values}")
-        elif event.is_step_failure and (reason := _unexpected(event.step_failure_data)):
-            failures.append(reason)
+    failures = (*rejections(result.all_events), *errors(result.all_events))
     made = tuple((asset, version) for asset, version in updates.items() if version)
-    return PartitionResult(partition, names, result.run_id, result.success, made, tuple(failures))
-
-
-def _unexpected(data: Any) -> str | None:
-    """What went wrong at the root, in a line; None where it is only that checks failed, which say so themselves."""
-    error = data.error
-    if error is None or error.cls_name == "DagsterAssetCheckFailedError":
-        return None
-    if data.user_failure_data is not None and data.user_failure_data.description:
-        return str(data.user_failure_data.description)
-    while error.cause is not None:
-        error = error.cause
-    return str(error.message).strip().splitlines()[0]
+    return PartitionResult(partition, names, result.run_id, result.success, made, failures)

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame
 
 from feed_assets.assets.common import GROUP, IO_MANAGER, OWNERS, Rules
 from feed_assets.assets.figures import effectiveness_figures
+from feed_assets.assets.lineage import effectiveness_lineage
 from feed_assets.io_manager import feed_metadata
 from feed_assets.io_manager.declaration import BOUNDARY, CONTEXT, OPTIONAL
 from feed_assets.partitions import NEIGHBOURING_DAYS, NEXT_DAY
@@ -56,7 +57,7 @@ def ad_effectiveness(partitions: dg.PartitionsDefinition) -> dg.AssetsDefinition
             day=day,
             attribution_window=timedelta(hours=rules.attribution_window_hours),
         ).persist()  # one row an ad: the pictures and the write share it
-        context.add_output_metadata(effectiveness_figures(result, clean_clicks, day))
+        context.add_output_metadata({**effectiveness_figures(result, clean_clicks, day), **effectiveness_lineage()})
         yield dg.Output(result, metadata={BOUNDARY: _boundary(result)})
         result.unpersist()
 

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame
 from feed_assets.assets.common import GROUP, IO_MANAGER, OWNERS, Rules
 from feed_assets.assets.external import raw_key
 from feed_assets.assets.kinds import left_out
+from feed_assets.assets.lineage import clean_lineage
 from feed_assets.io_manager import feed_metadata
 from feed_assets.io_manager.declaration import EVENING_BEFORE
 from feed_assets.sources import Kind, Source
@@ -91,6 +92,7 @@ def _clean(
     )
     def clean(context: dg.AssetExecutionContext, rules: Rules, **records: dict[str, DataFrame]) -> DataFrame:
         day = date.fromisoformat(context.partition_key)
+        context.add_output_metadata(clean_lineage(sources))
         today, before = (_events(sources, records, of) for of in (day, day - ONE_DAY))
         return judge(_union(today), day, _union(before) if before else None, rules)
 

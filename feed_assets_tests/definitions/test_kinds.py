@@ -51,6 +51,11 @@ def test_an_asset_exists_where_a_source_feeds_it(installation, kinds):
     specs = {spec.key.to_user_string(): spec for spec in installation.definitions.resolve_all_asset_specs()}
     feeds = {name for name in specs if not name.startswith("raw/")}
     assert feeds == INSTALLATIONS[kinds][1]
+    jobs = {job.name for job in installation.definitions.jobs}
+    assert jobs == (
+        ({"process_day", "audit"} if kinds != "no source" else set())
+        | ({"effectiveness"} if kinds == "both" else set())
+    )
     for name in feeds & {"clean_ads", "clean_clicks"}:
         assert ("there is no" in specs[name].description) == (kinds != "both")
 
