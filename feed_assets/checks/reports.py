@@ -14,10 +14,10 @@ import dagster as dg
 from dagster._core.events import AssetMaterializationPlannedData, DagsterEvent
 
 from feed_assets.blackboard import Blackboard
-from feed_assets.checks.subject import Candidate
+from feed_assets.checks.candidate import Candidate
 from feed_assets.file_feed import begun, latest
 from feed_assets.io_manager import FeedDeclaration
-from feed_assets.io_manager.asset_events import published, still_in_force
+from feed_assets.io_manager.asset_events import is_shown, published, still_in_force
 
 ONE_SECOND = timedelta(seconds=1)
 
@@ -35,12 +35,12 @@ def report(
 
     After a publication that is the update with its full metadata. After a rejection or an invalidation (`turned_away`)
     it is the update before, if there is one, and the partition counts as failed. An update that was in force and stays
-    so needs no event. Costs one or two LIST.
+    so needs no event if Dagster shows it. Costs one or two LIST.
     """
     update = candidate.update
     there = latest(update.feed, update.partition, now=now)
     log = context.op_execution_context.log_event
-    if not turned_away and candidate.staged is None:
+    if not turned_away and candidate.staged is None and is_shown(context.instance, key, update):
         return
     if not turned_away and there is not None and there.name == update.name:
         previous = latest(update.feed, update.partition, now=now, as_of=begun(update.name) - ONE_SECOND)

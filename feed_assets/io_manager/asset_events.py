@@ -14,7 +14,7 @@ from typing import Any
 import dagster as dg
 
 from feed_assets.file_feed import Record, Update
-from feed_assets.io_manager.metadata import DATA_VERSION_TAG, STATE, UPDATE, published_metadata
+from feed_assets.io_manager.metadata import DATA_VERSION_TAG, IN_FORCE, STATE, UPDATE, published_metadata
 
 REASON = "reason"
 SEARCHED = 20
@@ -56,7 +56,7 @@ def still_in_force(
     `why` is a sentence on what happened. With nothing in force (`update` is None) the event has no path, no rows and
     no data version, so that nothing which reads the partition counts as out of date.
     """
-    happened = {STATE: "in force", REASON: why, **(metadata or {})}
+    happened = {STATE: IN_FORCE, REASON: why, **(metadata or {})}
     if update is None:
         return dg.AssetMaterialization(
             key,
@@ -76,6 +76,18 @@ def still_in_force(
         metadata={**happened, **shown, **happened},
         tags=_tags(known, update.name),
     )
+
+
+def is_shown(instance: dg.DagsterInstance, key: dg.AssetKey, update: Update) -> bool:
+    """Whether Dagster shows this update as the one in force: a run may have died after it had published it."""
+    where = dg.AssetRecordsFilter(asset_key=key, asset_partitions=[update.partition] if update.partition else None)
+    for record in instance.fetch_materializations(where, limit=1).records:
+        metadata = record.asset_materialization.metadata if record.asset_materialization else {}
+        return (metadata.get(UPDATE), metadata.get(STATE)) == (
+            dg.MetadataValue.text(update.name),
+            dg.MetadataValue.text(IN_FORCE),
+        )
+    return False
 
 
 def _known(

@@ -25,6 +25,7 @@ from feed_assets.file_feed import (
     RawInput,
     Rows,
     Staged,
+    Update,
     begun,
     claim,
     latest,
@@ -257,12 +258,11 @@ class FileFeedIOManager(dg.ConfigurableIOManager):
         details = stage_quarantine(claimed, frame, rows, facts, now=self.clock.now())
         return written.files, replace(facts, rows=rows, details={**facts.details, **details})
 
-    def _report(
-        self, context: dg.OutputContext, declaration: FeedDeclaration, staged: Staged, *, alone: bool
-    ) -> None:
+    def _report(self, context: dg.OutputContext, declaration: FeedDeclaration, staged: Staged, *, alone: bool) -> None:
         """Tell Dagster what was written. The data version is that of the update that readers get in the end.
 
-        Of an audited update only that it is staged: its audit tells the rest. Where an update that was begun later is in force already, this one becomes history at once.
+        Of an audited update Dagster hears only that it is staged: the audit reports the rest. Where an update that was
+        begun later is in force already, this one becomes history at once.
         """
         feed, partition, name = staged.claim.feed, staged.claim.partition, staged.claim.name
         now = self.clock.now()

@@ -18,6 +18,7 @@ MAX_ROWS = 100
 
 UPDATE = "update"
 STATE = "state"
+IN_FORCE = "in force"
 DATA_VERSION_TAG = "dagster/data_version"
 
 
@@ -37,7 +38,7 @@ def published_metadata(update: Update, record: Record | None, previous: Update |
     """
     shown: dict[str, Any] = {
         UPDATE: update.name,
-        STATE: "in force",
+        STATE: IN_FORCE,
         "path": dg.MetadataValue.path(update.uri),
         "show files": command_for(update.feed, update.partition, update.name),
         "files": len(update.files),

@@ -1,4 +1,4 @@
-"""People are told of runs that failed and of updates that were rejected: by a real web server, or by what they wrote."""
+"""People are told of runs that failed and of updates that were rejected: by a webhook, or by what they wrote."""
 
 from __future__ import annotations
 
