@@ -139,7 +139,6 @@ def test_every_asset_has_its_tags_and_the_code_it_comes_from(definitions):
         references = spec.metadata.get("dagster/code_references")
         if spec.key != dg.AssetKey("ad_catalog"):
             assert [Path(each.file_path).is_file() for each in references.code_references] == [True], spec.key
-    assert references is not None
 
 
 def test_assets_are_expected_to_be_fresh_unless_the_time_is_fixed(tmp_path, definitions):
