@@ -17,7 +17,7 @@ from feed_assets.blackboard import Blackboard
 from feed_assets.checks.candidate import Candidate
 from feed_assets.file_feed import begun, latest
 from feed_assets.io_manager import FeedDeclaration
-from feed_assets.io_manager.asset_events import is_shown, published, still_in_force
+from feed_assets.io_manager.asset_events import INVALIDATED, REJECTED, is_shown, published, still_in_force
 
 ONE_SECOND = timedelta(seconds=1)
 
@@ -48,7 +48,7 @@ def report(
         return
     happened = {}
     if turned_away:
-        happened["rejected update" if candidate.staged is not None else "invalidated update"] = update.name
+        happened[REJECTED if candidate.staged is not None else INVALIDATED] = update.name
     log(still_in_force(context.instance, key, update.partition, there, why=sentence, metadata=happened))
     if turned_away:
         _mark_as_failed(context, key, update.partition, sentence)

@@ -8,7 +8,7 @@ is followed by a materialization that describes what is in force then. Here: the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import dagster as dg
@@ -16,7 +16,9 @@ import dagster as dg
 from feed_assets.file_feed import Record, Update
 from feed_assets.io_manager.metadata import DATA_VERSION_TAG, IN_FORCE, STATE, UPDATE, published_metadata
 
-REASON = "reason"
+REASON, REJECTED, INVALIDATED = "reason", "rejected update", "invalidated update"
+HAPPENED = frozenset({REASON, REJECTED, INVALIDATED})
+DIMENSION = "dagster/partition/"
 SEARCHED = 20
 """Materializations of a partition that are looked through for the one of the update in force."""
 
@@ -28,7 +30,8 @@ def published(
 
     It takes over what the step's own materialization has: the asset's own metadata, and where its inputs come from.
     """
-    staged = _known(instance, key, update.partition, update.name)
+    known = list(_newest_first(instance, key, update.partition))
+    staged = _about(known, update.name)
     # Without what assets tell the IO manager only.
     own = {name: value for name, value in (staged.metadata if staged else {}).items() if not name.startswith("feed/")}
     # First what it is, then the asset's own figures: the UI keeps the order.
@@ -38,7 +41,7 @@ def published(
         partition=update.partition,
         description=f"Update {update.name} is published.",
         metadata=metadata,
-        tags=_tags(staged, update.name),
+        tags=_tags(known, update.name),
     )
 
 
@@ -57,16 +60,18 @@ def still_in_force(
     no data version, so that nothing which reads the partition counts as out of date.
     """
     happened = {STATE: IN_FORCE, REASON: why, **(metadata or {})}
+    known = list(_newest_first(instance, key, partition))
     if update is None:
         return dg.AssetMaterialization(
             key,
             partition=partition,
             description=f"{why} Nothing is in force: readers find no data here.",
             metadata={**happened, STATE: "nothing in force"},
+            tags=_tags(known, None),
         )
-    known = _known(instance, key, partition, update.name)
-    # What happened stands first, and replaces what happened before.
-    shown = dict(known.metadata) if known else {}
+    about = _about(known, update.name)
+    # What happened stands first, and instead of what happened before.
+    shown = {name: value for name, value in (about.metadata if about else {}).items() if name not in HAPPENED}
     if UPDATE not in shown or "path" not in shown:
         shown |= published_metadata(update, None, None)
     return dg.AssetMaterialization(
@@ -80,28 +85,33 @@ def still_in_force(
 
 def is_shown(instance: dg.DagsterInstance, key: dg.AssetKey, update: Update) -> bool:
     """Whether Dagster shows this update as the one in force: a run may have died after it had published it."""
-    where = dg.AssetRecordsFilter(asset_key=key, asset_partitions=[update.partition] if update.partition else None)
-    for record in instance.fetch_materializations(where, limit=1).records:
-        metadata = record.asset_materialization.metadata if record.asset_materialization else {}
-        return (metadata.get(UPDATE), metadata.get(STATE)) == (
-            dg.MetadataValue.text(update.name),
-            dg.MetadataValue.text(IN_FORCE),
-        )
-    return False
+    newest = next(_newest_first(instance, key, update.partition, limit=1), None)
+    shown = {name: newest.metadata[name].value for name in (UPDATE, STATE) if name in newest.metadata} if newest else {}
+    return shown == {UPDATE: update.name, STATE: IN_FORCE}
 
 
-def _known(
-    instance: dg.DagsterInstance, key: dg.AssetKey, partition: str | None, update: str
-) -> dg.AssetMaterialization | None:
-    """The newest materialization of this update that Dagster has, None where it never heard of it."""
+def _newest_first(
+    instance: dg.DagsterInstance, key: dg.AssetKey, partition: str | None, *, limit: int = SEARCHED
+) -> Iterator[dg.AssetMaterialization]:
     where = dg.AssetRecordsFilter(asset_key=key, asset_partitions=[partition] if partition else None)
-    for record in instance.fetch_materializations(where, limit=SEARCHED).records:
-        known = record.asset_materialization
-        if known is not None and (known.tags or {}).get(DATA_VERSION_TAG) == update:
-            return known
-    return None
+    for record in instance.fetch_materializations(where, limit=limit).records:
+        if record.asset_materialization is not None:
+            yield record.asset_materialization
 
 
-def _tags(known: dg.AssetMaterialization | None, update: str) -> dict[str, str]:
-    """The tags of what is known, so that Dagster goes on knowing which inputs the update was made from."""
-    return {**((known.tags if known else None) or {}), DATA_VERSION_TAG: update}
+def _tags(known: Sequence[dg.AssetMaterialization], update: str | None) -> dict[str, str]:
+    """The tags of an event about this update, None where it is about none.
+
+    They are those of the newest event about it, so that Dagster goes on knowing which inputs it was made from. What a
+    partition of several dimensions is made of stands on any event.
+    """
+    about = _about(known, update)
+    tags = dict((about.tags if about else None) or {})
+    for each in known[:1]:
+        tags |= {name: value for name, value in (each.tags or {}).items() if name.startswith(DIMENSION)}
+    return {**tags, DATA_VERSION_TAG: update} if update else tags
+
+
+def _about(known: Iterable[dg.AssetMaterialization], update: str | None) -> dg.AssetMaterialization | None:
+    """The first of these events that is about this update; None where Dagster never heard of it."""
+    return next((each for each in known if update and (each.tags or {}).get(DATA_VERSION_TAG) == update), None)
