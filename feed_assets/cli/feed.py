@@ -16,7 +16,7 @@ import click
 
 from feed_assets.cli.clock import UpdateName, now
 from feed_assets.cli.errors import FAILED
-from feed_assets.cli.feed_diff import diff
+from feed_assets.cli.feed_diff import diff, update_named
 from feed_assets.cli.feed_keeping import gc, pin, tag, unpin, untag
 from feed_assets.cli.location import (
     Place,
@@ -72,15 +72,22 @@ def latest_(feed: Feed, partition: str | None, as_of: str | None, *, as_json: bo
 @feed_argument
 @partition_option
 @click.option("--as-of", metavar="YYYYMMDD.HHMMSS", type=UpdateName(), help="Of the latest begun at or before then.")
+@click.option("--update", "name", metavar="NAME", type=UpdateName(), help="Of exactly this update, whatever its state.")
 @json_option
-def files_(feed: Feed, partition: str | None, as_of: str | None, *, as_json: bool) -> None:
-    """Print the files of the latest valid update. Exit code 3 where there is none."""
-    update = require_latest(feed, partition, now=now(), as_of=_moment(as_of))
+def files_(feed: Feed, partition: str | None, as_of: str | None, name: str | None, *, as_json: bool) -> None:
+    """Print the files of the latest valid update, or of --update. Exit code 3 where there is none."""
+    if name and as_of:
+        message = "--update names one update, so --as-of has nothing to choose: leave one of them out."
+        raise click.UsageError(message)
+    if name:
+        update = update_named(feed, partition, name)
+    else:
+        update = require_latest(feed, partition, now=now(), as_of=_moment(as_of))
     rows = [(file.path, file.size, uri) for file, uri in zip(update.files, update.uris(), strict=True)]
     if as_json:
         print_json([dict(zip(("path", "bytes", "uri"), row, strict=True)) for row in rows])
     else:
-        print_table(("path", "bytes", "uri"), rows, empty=f"{update.uri} is valid and has no files.")
+        print_table(("path", "bytes", "uri"), rows, empty=f"{update.uri} has no files.")
 
 
 @feed.command("ls")
