@@ -32,7 +32,9 @@ demo: $(READY) ## the main job on real logs, told step by step
 
 dev: $(READY) ## the Dagster UI with everything in it, sensors running
 	@mkdir -p "$$DAGSTER_HOME"
-	$(BIN)/dagster dev --host 127.0.0.1 --port $(PORT)
+	@echo "Dagster UI: http://127.0.0.1:$(PORT). Here: what runs do, and errors; what sensors decide is in the UI. Ctrl-C ends it." >&2
+# At a lower level the daemon has two lines for each sensor in each tick. `dg dev` is another package's name for this.
+	@PYTHONWARNINGS='ignore:Function `dev_command` is superseded' $(BIN)/dagster dev --host 127.0.0.1 --port $(PORT) --log-level warning
 
 test: $(READY) ## all tests
 	$(BIN)/python -m pytest

@@ -16,8 +16,11 @@ from uuid import uuid4
 import dagster as dg
 from dagster._core.instance.ref import InstanceRef  # Dagster has no public way to open an instance with other settings
 
+from feed_assets.io_manager.metadata import DATA_VERSION_TAG
 from feed_assets.sensors.busy import BACKFILL_TAG
+from feed_assets.sensors.failures import errors, rejections
 from feed_assets.sensors.liveness import alive, fail_dead_runs, first_tags
+from feed_assets.sources import SourceError
 
 UNCAPTURED = {
     "compute_logs": {
@@ -27,6 +30,10 @@ UNCAPTURED = {
 }
 """Settings of an instance whose runs write to the terminal. Capturing what they write takes four processes a run, which
 answer Ctrl-C with stack traces."""
+
+
+class NothingToMakeError(SourceError):
+    """The definitions have no partitioned asset that is made here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +68,15 @@ def stages(definitions: dg.Definitions) -> list[list[dg.AssetKey]]:
 
 
 def known_partitions(definitions: dg.Definitions) -> list[str]:
-    """The partitions of the assets that are made here, ascending."""
+    """The partitions of the assets that are made here, ascending. Raises NothingToMakeError where there is none."""
     graph = definitions.resolve_asset_graph()
-    partitions = graph.get(stages(definitions)[0][0]).partitions_def
+    levels = stages(definitions)
+    if not levels:
+        raise NothingToMakeError(
+            "There is nothing to make: no source is described. Put a YAML file for each source into the directory that "
+            "FEED_ASSETS_SOURCES names."
+        )
+    partitions = graph.get(levels[0][0]).partitions_def
     return list(partitions.get_partition_keys()) if partitions else []
 
 
@@ -82,7 +95,6 @@ def backfill(
     job = definitions.resolve_implicit_global_asset_job_def()
     failed: set[str] = set()
     for level in stages(definitions):
-        subset = job.get_subset(asset_selection=set(level))
         names = tuple(key.to_user_string() for key in level)
         for partition in partitions:
             if partition in failed:
@@ -91,8 +103,9 @@ def backfill(
                 continue
             run_id = str(uuid4())
             with alive(instance, run_id):
-                result = subset.execute_in_process(
+                result = job.execute_in_process(
                     instance=instance,
+                    asset_selection=level,
                     partition_key=partition,
                     raise_on_error=False,
                     run_config=run_config,
@@ -113,32 +126,12 @@ def _interrupted(result: dg.ExecuteInProcessResult) -> bool:
 
 
 def _result(partition: str, names: tuple[str, ...], result: Any) -> PartitionResult:
-    updates = []
-    failures = []
+    updates: dict[str, str] = {}
     for event in result.all_events:
         if event.is_step_materialization:
             materialization = event.step_materialization_data.materialization
-            version = (materialization.tags or {}).get("dagster/data_version", "")
-            updates.append((materialization.asset_key.to_user_string(), version))
-        elif event.event_type == dg.DagsterEventType.ASSET_CHECK_EVALUATION:
-            check = event.asset_check_evaluation_data
-            if not check.passed and check.severity == dg.AssetCheckSeverity.ERROR:
-                values = ", ".join(
-                    f"{name} {value.value}" for name, value in check.metadata.items() if name != "update"
-                )
-                failures.append(f"{check.asset_key.to_user_string()} {check.check_name}: {values}")
-        elif event.is_step_failure and (reason := _unexpected(event.step_failure_data)):
-            failures.append(reason)
-    return PartitionResult(partition, names, result.run_id, result.success, tuple(updates), tuple(failures))
-
-
-def _unexpected(data: Any) -> str | None:
-    """What went wrong at the root, in a line; None where it is only that checks failed, which say so themselves."""
-    error = data.error
-    if error is None or error.cls_name == "DagsterAssetCheckFailedError":
-        return None
-    if data.user_failure_data is not None and data.user_failure_data.description:
-        return str(data.user_failure_data.description)
-    while error.cause is not None:
-        error = error.cause
-    return str(error.message).strip().splitlines()[0]
+            version = (materialization.tags or {}).get(DATA_VERSION_TAG, "")
+            updates[materialization.asset_key.to_user_string()] = version
+    failures = (*rejections(result.all_events), *errors(result.all_events))
+    made = tuple((asset, version) for asset, version in updates.items() if version)
+    return PartitionResult(partition, names, result.run_id, result.success, made, failures)

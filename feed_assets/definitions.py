@@ -1,4 +1,4 @@
-"""The table of contents: every asset, check, sensor and resource of this code location.
+"""The table of contents: every asset, check, job, schedule, sensor and resource of this code location.
 
 Here: what there is. Not here: how any of it works. Tests build the same definitions with other settings.
 """
@@ -12,9 +12,12 @@ import dagster as dg
 from feed_assets import assets, checks, sensors
 from feed_assets.assets.common import Rules
 from feed_assets.io_manager import FeedDeclaration, FileFeedIOManager
+from feed_assets.jobs import PROCESS_DAY, define_jobs
 from feed_assets.partitions import daily, hourly
-from feed_assets.resources import BlackboardResource, Settings, SparkResource
-from feed_assets.sources import load_sources
+from feed_assets.resources import BlackboardResource, Settings, SparkResource, WebhookNotifier
+from feed_assets.resources.notifier import WEBHOOK
+from feed_assets.schedules import process_yesterday
+from feed_assets.sources import Kind, load_sources
 
 
 def build_definitions(settings: Settings, **replaced: Any) -> dg.Definitions:
@@ -22,9 +25,14 @@ def build_definitions(settings: Settings, **replaced: Any) -> dg.Definitions:
     sources = load_sources(settings.sources_directory)
     days, hours = daily(settings), hourly(settings)
 
-    clean_ads = assets.clean_ads(sources, days)
-    clean_clicks = assets.clean_clicks(sources, days)
-    ad_effectiveness = assets.ad_effectiveness(days)
+    make = {Kind.ADS: assets.clean_ads, Kind.CLICKS: assets.clean_clicks}
+    clean = {kind: make[kind](sources, days) for kind in assets.fed_kinds(sources)}
+    audits = [checks.audit(asset, checks.for_clean(_feed(asset))) for asset in clean.values()]
+    derived: list[dg.AssetsDefinition] = []
+    if len(clean) == len(make):
+        ad_effectiveness = assets.ad_effectiveness(days)
+        derived = [ad_effectiveness]
+        audits.append(checks.audit(ad_effectiveness, checks.for_effectiveness(_feed(ad_effectiveness))))
 
     resources: dict[str, Any] = {
         "blackboard": BlackboardResource.at(settings.base),
@@ -32,6 +40,7 @@ def build_definitions(settings: Settings, **replaced: Any) -> dg.Definitions:
         "clock": settings.clock,
         "rules": Rules(),
         "limits": checks.Limits(),
+        **({"notifier": WebhookNotifier(url=dg.EnvVar(WEBHOOK))} if settings.alerts else {}),
         **replaced,
     }
     # The IO manager works with the very resources that checks and sensors get.
@@ -41,23 +50,15 @@ def build_definitions(settings: Settings, **replaced: Any) -> dg.Definitions:
         clock=resources["clock"],
         sources_directory=str(settings.sources_directory),
     )
+    raw = [assets.raw_logs(source, hours) for source in sources]
+    jobs = define_jobs([*clean.values()], derived, days, run_config=settings.run_config)
     return dg.Definitions(
-        assets=[
-            *(assets.raw_logs(source, hours) for source in sources),
-            assets.ad_catalog(),
-            clean_ads,
-            clean_clicks,
-            ad_effectiveness,
-        ],
-        asset_checks=[
-            checks.audit(clean_ads, checks.for_clean(_feed(clean_ads))),
-            checks.audit(clean_clicks, checks.for_clean(_feed(clean_clicks))),
-            checks.audit(ad_effectiveness, checks.for_effectiveness(_feed(ad_effectiveness))),
-        ],
+        assets=assets.in_catalog([*raw, assets.ad_catalog(), *clean.values(), *derived], sources, settings),
+        asset_checks=audits,
         sensors=[
             sensors.late_growth(
                 sources,
-                {"ads": clean_ads.key, "clicks": clean_clicks.key},
+                {kind: asset.key for kind, asset in clean.items()},
                 interval_seconds=settings.sensor_seconds,
                 run_config=settings.run_config,
             ),
@@ -66,7 +67,11 @@ def build_definitions(settings: Settings, **replaced: Any) -> dg.Definitions:
                 interval_seconds=settings.sensor_seconds,
                 run_config=settings.run_config,
             ),
+            sensors.landings(sources, hours, interval_seconds=settings.sensor_seconds),
+            *([sensors.alerts(interval_seconds=settings.sensor_seconds)] if "notifier" in resources else []),
         ],
+        jobs=jobs,
+        schedules=[process_yesterday(job, sources) for job in jobs if job.name == PROCESS_DAY],
         resources={"file_feed": file_feed, **resources},
         # One Spark for all steps of a run: a JVM a step takes longer than the steps.
         executor=dg.in_process_executor,

@@ -1,23 +1,22 @@
 """Ad effectiveness: what each ad shown on a day brought.
 
-Here: the asset and the pictures in its metadata. Not here: attribution and statistics (`transforms.effectiveness`).
+Here: the asset. Not here: attribution and statistics (`transforms.effectiveness`), and the numbers in its
+metadata (`figures`).
 """
 
-import base64
 from collections.abc import Iterator
 from datetime import date, timedelta
 
 import dagster as dg
-from pyspark.sql import DataFrame, functions
+from pyspark.sql import DataFrame
 
-from feed_assets import plots
 from feed_assets.assets.common import GROUP, IO_MANAGER, OWNERS, Rules
+from feed_assets.assets.figures import effectiveness_figures
+from feed_assets.assets.lineage import effectiveness_lineage
 from feed_assets.io_manager import feed_metadata
 from feed_assets.io_manager.declaration import BOUNDARY, CONTEXT, OPTIONAL
 from feed_assets.partitions import NEIGHBOURING_DAYS, NEXT_DAY
 from feed_assets.transforms import AD_EFFECTIVENESS, ads_with_shared_clicks, shared_clicks
-
-TOP_ADS = 20
 
 
 def ad_effectiveness(partitions: dg.PartitionsDefinition) -> dg.AssetsDefinition:
@@ -58,7 +57,7 @@ def ad_effectiveness(partitions: dg.PartitionsDefinition) -> dg.AssetsDefinition
             day=day,
             attribution_window=timedelta(hours=rules.attribution_window_hours),
         ).persist()  # one row an ad: the pictures and the write share it
-        context.add_output_metadata(_pictures(result, clean_clicks, day))
+        context.add_output_metadata({**effectiveness_figures(result, clean_clicks, day), **effectiveness_lineage()})
         yield dg.Output(result, metadata={BOUNDARY: _boundary(result)})
         result.unpersist()
 
@@ -69,33 +68,3 @@ def _boundary(result: DataFrame) -> dict[str, str]:
     """What the day holds of the clicks that it shares with the day before and the day after."""
     (row,) = shared_clicks(result).collect()
     return {side: f"{digest & 0xFFFFFFFFFFFFFFFF:016x}" if digest else "" for side, digest in row.asDict().items()}
-
-
-def _pictures(result: DataFrame, clicks: DataFrame, day: date) -> dict[str, dg.MetadataValue]:
-    top = [row.asDict() for row in result.orderBy(functions.desc("impressions"), "ad_id").limit(TOP_ADS).collect()]
-    hours = {
-        row["hour"]: row["count"]
-        for row in clicks.where(functions.to_date("event_time") == functions.lit(day))
-        .groupBy(functions.hour("event_time").alias("hour"))
-        .count()
-        .collect()
-    }
-    shown = [
-        "ad_id", "campaign_id", "impressions", "users", "clicks", "ctr", "ctr_low", "ctr_high", "cost", "orphan_clicks",
-    ]  # fmt: skip
-    records = [dg.TableRecord({name: _cell(row[name]) for name in shown}) for row in top]
-    return {
-        "click-through rate": _picture(plots.click_through_rates(top, title=f"Click-through rate, {day}")),
-        "clicks per hour": _picture(plots.clicks_per_hour(hours, title=f"Clicks per hour, {day}")),
-        "top ads": dg.MetadataValue.table(records) if records else dg.MetadataValue.text("no ads"),
-    }
-
-
-def _cell(value: object) -> str | int | float | bool | None:
-    if isinstance(value, float):
-        return round(value, 5)
-    return value if isinstance(value, str | int) or value is None else str(value)
-
-
-def _picture(png: bytes) -> dg.MarkdownMetadataValue:
-    return dg.MetadataValue.md(f"![plot](data:image/png;base64,{base64.b64encode(png).decode()})")

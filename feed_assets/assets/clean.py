@@ -12,9 +12,11 @@ from pyspark.sql import DataFrame
 
 from feed_assets.assets.common import GROUP, IO_MANAGER, OWNERS, Rules
 from feed_assets.assets.external import raw_key
+from feed_assets.assets.kinds import left_out
+from feed_assets.assets.lineage import clean_lineage
 from feed_assets.io_manager import feed_metadata
 from feed_assets.io_manager.declaration import EVENING_BEFORE
-from feed_assets.sources import Source
+from feed_assets.sources import Kind, Source
 from feed_assets.transforms import CLEAN_ADS, CLEAN_CLICKS, canonical, judge_ads, judge_clicks
 from feed_assets.transforms.days import ONE_DAY
 
@@ -30,7 +32,8 @@ def clean_ads(sources: Sequence[Source], partitions: dg.PartitionsDefinition) ->
 
     return _clean(
         "clean_ads",
-        [source for source in sources if source.kind == "ads"],
+        sources,
+        Kind.ADS,
         partitions,
         judge,
         metadata=feed_metadata("clean-ads/v1.0", CLEAN_ADS, identity=["source", "impression_id"], audited=True),
@@ -50,7 +53,8 @@ def clean_clicks(sources: Sequence[Source], partitions: dg.PartitionsDefinition)
 
     return _clean(
         "clean_clicks",
-        [source for source in sources if source.kind == "clicks"],
+        sources,
+        Kind.CLICKS,
         partitions,
         judge,
         metadata=feed_metadata("clean-clicks/v1.0", CLEAN_CLICKS, identity=["source", "click_id"], audited=True),
@@ -63,7 +67,8 @@ def clean_clicks(sources: Sequence[Source], partitions: dg.PartitionsDefinition)
 
 def _clean(
     name: str,
-    sources: Sequence[Source],
+    all_sources: Sequence[Source],
+    kind: Kind,
     partitions: dg.PartitionsDefinition,
     judge: Callable[[DataFrame, date, DataFrame | None, Rules], DataFrame],
     *,
@@ -71,6 +76,7 @@ def _clean(
     description: str,
 ) -> dg.AssetsDefinition:
     """One asset over all sources of a kind: each brought to the canonical columns, all of them judged together."""
+    sources = [source for source in all_sources if source.kind == kind]
 
     @dg.asset(
         name=name,
@@ -81,11 +87,12 @@ def _clean(
         kinds={"pyspark", "parquet"},
         owners=OWNERS,
         metadata=metadata,
-        description=description,
+        description=" ".join(filter(None, [description, left_out(all_sources)])),
         code_version="1",
     )
     def clean(context: dg.AssetExecutionContext, rules: Rules, **records: dict[str, DataFrame]) -> DataFrame:
         day = date.fromisoformat(context.partition_key)
+        context.add_output_metadata(clean_lineage(sources))
         today, before = (_events(sources, records, of) for of in (day, day - ONE_DAY))
         return judge(_union(today), day, _union(before) if before else None, rules)
 

@@ -7,6 +7,7 @@ import dagster as dg
 
 from feed_assets.assets.common import GROUP
 from feed_assets.io_manager import feed_metadata, raw_metadata
+from feed_assets.io_manager.declaration import COLUMN_SCHEMA
 from feed_assets.sources import Source
 from feed_assets.transforms import AD_CATALOG
 
@@ -26,8 +27,14 @@ def raw_logs(source: Source, partitions: dg.PartitionsDefinition) -> dg.AssetSpe
         kinds={"parquet"},
         owners=["team:partners"],
         partitions_def=partitions,
-        metadata=raw_metadata(source.key),
+        metadata={**raw_metadata(source.key), **_columns(source)},
     )
+
+
+def _columns(source: Source) -> dict[str, dg.TableSchema]:
+    """The partner's columns, as far as the source declares them."""
+    columns = [dg.TableColumn(name, type_) for name, type_ in source.format.declared.items()]
+    return {COLUMN_SCHEMA: dg.TableSchema(columns)} if columns else {}
 
 
 def raw_key(source: Source) -> dg.AssetKey:

@@ -16,6 +16,7 @@ from pydantic import Field
 from feed_assets.checks.candidate import Candidate, NothingToAudit, find_candidate
 from feed_assets.checks.expectation import Expectation, Judgement, Subject
 from feed_assets.checks.ready_made import has_declared_schema
+from feed_assets.checks.reports import report, report_left_out
 from feed_assets.checks.results import Audited, results
 from feed_assets.checks.subject import Tolerance, count, describe
 from feed_assets.file_feed import CheckOutcome, Feed, latest
@@ -111,7 +112,10 @@ def audit(
                 outcomes = evaluate(expectations, subject, counted)
                 done = settle(found, outcomes, run_id=context.run.run_id, clock=clock)
                 context.log.info(done)
-                audited[partition] = Audited(found.update.name, outcomes, done)
+                audited[partition] = one = Audited(found.update.name, outcomes, done)
+                report(context, key, found, done, turned_away=bool(one.blocking), now=clock.now())
+        if any(one.blocking for one in audited.values()):
+            report_left_out(context, key, audited, blackboard=blackboard.blackboard, now=clock.now())
         yield from results(context, key, audited)
 
     return check

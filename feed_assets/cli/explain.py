@@ -10,7 +10,7 @@ from datetime import datetime
 
 import click
 
-from feed_assets.cli.installation import load_installation
+from feed_assets.cli.installation import left_out, load_installation
 from feed_assets.cli.output import json_option, print_json, print_table
 
 
@@ -37,6 +37,8 @@ def explain(date: datetime, *, as_json: bool) -> None:
         return
     for story in stories:
         _show(story)
+    if note := left_out():
+        click.echo(f"\n{note}")
 
 
 def _show(story: object) -> None:

@@ -49,8 +49,8 @@ def diff(
     An update that is named need not be valid: a rejected one can be compared with the one in force.
     """
     moment = now()
-    new = _named(feed, partition, after) if after else require_latest(feed, partition, now=moment)
-    old = _named(feed, partition, before) if before else _before(new, moment)
+    new = update_named(feed, partition, after) if after else require_latest(feed, partition, now=moment)
+    old = update_named(feed, partition, before) if before else _before(new, moment)
     columns = [name.strip() for name in key.split(",") if name.strip()]
     with tempfile.TemporaryDirectory(prefix="feed-diff-") as folder:
         spill = Path(folder) / "spill"
@@ -77,7 +77,7 @@ def _before(update: Update, moment: datetime) -> Update:
     return require_latest(update.feed, update.partition, now=moment, as_of=update.begun - timedelta(seconds=1))
 
 
-def _named(feed: Feed, partition: str | None, name: str) -> Update:
+def update_named(feed: Feed, partition: str | None, name: str) -> Update:
     """An update by its name, in whatever state it is."""
     prefix = feed.update_prefix(partition, name)
     files = tuple(

@@ -54,6 +54,14 @@ class Installation:
         return load_sources(self.settings.sources_directory)
 
 
+def left_out() -> str:
+    """Which assets this installation has not for want of a source, in a sentence; empty where it has all."""
+    from feed_assets.assets import left_out as explained  # noqa: PLC0415 - loads Dagster
+    from feed_assets.sources import load_sources  # noqa: PLC0415 - loads pydantic
+
+    return explained(load_sources(load_settings().sources_directory))
+
+
 def load_settings() -> Settings:
     """The settings of the environment."""
     from feed_assets.resources import Settings  # noqa: PLC0415 - loads Dagster and Spark's Python side

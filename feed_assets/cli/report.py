@@ -11,9 +11,9 @@ from pathlib import Path
 
 import click
 
-from feed_assets.cli.installation import load_settings
+from feed_assets.cli.installation import left_out, load_settings
 from feed_assets.cli.output import json_option, print_json, print_table, say
-from feed_assets.file_feed import Feed, require_latest
+from feed_assets.file_feed import Feed, NoValidUpdateError, require_latest
 
 LOCATION = "ad-effectiveness/v1.0"
 
@@ -45,9 +45,12 @@ def report(date: datetime | None, output: Path | None, *, as_json: bool) -> None
         rows = [asdict(day) for day in days]
         picture = figures.days_picture(days)
         shown_days = [day.day for day in days]
-        nothing = f"{feed.uri} has no valid update yet: run `feed-assets backfill`."
+        nothing = f"{feed.uri} has no valid update yet: {left_out() or 'run `feed-assets backfill`.'}"
     else:
-        update = require_latest(feed, f"{date:%Y-%m-%d}", now=now)
+        try:
+            update = require_latest(feed, f"{date:%Y-%m-%d}", now=now)
+        except NoValidUpdateError as error:
+            raise NoValidUpdateError(f"{error} {left_out()}".strip()) from None
         rows = figures.top_ads(update)
         picture = figures.ads_picture(rows, f"{date:%Y-%m-%d}")
         shown_days = [f"{date:%Y-%m-%d}"]

@@ -247,8 +247,9 @@ class Demo:
         """The data of an earlier demo is gone, so Dagster should not show it, nor sensors count on it."""
         ours = {spec.key for spec in self.definitions.resolve_all_asset_specs()}
         instance.wipe_assets([key for key in instance.get_asset_keys() if key in ours])
+        sensors = {sensor.name for sensor in self.definitions.sensors or ()}
         for state in instance.all_instigator_state():
-            if state.name in {"late_growth", "new_manifests"}:
+            if state.name in sensors:
                 instance.delete_instigator_state(state.instigator_origin_id, state.selector_id)
 
 

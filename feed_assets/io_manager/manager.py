@@ -25,6 +25,7 @@ from feed_assets.file_feed import (
     RawInput,
     Rows,
     Staged,
+    Update,
     begun,
     claim,
     latest,
@@ -43,7 +44,7 @@ from feed_assets.io_manager.declaration import (
     plain,
     raw_source,
 )
-from feed_assets.io_manager.metadata import update_metadata
+from feed_assets.io_manager.metadata import STATE, published_metadata, staged_metadata
 from feed_assets.io_manager.quarantine import publish_both, stage_quarantine
 from feed_assets.io_manager.raw_hours import hours_by_day, of_hours
 from feed_assets.io_manager.retries import retrying
@@ -206,7 +207,7 @@ class FileFeedIOManager(dg.ConfigurableIOManager):
             self._claim_outputs(context.step_context)
             for partition, frame in frames.items():
                 staged = self._stage(context, declaration, partition, frame, alone=len(frames) == 1)
-                self._report(context, staged, alone=len(frames) == 1)
+                self._report(context, declaration, staged, alone=len(frames) == 1)
                 if not declaration.audited:
                     publish_both(staged, now=self.clock.now())
 
@@ -257,19 +258,24 @@ class FileFeedIOManager(dg.ConfigurableIOManager):
         details = stage_quarantine(claimed, frame, rows, facts, now=self.clock.now())
         return written.files, replace(facts, rows=rows, details={**facts.details, **details})
 
-    def _report(self, context: dg.OutputContext, staged: Staged, *, alone: bool) -> None:
+    def _report(self, context: dg.OutputContext, declaration: FeedDeclaration, staged: Staged, *, alone: bool) -> None:
         """Tell Dagster what was written. The data version is that of the update that readers get in the end.
 
-        Where an update that was begun later is in force already, this one becomes history at once.
+        Of an audited update Dagster hears only that it is staged: the audit reports the rest. Where an update that was
+        begun later is in force already, this one becomes history at once.
         """
         feed, partition, name = staged.claim.feed, staged.claim.partition, staged.claim.name
         now = self.clock.now()
         in_force = latest(feed, partition, now=now)
         newer = in_force if in_force is not None and in_force.name > name else None
         previous = latest(feed, partition, now=now, as_of=begun(name)) if newer else in_force
-        metadata = update_metadata(staged, previous)
+        if declaration.audited:
+            metadata = staged_metadata(feed, partition, name)
+        else:
+            update = Update(feed, partition, name, staged.record.files)
+            metadata = published_metadata(update, staged.record, previous)
         if newer is not None:
-            metadata["update in force"] = dg.MetadataValue.text(newer.name)
+            metadata[STATE] = f"history: {newer.name} is in force"
             context.log.warning(
                 f"{feed.location} {partition or ''}: update {newer.name}, begun after {name}, is in force and stays: "
                 f"it read newer inputs. {name} becomes history."

@@ -1,60 +1,94 @@
 """What the Dagster UI shows of an update: where it is, what is in it, what it was made from.
 
-Here: turning a record into Dagster metadata. Not here: metadata that only one asset has.
+Here: turning records and updates into Dagster metadata. Numbers are numbers, so that Dagster plots them over the
+partitions by itself. Not here: metadata that only one asset has, and when Dagster is told (`asset_events`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import dagster as dg
 
-from feed_assets.file_feed import FeedInput, RawInput, Staged, Update, read_record
+from feed_assets.file_feed import Feed, FeedInput, RawInput, Record, Update, read_record
 
 MAX_ROWS = 100
 """Rows of a metadata table; what is left out is said in its last row."""
 
+UPDATE = "update"
+STATE = "state"
+IN_FORCE = "in force"
+DATA_VERSION_TAG = "dagster/data_version"
 
-def update_metadata(staged: Staged, previous: Update | None) -> dict[str, dg.MetadataValue]:
-    """The metadata of a staged update; `previous` is the one in force when it was begun.
 
-    Growth is that of the raw data since `previous` read it: one LIST and one GET where raw data was read at all.
-    """
-    facts, files = staged.record.facts, staged.record.files
-    location, partition = staged.claim.feed.location, staged.claim.partition
-    size = sum(file.size for file in files)
-    read = staged.record.read_sets
-    known = read_record(previous.feed, partition, previous.name) if previous and read else None
-    earlier = known.read_sets if known else {}
-    shown: dict[str, dg.MetadataValue] = {
-        "update": dg.MetadataValue.text(staged.claim.name),
-        "path": dg.MetadataValue.path(staged.claim.uri),
-        "dagster/uri": dg.MetadataValue.text(staged.claim.uri),
-        "files": dg.MetadataValue.int(len(files)),
-        "bytes": dg.MetadataValue.int(size),
-        "read set": dg.MetadataValue.table(_input_rows(facts.inputs)),
-        "show files": dg.MetadataValue.text(
-            f"feed-assets feed files {staged.claim.feed.uri}" + (f" --partition {partition}" if partition else "")
-        ),
-        "feed": dg.MetadataValue.text(location),
+def staged_metadata(feed: Feed, partition: str | None, update: str) -> dict[str, Any]:
+    """The metadata of an update whose checks have not decided yet: not its path and rows, as nobody reads it."""
+    return {
+        UPDATE: update,
+        STATE: "staged: its checks decide whether it is published",
+        "show files": command_for(feed, partition, update),
     }
-    if facts.rows is not None:
-        shown |= {
-            "dagster/row_count": dg.MetadataValue.int(facts.rows.published),
-            "rows read": dg.MetadataValue.int(facts.rows.read),
-            "rows quarantined": dg.MetadataValue.int(facts.rows.quarantined),
-            "rows duplicate": dg.MetadataValue.int(facts.rows.duplicates),
-        }
-        if facts.rows.reasons:
-            shown["not published, by reason"] = _count_table(facts.rows.reasons)
+
+
+def published_metadata(update: Update, record: Record | None, previous: Update | None) -> dict[str, Any]:
+    """The metadata of an update in force; `previous` is the one that was in force when it was begun.
+
+    Growth is that of the raw data since `previous` read it: one GET where raw data was read at all.
+    """
+    shown: dict[str, Any] = {
+        UPDATE: update.name,
+        STATE: IN_FORCE,
+        "path": dg.MetadataValue.path(update.uri),
+        "show files": command_for(update.feed, update.partition, update.name),
+        "files": len(update.files),
+        "bytes": update.bytes,
+    }
     if previous is not None:
-        shown["update in force before"] = dg.MetadataValue.text(previous.name)
-        shown["change in bytes"] = dg.MetadataValue.text(_change(previous.bytes, size))
-    if read:
-        shown["growth"] = dg.MetadataValue.table(
-            [_growth_row(now, earlier.get(source)) for source, now in read.items()]
-        )
+        shown |= {"update in force before": previous.name, "change in bytes": update.bytes - previous.bytes}
+    if record is None:
+        return shown
+    shown["read set"] = dg.MetadataValue.table(_input_rows(record.facts.inputs))
+    rows = record.facts.rows
+    if rows is not None:
+        shown |= {
+            "dagster/row_count": rows.published,
+            "rows read": rows.read,
+            "rows quarantined": rows.quarantined,
+            "rows duplicate": rows.duplicates,
+            "quarantined, %": _percent(rows.quarantined, rows.read),
+        }
+        if rows.reasons:
+            shown["not published, by reason"] = _count_table(rows.reasons)
+    return shown | _growth(record, previous)
+
+
+def command_for(feed: Feed, partition: str | None, update: str) -> str:
+    """The command that lists the files of exactly this update, whatever its state."""
+    where = f"{feed.uri} --partition {partition}" if partition else feed.uri
+    return f"feed-assets feed files {where} --update {update}"
+
+
+def _growth(record: Record, previous: Update | None) -> dict[str, Any]:
+    """How the raw data that was read has grown since the update before read it, in all and by source."""
+    read = record.read_sets
+    if not read:
+        return {}
+    known = read_record(previous.feed, previous.partition, previous.name) if previous else None
+    earlier = known.read_sets if known else {}
+    now, before = (sum(each.bytes for each in sets.values()) for sets in (read, earlier))
+    shown: dict[str, Any] = {
+        "raw files": sum(len(each.files) for each in read.values()),
+        "raw bytes": now,
+        "growth": dg.MetadataValue.table([_growth_row(each, earlier.get(source)) for source, each in read.items()]),
+    }
+    if before:
+        shown["raw growth, %"] = _percent(now - before, before)
     return shown
+
+
+def _percent(part: int, whole: int) -> float:
+    return round(100 * part / whole, 2) if whole else 0.0
 
 
 def _growth_row(now: RawInput, was: RawInput | None) -> dg.TableRecord:

@@ -3,8 +3,18 @@
 Here: reading the environment, opening connections, starting the JVM. Not here: what is done with them.
 """
 
+from feed_assets.resources.notifier import Alert, Notifier, WebhookNotifier
 from feed_assets.resources.settings import Clock, Settings, SettingsError
 from feed_assets.resources.spark import SparkResource
 from feed_assets.resources.storage import BlackboardResource
 
-__all__ = ["BlackboardResource", "Clock", "Settings", "SettingsError", "SparkResource"]
+__all__ = [
+    "Alert",
+    "BlackboardResource",
+    "Clock",
+    "Notifier",
+    "Settings",
+    "SettingsError",
+    "SparkResource",
+    "WebhookNotifier",
+]

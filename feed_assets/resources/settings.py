@@ -15,6 +15,7 @@ from typing import Any
 
 import dagster as dg
 
+from feed_assets.resources.notifier import WEBHOOK
 from feed_assets.sources import partners_directory
 
 AS_OF_FILE = ".as-of"
@@ -41,7 +42,10 @@ class Clock(dg.ConfigurableResource[None]):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Where the data is, which days there are, who the partners are, which Spark computes, how often sensors look."""
+    """Where the data is, which days there are, who the partners are, which Spark computes, how often sensors look.
+
+    `alerts` is whether a webhook for them is configured; its address stays in the environment, as it is a secret.
+    """
 
     base: str
     first_day: date
@@ -50,12 +54,14 @@ class Settings:
     spark_master: str
     sensor_seconds: int
     log_level: str
+    alerts: bool = False
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Settings:
         """Read the variables `FEED_ASSETS_...`, each of which has a default.
 
-        They are BASE, AS_OF, FIRST_DAY, SOURCES, SPARK_MASTER, SENSOR_SECONDS and LOG_LEVEL.
+        They are BASE, AS_OF, FIRST_DAY, SOURCES, SPARK_MASTER, SENSOR_SECONDS, LOG_LEVEL and
+        ALERT_WEBHOOK.
         Raises SettingsError naming the variable and what it takes.
         """
         base = environment.get("FEED_ASSETS_BASE") or DEFAULT_BASE
@@ -68,6 +74,7 @@ class Settings:
             sources_directory=Path(environment.get("FEED_ASSETS_SOURCES") or partners_directory()),
             spark_master=environment.get("FEED_ASSETS_SPARK_MASTER") or "local[*]",
             log_level=_log_level(environment.get("FEED_ASSETS_LOG_LEVEL") or "INFO"),
+            alerts=bool(environment.get(WEBHOOK)),
             sensor_seconds=_seconds(environment.get("FEED_ASSETS_SENSOR_SECONDS") or "30"),
         )
 

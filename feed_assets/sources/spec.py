@@ -227,6 +227,11 @@ class Source(_Model):
         copy._origin = (path, document)  # noqa: SLF001 - a Source's own
         return copy
 
+    @property
+    def origin(self) -> Path | None:
+        """The file that describes this source, None where it was made otherwise."""
+        return self._origin[0] if self._origin else None
+
     def problem(self, location: Location, message: str) -> str:
         """What is wrong with one of this source's fields, as `file:line: field: message`."""
         if self._origin is None:

@@ -12,6 +12,9 @@ published, a `reason`. The first rule that applies decides:
    stands in the log; of equally early ones the first by file and line.
 3. duplicate, repeated click: of the same known user of the same source on the same ad, at most `repeated_within`
    after the click before it, be that one kept or itself repeated: a burst collapses into its first click.
+
+An optional id that is blank (empty or white space only) names nothing and is published as NULL: a blank user is
+an unknown one, and a click with a blank impression_id names no impression.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes Spark
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StringType, StructField, StructType
 
 from feed_assets.transforms.days import ONE_DAY, microseconds, within
 from feed_assets.transforms.schemas import CLEAN_ADS, CLEAN_CLICKS, QUARANTINE, as_declared
@@ -155,7 +158,16 @@ def _rules_of_every_event(day: date) -> list[Rule]:
 
 
 def _blank(column: str) -> Column:
-    return F.col(column).isNull() | (F.trim(F.col(column)) == "")
+    """Whether a text is NULL, empty, or white space only."""
+    # Nearly every text begins with a visible character; "!" is the first of these. The rest is worth a pattern.
+    return F.col(column).isNull() | ((F.col(column) < "!") & ~F.col(column).rlike(r"\S"))
+
+
+def _names_nothing_if_blank(field: StructField) -> Column:
+    """A column as it is published: an optional text without a visible character is NULL, as if it was not sent."""
+    if field.nullable and isinstance(field.dataType, StringType):
+        return F.when(~_blank(field.name), F.col(field.name)).alias(field.name)
+    return F.col(field.name)
 
 
 def _first_that_applies(rules: Sequence[Rule]) -> Column:
@@ -169,7 +181,8 @@ def _checked(events: DataFrame, schema: StructType, rules: Sequence[Rule], day: 
     # Spark evaluates each of them again wherever a rule names its column.
     refused = events.select("*", F.explode(F.array(reason)).alias("_refused"))
     record = F.when(F.col("_refused").isNotNull(), F.coalesce("_malformed", "_raw"))
-    return refused.select(*schema.names, "_file", "_line", "_refused", record.alias("_record"))
+    columns = [_names_nothing_if_blank(field) for field in schema]
+    return refused.select(*columns, "_file", "_line", "_refused", record.alias("_record"))
 
 
 def _deliveries(

@@ -93,4 +93,8 @@ def test_the_pictures_and_the_top_ads_are_in_the_metadata(week):
     shown = [record.data["impressions"] for record in metadata["top ads"].records]
     assert shown == sorted(shown, reverse=True)
     for name in ("click-through rate", "clicks per hour"):
-        assert metadata[name].value.startswith("![plot](data:image/png;base64,")
+        assert "(data:image/svg+xml;base64," in metadata[name].value
+    # Numbers, so that Dagster plots them over the days.
+    totals = {name: metadata[name].value for name in ("impressions", "clicks", "click-through rate, %")}
+    assert totals["impressions"] >= sum(shown)
+    assert totals["click-through rate, %"] == round(100 * totals["clicks"] / totals["impressions"], 4)

@@ -128,6 +128,22 @@ def test_ls_of_updates_without_partitions_passes_over_other_folders(run: Run, wr
     assert [(row["partition"], row["state"]) for row in listed(run, tmp_path / "f")] == [(None, "valid")]
 
 
+def test_the_files_of_an_update_are_listed_by_its_name_whatever_its_state(run: Run, written: Written, tmp_path: Path):
+    location = tmp_path / "f" / "v1.0"
+    for content in ("one", "two"):
+        run("feed", "publish", location, written("a.csv", content))
+    run("feed", "invalidate", location, "--reason", "wrong")
+
+    def listed(*more: str, code: int = 0):
+        return run("feed", "files", location, *more, "--json", code=code)
+
+    (latest,), (named,) = json.loads(listed().stdout), json.loads(listed("--update", "20191201.120001").stdout)
+    assert "/20191201.120000/" in latest["uri"]
+    assert "/20191201.120001/" in named["uri"]
+    assert "has no update" in listed("--update", "20191201.120009", code=3).stderr
+    assert "--as-of" in listed("--update", "20191201.120000", "--as-of", "20191201.120000", code=2).stderr
+
+
 def test_invalidate_puts_the_update_before_back_in_force(run: Run, written: Written, tmp_path: Path):
     location, file = tmp_path / "f", written("a.csv", "x\n")
     for _ in range(3):

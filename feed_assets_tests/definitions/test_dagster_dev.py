@@ -146,6 +146,7 @@ def test_a_backfill_from_the_ui_and_a_late_file_end_in_published_updates(dev, de
     assets = {"/".join(node["assetKey"]["path"]) for node in repository["assetNodes"]}
     assert {*ALL, "ad_catalog", "raw/ads/shop_ads", "raw/clicks/shop_clicks"} == assets
     assert {each["name"]: each["sensorState"]["status"] for each in repository["sensors"]} == {
+        "landings": "RUNNING",
         "late_growth": "RUNNING",
         "new_manifests": "RUNNING",
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import dagster as dg
@@ -12,7 +13,8 @@ import pytest
 
 from feed_assets.definitions import build_definitions
 from feed_assets.io_manager import FeedDeclaration
-from feed_assets.sources import partners_directory
+from feed_assets.resources import Settings
+from feed_assets.sources import load_sources, partners_directory
 from feed_assets_tests.harness import settings_below
 
 ROOT = Path(__file__).parents[2]
@@ -47,6 +49,11 @@ check clean_clicks:row_count_as_usual
 check clean_clicks:rows_accounted blocking
 check clean_clicks:schema_as_declared blocking
 check clean_clicks:times_inside_day blocking
+job audit
+job effectiveness
+job process_day
+schedule process_yesterday STOPPED
+sensor landings RUNNING
 sensor late_growth RUNNING
 sensor new_manifests RUNNING
 """
@@ -68,7 +75,9 @@ def listing(definitions: dg.Definitions) -> str:
     for key in sorted(graph.asset_check_keys, key=lambda key: (key.asset_key, key.name)):
         blocking = " blocking" if graph.get(key).blocking else ""
         lines.append(f"check {key.asset_key.to_user_string()}:{key.name}{blocking}")
-    lines += [f"sensor {each.name} {each.default_status.value}" for each in definitions.sensors or ()]
+    lines += sorted(f"job {each.name}" for each in definitions.jobs or ())
+    for kind, automations in (("schedule", definitions.schedules), ("sensor", definitions.sensors)):
+        lines += sorted(f"{kind} {each.name} {each.default_status.value}" for each in automations or ())
     return "\n".join(lines) + "\n"
 
 
@@ -122,6 +131,49 @@ def test_the_days_end_with_the_last_full_one_before_the_fixed_time(definitions):
     assert graph.get(dg.AssetKey("clean_ads")).partitions_def.get_last_partition_key() == "2019-11-30"
     raw = graph.get(dg.AssetKey(["raw", "ads", "open_bandit_ads"])).partitions_def
     assert raw.get_last_partition_key() == "2019-11-30-23:00"
+
+
+def test_every_asset_has_its_tags_and_the_code_it_comes_from(definitions):
+    for spec in definitions.resolve_all_asset_specs():
+        assert (spec.tags["domain"], spec.tags["storage"]) == ("ads", "local")
+        references = spec.metadata.get("dagster/code_references")
+        if spec.key != dg.AssetKey("ad_catalog"):
+            assert [Path(each.file_path).is_file() for each in references.code_references] == [True], spec.key
+
+
+def test_assets_are_expected_to_be_fresh_unless_the_time_is_fixed(tmp_path, definitions):
+    live = build_definitions(settings_below(tmp_path, partners_directory(), as_of=None))
+
+    assert {spec.freshness_policy for spec in definitions.resolve_all_asset_specs()} == {None}
+    for spec in live.resolve_all_asset_specs():
+        assert (spec.freshness_policy is not None) == (spec.partitions_def is not None), spec.key
+
+
+def test_the_schedule_asks_for_yesterday_when_its_buffer_has_passed(tmp_path):
+    definitions = build_definitions(settings_below(tmp_path, partners_directory(), as_of=None))
+    schedule = definitions.resolve_schedule_def("process_yesterday")
+    sources = load_sources(partners_directory())
+    hour = max(source.buffer_hours for source in sources)
+
+    when = datetime(2026, 3, 5, hour, 15, tzinfo=UTC)
+    with dg.DagsterInstance.ephemeral() as instance:
+        context = dg.build_schedule_context(instance=instance, scheduled_execution_time=when)
+        requests = schedule.evaluate_tick(context).run_requests
+
+    assert schedule.cron_schedule == f"15 {hour} * * *"
+    assert [request.partition_key for request in requests] == ["2026-03-04"]
+
+
+def test_alerts_are_sent_where_somebody_takes_them(tmp_path, monkeypatch):
+    secret = "https://hooks.example.com/services/T0/SECRET"
+    monkeypatch.setenv("FEED_ASSETS_ALERT_WEBHOOK", secret)
+
+    definitions = build_definitions(settings_below(tmp_path, partners_directory(), alerts=True))
+
+    assert "sensor alerts RUNNING" in listing(definitions)
+    # Dagster shows the variable's name, not what it holds.
+    assert "SECRET" not in repr(Settings.from_environment())
+    assert "SECRET" not in repr(definitions.resources["notifier"])
 
 
 def test_a_third_partner_is_one_more_description(tmp_path):

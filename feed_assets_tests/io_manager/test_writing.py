@@ -98,19 +98,30 @@ def test_the_config_digest_changes_with_the_rules_and_not_with_where_it_runs(sho
     assert digests[0] == digests[1] != digests[2]
 
 
+def latest_materialization(shop):
+    """What Dagster shows of the day."""
+    where = dg.AssetRecordsFilter(asset_key=dg.AssetKey("clean_ads"), asset_partitions=[DAY])
+    return shop.instance.fetch_materializations(where, limit=1).records[0].asset_materialization
+
+
 def test_dagster_is_told_the_update_as_data_version_and_its_numbers(shop):
     shop.land(ads(5))
     shop.run("clean_ads")
     shop.land(ads(5, start=5), name="late")
 
-    (materialization,) = shop.run("clean_ads").asset_materializations_for_node("clean_ads")
+    (staged,) = shop.run("clean_ads").asset_materializations_for_node("clean_ads")
+    materialization = latest_materialization(shop)
 
+    assert staged.metadata["state"].value.startswith("staged")
+    assert not {"path", "dagster/row_count", "read set"} & set(staged.metadata)
     record, shown = shop.record(ADS), {name: value.value for name, value in materialization.metadata.items()}
     assert materialization.tags["dagster/data_version"] == record.update == shown["update"]
     assert (shown["dagster/row_count"], shown["rows read"], shown["files"]) == (10, 10, 1)
     assert shown["bytes"] == sum(file.size for file in record.files)
     assert shown["path"].endswith(f"{ADS}/{DAY}/{record.update}")
     assert shown["update in force before"] < record.update
+    assert shown["show files"].endswith(f"{ADS} --partition {DAY} --update {record.update}")
+    assert "dagster/uri" not in shown
     assert [row.data["files"] for row in materialization.metadata["read set"].records] == [2]
     first, late = (
         path.stat().st_size for path in sorted((shop.base / "raw/ads/shop_ads" / DAY / "12").iterdir())[::-1]
@@ -122,12 +133,17 @@ def test_dagster_is_told_the_update_as_data_version_and_its_numbers(shop):
         "bytes": first + late,
         "growth": f"{late:+,} bytes ({late / first:+.1%})",
     }
+    # Numbers, so that Dagster plots them over the days.
+    assert (shown["raw bytes"], shown["raw files"]) == (first + late, 2)
+    assert shown["raw growth, %"] == round(100 * late / first, 2)
+    assert shown["quarantined, %"] == 0
 
 
 def test_a_first_update_has_grown_from_nothing(shop):
     shop.land(ads(5))
 
-    (materialization,) = shop.run("clean_ads").asset_materializations_for_node("clean_ads")
+    shop.run("clean_ads")
+    materialization = latest_materialization(shop)
 
     (growth,) = materialization.metadata["growth"].records
     assert (growth.data["bytes before"], growth.data["growth"]) == (0, "first read")

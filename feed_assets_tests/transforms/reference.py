@@ -120,7 +120,7 @@ def judge(events: Sequence[Ad] | Sequence[Click], *, day: date, repeated_within:
             kept.append(event)
     for event in sorted(kept, key=lambda event: (_time(event), event.source, str(_identity(event)))):
         judged[event.line] = "published: None"
-        if isinstance(event, Click) and event.user_id is not None:
+        if isinstance(event, Click) and (event.user_id or "").strip():
             whose = (event.source, event.user_id, event.ad_id)
             if whose in previous and _time(event) - previous[whose] <= repeated_within:
                 judged[event.line] = "duplicate: repeated click"

@@ -68,6 +68,7 @@ REPEATED = "duplicate: repeated click"
         (Ad(ad_id="  "), "missing ad_id"),
         (Ad(impression_id=None), "missing impression_id"),
         (Ad(impression_id=""), "missing impression_id"),
+        (Ad(impression_id="\t"), "missing impression_id"),
         (Ad(unparsable="cost"), "unparsable cost"),
         (Ad(cost=Decimal("-0.000001")), "negative cost"),
     ],
@@ -389,3 +390,16 @@ def test_a_summer_day_is_judged_in_utc(spark: SparkSession) -> None:
 
     assert judged_ads(spark, Ad(event_time=late)) == {1: "quarantined: event_time outside the day"}
     assert verdicts(judge_ads(unjudged_ads(spark, [Ad(event_time=late)]), day=late.date() - ONE_DAY)) == {1: PUBLISHED}
+
+
+@pytest.mark.parametrize("blank", ["", "  ", "\t\r"])
+def test_an_optional_id_that_is_blank_names_nothing(spark: SparkSession, blank: str) -> None:
+    ad = Ad(campaign_id=blank, user_id=blank, placement_id=blank)
+    clicks = [Click(click_id=f"k{n}", impression_id=blank, user_id=blank, line=n) for n in range(2)]
+
+    (published,) = rows(published_rows(judge_ads(unjudged_ads(spark, [ad]), day=DAY)))
+    clicked = rows(published_rows(judge_clicks(unjudged_clicks(spark, clicks), day=DAY)))
+
+    assert {published[name] for name in ("campaign_id", "user_id", "placement_id")} == {None}
+    # Nobody's clicks repeat nobody's clicks.
+    assert [(each["impression_id"], each["user_id"]) for each in clicked] == [(None, None)] * 2

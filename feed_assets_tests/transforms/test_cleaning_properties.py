@@ -43,8 +43,8 @@ MOMENTS = [
 ]
 VALUES: dict[str, Sequence[Any]] = {
     "event_time": MOMENTS,
-    "ad_id": ["a", "a", "a", "b", " ", None],
-    "user_id": ["u", "u", "v", None],
+    "ad_id": ["a", "a", "a", "b", " ", "\t", None],
+    "user_id": ["u", "u", "v", "", " \t", None],
     "source": ["one", "one", "two"],
     "file": ["a.csv", "b.csv"],
     "malformed": [None, None, None, None, "a;b"],

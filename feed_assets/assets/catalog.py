@@ -1,0 +1,59 @@
+"""What Dagster's catalog says of every asset beyond its definition: tags, freshness, and where its code is.
+
+Here: attributes that follow from the settings and from what an asset is. Not here: anything about one asset, and the
+lineage of columns (`lineage`).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from typing import Any
+
+import dagster as dg
+
+from feed_assets.io_manager.declaration import raw_source
+from feed_assets.resources import Settings
+from feed_assets.sources import Source
+
+WARN_AFTER, FAIL_AFTER = timedelta(hours=26), timedelta(hours=36)
+"""Since an asset's last materialization: a day, and time for the buffer of its sources and for repairs."""
+
+
+def in_catalog(
+    assets: Iterable[dg.AssetsDefinition | dg.AssetSpec], sources: Sequence[Source], settings: Settings
+) -> list[Any]:
+    """The assets with tags, a freshness policy and references to their code, raw ones to their source's YAML."""
+    by_key = {source.key: source for source in sources}
+
+    def described(spec: dg.AssetSpec) -> dg.AssetSpec:
+        storage = settings.base.partition("://")[0] if "://" in settings.base else "local"
+        partitioned = spec.partitions_def is not None
+        # Where the time is fixed nothing can be late.
+        fresh = partitioned and settings.as_of is None
+        source = by_key.get(raw_source(spec.metadata) or "")
+        origin = source.origin if source else None
+        references = {"dagster/code_references": _reference(str(origin), origin.name)} if origin else {}
+        return spec.replace_attributes(
+            tags={**spec.tags, "domain": "ads", "storage": storage},
+            metadata={**spec.metadata, **references},
+            freshness_policy=dg.FreshnessPolicy.time_window(fail_window=FAIL_AFTER, warn_window=WARN_AFTER)
+            if fresh
+            else None,
+        )
+
+    with warnings.catch_warnings():
+        # Code references are a beta feature; they only add links.
+        warnings.simplefilter("ignore", dg.BetaWarning)
+        linked: list[Any] = list(dg.with_source_code_references(list(assets)))
+    return list(dg.map_asset_specs(described, linked))
+
+
+def _reference(path: str, label: str) -> dg.CodeReferencesMetadataValue:
+    with warnings.catch_warnings():
+        # As above.
+        warnings.simplefilter("ignore", dg.BetaWarning)
+        return dg.CodeReferencesMetadataValue(
+            code_references=[dg.LocalFileCodeReference(file_path=path, line_number=1, label=label)]
+        )

@@ -1,0 +1,107 @@
+"""Telling Dagster what an audit came to, so that its UI shows what every reader sees.
+
+Here: which events follow from which decision. Not here: the decision (`audit`), and what an event says
+(`io_manager.asset_events`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+import dagster as dg
+from dagster._core.events import AssetMaterializationPlannedData, DagsterEvent
+
+from feed_assets.blackboard import Blackboard
+from feed_assets.checks.candidate import Candidate
+from feed_assets.file_feed import begun, latest
+from feed_assets.io_manager import FeedDeclaration
+from feed_assets.io_manager.asset_events import INVALIDATED, REJECTED, is_shown, published, still_in_force
+
+ONE_SECOND = timedelta(seconds=1)
+
+
+def report(
+    context: dg.AssetCheckExecutionContext,
+    key: dg.AssetKey,
+    candidate: Candidate,
+    sentence: str,
+    *,
+    turned_away: bool,
+    now: datetime,
+) -> None:
+    """Log what is in force now that the candidate is settled; `sentence` says what the audit did and why.
+
+    After a publication that is the update with its full metadata. After a rejection or an invalidation (`turned_away`)
+    it is the update before, if there is one, and the partition counts as failed. An update that was in force and stays
+    so needs no event if Dagster shows it. Costs one or two LIST.
+    """
+    update = candidate.update
+    there = latest(update.feed, update.partition, now=now)
+    log = context.op_execution_context.log_event
+    if not turned_away and candidate.staged is None and is_shown(context.instance, key, update):
+        return
+    if not turned_away and there is not None and there.name == update.name:
+        previous = latest(update.feed, update.partition, now=now, as_of=begun(update.name) - ONE_SECOND)
+        log(published(context.instance, key, there, candidate.record, previous))
+        return
+    happened = {}
+    if turned_away:
+        happened[REJECTED if candidate.staged is not None else INVALIDATED] = update.name
+    log(still_in_force(context.instance, key, update.partition, there, why=sentence, metadata=happened))
+    if turned_away:
+        _mark_as_failed(context, key, update.partition, sentence)
+
+
+def report_left_out(
+    context: dg.AssetCheckExecutionContext,
+    key: dg.AssetKey,
+    partitions: Iterable[str | None],
+    *,
+    blackboard: Blackboard,
+    now: datetime,
+) -> None:
+    """Log what is in force of the assets that this run was to make from the asset, and now does not.
+
+    Without that Dagster shows their partitions as failed, though nothing is wrong with what their readers see.
+    """
+    for child, declaration in _downstream(context, key):
+        for partition in partitions:
+            there = latest(declaration.on(blackboard), partition, now=now)
+            if there is not None:
+                why = f"Not made again: {key.to_user_string()} of this day was turned away by its checks."
+                context.op_execution_context.log_event(
+                    still_in_force(context.instance, child, partition, there, why=why)
+                )
+
+
+def _mark_as_failed(
+    context: dg.AssetCheckExecutionContext, key: dg.AssetKey, partition: str | None, message: str
+) -> None:
+    """Make Dagster count the partition as failed, not as materialized.
+
+    It does so where a run that failed was to materialize a partition, and no materialization came after that was
+    planned. A step cannot take its materialization back; so it is planned once more.
+    """
+    planned = DagsterEvent.build_asset_materialization_planned_event(
+        context.run.job_name,
+        context.op_execution_context.get_step_execution_context().step.key,
+        AssetMaterializationPlannedData(key, partition=partition),
+    )
+    context.instance.report_dagster_event(planned._replace(message=message), run_id=context.run.run_id)
+
+
+def _downstream(
+    context: dg.AssetCheckExecutionContext, key: dg.AssetKey
+) -> Iterator[tuple[dg.AssetKey, FeedDeclaration]]:
+    """The feeds of this run that are made from the asset, directly or not."""
+    layer: Any = context.job_def.asset_layer
+    reached = {key}
+    for each in layer.asset_graph.toposorted_asset_keys:
+        node = layer.asset_graph.get(each)
+        if each in layer.selected_asset_keys and reached & set(node.parent_keys):
+            reached.add(each)
+            declaration = FeedDeclaration.of(node.metadata)
+            if declaration is not None:
+                yield each, declaration

@@ -1,0 +1,91 @@
+"""Telling people: an alert, and where it goes.
+
+Here: what an alert says, and sending it to a webhook. Not here: when there is one (`sensors.alerts`).
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.error
+import urllib.request
+from abc import abstractmethod
+from dataclasses import asdict, dataclass
+from urllib.parse import urlsplit
+
+import dagster as dg
+
+WEBHOOK = "FEED_ASSETS_ALERT_WEBHOOK"
+"""The environment variable with the webhook's address, which is a secret."""
+
+ATTEMPTS = 3
+SECONDS_BETWEEN = 0.5
+TIMEOUT_SECONDS = 10
+
+
+class AlertNotSentError(Exception):
+    """The receiver of alerts did not take one. The message names its host only: the rest of the address is secret."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """What happened: `kind` is `failed` or `rejected`; `reasons` has a line for each cause; `command` shows more."""
+
+    kind: str
+    assets: tuple[str, ...]
+    partition: str | None
+    reasons: tuple[str, ...]
+    run_id: str
+    command: str
+
+    @property
+    def text(self) -> str:
+        """The alert as a message for people."""
+        what = {"rejected": "Rejected by its checks", "failed": "Failed"}[self.kind]
+        where = " ".join(filter(None, [", ".join(self.assets), self.partition]))
+        return "\n".join([f"{what}: {where}", *self.reasons, f"Run {self.run_id}. More: {self.command}"])
+
+
+class Notifier(dg.ConfigurableResource[None]):
+    """Where alerts go. Derive from it to call what you like: `build_definitions(settings, notifier=MyNotifier())`."""
+
+    @abstractmethod
+    def notify(self, alert: Alert) -> None:
+        """Tell people. Raises where that failed: the sensor's tick then shows the error."""
+
+
+class WebhookNotifier(Notifier):
+    """Posts each alert as JSON: `text` for people, as chat programs expect it, and the alert's fields."""
+
+    url: str
+
+    def notify(self, alert: Alert) -> None:
+        """Post the alert, at most three times. Raises AlertNotSentError."""
+        body = json.dumps({"text": alert.text, **asdict(alert)}).encode()
+        problem = ""
+        for attempt in range(ATTEMPTS):
+            if attempt:
+                time.sleep(SECONDS_BETWEEN)
+            try:
+                self._post(body)
+            except urllib.error.HTTPError as error:
+                problem = f"answered {error.code}"
+                error.close()
+            except OSError as error:
+                reason = getattr(error, "reason", error)
+                problem = f"cannot be reached ({type(reason).__name__})"
+            else:
+                return
+        host = urlsplit(self.url).hostname or "the host"
+        # `from None`: the errors that came before hold the whole address.
+        raise AlertNotSentError(
+            f"An alert was not sent: {host} {problem}, {ATTEMPTS} times. See {WEBHOOK}. The alert: {alert.text}"
+        ) from None
+
+    def _post(self, body: bytes) -> None:
+        if urlsplit(self.url).scheme not in {"http", "https"}:
+            message = f"{WEBHOOK} holds no http or https address: correct it."
+            raise AlertNotSentError(message)
+        request = urllib.request.Request(self.url, body, {"Content-Type": "application/json"})  # noqa: S310 - see above
+        with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS):  # noqa: S310 - see above
+            pass

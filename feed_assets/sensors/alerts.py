@@ -1,0 +1,63 @@
+"""The sensor that tells people of runs that failed and of updates that were rejected.
+
+Here: which runs, and what is said of them. Not here: where alerts go (`resources.notifier`).
+"""
+
+from __future__ import annotations
+
+import dagster as dg
+
+from feed_assets.resources.notifier import Alert, Notifier
+from feed_assets.sensors.failures import errors, rejections
+
+EVENTS = {dg.DagsterEventType.ASSET_CHECK_EVALUATION, dg.DagsterEventType.STEP_FAILURE}
+WILL_RETRY = "dagster/will_retry"
+
+
+def alerts(*, interval_seconds: int) -> dg.SensorDefinition:
+    """Sends an alert for each failed run of this code location's assets, those of `feed-assets backfill` included."""
+
+    @dg.run_failure_sensor(
+        name="alerts",
+        minimum_interval_seconds=interval_seconds,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        # Also the runs of the command line, which belong to no code location. Others' runs are left out below.
+        monitor_all_code_locations=True,
+        description=(
+            "Tells people of each run that failed and is not retried, and of each update that its checks rejected, "
+            "by the resource `notifier`."
+        ),
+    )
+    def sensor(context: dg.RunFailureSensorContext, notifier: Notifier) -> None:
+        if not _is_ours(context) or context.dagster_run.tags.get(WILL_RETRY) == "true":
+            return
+        alert = alert_of(context.instance, context.dagster_run, context.failure_event.message or "")
+        notifier.notify(alert)
+        context.log.info(f"Sent: {alert.text}")
+
+    return sensor
+
+
+def alert_of(instance: dg.DagsterInstance, run: dg.DagsterRun, message: str) -> Alert:
+    """What people are told of a failed run; `message` is Dagster's, for a run that left no other reason."""
+    records = instance.get_records_for_run(run.run_id, of_type=EVENTS).records
+    events = [event for each in records if (event := each.event_log_entry.dagster_event) is not None]
+    rejected, failed = rejections(events), errors(events)
+    ends = [run.tags.get(f"dagster/asset_partition_range_{end}") for end in ("start", "end")]
+    partition = run.tags.get("dagster/partition") or " to ".join(filter(None, ends)) or None
+    return Alert(
+        kind="rejected" if rejected and not failed else "failed",
+        assets=tuple(sorted(key.to_user_string() for key in run.asset_selection or ())) or (run.job_name,),
+        partition=partition,
+        reasons=(*rejected, *failed) or (message,),
+        run_id=run.run_id,
+        command=f"feed-assets explain {partition[:10]}" if partition else f"the run {run.run_id} in the UI",
+    )
+
+
+def _is_ours(context: dg.RunFailureSensorContext) -> bool:
+    """Whether the run is about assets of this code location."""
+    repository, run = context.repository_def, context.dagster_run
+    if repository is None or run.asset_selection is None:
+        return repository is None or repository.has_job(run.job_name)
+    return bool(run.asset_selection & repository.asset_graph.get_all_asset_keys())

@@ -1,0 +1,41 @@
+"""Why a run failed, in a line for each cause, from its events.
+
+Here: reading Dagster's events. Not here: who is told (`alerts`, `feed_assets.backfill`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import dagster as dg
+
+
+def rejections(events: Iterable[dg.DagsterEvent]) -> tuple[str, ...]:
+    """The blocking checks that failed, each with its asset and what it found."""
+    lines = []
+    for event in events:
+        if event.event_type == dg.DagsterEventType.ASSET_CHECK_EVALUATION:
+            check = event.asset_check_evaluation_data
+            if not check.passed and check.severity == dg.AssetCheckSeverity.ERROR:
+                observed = [(name, value.value) for name, value in check.metadata.items() if name != "update"]
+                values = ", ".join(f"{name} {value}" for name, value in observed)
+                lines.append(f"{check.asset_key.to_user_string()} {check.check_name}: {values}")
+    return tuple(lines)
+
+
+def errors(events: Iterable[dg.DagsterEvent]) -> tuple[str, ...]:
+    """What went wrong at the root, a line a step; steps that failed only because of their checks are left out."""
+    found = (_error(event) for event in events if event.is_step_failure)
+    return tuple(line for line in found if line)
+
+
+def _error(event: dg.DagsterEvent) -> str | None:
+    data = event.step_failure_data
+    error = data.error
+    if error is None or error.cls_name == "DagsterAssetCheckFailedError":
+        return None
+    if data.user_failure_data is not None and data.user_failure_data.description:
+        return str(data.user_failure_data.description)
+    while error.cause is not None:
+        error = error.cause
+    return str(error.message).strip().splitlines()[0]

@@ -1,0 +1,164 @@
+"""The sensor for raw data: tells Dagster which raw hours have files, and how they grow.
+
+`feed-assets land` and other receivers write files without Dagster, so a sensor reports what is there. Here: comparing
+the raw files with what was reported, and the events. Not here: whether a day runs again (`late_growth`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from typing import Any
+
+import dagster as dg
+
+from feed_assets.assets import raw_key
+from feed_assets.blackboard import Blackboard
+from feed_assets.file_feed import RawInput
+from feed_assets.file_feed.wording import counted
+from feed_assets.resources import BlackboardResource, Clock
+from feed_assets.sensors.requests import load_cursor
+from feed_assets.sources import Source, raw_days
+
+MAX_EVENTS = 200
+"""Events of one tick; one costs some milliseconds to store. What is left over is reported by the next ticks."""
+
+DAYS_AT_ONCE = 31
+"""Days that one tick looks at while it catches up with the days before the lookback."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hour:
+    """What one raw hour of a source holds."""
+
+    files: int
+    bytes: int
+
+    def __str__(self) -> str:
+        return f"{self.files}/{self.bytes}"
+
+    @classmethod
+    def of(cls, text: object) -> Hour:
+        """What `str` wrote; an empty hour where it is something else."""
+        files, _, size = str(text).partition("/")
+        return cls(int(files), int(size)) if files.isdigit() and size.isdigit() else cls(0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class LandingReport:
+    """The events of one tick for one source, and what the next tick has to know: hours by partition, days done."""
+
+    events: tuple[dg.AssetMaterialization, ...]
+    known: Mapping[str, str]
+    reached: str
+
+
+def landings(
+    sources: Sequence[Source], partitions: dg.HourlyPartitionsDefinition, *, interval_seconds: int
+) -> dg.SensorDefinition:
+    """Watches the raw files of every source: its lookback in each tick, older days once."""
+
+    @dg.sensor(
+        name="landings",
+        minimum_interval_seconds=interval_seconds,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description=(
+            "Reports each raw hour whose files have changed, with the number and the bytes of its files, as a "
+            f"materialization of the raw asset: at most {MAX_EVENTS} in a tick. It requests no runs."
+        ),
+    )
+    def sensor(context: dg.SensorEvaluationContext, blackboard: BlackboardResource, clock: Clock) -> dg.SensorResult:
+        cursor, now = load_cursor(context.cursor), clock.now()
+        events: list[dg.AssetMaterialization] = []
+        for source in sources:
+            held = cursor.get(source.key)
+            report = report_landings(
+                blackboard.blackboard,
+                source,
+                partitions,
+                held if isinstance(held, dict) else {},
+                now=now,
+                limit=MAX_EVENTS - len(events),
+            )
+            cursor[source.key] = {"known": report.known, "reached": report.reached}
+            events += report.events
+            if report.events:
+                context.log.info(f"{source.key}: {counted(len(report.events), 'raw hour')} changed")
+        return dg.SensorResult(
+            asset_events=events,
+            skip_reason=None if events else "No raw hour has changed.",
+            cursor=json.dumps(cursor, sort_keys=True),
+        )
+
+    return sensor
+
+
+def report_landings(
+    board: Blackboard,
+    source: Source,
+    partitions: dg.HourlyPartitionsDefinition,
+    held: Mapping[str, Any],
+    *,
+    now: datetime,
+    limit: int,
+) -> LandingReport:
+    """The raw hours of a source that have changed since they were reported, at most `limit` of them, oldest first.
+
+    `held` is what the tick before left: {"known": partition -> files/bytes, "reached": the day it came to}. Costs one
+    LIST of the ledger and one of the raw files, over the lookback and at most 31 days before it. The events have no
+    data version: a run may have read the files before they are reported, and would count as out of date.
+    """
+    known = {str(key): str(value) for key, value in (held.get("known") or {}).items()}
+    start = now.date() - timedelta(days=source.lookback_days)
+    first = min(start, _day(held.get("reached")) or partitions.start.date())
+    last = now.date() if first >= start else min(now.date(), first + timedelta(days=DAYS_AT_ONCE))
+    raw = raw_days(board, [source.key], first, last)
+    there = {key: hour for read in raw.values() for key, hour in _hours(read, partitions).items()}
+    watched = {key for key in known if str(first) <= key[:10] <= str(last)}
+    changed = sorted(
+        key
+        for key in there.keys() | watched
+        if str(there.get(key, Hour(0, 0))) != known.get(key) and partitions.has_partition_key(key)
+    )
+    asked = changed[: max(limit, 0)]
+    events = tuple(_event(source, key, there.get(key, Hour(0, 0)), Hour.of(known.get(key))) for key in asked)
+    known |= {key: str(there.get(key, Hour(0, 0))) for key in asked}
+    # Where the limit cut the list, the next tick goes on with that day.
+    reached = changed[len(asked)][:10] if len(asked) < len(changed) else str(last)
+    keep = min(str(start), reached)
+    return LandingReport(events, {key: state for key, state in known.items() if key[:10] >= keep}, reached)
+
+
+def _hours(read: RawInput, partitions: dg.HourlyPartitionsDefinition) -> dict[str, Hour]:
+    """Files and bytes of each hour of a day, by the hour's partition key."""
+    files: Counter[str] = Counter()
+    sizes: Counter[str] = Counter()
+    for file in read.files:
+        hour = file.path.partition("/")[0]
+        moment = datetime.strptime(f"{read.partition} {hour}", "%Y-%m-%d %H")  # noqa: DTZ007 - a name, not an instant
+        key = moment.strftime(partitions.fmt)
+        files[key] += 1
+        sizes[key] += file.size
+    return {key: Hour(files[key], sizes[key]) for key in files}
+
+
+def _event(source: Source, partition: str, now: Hour, before: Hour) -> dg.AssetMaterialization:
+    growth = {"growth, %": round(100 * (now.bytes - before.bytes) / before.bytes, 2)} if before.bytes else {}
+    text = f"{counted(now.files, 'file')}, {now.bytes:,} bytes"
+    was = f" (before: {counted(before.files, 'file')}, {before.bytes:,} bytes)" if before.files else ""
+    return dg.AssetMaterialization(
+        raw_key(source),
+        partition=partition,
+        description=f"{text}{was}.",
+        metadata={"files": now.files, "bytes": now.bytes, "new bytes": now.bytes - before.bytes, **growth},
+    )
+
+
+def _day(value: object) -> date | None:
+    try:
+        return date.fromisoformat(str(value))
+    except ValueError:
+        return None
