@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from feed_assets.cli.clock import UpdateName, now
+from feed_assets.cli.clock import Moment, UpdateName, now
 from feed_assets.cli.errors import FAILED
 from feed_assets.cli.feed_diff import diff
 from feed_assets.cli.feed_keeping import gc, pin, tag, unpin, untag
@@ -34,7 +34,6 @@ from feed_assets.file_feed import (
     Feed,
     Pin,
     Update,
-    begun,
     history,
     invalidate,
     pins,
@@ -61,21 +60,21 @@ def feed() -> None:
 @feed.command("latest")
 @feed_argument
 @partition_option
-@click.option("--as-of", metavar="YYYYMMDD.HHMMSS", type=UpdateName(), help="The latest begun at or before this time.")
+@click.option("--as-of", metavar="TIME", type=Moment(), help="The latest begun at or before this time.")
 @json_option
-def latest_(feed: Feed, partition: str | None, as_of: str | None, *, as_json: bool) -> None:
+def latest_(feed: Feed, partition: str | None, as_of: datetime | None, *, as_json: bool) -> None:
     """Print the latest valid update. Exit code 3 where there is none."""
-    _print_update(require_latest(feed, partition, now=now(), as_of=_moment(as_of)), as_json=as_json)
+    _print_update(require_latest(feed, partition, now=now(), as_of=as_of), as_json=as_json)
 
 
 @feed.command("files")
 @feed_argument
 @partition_option
-@click.option("--as-of", metavar="YYYYMMDD.HHMMSS", type=UpdateName(), help="Of the latest begun at or before then.")
+@click.option("--as-of", metavar="TIME", type=Moment(), help="Of the latest begun at or before this time.")
 @json_option
-def files_(feed: Feed, partition: str | None, as_of: str | None, *, as_json: bool) -> None:
+def files_(feed: Feed, partition: str | None, as_of: datetime | None, *, as_json: bool) -> None:
     """Print the files of the latest valid update. Exit code 3 where there is none."""
-    update = require_latest(feed, partition, now=now(), as_of=_moment(as_of))
+    update = require_latest(feed, partition, now=now(), as_of=as_of)
     rows = [(file.path, file.size, uri) for file, uri in zip(update.files, update.uris(), strict=True)]
     if as_json:
         print_json([dict(zip(("path", "bytes", "uri"), row, strict=True)) for row in rows])
@@ -176,10 +175,6 @@ def invalidate_(
 
 for _command in (tag, untag, pin, unpin, gc, diff):
     feed.add_command(_command)
-
-
-def _moment(name: str | None) -> datetime | None:
-    return begun(name) if name is not None else None
 
 
 def _print_update(update: Update, *, as_json: bool) -> None:
