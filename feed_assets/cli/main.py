@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import click
 
 from feed_assets.cli.errors import told
+from feed_assets.cli.output import quiet_option
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,7 @@ class CommandMap(click.Group):
         if not isinstance(command, click.Command):
             message = f"{entry.module}.{cmd_name} is no command."
             raise TypeError(message)
+        quiet_option(command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - see above
