@@ -29,6 +29,9 @@ COMMANDS: Mapping[str, Entry] = {
     "backfill": Entry("feed_assets.cli.backfill", "Compute many days in one process."),
     "report": Entry("feed_assets.cli.report", "How effective the ads were, as a table and a plot."),
     "explain": Entry("feed_assets.cli.explain", "Why a day is as it is: updates, runs, growth, checks, lineage."),
+    "feeds": Entry("feed_assets.cli.feeds", "Every feed below a base: partitions, latest update, state."),
+    "sources": Entry("feed_assets.cli.sources", "The partners' sources; `sources check` has Spark analyse them."),
+    "quarantine": Entry("feed_assets.cli.quarantine", "The records that were set aside, by reason, with examples."),
     "feed": Entry("feed_assets.cli.feed", "Look at a File Feed and operate it: any feed, on a disk or in S3."),
 }
 
