@@ -6,7 +6,7 @@ the neighbouring days of its inputs, so all days of the inputs come before the f
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +16,7 @@ from uuid import uuid4
 import dagster as dg
 from dagster._core.instance.ref import InstanceRef  # Dagster has no public way to open an instance with other settings
 
+from feed_assets.failed_runs import failures
 from feed_assets.sensors.busy import BACKFILL_TAG
 from feed_assets.sensors.liveness import alive, fail_dead_runs, first_tags
 
@@ -49,22 +50,49 @@ def instance_at(home: Path, overrides: Mapping[str, Any]) -> Iterator[dg.Dagster
         yield instance
 
 
-def stages(definitions: dg.Definitions) -> list[list[dg.AssetKey]]:
-    """The partitioned assets that are made here, in the order in which they can be made."""
+class SelectionError(Exception):
+    """A selection of assets that cannot be backfilled; the message says why, and what can be."""
+
+
+def stages(definitions: dg.Definitions, selection: str | None = None) -> list[list[dg.AssetKey]]:
+    """The partitioned assets that are made here, in the order in which they can be made.
+
+    `selection` is asset selections as in the Dagster UI, such as `clean_ads+` or `key:clean_*`, with commas between
+    them; all assets, if left out. Raises SelectionError where it is none, selects nothing that can be made, or assets of
+    different partitions.
+    """
     graph = definitions.resolve_asset_graph()
     made = graph.materializable_asset_keys
+    if selection is not None:
+        made = made & _selected(definitions, selection)
     levels = [
         sorted(key for key in level if key in made and graph.get(key).is_partitioned)
         for level in graph.toposorted_asset_keys_by_level
     ]
-    return [level for level in levels if level]
+    found = [level for level in levels if level]
+    if selection is not None and len({graph.get(key).partitions_def for level in found for key in level}) != 1:
+        can = ", ".join(key.to_user_string() for level in stages(definitions) for key in level)
+        what = "assets of different partitions" if found else "no asset that can be backfilled"
+        message = f"{selection!r} selects {what}. There are: {can}."
+        raise SelectionError(message)
+    return found
 
 
-def known_partitions(definitions: dg.Definitions) -> list[str]:
+def known_partitions(definitions: dg.Definitions, selection: str | None = None) -> list[str]:
     """The partitions of the assets that are made here, ascending."""
     graph = definitions.resolve_asset_graph()
-    partitions = graph.get(stages(definitions)[0][0]).partitions_def
+    partitions = graph.get(stages(definitions, selection)[0][0]).partitions_def
     return list(partitions.get_partition_keys()) if partitions else []
+
+
+def _selected(definitions: dg.Definitions, selection: str) -> set[dg.AssetKey]:
+    try:
+        parts = [dg.AssetSelection.from_string(part.strip()) for part in selection.split(",")]
+        return set().union(*(part.resolve(definitions.resolve_asset_graph()) for part in parts))
+    except dg.DagsterError as error:
+        can = ", ".join(key.to_user_string() for level in stages(definitions) for key in level)
+        message = f"{selection!r} is no selection of assets; it takes names or expressions: {can}."
+        raise SelectionError(message) from error
 
 
 def backfill(
@@ -73,15 +101,18 @@ def backfill(
     partitions: Sequence[str],
     *,
     run_config: Mapping[str, Any],
+    selection: str | None = None,
+    starting: Callable[[str, Sequence[str]], None] | None = None,
 ) -> Iterator[PartitionResult]:
     """Run every stage for every partition; one that failed is left out of the stages after, the others go on.
 
+    `selection` as for `stages`. `starting` is told the partition and the assets of each run before it begins.
     Raises KeyboardInterrupt when a run was interrupted: Dagster only records that as one more failed run.
     """
     fail_dead_runs(instance)
     job = definitions.resolve_implicit_global_asset_job_def()
     failed: set[str] = set()
-    for level in stages(definitions):
+    for level in stages(definitions, selection):
         subset = job.get_subset(asset_selection=set(level))
         names = tuple(key.to_user_string() for key in level)
         for partition in partitions:
@@ -89,6 +120,8 @@ def backfill(
                 reason = "an input of this day failed before"
                 yield PartitionResult(partition, names, "", success=False, updates=(), failures=(reason,), skipped=True)
                 continue
+            if starting is not None:
+                starting(partition, names)
             run_id = str(uuid4())
             with alive(instance, run_id):
                 result = subset.execute_in_process(
@@ -112,33 +145,12 @@ def _interrupted(result: dg.ExecuteInProcessResult) -> bool:
     return any(reason is not None and reason.name == "UNEXPECTED_TERMINATION" for reason in reasons)
 
 
-def _result(partition: str, names: tuple[str, ...], result: Any) -> PartitionResult:
+def _result(partition: str, names: tuple[str, ...], result: dg.ExecuteInProcessResult) -> PartitionResult:
     updates = []
-    failures = []
     for event in result.all_events:
         if event.is_step_materialization:
             materialization = event.step_materialization_data.materialization
             version = (materialization.tags or {}).get("dagster/data_version", "")
             updates.append((materialization.asset_key.to_user_string(), version))
-        elif event.event_type == dg.DagsterEventType.ASSET_CHECK_EVALUATION:
-            check = event.asset_check_evaluation_data
-            if not check.passed and check.severity == dg.AssetCheckSeverity.ERROR:
-                values = ", ".join(
-                    f"{name} {value.value}" for name, value in check.metadata.items() if name != "update"
-                )
-                failures.append(f"{check.asset_key.to_user_string()} {check.check_name}: {values}")
-        elif event.is_step_failure and (reason := _unexpected(event.step_failure_data)):
-            failures.append(reason)
-    return PartitionResult(partition, names, result.run_id, result.success, tuple(updates), tuple(failures))
-
-
-def _unexpected(data: Any) -> str | None:
-    """What went wrong at the root, in a line; None where it is only that checks failed, which say so themselves."""
-    error = data.error
-    if error is None or error.cls_name == "DagsterAssetCheckFailedError":
-        return None
-    if data.user_failure_data is not None and data.user_failure_data.description:
-        return str(data.user_failure_data.description)
-    while error.cause is not None:
-        error = error.cause
-    return str(error.message).strip().splitlines()[0]
+    reasons = tuple(failures(result.all_events))
+    return PartitionResult(partition, names, result.run_id, result.success, tuple(updates), reasons)
