@@ -4,7 +4,7 @@ Here: reading the environment, opening connections, starting the JVM. Not here: 
 """
 
 from feed_assets.resources.settings import Clock, Settings, SettingsError
-from feed_assets.resources.spark import SparkResource
+from feed_assets.resources.spark import SparkResource, check_master
 from feed_assets.resources.storage import BlackboardResource
 
-__all__ = ["BlackboardResource", "Clock", "Settings", "SettingsError", "SparkResource"]
+__all__ = ["BlackboardResource", "Clock", "Settings", "SettingsError", "SparkResource", "check_master"]
