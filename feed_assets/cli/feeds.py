@@ -9,7 +9,7 @@ from dataclasses import asdict
 
 import click
 
-from feed_assets.blackboard import Blackboard, NotFoundError, UnknownLocationError, open_blackboard
+from feed_assets.blackboard import Blackboard, UnknownLocationError, open_blackboard
 from feed_assets.cli.clock import now
 from feed_assets.cli.output import json_option, print_json, print_table
 from feed_assets.file_feed import Feed

@@ -25,6 +25,7 @@ class Entry:
 
 COMMANDS: Mapping[str, Entry] = {
     "demo": Entry("feed_assets.cli.demo", "The main job on real logs, told step by step."),
+    "dev": Entry("feed_assets.cli.dev", "The Dagster UI with everything in it, sensors running."),
     "land": Entry("feed_assets.cli.land", "Put a partner's logs into the raw partitions, by event time."),
     "backfill": Entry("feed_assets.cli.backfill", "Compute many days in one process."),
     "report": Entry("feed_assets.cli.report", "How effective the ads were, as a table and a plot."),

@@ -40,14 +40,19 @@ def sources(ctx: click.Context, *, as_json: bool) -> None:
     if as_json:
         print_json(rows)
         return
-    header = [
-        "source", "format", "lookback days", "buffer hours", "threshold", "days", "first day", "last day",
-    ]  # fmt: skip
     print_table(
-        header,
+        ["source", "format", "lookback days", "buffer hours", "threshold", "days", "first day", "last day"],
         [
-            [*[row[name.replace(" ", "_")] for name in header[:4]], f"{row['growth_threshold_percent']:g} %"]
-            + [row["days"], row["first_day"], row["last_day"]]
+            (
+                row["source"],
+                row["format"],
+                row["lookback_days"],
+                row["buffer_hours"],
+                f"{row['growth_threshold_percent']:g} %",
+                row["days"],
+                row["first_day"],
+                row["last_day"],
+            )
             for row in rows
         ],
         empty=f"There is no source in {settings.sources_directory}. FEED_ASSETS_SOURCES names another directory.",
@@ -59,7 +64,7 @@ def sources(ctx: click.Context, *, as_json: bool) -> None:
 @click.argument("names", metavar="[SOURCE]...", nargs=-1)
 @click.pass_context
 def check(ctx: click.Context, names: Sequence[str]) -> None:
-    """Let Spark analyse the expressions of each SOURCE, or of all: no data is read. Exit code 1 where it refuses one."""
+    """Let Spark analyse the expressions of each SOURCE, or of all; no data is read. Exit code 1 if it refuses one."""
     from feed_assets.resources import SparkResource  # noqa: PLC0415 - loads Dagster and Spark
     from feed_assets.sources import SpecError, load_sources  # noqa: PLC0415 - as above
     from feed_assets.sources.expressions import check_expressions  # noqa: PLC0415 - as above
