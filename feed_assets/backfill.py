@@ -58,8 +58,8 @@ def stages(definitions: dg.Definitions, selection: str | None = None) -> list[li
     """The partitioned assets that are made here, in the order in which they can be made.
 
     `selection` is asset selections as in the Dagster UI, such as `clean_ads+` or `key:clean_*`, with commas between
-    them; all assets, if left out. Raises SelectionError where it is none, selects nothing that can be made, or assets of
-    different partitions.
+    them; all assets, if left out. Raises SelectionError where it is none, or selects nothing that can be made or assets
+    of different partitions.
     """
     graph = definitions.resolve_asset_graph()
     made = graph.materializable_asset_keys

@@ -73,8 +73,8 @@ class _PlainHandler(logging.Handler):
 @contextmanager
 def _logged_plainly(*, debug: bool) -> Iterator[None]:
     """Keep libraries from showing stack traces meanwhile, as Spark and the database do when they are interrupted."""
-    if debug:
-        yield
+    if debug or logging.getLogger().handlers:
+        yield  # as asked for, or as whoever calls commands from a program has set up
         return
     handler = _PlainHandler(logging.WARNING)
     logging.getLogger().addHandler(handler)
