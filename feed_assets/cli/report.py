@@ -107,5 +107,5 @@ def _shown(row: Mapping[str, Any]) -> dict[str, object]:
             shown["95 % interval"] = interval(value, row["ctr_high"])
         elif name != "ctr_high":
             title = "ad" if name == "ad_id" else name.removesuffix("_id").replace("_", " ")
-            shown[title] = f"{value:.1f}" if isinstance(value, float) else value
+            shown[title] = round(value, 1) if isinstance(value, float) else value
     return shown

@@ -81,7 +81,7 @@ def test_finding_feeds_takes_the_same_listings_however_many_updates_they_have(ba
 def test_every_source_is_listed_with_the_days_that_have_raw_data(run: Run, base: Path):
     ads, clicks = json.loads(run("sources", "--json").stdout)
 
-    assert (ads["source"], ads["format"], ads["lookback_days"], ads["buffer_hours"]) == ("ads/shop_ads", "csv", 7, 3)
+    assert (ads["source"], ads["format"], ads["lookback_days"], ads["buffer_hours"]) == ("ads/shop_ads", "csv", 7, 0)
     assert (ads["days"], ads["first_day"], ads["last_day"]) == (2, "2019-11-24", "2019-11-26")
     assert (clicks["source"], clicks["days"], clicks["last_day"]) == ("clicks/shop_clicks", 0, None)
     assert "5 %" in run("sources").stdout
