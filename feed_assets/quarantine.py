@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 import duckdb
 
 from feed_assets.blackboard import Blackboard
-from feed_assets.file_feed import Feed, Update, latest_of_all
+from feed_assets.file_feed import Feed, Update, latest_of_all, read_record, recorded_digests
 from feed_assets.file_feed.control import list_all
 from feed_assets.file_feed.discovery import feed_locations
 from feed_assets.report import local_files
@@ -37,7 +37,8 @@ _BY_REASON = """
 class SetAside:
     """Records of one reason that were set aside together, and the first of them.
 
-    By a feed's cleaning: `where` is the feed's location, with the partition and the update. By landing: `where` is
+    By a feed's cleaning: `where` is the feed's location, with the partition, the update and its state (`valid` is in
+    force; the update of a `rejected` one was rejected, too). By landing: `where` is
     `landing/<kind>/<name>`; such records have no usable time, so they belong to no partition. `file` and `line` are
     where the example stood in what the partner sent.
     """
@@ -45,6 +46,7 @@ class SetAside:
     where: str
     partition: str | None
     update: str | None
+    state: str
     source: str
     reason: str
     records: int
@@ -64,17 +66,36 @@ def set_aside(
         name = location.removeprefix(f"{FOLDER}/")
         if where is not None and not f"{name}/".startswith(f"{where.strip('/')}/"):
             continue
-        updates = latest_of_all(Feed(blackboard, location), now=now, first=partition or "", last=partition)
-        for day, update in sorted(updates.items()):
-            yield from _of_update(name, day, update)
+        for state, update in _updates(Feed(blackboard, location), partition, now):
+            yield from _of_update(name, state, update)
     if partition is None:
         yield from _of_landings(blackboard, where)
 
 
-def _of_update(name: str, day: str, update: Update) -> Iterator[SetAside]:
+def _updates(feed: Feed, partition: str | None, now: datetime) -> Iterator[tuple[str, Update]]:
+    """Of each partition the quarantine in force, and a newer one: its update was rejected, or is still being made."""
+    in_force = latest_of_all(feed, now=now, first=partition or "", last=partition)
+    recorded = recorded_digests(feed, first=partition or "", last=partition)
+    for day in sorted(in_force.keys() | recorded.keys()):
+        update = in_force.get(day)
+        if update is not None:
+            yield "valid", update
+        newest = max(recorded.get(day, {}), default="")
+        record = read_record(feed, day or None, newest) if newest > (update.name if update else "") else None
+        if record is not None:
+            # Retention may have removed the files of what nobody reads.
+            prefix = feed.update_prefix(record.partition, record.update)
+            there = {entry.key.removeprefix(prefix) for entry in list_all(feed.blackboard, prefix)}
+            files = tuple(file for file in record.files if file.path in there)
+            yield record.state, Update(feed, record.partition, record.update, files)
+
+
+def _of_update(name: str, state: str, update: Update) -> Iterator[SetAside]:
     with ExitStack() as stack:
-        for source, reason, records, file, line, record in _by_reason(local_files(update, stack)):
-            yield SetAside(name, day or None, update.name, source, reason, records, file or "", line, record or "")
+        for source, reason, count, file, line, record in _by_reason(local_files(update, stack)):
+            yield SetAside(
+                name, update.partition, update.name, state, source, reason, count, file or "", line, record or ""
+            )
 
 
 def _of_landings(blackboard: Blackboard, where: str | None) -> Iterator[SetAside]:
@@ -88,7 +109,7 @@ def _of_landings(blackboard: Blackboard, where: str | None) -> Iterator[SetAside
         with ExitStack() as stack:
             for _, reason, records, file, line, record in _by_reason(_copies(blackboard, keys, stack)):
                 yield SetAside(
-                    f"{LANDING}/{source}", None, None, source, reason, records, file or "", line, record or ""
+                    f"{LANDING}/{source}", None, None, "", source, reason, records, file or "", line, record or ""
                 )
 
 

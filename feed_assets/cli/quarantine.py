@@ -36,11 +36,12 @@ def quarantine(day: date | None, feed: str | None, *, as_json: bool) -> None:
         return
     asked = "".join(f" of {each}" for each in (feed, partition) if each)
     print_table(
-        ["where", "day", "source", "reason", "records", "example"],
+        ["where", "day", "state", "source", "reason", "records", "example"],
         [
             (
                 each.where,
                 each.partition,
+                each.state or None,
                 each.source,
                 each.reason,
                 each.records,

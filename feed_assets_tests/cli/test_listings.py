@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -12,7 +13,7 @@ from click.testing import Result
 
 from feed_assets.blackboard import open_blackboard
 from feed_assets.blackboard.recording import RecordingBlackboard
-from feed_assets.file_feed import Facts, Feed, claim, publish_files, reject, stage
+from feed_assets.file_feed import Facts, Feed, claim, publish_files, reject, stage, staged_files
 from feed_assets.file_feed.discovery import feed_locations, summarize
 from feed_assets_tests.cli.conftest import NOON
 from feed_assets_tests.harness import SHOP_ADS, SHOP_CLICKS, write_sources
@@ -101,6 +102,10 @@ def test_what_is_in_quarantine_is_counted_by_reason_with_the_first_record(
     feed = Feed(open_blackboard(str(base)), "quarantine/clean-ads/v1.0")
     files = [written("a.json", "".join([*records, line(5, "odd time", source="shop_ads")])), written("b.json", "")]
     publish_files(feed, "2019-11-25", files, now=NOW, owner="t", facts=Facts())
+    late = claim(feed, "2019-11-25", now=NOW, owner="t")
+    (base / late.prefix).mkdir(parents=True)
+    (base / late.prefix / "c.json").write_text(line(1, "missing ad_id", source="shop_ads"))
+    reject(stage(late, staged_files(late, 1), Facts(), now=NOW), reason="bad", now=NOW)
     landing = base / "quarantine/landing/ads/shop_ads/0123456789abcdef.json"
     landing.parent.mkdir(parents=True)
     landing.write_text(line(7, "no usable time"))
@@ -110,12 +115,16 @@ def test_what_is_in_quarantine_is_counted_by_reason_with_the_first_record(
     assert [(each["where"], each["partition"], each["reason"], each["records"]) for each in found] == [
         ("clean-ads/v1.0", "2019-11-25", "missing ad_id", 2),
         ("clean-ads/v1.0", "2019-11-25", "odd time", 1),
+        ("clean-ads/v1.0", "2019-11-25", "missing ad_id", 1),
         ("landing/ads/shop_ads", None, "no usable time", 1),
     ]
+    assert [each["state"] for each in found] == ["valid", "valid", "rejected", ""]
     assert (found[0]["line"], found[0]["example"]) == (3, "r3")
-    assert len(json.loads(run("quarantine", "2019-11-25", "--json").stdout)) == 2
+    assert len(json.loads(run("quarantine", "2019-11-25", "--json").stdout)) == 3
     assert len(json.loads(run("quarantine", "--feed", "landing", "--json").stdout)) == 1
-    assert len(json.loads(run("quarantine", "--feed", "clean-ads", "--json").stdout)) == 2
+    assert len(json.loads(run("quarantine", "--feed", "clean-ads", "--json").stdout)) == 3
+    shutil.rmtree(base / late.prefix)
+    assert len(json.loads(run("quarantine", "2019-11-25", "--json").stdout)) == 2
     assert "Nothing of 2019-11-24 is in quarantine" in run("quarantine", "2019-11-24").stderr
 
 
