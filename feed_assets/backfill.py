@@ -6,7 +6,7 @@ the neighbouring days of its inputs, so all days of the inputs come before the f
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,9 +16,9 @@ from uuid import uuid4
 import dagster as dg
 from dagster._core.instance.ref import InstanceRef  # Dagster has no public way to open an instance with other settings
 
+from feed_assets.failed_runs import failures
 from feed_assets.io_manager.metadata import DATA_VERSION_TAG
 from feed_assets.sensors.busy import BACKFILL_TAG
-from feed_assets.sensors.failures import errors, rejections
 from feed_assets.sensors.liveness import alive, fail_dead_runs, first_tags
 from feed_assets.sources import SourceError
 
@@ -56,21 +56,38 @@ def instance_at(home: Path, overrides: Mapping[str, Any]) -> Iterator[dg.Dagster
         yield instance
 
 
-def stages(definitions: dg.Definitions) -> list[list[dg.AssetKey]]:
-    """The partitioned assets that are made here, in the order in which they can be made."""
+class SelectionError(Exception):
+    """A selection of assets that cannot be backfilled; the message says why, and what can be."""
+
+
+def stages(definitions: dg.Definitions, selection: str | None = None) -> list[list[dg.AssetKey]]:
+    """The partitioned assets that are made here, in the order in which they can be made.
+
+    `selection` is asset selections as in the Dagster UI, such as `clean_ads+` or `key:clean_*`, with commas between
+    them; all assets, if left out. Raises SelectionError where it is none, or selects nothing that can be made or assets
+    of different partitions.
+    """
     graph = definitions.resolve_asset_graph()
     made = graph.materializable_asset_keys
+    if selection is not None:
+        made = made & _selected(definitions, selection)
     levels = [
         sorted(key for key in level if key in made and graph.get(key).is_partitioned)
         for level in graph.toposorted_asset_keys_by_level
     ]
-    return [level for level in levels if level]
+    found = [level for level in levels if level]
+    if selection is not None and len({graph.get(key).partitions_def for level in found for key in level}) != 1:
+        can = ", ".join(key.to_user_string() for level in stages(definitions) for key in level)
+        what = "assets of different partitions" if found else "no asset that can be backfilled"
+        message = f"{selection!r} selects {what}. There are: {can}."
+        raise SelectionError(message)
+    return found
 
 
-def known_partitions(definitions: dg.Definitions) -> list[str]:
+def known_partitions(definitions: dg.Definitions, selection: str | None = None) -> list[str]:
     """The partitions of the assets that are made here, ascending. Raises NothingToMakeError where there is none."""
     graph = definitions.resolve_asset_graph()
-    levels = stages(definitions)
+    levels = stages(definitions, selection)
     if not levels:
         raise NothingToMakeError(
             "There is nothing to make: no source is described. Put a YAML file for each source into the directory that "
@@ -80,27 +97,42 @@ def known_partitions(definitions: dg.Definitions) -> list[str]:
     return list(partitions.get_partition_keys()) if partitions else []
 
 
+def _selected(definitions: dg.Definitions, selection: str) -> set[dg.AssetKey]:
+    try:
+        parts = [dg.AssetSelection.from_string(part.strip()) for part in selection.split(",")]
+        return set().union(*(part.resolve(definitions.resolve_asset_graph()) for part in parts))
+    except dg.DagsterError as error:
+        can = ", ".join(key.to_user_string() for level in stages(definitions) for key in level)
+        message = f"{selection!r} is no selection of assets; it takes names or expressions: {can}."
+        raise SelectionError(message) from error
+
+
 def backfill(
     definitions: dg.Definitions,
     instance: dg.DagsterInstance,
     partitions: Sequence[str],
     *,
     run_config: Mapping[str, Any],
+    selection: str | None = None,
+    starting: Callable[[str, Sequence[str]], None] | None = None,
 ) -> Iterator[PartitionResult]:
     """Run every stage for every partition; one that failed is left out of the stages after, the others go on.
 
+    `selection` as for `stages`. `starting` is told the partition and the assets of each run before it begins.
     Raises KeyboardInterrupt when a run was interrupted: Dagster only records that as one more failed run.
     """
     fail_dead_runs(instance)
     job = definitions.resolve_implicit_global_asset_job_def()
     failed: set[str] = set()
-    for level in stages(definitions):
+    for level in stages(definitions, selection):
         names = tuple(key.to_user_string() for key in level)
         for partition in partitions:
             if partition in failed:
                 reason = "an input of this day failed before"
                 yield PartitionResult(partition, names, "", success=False, updates=(), failures=(reason,), skipped=True)
                 continue
+            if starting is not None:
+                starting(partition, names)
             run_id = str(uuid4())
             with alive(instance, run_id):
                 result = job.execute_in_process(
@@ -125,13 +157,13 @@ def _interrupted(result: dg.ExecuteInProcessResult) -> bool:
     return any(reason is not None and reason.name == "UNEXPECTED_TERMINATION" for reason in reasons)
 
 
-def _result(partition: str, names: tuple[str, ...], result: Any) -> PartitionResult:
+def _result(partition: str, names: tuple[str, ...], result: dg.ExecuteInProcessResult) -> PartitionResult:
     updates: dict[str, str] = {}
     for event in result.all_events:
         if event.is_step_materialization:
             materialization = event.step_materialization_data.materialization
             version = (materialization.tags or {}).get(DATA_VERSION_TAG, "")
             updates[materialization.asset_key.to_user_string()] = version
-    failures = (*rejections(result.all_events), *errors(result.all_events))
+    reasons = tuple(failures(result.all_events))
     made = tuple((asset, version) for asset, version in updates.items() if version)
-    return PartitionResult(partition, names, result.run_id, result.success, made, failures)
+    return PartitionResult(partition, names, result.run_id, result.success, made, reasons)

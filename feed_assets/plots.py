@@ -28,9 +28,7 @@ def click_through_rates(ads: Sequence[Mapping[str, Any]], *, title: str) -> byte
     axes = figure.subplots()
     positions = range(len(shown))
     rates = [100 * ad["ctr"] for ad in shown]
-    below = [100 * (ad["ctr"] - ad["ctr_low"]) for ad in shown]
-    above = [100 * (ad["ctr_high"] - ad["ctr"]) for ad in shown]
-    axes.errorbar(rates, positions, xerr=[below, above], fmt="o", color=BLUE, ecolor=GREY, capsize=3, markersize=5)
+    axes.errorbar(rates, positions, xerr=_reach(shown), fmt="o", color=BLUE, ecolor=GREY, capsize=3, markersize=5)
     axes.set_yticks(positions, [f"{ad['ad_id']}  ({ad['impressions']:,})" for ad in shown])
     axes.invert_yaxis()
     axes.set_xlim(left=0)
@@ -63,10 +61,7 @@ def days(rows: Sequence[Mapping[str, Any]], *, title: str) -> bytes:
     lower.errorbar(
         [row["day"] for row in rated],
         [100 * row["ctr"] for row in rated],
-        yerr=[
-            [100 * (row["ctr"] - row["ctr_low"]) for row in rated],
-            [100 * (row["ctr_high"] - row["ctr"]) for row in rated],
-        ],
+        yerr=_reach(rated),
         fmt="o-", color=BLUE, ecolor=GREY, capsize=3,
     )  # fmt: skip
     lower.set_ylabel("click-through rate in %")
@@ -74,6 +69,16 @@ def days(rows: Sequence[Mapping[str, Any]], *, title: str) -> bytes:
     lower.tick_params(axis="x", labelrotation=30)
     _plain(lower)
     return _png(figure, upper, title)
+
+
+def _reach(rows: Sequence[Mapping[str, Any]]) -> list[list[float]]:
+    """How far each interval reaches below and above its rate, in percent points.
+
+    Never below zero, which matplotlib refuses: rounding can put an end of an interval a hair inside the rate.
+    """
+    below = [max(0.0, 100 * (row["ctr"] - row["ctr_low"])) for row in rows]
+    above = [max(0.0, 100 * (row["ctr_high"] - row["ctr"])) for row in rows]
+    return [below, above]
 
 
 def _plain(axes: Axes) -> None:

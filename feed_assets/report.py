@@ -1,17 +1,17 @@
 """Figures of ad effectiveness for people: days and top ads, read from the feed.
 
-Here: which numbers a report shows, and the report as a page. Not here: how they came about (`transforms`,
-`explanation`), and printing (`cli`). DuckDB reads the few files of a day in milliseconds, so a report needs no Spark.
+Here: which numbers a report shows. Not here: how they came about (`transforms`, `explanation`), the page
+(`report_page`), and printing (`cli`). DuckDB reads the few files of a day in milliseconds, so a report needs no Spark.
 """
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from html import escape
+from decimal import Decimal
+from math import sqrt
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -19,7 +19,6 @@ from urllib.parse import unquote, urlsplit
 
 import duckdb
 
-from feed_assets import plots
 from feed_assets.file_feed import Feed, Update, latest_of_all
 from feed_assets.transforms.effectiveness import Z
 
@@ -56,7 +55,7 @@ class DayFigures:
 def day_figures(feed: Feed, *, now: datetime, first: str = "", last: str | None = None) -> list[DayFigures]:
     """The totals of every day from first to last that has a valid update of ad effectiveness."""
     updates = latest_of_all(feed, now=now, first=first, last=last)
-    return [_figures(day, update) for day, update in sorted(updates.items())]
+    return [figures_of(day, update) for day, update in sorted(updates.items())]
 
 
 def top_ads(update: Update, *, top: int = TOP_ADS) -> list[dict[str, Any]]:
@@ -64,56 +63,84 @@ def top_ads(update: Update, *, top: int = TOP_ADS) -> list[dict[str, Any]]:
     return _query(update, _TOP, top=top)
 
 
+def totals(days: Sequence[DayFigures]) -> DayFigures:
+    """The figures of all these days together; `ads` counts an ad once a day, `day` names the period."""
+    impressions, clicks = sum(day.impressions for day in days), sum(day.clicks for day in days)
+    costs = [Decimal(day.cost) for day in days if day.cost is not None]
+    names = sorted({day.day for day in days})
+    return _rated(
+        day=" to ".join(dict.fromkeys([names[0], names[-1]])) if names else "",
+        update="",
+        ads=sum(day.ads for day in days),
+        impressions=impressions,
+        clicks=clicks,
+        cost=str(sum(costs)) if costs else None,
+        orphan_clicks=sum(day.orphan_clicks for day in days),
+    )
+
+
 def days_picture(days: Sequence[DayFigures]) -> bytes:
     """Impressions and click-through rate of these days, as a PNG."""
+    from feed_assets import plots  # noqa: PLC0415 - loads matplotlib, which figures alone do not need
+
     return plots.days([asdict(day) for day in days], title="Impressions and click-through rate")
 
 
 def ads_picture(rows: Sequence[Mapping[str, Any]], day: str) -> bytes:
     """The click-through rates of a day's top ads, as a PNG."""
+    from feed_assets import plots  # noqa: PLC0415 - as above
+
     return plots.click_through_rates(rows, title=f"Click-through rate of the most shown ads, {day}")
 
 
-def page(feed: Feed, days: Sequence[str], *, now: datetime) -> str:
-    """The report on these days as one HTML page that refers to nothing outside itself."""
-    updates = latest_of_all(feed, now=now, first=min(days, default=""), last=max(days, default=""))
-    figures = [_figures(day, updates[day]) for day in days if day in updates]
-    ads = {day: top_ads(updates[day]) for day in days if day in updates}
-    parts = [
-        "<!doctype html><html lang='en'><meta charset='utf-8'><title>Ad effectiveness</title>",
-        f"<style>{_STYLE}</style><h1>Ad effectiveness</h1>",
-        _image(days_picture(figures)),
-        _table([asdict(day) for day in figures]),
-    ]
-    for day, rows in ads.items():
-        parts += [f"<h2>{escape(day)}</h2>", _image(ads_picture(rows, day)), _table(rows)]
-    return "\n".join(parts)
+def percent(share: float | None) -> str:
+    """A share from 0 to 1 as people read it everywhere: `0.34 %`; small ones with more digits, none as `-`."""
+    return "-" if share is None else f"{100 * share:.{_digits(share)}f} %"
+
+
+def interval(low: float | None, high: float | None) -> str:
+    """Both ends of an interval of shares: `0.21 - 0.55 %`."""
+    return "-" if low is None or high is None else f"{100 * low:.{_digits(high)}f} - {percent(high)}"
+
+
+def _digits(share: float) -> int:
+    """Digits after the point that leave at least two that say something, as far as six digits do."""
+    return next((digits for digits in (2, 4) if 100 * share >= 10 ** (1 - digits) or share == 0), 6)
 
 
 def wilson(clicks: int, impressions: int) -> tuple[float, float]:
-    """The 95 % Wilson score interval of a share; impressions are at least one."""
-    share, spread = clicks / impressions, Z**2 / impressions
-    centre = (share + spread / 2) / (1 + spread)
-    half = Z / (1 + spread) * (share * (1 - share) / impressions + spread / (4 * impressions)) ** 0.5
-    return max(0.0, centre - half), min(1.0, centre + half)
+    """The 95 % Wilson score interval of a share; impressions are at least one.
+
+    The same formula as `transforms.effectiveness.wilson_interval`, which computes it in Spark.
+    """
+    share = clicks / impressions
+    middle, reach = clicks + Z * Z / 2, Z * sqrt(impressions * share * (1 - share) + Z * Z / 4)
+    low = 0.0 if clicks == 0 else (middle - reach) / (impressions + Z * Z)
+    high = 1.0 if clicks == impressions else (middle + reach) / (impressions + Z * Z)
+    return low, high
 
 
-def _figures(day: str, update: Update) -> DayFigures:
-    (totals,) = _query(update, _DAY) or [{"impressions": 0, "clicks": 0, "orphan_clicks": 0, "cost": None, "ads": 0}]
-    impressions, clicks = int(totals["impressions"]), int(totals["clicks"])
-    low, high = wilson(clicks, impressions) if impressions else (None, None)
-    return DayFigures(
+def figures_of(day: str, update: Update) -> DayFigures:
+    """The totals of one update of ad effectiveness."""
+    (sums,) = _query(update, _DAY) or [{"impressions": 0, "clicks": 0, "orphan_clicks": 0, "cost": None, "ads": 0}]
+    return _rated(
         day=day,
         update=update.name,
-        ads=int(totals["ads"]),
-        impressions=impressions,
-        clicks=clicks,
-        ctr=clicks / impressions if impressions else None,
-        ctr_low=low,
-        ctr_high=high,
-        cost=None if totals["cost"] is None else str(totals["cost"]),
-        orphan_clicks=int(totals["orphan_clicks"]),
+        ads=int(sums["ads"]),
+        impressions=int(sums["impressions"]),
+        clicks=int(sums["clicks"]),
+        cost=None if sums["cost"] is None else str(sums["cost"]),
+        orphan_clicks=int(sums["orphan_clicks"]),
     )
+
+
+def _rated(
+    *, day: str, update: str, ads: int, impressions: int, clicks: int, cost: str | None, orphan_clicks: int
+) -> DayFigures:
+    """The figures with the rate that follows from them, and its interval."""
+    low, high = wilson(clicks, impressions) if impressions else (None, None)
+    ctr = clicks / impressions if impressions else None
+    return DayFigures(day, update, ads, impressions, clicks, ctr, low, high, cost, orphan_clicks)
 
 
 def _query(update: Update, sql: str, **parameters: object) -> list[dict[str, Any]]:
@@ -138,32 +165,3 @@ def local_files(update: Update, stack: ExitStack) -> list[str]:
         copy.write_bytes(update.feed.blackboard.read(update.key(file.path)).data)
         copies.append(str(copy))
     return copies
-
-
-_STYLE = (
-    "body{font:14px system-ui,sans-serif;margin:2em auto;max-width:70em;color:#222}"
-    "table{border-collapse:collapse;margin:1em 0}td,th{padding:.25em .7em;text-align:right}"
-    "td,th{border-bottom:1px solid #ddd}"
-    "th{background:#f5f5f5}td:first-child,th:first-child{text-align:left}img{max-width:100%}"
-)
-
-
-def _table(rows: Iterable[Mapping[str, Any]]) -> str:
-    rows = list(rows)
-    if not rows:
-        return "<p>Nothing.</p>"
-    head = "".join(f"<th>{escape(name.replace('_', ' '))}</th>" for name in rows[0])
-    body = "".join(f"<tr>{''.join(f'<td>{escape(_cell(value))}</td>' for value in row.values())}</tr>" for row in rows)
-    return f"<table><tr>{head}</tr>{body}</table>"
-
-
-def _cell(value: object) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, float):
-        return f"{value:.4f}"
-    return f"{value:,}" if isinstance(value, int) else str(value)
-
-
-def _image(png: bytes) -> str:
-    return f"<img alt='plot' src='data:image/png;base64,{base64.b64encode(png).decode()}'>"

@@ -9,7 +9,9 @@ import time
 import dagster as dg
 import pytest
 
-from feed_assets.backfill import backfill
+from feed_assets.backfill import SelectionError, backfill, stages
+from feed_assets.failed_runs import failed_runs
+from feed_assets.sensors.failures import root_cause
 
 DAYS = ["2019-11-24", "2019-11-25", "2019-11-26"]
 
@@ -51,3 +53,81 @@ def test_each_run_names_the_assets_and_the_partition_that_it_makes():
         run = runs[result.run_id]
         assert {key.to_user_string() for key in run.asset_selection} == set(result.assets)
         assert run.tags["dagster/partition"] == result.partition == DAYS[0]
+
+
+def chain(fails: dict[str, str]) -> dg.Definitions:
+    """Two daily assets, one made of the other, and one of hours; a day in `fails` ends with that message."""
+    daily = dg.DailyPartitionsDefinition("2019-11-24", end_date="2019-11-30")
+
+    @dg.asset(partitions_def=daily)
+    def first(context) -> None:
+        if message := fails.get(context.partition_key):
+            raise ValueError(message)
+
+    @dg.asset(partitions_def=daily, deps=[first])
+    def second() -> None: ...
+
+    @dg.asset(partitions_def=dg.HourlyPartitionsDefinition("2019-11-24-00:00", end_date="2019-11-25-00:00"))
+    def hourly() -> None: ...
+
+    return dg.Definitions([first, second, hourly])
+
+
+def test_only_selected_assets_are_made_and_each_run_is_announced():
+    announced = []
+    with dg.DagsterInstance.ephemeral() as instance:
+        results = list(
+            backfill(
+                chain({}),
+                instance,
+                DAYS[:2],
+                run_config={},
+                selection="first",
+                starting=lambda day, assets: announced.append((day, *assets)),
+            )
+        )
+
+    assert [(each.partition, each.assets) for each in results] == [(day, ("first",)) for day in DAYS[:2]]
+    assert announced == [(day, "first") for day in DAYS[:2]]
+
+
+def test_a_selection_takes_the_syntax_of_the_ui_and_says_what_is_wrong_with_it():
+    definitions = chain({})
+
+    def names(selection: str) -> list[list[str]]:
+        return [[key.to_user_string() for key in level] for level in stages(definitions, selection)]
+
+    assert names("+second") == [["first"], ["second"]]
+    assert names("key:sec*") == [["second"]]
+    assert names("second, first") == [["first"], ["second"]]
+    for selection, part in (
+        ("third", "no selection of assets"),
+        ("first,hourly", "different partitions"),
+        ("((", "no selection"),
+    ):
+        with pytest.raises(SelectionError, match=part):
+            stages(definitions, selection)
+
+
+def test_a_failed_run_is_told_until_a_later_one_has_made_it_good():
+    fails = {DAYS[0]: "no such thing"}
+    with dg.DagsterInstance.ephemeral() as instance:
+        list(backfill(chain(fails), instance, DAYS[:2], run_config={}, selection="+second"))
+        (failed,) = failed_runs(instance, DAYS[0])
+        assert failed.assets == ("first",)
+        assert "no such thing" in failed.reasons[0]
+        assert failed_runs(instance, DAYS[1]) == []
+
+        fails.clear()
+        list(backfill(chain(fails), instance, DAYS[:1], run_config={}, selection="first"))
+        assert failed_runs(instance, DAYS[0]) == []
+
+
+def test_of_an_error_of_javas_the_last_cause_is_told():
+    message = (
+        "Py4JJavaError: An error occurred while calling o1.save.\n: org.x.E: m\n\tat a.b\nCaused by: x.Y: disk\n\tat"
+    )
+
+    assert root_cause(message) == "x.Y: disk"
+    assert root_cause("ValueError: one\ntwo") == "ValueError: one"
+    assert root_cause("") == "no reason known"

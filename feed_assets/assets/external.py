@@ -21,7 +21,8 @@ def raw_logs(source: Source, partitions: dg.PartitionsDefinition) -> dg.AssetSpe
         description=(
             f"What {source.name} sent, by the hour of the event, whatever the order and age in which it came. "
             f"Landed with `feed-assets land {source.name} FILE...`; growth of {source.growth_threshold_percent} % "
-            f"or more within {source.lookback_days} days makes a day run again."
+            f"or more within {source.lookback_days} days makes a day run again. In a clone of the project the "
+            "program is `.venv/bin/feed-assets`, here and in other hints."
         ),
         group_name="raw",
         kinds={"parquet"},

@@ -6,57 +6,74 @@ Here: the command. Not here: the order of the runs (`feed_assets.backfill`).
 from __future__ import annotations
 
 from dataclasses import asdict
-from datetime import datetime
+from datetime import date
 
 import click
 
-from feed_assets.cli.errors import FAILED
-from feed_assets.cli.installation import dagster_home, load_installation
-from feed_assets.cli.output import json_option, print_json, progress, say
+from feed_assets.cli.clock import Day
+from feed_assets.cli.disk import no_space_left
+from feed_assets.cli.errors import FAILED, NO_SPACE
+from feed_assets.cli.installation import dagster_home, load_installation, ready_to_compute
+from feed_assets.cli.output import complain, json_option, print_json, progress
 from feed_assets.file_feed.wording import counted
-
-DAY = click.DateTime(["%Y-%m-%d"])
 
 
 @click.command()
-@click.option("--from", "first", required=True, type=DAY, metavar="DATE", help="The first day.")
-@click.option("--to", "last", required=True, type=DAY, metavar="DATE", help="The last day, included.")
+@click.option("--from", "first", required=True, type=Day(), metavar="DATE", help="The first day.")
+@click.option("--to", "last", required=True, type=Day(), metavar="DATE", help="The last day, included.")
+@click.option(
+    "--select",
+    "selection",
+    metavar="ASSETS",
+    help="Only these, as in the UI: `clean_ads,clean_clicks` or `clean_ads+`.",
+)
 @json_option
 @click.pass_context
-def backfill(ctx: click.Context, first: datetime, last: datetime, *, as_json: bool) -> None:
+def backfill(ctx: click.Context, first: date, last: date, selection: str | None, *, as_json: bool) -> None:
     """Compute every day from --from to --to: one process, one Spark, Dagster runs on this instance.
 
     All days of the cleaned feeds come before the first day of what is made of them. A day that fails is left out of the
     stages after it, the others go on; then the exit code is 1, and the failed days are listed.
     """
     if last < first:
-        message = f"{last:%Y-%m-%d} is before {first:%Y-%m-%d}."
+        message = f"{last} is before {first}."
         raise click.BadParameter(message, param_hint="--to")
     from feed_assets import backfill as runs  # noqa: PLC0415 - loads Dagster
     from feed_assets.partitions import days_between  # noqa: PLC0415 - as above
 
     installation = load_installation()
-    days = days_between(first.date(), last.date())
-    partitions = runs.known_partitions(installation.definitions)
+    ready_to_compute(installation.settings)
+    days = days_between(first, last)
+    try:
+        stages = runs.stages(installation.definitions, selection)
+    except runs.SelectionError as error:
+        raise click.BadParameter(str(error), param_hint="--select") from error
+    partitions = runs.known_partitions(installation.definitions, selection)
     if unknown := [day for day in days if day not in partitions]:
         message = f"There is no partition {unknown[0]}: partitions go from {partitions[0]} to {partitions[-1]}."
         raise click.BadParameter(message, param_hint="--from/--to")
     results = []
-    stages = runs.stages(installation.definitions)
     with (
-        runs.instance_at(dagster_home(), runs.UNCAPTURED) as instance,
-        progress("runs", len(days) * len(stages)) as advance,
+        runs.instance_at(dagster_home(installation.settings.base), runs.UNCAPTURED) as instance,
+        progress("runs", len(days) * len(stages)) as bar,
     ):
         for result in runs.backfill(
-            installation.definitions, instance, days, run_config=installation.settings.run_config
+            installation.definitions,
+            instance,
+            days,
+            run_config=installation.settings.run_config,
+            selection=selection,
+            starting=lambda day, assets: bar.under_way(f"{day} {', '.join(assets)}"),
         ):
             results.append(result)
-            advance(None if as_json else _line(result))
+            bar(None if as_json else _line(result))
     if as_json:
         print_json([asdict(result) for result in results])
     failed = sorted({result.partition for result in results if not result.success})
+    if any(NO_SPACE in reason for result in results for reason in result.failures):
+        complain(no_space_left(installation, failed))
     if failed:
-        say(f"{len(failed)} of {counted(len(days), 'day')} failed: {', '.join(failed)}")
+        complain(f"{len(failed)} of {counted(len(days), 'day')} failed: {', '.join(failed)}")
         ctx.exit(FAILED)
 
 
@@ -65,7 +82,9 @@ def _line(result: object) -> str:
 
     if not isinstance(result, PartitionResult):
         raise TypeError(result)
-    what = ", ".join(f"{asset} {update}" for asset, update in result.updates) or ", ".join(result.assets)
+    updates = dict(result.updates)
     if result.success:
-        return f"{result.partition}  ok      {what}"
-    return f"{result.partition}  {'skipped' if result.skipped else 'failed '} {'; '.join(result.failures) or what}"
+        made = ", ".join(f"{asset} {updates.get(asset, '')}".strip() for asset in result.assets)
+        return f"{result.partition}  ok       {made}"
+    state = "skipped" if result.skipped else "failed "
+    return f"{result.partition}  {state}  {', '.join(result.assets)}: {'; '.join(result.failures) or 'no reason known'}"

@@ -8,13 +8,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 import click
 
-from feed_assets.file_feed import BadNameError, begun
+from feed_assets.file_feed import BadNameError, begun, parse_time
 
 AS_OF = "FEED_ASSETS_AS_OF"
+TIMES = "a UTC time such as 2019-12-01T16:00:00, or an update's name such as 20191201.160000"
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
@@ -24,9 +25,9 @@ def now(environment: Mapping[str, str] = os.environ) -> datetime:
     if not text or text == "now":
         return datetime.now(UTC)
     try:
-        return _instant(text)
+        return parse_time(text)
     except (ValueError, OverflowError):
-        message = f"{AS_OF} is {text!r}; it takes a UTC time such as 2019-12-01T00:00:00, or `now`."
+        message = f"{AS_OF} is {text!r}; it takes {TIMES}, or `now`."
         raise click.ClickException(message) from None
 
 
@@ -63,8 +64,26 @@ class Span(click.ParamType[timedelta]):
             self.fail(fault, param, ctx)
 
 
+class Day(click.ParamType[date]):
+    """A day of the calendar, `2019-11-24`."""
+
+    name = "date"
+
+    def convert(self, value: str | date, param: click.Parameter | None, ctx: click.Context | None) -> date:
+        """Read the day."""
+        if isinstance(value, date):
+            return value
+        try:
+            day = date.fromisoformat(value)
+        except ValueError:
+            day = None
+        if day is None or str(day) != value:
+            self.fail(f"{value!r} is no day: give one such as 2019-11-24.", param, ctx)
+        return day
+
+
 class Moment(click.ParamType[datetime]):
-    """A time in ISO 8601, in UTC where it names no zone, or a span from now on."""
+    """A time: in ISO 8601, in UTC where it names no zone, or as the name of an update."""
 
     name = "time"
 
@@ -73,15 +92,21 @@ class Moment(click.ParamType[datetime]):
         if isinstance(value, datetime):
             return value
         try:
-            return _instant(value)
+            return parse_time(value)
         except (ValueError, OverflowError):
+            self.fail(f"{value!r} is no time: give {TIMES}.", param, ctx)
+
+
+class Deadline(Moment):
+    """A time to come: one as any other, or a span from now on."""
+
+    def convert(self, value: str | datetime, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
+        """Read the time."""
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
             pass
         try:
-            return now() + Span().convert(value, param, ctx)
+            return now() + Span().convert(str(value), param, ctx)
         except (click.BadParameter, OverflowError):
-            self.fail(f"{value!r} is no time: give one such as 2019-12-01T00:00:00, or a span such as 7d.", param, ctx)
-
-
-def _instant(text: str) -> datetime:
-    moment = datetime.fromisoformat(text)
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+            self.fail(f"{value!r} is no time: give {TIMES}, or a span such as 7d.", param, ctx)

@@ -1,46 +1,88 @@
 """`feed-assets demo`: the main job on real logs, told step by step.
 
-Here: how the story looks in a terminal and through a pipe. Not here: the story (`feed_assets.demo.story`).
+Here: how the story looks in a terminal and through a pipe, and what to type after it. Not here: the story
+(`feed_assets.demo.story`).
 """
 
 from __future__ import annotations
 
 import os
+import shlex
+import shutil
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import click
 
-from feed_assets.cli.installation import dagster_home, load_installation, load_settings
-from feed_assets.cli.output import print_table, progress
+from feed_assets.cli.installation import (
+    BASE,
+    HOME,
+    dagster_home,
+    demo_base,
+    load_installation,
+    load_settings,
+    ready_to_compute,
+    write_config,
+)
+from feed_assets.cli.output import print_table, print_text, progress
+from feed_assets.demo import OWN_HOME
 
 
 @click.command()
 def demo() -> None:
     """Land a week of real logs, process it, and see what late and broken data do to it.
 
-    Works below FEED_ASSETS_BASE (default: ./data) as of 2019-12-01, on the Dagster instance that `make dev` opens
-    afterwards. Run again, it starts afresh; it never touches data that is not its own.
+    Works in ./demo-data, as of 2019-12-01, with a Dagster home of its own there; `feed-assets dev` opens it afterwards.
+    FEED_ASSETS_BASE and DAGSTER_HOME name other places. Run again, it starts afresh; it never touches data that is not
+    its own, and its time is not that of any other data.
     """
-    home = dagster_home()
     # Sensors look only when their interval is over, and here they are asked twice within seconds.
     os.environ["FEED_ASSETS_SENSOR_SECONDS"] = "1"
-    from feed_assets.demo.story import Demo, Teller, prepare_base  # noqa: PLC0415 - loads Dagster and Spark
+    from feed_assets.demo.story import Demo, NextSteps, Teller, prepare_base  # noqa: PLC0415 - loads Dagster and Spark
 
-    base = prepare_base(load_settings().base)
-    os.environ["FEED_ASSETS_BASE"] = str(base)
+    chosen = os.environ.get(BASE)
+    os.environ[BASE] = chosen or str(demo_base())
+    settings = load_settings()
+    ready_to_compute(settings)
+    base = prepare_base(settings.base)
+    os.environ[BASE] = str(base)
     os.environ.pop("FEED_ASSETS_AS_OF", None)
+    if not os.environ.get(HOME):
+        write_config(base / OWN_HOME)
+    home = dagster_home(str(base))
     installation = load_installation()
-    Demo(installation.settings, installation.definitions, home, Teller(_step, _say, _table, progress)).run()
+    with_base = "" if chosen else f"{BASE}={shlex.quote(os.path.relpath(base))} "
+    steps = NextSteps(f"{with_base}{_program()}", _ui(chosen))
+    Demo(installation.settings, installation.definitions, home, Teller(_step, _say, _table, progress), steps).run()
+
+
+def _program() -> str:
+    """How this program is called from here."""
+    if shutil.which("feed-assets"):
+        return "feed-assets"
+    called = Path(sys.argv[0])
+    if called.name == "feed-assets":
+        return shlex.quote(os.path.relpath(called))
+    return f"{shlex.quote(sys.executable)} -m feed_assets.cli"
+
+
+def _ui(chosen: str | None) -> str:
+    """The command that opens the UI on the demo's data."""
+    if chosen or not Path("data").exists():
+        return "make dev" if os.environ.get("MAKELEVEL") else f"{_program()} dev"
+    return f"{_program()} dev --demo"
 
 
 def _step(title: str) -> None:
     click.echo()
-    click.secho(title, bold=True)
+    for line in title.splitlines():
+        click.secho(line, bold=True)
 
 
 def _say(line: str) -> None:
-    click.echo(f"  {line}")
+    print_text(f"  {line}", indent="    ")
 
 
 def _table(rows: Sequence[dict[str, Any]]) -> None:

@@ -6,6 +6,9 @@ what to do. Anything that is not expected here is a fault in the program and kee
 
 from __future__ import annotations
 
+import logging
+import os
+import tempfile
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -16,6 +19,9 @@ FAILED = 1
 BAD_ARGUMENT = 2
 NO_VALID_UPDATE = 3
 INTERRUPTED = 130
+
+NO_SPACE = "No space left on device"
+"""What the operating system calls a full disk, also through Java."""
 
 # By name, as importing them would load Dagster and pydantic where neither is needed. The most special class counts.
 EXPECTED: Mapping[str, int] = {
@@ -28,6 +34,9 @@ EXPECTED: Mapping[str, int] = {
     "feed_assets.resources.settings.SettingsError": FAILED,
     "feed_assets.resources.java.JavaError": FAILED,
     "feed_assets.sources.errors.SourceError": FAILED,
+    # Dagster's own: a dagster.yaml that cannot be read, a database on a disk that is full.
+    "dagster._core.errors.DagsterError": FAILED,
+    "sqlalchemy.exc.OperationalError": FAILED,
 }
 
 
@@ -35,7 +44,8 @@ EXPECTED: Mapping[str, int] = {
 def told(ctx: click.Context, *, debug: bool = False) -> Iterator[None]:
     """Turn what is raised inside into a message and an exit code; with `debug` the stack trace comes first."""
     try:
-        yield
+        with _logged_plainly(debug=debug):
+            yield
     except KeyboardInterrupt:
         click.echo("Interrupted. What was being published stays invisible; nothing is half-published.", err=True)
         ctx.exit(INTERRUPTED)
@@ -47,14 +57,45 @@ def told(ctx: click.Context, *, debug: bool = False) -> Iterator[None]:
             raise
         if debug:
             click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
-        click.echo(f"Error: {error}", err=True)
+        click.echo(f"Error: {message_of(error)}", err=True)
         ctx.exit(code)
+
+
+class _PlainHandler(logging.Handler):
+    """Shows what libraries log, without stack traces: what matters to a command is raised, too."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Show a message, unless it is about an error with its trace."""
+        if not record.exc_info:
+            click.echo(f"{record.levelname.capitalize()}: {record.getMessage()}", err=True)
+
+
+@contextmanager
+def _logged_plainly(*, debug: bool) -> Iterator[None]:
+    """Keep libraries from showing stack traces meanwhile, as Spark and the database do when they are interrupted."""
+    if debug or logging.getLogger().handlers:
+        yield  # as asked for, or as whoever calls commands from a program has set up
+        return
+    handler = _PlainHandler(logging.WARNING)
+    logging.getLogger().addHandler(handler)
+    try:
+        yield
+    finally:
+        logging.getLogger().removeHandler(handler)
 
 
 def exit_code(error: Exception) -> int | None:
     """The exit code of an error that can be expected, None of any other."""
     names = (f"{each.__module__}.{each.__qualname__}" for each in type(error).__mro__)
     expected = next((EXPECTED[name] for name in names if name in EXPECTED), None)
-    if expected is None and isinstance(error, OSError):
+    if expected is None and (isinstance(error, OSError) or NO_SPACE in str(error)):
         return FAILED  # its message names the file and what is wrong with it
     return expected
+
+
+def message_of(error: Exception) -> str:
+    """What people are told of an error; where Java tells of a full disk, one line of that."""
+    if NO_SPACE in str(error) and "\n" in str(error):
+        temporary = os.environ.get("SPARK_LOCAL_DIRS") or tempfile.gettempdir()
+        return f"{NO_SPACE}: neither the data's disk (FEED_ASSETS_BASE) nor that of {temporary} may be full."
+    return str(error)

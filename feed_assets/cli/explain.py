@@ -1,62 +1,89 @@
 """`feed-assets explain`: why a day is as it is.
 
-Here: the command. Not here: the reasons (`feed_assets.explanation`).
+Here: the command. Not here: the reasons (`feed_assets.explanation`, `feed_assets.failed_runs`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import datetime
+from datetime import date
+from typing import TYPE_CHECKING
 
 import click
 
-from feed_assets.cli.installation import left_out, load_installation
-from feed_assets.cli.output import json_option, print_json, print_table
+from feed_assets.cli.clock import Day
+from feed_assets.cli.installation import find_dagster_home, left_out, load_installation
+from feed_assets.cli.output import json_option, print_json, print_table, print_text, say
+
+if TYPE_CHECKING:
+    from feed_assets.explanation import AssetStory
+    from feed_assets.failed_runs import FailedRun
 
 
 @click.command()
-@click.argument("date", type=click.DateTime(["%Y-%m-%d"]), metavar="DATE")
+@click.argument("day", type=Day(), metavar="DATE")
 @json_option
-def explain(date: datetime, *, as_json: bool) -> None:
+def explain(day: date, *, as_json: bool) -> None:
     """For each asset on DATE: the update in force, why it was or was not made again, growth, failed checks, lineage.
 
-    Everything is read from storage: Dagster's database may be gone.
+    These are read from storage: Dagster's database may be gone. Where it is there, runs that failed are shown, too.
     """
     from feed_assets.explanation import explain as stories_of  # noqa: PLC0415 - loads Dagster
 
     installation = load_installation()
+    settings = installation.settings
     stories = stories_of(
-        installation.blackboard,
-        installation.feeds,
-        installation.sources,
-        date.date(),
-        now=installation.settings.clock.now(),
+        installation.blackboard, installation.feeds, installation.sources, day, now=settings.clock.now()
     )
+    failed = _failed_runs(str(day), settings.base)
     if as_json:
-        print_json([asdict(story) for story in stories])
+        print_json([asdict(story) | {"failed_runs": _of(story, failed)} for story in stories])
         return
+    fixed = f", as of {settings.as_of:%Y-%m-%d %H:%M:%S}" if settings.as_of else ""
+    say(f"Looked below {settings.base}{fixed}.")
     for story in stories:
         _show(story)
     if note := left_out():
-        click.echo(f"\n{note}")
+        click.echo()
+        print_text(note)
+    for run in failed:
+        when = f" at {run.ended:%Y-%m-%d %H:%M:%S}" if run.ended else ""
+        click.echo()
+        print_text(f"Run {run.run_id} of {', '.join(run.assets)} failed{when}:")
+        for reason in run.reasons:
+            print_text(f"  {reason}", indent="    ")
 
 
-def _show(story: object) -> None:
-    from feed_assets.explanation import AssetStory  # noqa: PLC0415 - loads Dagster
+def _failed_runs(day: str, base: str) -> list[FailedRun]:
+    home = find_dagster_home(base)
+    if home is None:
+        return []
+    from feed_assets.backfill import instance_at  # noqa: PLC0415 - loads Dagster
+    from feed_assets.failed_runs import failed_runs  # noqa: PLC0415 - as above
 
-    if not isinstance(story, AssetStory):
-        raise TypeError(story)
-    click.echo(f"\n{story.asset} {story.day}  ({story.location})")
-    click.echo(f"  in force: {story.latest or 'nothing valid'}")
-    click.echo(f"  standing: {story.standing}")
+    with instance_at(home, {}) as instance:
+        return failed_runs(instance, day)
+
+
+def _of(story: AssetStory, failed: Sequence[FailedRun]) -> list[dict[str, object]]:
+    return [asdict(run) for run in failed if story.asset in run.assets]
+
+
+def _show(story: AssetStory) -> None:
+    click.echo()
+    print_text(f"{story.asset} {story.day}  ({story.location})")
+    print_text(f"  in force: {story.latest or 'nothing valid'}", indent="    ")
+    print_text(f"  standing: {story.standing}", indent="    ")
+    counts = ("read", "published", "quarantined", "duplicates")
     print_table(
-        ["update", "state", "made because", "read", "published", "quarantined", "duplicates"],
+        ["update", "state", "made because", *counts],
         [
             (
                 update.name + (" *" if update.in_force else ""),
                 update.state,
                 update.made_because,
-                *(update.rows.get(name) for name in ("read", "published", "quarantined", "duplicates")),
+                *(update.rows.get(name) for name in counts),
             )
             for update in story.updates
         ],
@@ -64,8 +91,8 @@ def _show(story: object) -> None:
     )
     for update in story.updates:
         for check in update.failed_checks:
-            click.echo(f"  {update.name} failed {check}")
+            print_text(f"  {update.name} failed {check}", indent="    ")
     for update in story.updates:
         if update.in_force:
             for each in update.inputs:
-                click.echo(f"  {update.name} read {each}")
+                print_text(f"  {update.name} read {each}", indent="    ")

@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from feed_assets.cli.clock import UpdateName, now
+from feed_assets.cli.clock import Moment, UpdateName, now
 from feed_assets.cli.errors import FAILED
 from feed_assets.cli.feed_diff import diff
 from feed_assets.cli.feed_keeping import gc, pin, tag, unpin, untag
@@ -35,7 +35,6 @@ from feed_assets.file_feed import (
     NoValidUpdateError,
     Pin,
     Update,
-    begun,
     histories,
     history,
     invalidate,
@@ -64,20 +63,20 @@ def feed() -> None:
 @feed.command("latest")
 @feed_argument
 @partition_option
-@click.option("--as-of", metavar="YYYYMMDD.HHMMSS", type=UpdateName(), help="The latest begun at or before this time.")
+@click.option("--as-of", metavar="TIME", type=Moment(), help="The latest begun at or before this time.")
 @json_option
-def latest_(feed: Feed, partition: str | None, as_of: str | None, *, as_json: bool) -> None:
+def latest_(feed: Feed, partition: str | None, as_of: datetime | None, *, as_json: bool) -> None:
     """Print the latest valid update. Exit code 3 where there is none."""
-    _print_update(require_latest(feed, partition, now=now(), as_of=_moment(as_of)), as_json=as_json)
+    _print_update(require_latest(feed, partition, now=now(), as_of=as_of), as_json=as_json)
 
 
 @feed.command("files")
 @feed_argument
 @partition_option
-@click.option("--as-of", metavar="YYYYMMDD.HHMMSS", type=UpdateName(), help="Of the latest begun at or before then.")
+@click.option("--as-of", metavar="TIME", type=Moment(), help="Of the latest begun at or before this time.")
 @click.option("--update", "name", metavar="NAME", type=UpdateName(), help="Of this update, whatever its state.")
 @json_option
-def files_(feed: Feed, partition: str | None, as_of: str | None, name: str | None, *, as_json: bool) -> None:
+def files_(feed: Feed, partition: str | None, as_of: datetime | None, name: str | None, *, as_json: bool) -> None:
     """Print the files of the latest valid update. Exit code 3 where there is none.
 
     With --update those of exactly that update, whatever its state; the state is told on stderr.
@@ -88,7 +87,7 @@ def files_(feed: Feed, partition: str | None, as_of: str | None, name: str | Non
     if name is not None:
         update = _named(located(feed, partition), name)
     else:
-        update = require_latest(feed, partition, now=now(), as_of=_moment(as_of))
+        update = require_latest(feed, partition, now=now(), as_of=as_of)
     rows = [(file.path, file.size, uri) for file, uri in zip(update.files, update.uris(), strict=True)]
     if as_json:
         print_json([dict(zip(("path", "bytes", "uri"), row, strict=True)) for row in rows])
@@ -195,10 +194,6 @@ def invalidate_(
 
 for _command in (tag, untag, pin, unpin, gc, diff):
     feed.add_command(_command)
-
-
-def _moment(name: str | None) -> datetime | None:
-    return begun(name) if name is not None else None
 
 
 def _print_update(update: Update, *, as_json: bool) -> None:

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 import click
 
 from feed_assets.cli import clock
-from feed_assets.cli.clock import Moment, Span, UpdateName
+from feed_assets.cli.clock import Deadline, Span, UpdateName
 from feed_assets.cli.location import Place, feed_argument, located, login_name, operated, partition_option
 from feed_assets.cli.output import json_option, print_json, print_table, say
 from feed_assets.file_feed import (
@@ -67,7 +67,7 @@ def untag(feed: Feed, name: str, partition: str | None, *, as_json: bool) -> Non
 @feed_argument
 @partition_option
 @_update_option
-@click.option("--until", metavar="TIME", type=Moment(), required=True, help="2019-12-01T00:00:00, or 7d from now.")
+@click.option("--until", metavar="TIME", type=Deadline(), required=True, help="2019-12-01T00:00:00, or 7d from now.")
 @click.option("--holder", metavar="NAME", default=login_name, help="Who needs it; your login name, if left out.")
 @json_option
 def pin(feed: Feed, partition: str | None, update: str | None, until: datetime, holder: str, *, as_json: bool) -> None:

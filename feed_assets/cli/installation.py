@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 import click
 
 from feed_assets.blackboard import Blackboard
+from feed_assets.cli.output import say
+from feed_assets.demo import DEMO_BASE, OWN_HOME
 
 if TYPE_CHECKING:
     import dagster as dg
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from feed_assets.sensors.feeds import FeedGraph
     from feed_assets.sources import Source
 
+BASE = "FEED_ASSETS_BASE"
 HOME = "DAGSTER_HOME"
 CONFIG = "dagster.yaml"
 
@@ -69,6 +72,27 @@ def load_settings() -> Settings:
     return Settings.from_environment()
 
 
+def ready_to_compute(settings: Settings) -> None:
+    """Make sure, before anything starts, that Spark can start and write below the base. Raises SettingsError."""
+    from feed_assets.resources import SettingsError, check_master  # noqa: PLC0415 - loads Dagster
+
+    # A command prints why something failed; what Spark logs of it would only come before, and longer.
+    os.environ.setdefault("FEED_ASSETS_SPARK_LOG_LEVEL", "off")
+    if "://" in settings.base.removeprefix("file://"):
+        message = (
+            f"{BASE} is {settings.base}, and Spark is not set up for such storage yet: name a local directory. "
+            "`feed-assets feed ...`, `feeds` and `quarantine` work there all the same."
+        )
+        raise SettingsError(message)
+    folder = Path(settings.base.removeprefix("file://"))
+    there = next(each for each in (folder, *folder.parents) if each.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        what = "cannot be written" if there.is_dir() else "is no directory"
+        message = f"{there} {what}: change its permissions, or set {BASE} to a directory of your own."
+        raise SettingsError(message)
+    check_master(settings.spark_master)
+
+
 def load_installation() -> Installation:
     """Settings and definitions. Runs started here log to the instance; the terminal is the command's."""
     os.environ.setdefault("FEED_ASSETS_LOG_LEVEL", "CRITICAL")
@@ -78,18 +102,42 @@ def load_installation() -> Installation:
     return Installation(settings, build_definitions(settings))
 
 
-def dagster_home() -> Path:
-    """DAGSTER_HOME, else the nearest directory upward with a `dagster.yaml`; left in the environment for Dagster."""
+def demo_base() -> Path:
+    """Where the demo's data is, unless FEED_ASSETS_BASE says otherwise: beside the data of one's own, not in it."""
+    return Path.cwd() / DEMO_BASE
+
+
+def find_dagster_home(base: str) -> Path | None:
+    """The directory of Dagster's state, as far as there is one.
+
+    DAGSTER_HOME; else the one that a base keeps itself, as the demo's does; else the nearest directory from here upward
+    with a `dagster.yaml`.
+    """
     if configured := os.environ.get(HOME):
-        home = Path(configured)
-        if not home.is_dir():
-            message = f"{HOME} is {home}, which is no directory: create it, or unset {HOME}."
-            raise click.ClickException(message)
-        return home
+        return Path(configured) if Path(configured).is_dir() else None
+    own = Path(base) / OWN_HOME
+    if "://" not in base and own.is_dir():
+        return own.absolute()
     here = Path.cwd()
-    for folder in (here, *here.parents):
-        if (folder / CONFIG).is_file():
-            os.environ[HOME] = str(folder)
-            return folder
-    message = f"There is no {CONFIG} here or above: go to the project's directory, or set {HOME}."
-    raise click.ClickException(message)
+    return next((folder for folder in (here, *here.parents) if (folder / CONFIG).is_file()), None)
+
+
+def dagster_home(base: str) -> Path:
+    """The same, made here where there is none; left in the environment for Dagster."""
+    home = find_dagster_home(base)
+    if home is None and (configured := os.environ.get(HOME)):
+        message = f"{HOME} is {configured}, which is no directory: create it, or unset {HOME}."
+        raise click.ClickException(message)
+    if home is None:
+        home = Path.cwd()
+        write_config(home)
+        say(f"Dagster keeps its runs in {home} from now on: {CONFIG} was written there. {HOME} names another place.")
+    os.environ[HOME] = str(home)
+    return home
+
+
+def write_config(home: Path) -> None:
+    """Put the configuration of a single machine into a Dagster home that has none."""
+    home.mkdir(parents=True, exist_ok=True)
+    if not (home / CONFIG).exists():
+        (home / CONFIG).write_bytes((Path(__file__).parent / CONFIG).read_bytes())

@@ -11,8 +11,8 @@ from pathlib import Path
 import click
 
 from feed_assets.cli.errors import FAILED, exit_code
-from feed_assets.cli.installation import load_settings
-from feed_assets.cli.output import json_option, print_json, print_table, progress, say
+from feed_assets.cli.installation import load_settings, ready_to_compute
+from feed_assets.cli.output import complain, json_option, print_json, print_table, progress
 
 
 @click.command()
@@ -31,6 +31,7 @@ def land(ctx: click.Context, source: str, files: tuple[Path, ...], *, as_json: b
     from feed_assets.sources.landing import land as land_file  # noqa: PLC0415 - as above
 
     settings = load_settings()
+    ready_to_compute(settings)
     known = load_sources(settings.sources_directory)
     wanted = [each for each in known if source in {each.name, each.key}]
     if len(wanted) != 1:
@@ -69,6 +70,6 @@ def land(ctx: click.Context, source: str, files: tuple[Path, ...], *, as_json: b
             empty="Nothing landed.",
         )
     for failure in failures:
-        say(f"Error: {failure}")
+        complain(f"Error: {failure}")
     if failures:
         ctx.exit(FAILED)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import click
 
 from feed_assets.cli.errors import told
+from feed_assets.cli.output import quiet_option
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +25,14 @@ class Entry:
 
 COMMANDS: Mapping[str, Entry] = {
     "demo": Entry("feed_assets.cli.demo", "The main job on real logs, told step by step."),
+    "dev": Entry("feed_assets.cli.dev", "The Dagster UI with everything in it, sensors running."),
     "land": Entry("feed_assets.cli.land", "Put a partner's logs into the raw partitions, by event time."),
     "backfill": Entry("feed_assets.cli.backfill", "Compute many days in one process."),
     "report": Entry("feed_assets.cli.report", "How effective the ads were, as a table and a plot."),
     "explain": Entry("feed_assets.cli.explain", "Why a day is as it is: updates, runs, growth, checks, lineage."),
+    "feeds": Entry("feed_assets.cli.feeds", "Every feed below a base: partitions, latest update, state."),
+    "sources": Entry("feed_assets.cli.sources", "The partners' sources; `sources check` has Spark analyse them."),
+    "quarantine": Entry("feed_assets.cli.quarantine", "The records that were set aside, by reason, with examples."),
     "feed": Entry("feed_assets.cli.feed", "Look at a File Feed and operate it: any feed, on a disk or in S3."),
 }
 
@@ -48,6 +53,7 @@ class CommandMap(click.Group):
         if not isinstance(command, click.Command):
             message = f"{entry.module}.{cmd_name} is no command."
             raise TypeError(message)
+        quiet_option(command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - see above

@@ -1,13 +1,15 @@
 """How commands print: tables for people, JSON for programs.
 
-Here: the look of what is printed. Not here: what is. Data goes to stdout; what is said about the work goes to stderr,
-so a pipe carries data only. Colours and frames are for terminals; `NO_COLOR` is respected.
+Here: the streams, the terminal, and what is silent under `--quiet`. Not here: the layout of tables (`tables`), and what
+is printed. Data goes to stdout; remarks about the work go to stderr, so a pipe carries data only. Through a pipe a row
+is one line, whatever its length. Bold and colours are for terminals; `NO_COLOR` is respected.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,11 +18,15 @@ from typing import Any, Protocol, TextIO, TypeVar
 
 import click
 
-COPIED = frozenset({"partition", "update", "day"})
-"""Columns of names that people copy from a table: on a terminal they stay on one line as long as they are short."""
+from feed_assets.cli.tables import Column, field_lines, laid_out, wrapped
 
-SHORT = 24
-"""Up to so many characters; what is longer is folded rather than cut off."""
+NARROWEST = 20
+"""A terminal that claims to be narrower than this is not believed."""
+
+USUAL_WIDTH = 80
+"""The columns of a terminal that does not tell how many it has."""
+
+QUIET = "feed_assets.quiet"
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -47,35 +53,54 @@ def json_value(value: object) -> object:
     return value if known else str(value)
 
 
-def print_table(header: Sequence[str], rows: Sequence[Sequence[object]], *, empty: str) -> None:
-    """Print rows under their header; numbers to the right. Without rows, say `empty` on stderr."""
+def print_table(
+    header: Sequence[str], rows: Sequence[Sequence[object]], *, empty: str, keep: Sequence[str] = ()
+) -> None:
+    """Print rows under their header; numbers to the right. Without rows, say `empty` on stderr.
+
+    `keep` names the columns that stay where a terminal is too narrow for all; the output then names those left out.
+    """
     if not rows:
         say(empty)
         return
-    texts = [[printable(_text(value)) for value in row] for row in rows]
-    right = [all(isinstance(row[column], int) for row in rows) for column in range(len(header))]
-    if _on_terminal():
-        _print_rich(header, texts, right)
-        return
-    widths = [max(len(line[column]) for line in [list(header), *texts]) for column in range(len(header))]
-    for line in [list(header), *texts]:
-        cells = (
-            text.rjust(width) if to_right else text.ljust(width)
-            for text, width, to_right in zip(line, widths, right, strict=True)
+    columns = [
+        Column(
+            name,
+            tuple(printable(_text(row[index])) for row in rows),
+            is_number=all(_is_number(row[index]) for row in rows),
         )
-        click.echo("  ".join(cells).rstrip())
+        for index, name in enumerate(header)
+    ]
+    layout = laid_out(columns, width=terminal_width(), keep=keep)
+    if layout.header:
+        click.echo(click.style(layout.header, bold=True) if _styled() else layout.header)
+    for line in layout.lines:
+        click.echo(line)
 
 
 def print_fields(fields: Sequence[tuple[str, object]]) -> None:
     """Print names and values, one pair on a line."""
-    width = max(len(name) for name, _ in fields)
-    for name, value in fields:
-        click.echo(f"{name:<{width}}  {printable(_text(value))}".rstrip())
+    texts = [(name, printable(_text(value))) for name, value in fields]
+    for line in field_lines(texts, width=terminal_width()):
+        click.echo(line)
+
+
+def print_text(text: str, *, indent: str = "") -> None:
+    """Print a sentence on stdout, broken at spaces on a terminal; lines after the first are indented."""
+    for line in wrapped(printable(text), width=terminal_width(), indent=indent):
+        click.echo(line)
 
 
 def say(message: str) -> None:
-    """Tell people something that is no data."""
-    click.echo(printable(message), err=True)
+    """Tell people something about the work that is no data; nothing under `--quiet`."""
+    if not _is_quiet():
+        complain(message)
+
+
+def complain(message: str) -> None:
+    """Tell people what went wrong, also under `--quiet`."""
+    for line in wrapped(printable(message), width=terminal_width(sys.stderr)):
+        click.echo(line, err=True)
 
 
 def printable(text: str) -> str:
@@ -85,19 +110,44 @@ def printable(text: str) -> str:
     )
 
 
-def _print_rich(header: Sequence[str], texts: Sequence[Sequence[str]], right: Sequence[bool]) -> None:
-    # Loaded only where there is a terminal: it takes as long as a whole look at a feed.
-    from rich.console import Console  # noqa: PLC0415 - see above
-    from rich.markup import escape  # noqa: PLC0415 - see above
-    from rich.table import Table  # noqa: PLC0415 - see above
+def quiet_option(command: click.Command) -> None:
+    """Give a command and all commands below it `--quiet`; giving it again changes nothing."""
+    if isinstance(command, click.Group):
+        for each in command.commands.values():
+            quiet_option(each)
+    if not any("--quiet" in each.opts for each in command.params):
+        command.params.append(
+            click.Option(
+                ["-q", "--quiet"],
+                is_flag=True,
+                expose_value=False,
+                callback=_hush,
+                help="Say nothing about the work: data and errors only.",
+            )
+        )
 
-    table = Table(header_style="bold")
-    for column, (name, to_right) in enumerate(zip(header, right, strict=True)):
-        whole = name in COPIED and all(len(line[column]) <= SHORT for line in texts)
-        table.add_column(name, justify="right" if to_right else "left", overflow="fold", no_wrap=whole)
-    for line in texts:
-        table.add_row(*map(escape, line))
-    Console().print(table)
+
+def terminal_width(stream: TextIO | None = None) -> int | None:
+    """The columns of the terminal that shows stdout, or this stream; None for a pipe or a file."""
+    shown_by = sys.stdout if stream is None else stream
+    if not _is_terminal(shown_by):
+        return None
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isascii() and columns.isdigit():
+        return max(NARROWEST, int(columns))
+    try:
+        return max(NARROWEST, os.get_terminal_size(shown_by.fileno()).columns or USUAL_WIDTH)
+    except (OSError, ValueError):
+        return USUAL_WIDTH
+
+
+def _hush(ctx: click.Context, _: click.Parameter, value: bool) -> None:  # noqa: FBT001 - click's signature
+    ctx.meta[QUIET] = value or ctx.meta.get(QUIET, False)
+
+
+def _is_quiet() -> bool:
+    ctx = click.get_current_context(silent=True)
+    return ctx is not None and bool(ctx.meta.get(QUIET))
 
 
 def _text(value: object) -> str:
@@ -106,6 +156,10 @@ def _text(value: object) -> str:
     if isinstance(value, datetime):
         return f"{value:%Y-%m-%d %H:%M:%S}"
     return str(value)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float | None) or (isinstance(value, str) and value.endswith(" %"))
 
 
 def _on_terminal() -> bool:
@@ -117,6 +171,10 @@ def _is_terminal(stream: TextIO | None) -> bool:
     return stream is not None and stream.isatty()
 
 
+def _styled() -> bool:
+    return _on_terminal() and not os.environ.get("NO_COLOR")
+
+
 class Advance(Protocol):
     """Tells a bar of progress that a step is done."""
 
@@ -124,29 +182,32 @@ class Advance(Protocol):
         """One step is done; print this line about it on stdout."""
 
 
+class Bar(Advance, Protocol):
+    """A bar of progress that can also say what is under way."""
+
+    def under_way(self, what: str) -> None:
+        """Show what the next step is."""
+
+
 @contextmanager
-def progress(what: str, total: int) -> Iterator[Advance]:
-    """A bar on a terminal's stderr; gives what to call after each of `total` steps. Nothing is drawn through a pipe."""
-    if not _is_terminal(sys.stderr):
-        yield _print_line
+def progress(what: str, total: int) -> Iterator[Bar]:
+    """A bar on a terminal's stderr; gives what to call after each of `total` steps.
+
+    Through a pipe, and under `--quiet`, no bar is drawn. Lines are printed in any case.
+    """
+    if not _is_terminal(sys.stderr) or _is_quiet():
+        yield _NoBar()
         return
-    from rich.console import Console  # noqa: PLC0415 - loaded only where there is a terminal
-    from rich.progress import Progress  # noqa: PLC0415 - as above
+    from feed_assets.cli.bar import TerminalBar  # noqa: PLC0415 - loads rich, and only a terminal needs it
 
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=total)
-
-        def advance(line: str | None = None) -> None:
-            if line is not None and _on_terminal():
-                # The same terminal shows both, so the line has to be the bar's own to stand above it.
-                bar.console.print(printable(line), markup=False, highlight=False, soft_wrap=True)
-            else:
-                _print_line(line)
-            bar.advance(task)
-
-        yield advance
+    with TerminalBar(what, total) as bar:
+        yield bar
 
 
-def _print_line(line: str | None = None) -> None:
-    if line is not None:
-        click.echo(printable(line))
+class _NoBar:
+    def __call__(self, line: str | None = None) -> None:
+        if line is not None:
+            print_text(line)
+
+    def under_way(self, what: str) -> None:
+        pass

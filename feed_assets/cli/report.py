@@ -1,78 +1,116 @@
 """`feed-assets report`: how effective the ads were.
 
-Here: the command. Not here: the figures (`feed_assets.report`) and the pictures (`feed_assets.plots`).
+Here: the command. Not here: the figures (`feed_assets.report`), the page and the pictures (`report_page`, `plots`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from datetime import datetime
+from datetime import date
 from pathlib import Path
+from typing import Any
 
 import click
 
+from feed_assets.cli.clock import Day
 from feed_assets.cli.installation import left_out, load_settings
 from feed_assets.cli.output import json_option, print_json, print_table, say
 from feed_assets.file_feed import Feed, NoValidUpdateError, require_latest
 
 LOCATION = "ad-effectiveness/v1.0"
+KEPT = ("day", "ad", "impressions", "clicks", "CTR")
+"""Columns that stay on a narrow terminal."""
 
 
 @click.command()
-@click.option(
-    "--date", type=click.DateTime(["%Y-%m-%d"]), metavar="DATE", help="The ads of one day instead of all days."
-)
+@click.option("--date", "day", type=Day(), metavar="DATE", help="The ads of one day instead of all days.")
+@click.option("--from", "first", type=Day(), metavar="DATE", help="The first day; the first there is, if left out.")
+@click.option("--to", "last", type=Day(), metavar="DATE", help="The last day, included.")
 @click.option(
     "--output",
     "-o",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Also write a plot (.png), or the whole report as a page (.html).",
+    help="Also write a page to show to others (.html), or a plot (.png).",
 )
 @json_option
-def report(date: datetime | None, output: Path | None, *, as_json: bool) -> None:
-    """Impressions, clicks and click-through rate with its 95 % interval: a row a day, or with --date a row an ad."""
-    from feed_assets import report as figures  # noqa: PLC0415 - loads DuckDB and matplotlib
+def report(day: date | None, first: date | None, last: date | None, output: Path | None, *, as_json: bool) -> None:
+    """Impressions, clicks and click-through rate with its 95 % interval: a row a day, or with --date a row an ad.
+
+    Rates are in percent; with --json they are shares from 0 to 1.
+    """
+    from feed_assets import report as figures  # noqa: PLC0415 - loads DuckDB
     from feed_assets.resources import BlackboardResource  # noqa: PLC0415 - loads Dagster
 
-    if output is not None and output.suffix not in {".png", ".html"}:
-        message = f"{output} is neither a .png nor a .html file."
-        raise click.BadParameter(message, param_hint="--output")
+    _check(day, first, last, output)
     settings = load_settings()
     now = settings.clock.now()
     feed = Feed(BlackboardResource.at(settings.base).blackboard, LOCATION)
-    if date is None:
-        days = figures.day_figures(feed, now=now)
-        rows = [asdict(day) for day in days]
-        picture = figures.days_picture(days)
-        shown_days = [day.day for day in days]
-        nothing = f"{feed.uri} has no valid update yet: {left_out() or 'run `feed-assets backfill`.'}"
+    if day is None:
+        days = figures.day_figures(feed, now=now, first=str(first or ""), last=str(last) if last else None)
+        rows = [asdict(each) for each in days]
+        shown_days = [each.day for each in days]
+        nothing = (
+            f"{feed.uri} has no valid update {_period(first, last)}: {left_out() or 'run `feed-assets backfill`.'}"
+        )
     else:
         try:
-            update = require_latest(feed, f"{date:%Y-%m-%d}", now=now)
+            update = require_latest(feed, str(day), now=now)
         except NoValidUpdateError as error:
             raise NoValidUpdateError(f"{error} {left_out()}".strip()) from None
         rows = figures.top_ads(update)
-        picture = figures.ads_picture(rows, f"{date:%Y-%m-%d}")
-        shown_days = [f"{date:%Y-%m-%d}"]
+        shown_days = [str(day)]
         nothing = f"{update.uri} is valid and has no ads."
     if as_json:
         print_json(rows)
     else:
-        header = list(rows[0]) if rows else []
-        print_table(
-            [name.replace("_", " ") for name in header],
-            [[_shown(row[name]) for name in header] for row in rows],
-            empty=nothing,
-        )
+        _print(rows, nothing)
     if output is not None and not rows:
         say(f"{output} is not written: {nothing}" if as_json else f"{output} is not written.")
     elif output is not None:
-        if output.suffix == ".png":
-            output.write_bytes(picture)
+        if output.suffix == ".html":
+            from feed_assets.report_page import page  # noqa: PLC0415 - loads Jinja
+
+            output.write_text(page(feed, shown_days, now=now), encoding="utf-8")
         else:
-            output.write_text(figures.page(feed, shown_days, now=now), encoding="utf-8")
+            output.write_bytes(figures.days_picture(days) if day is None else figures.ads_picture(rows, str(day)))
         say(f"Written: {output}")
 
 
-def _shown(value: object) -> object:
-    return f"{value:.4f}" if isinstance(value, float) else value
+def _check(day: date | None, first: date | None, last: date | None, output: Path | None) -> None:
+    if day is not None and (first or last):
+        message = "give either one day, or --from and --to."
+        raise click.BadParameter(message, param_hint="--date")
+    if first and last and last < first:
+        message = f"{last} is before {first}."
+        raise click.BadParameter(message, param_hint="--to")
+    if output is not None and output.suffix not in {".png", ".html"}:
+        message = f"{output} is neither a .html nor a .png file."
+        raise click.BadParameter(message, param_hint="--output")
+
+
+def _period(first: date | None, last: date | None) -> str:
+    parts = [f"from {first}" if first else "", f"to {last}" if last else ""]
+    return " ".join(part for part in parts if part) or "yet"
+
+
+def _print(rows: Sequence[Mapping[str, Any]], nothing: str) -> None:
+    """As people read it: rates in percent, an interval in one column."""
+    shown = [_shown(row) for row in rows]
+    header = list(shown[0]) if shown else []
+    print_table(header, [[row[name] for name in header] for row in shown], empty=nothing, keep=KEPT)
+
+
+def _shown(row: Mapping[str, Any]) -> dict[str, object]:
+    from feed_assets.report import interval, percent  # noqa: PLC0415 - loads DuckDB
+
+    shown: dict[str, object] = {}
+    for name, value in row.items():
+        if name == "ctr":
+            shown["CTR"] = percent(value)
+        elif name == "ctr_low":
+            shown["95 % interval"] = interval(value, row["ctr_high"])
+        elif name != "ctr_high":
+            title = "ad" if name == "ad_id" else name.removesuffix("_id").replace("_", " ")
+            shown[title] = round(value, 1) if isinstance(value, float) else value
+    return shown

@@ -2,3 +2,9 @@
 
 Here: the story and its deliveries. Not here: anything the product needs; all of it is called as a user would call it.
 """
+
+DEMO_BASE = "demo-data"
+"""Where the demo's data is, below the working directory, unless FEED_ASSETS_BASE names another place."""
+
+OWN_HOME = ".dagster"
+"""Where a base keeps a Dagster home of its own, as the demo's does."""

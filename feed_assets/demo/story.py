@@ -19,7 +19,7 @@ import dagster as dg
 from feed_assets import explanation, report
 from feed_assets.backfill import PartitionResult, backfill, instance_at
 from feed_assets.blackboard import Blackboard
-from feed_assets.demo import logs
+from feed_assets.demo import OWN_HOME, logs
 from feed_assets.demo.daemon import IN_THIS_PROCESS, tick_sensors
 from feed_assets.file_feed import Feed, publish_files
 from feed_assets.file_feed.wording import counted
@@ -46,6 +46,14 @@ class Teller:
     progress: Callable[[str, int], Any]
 
 
+@dataclass(frozen=True, slots=True)
+class NextSteps:
+    """How the commands that come next are typed: `program` before their names, and `ui` for the UI."""
+
+    program: str
+    ui: str
+
+
 def prepare_base(base: str) -> Path:
     """An empty base that says what time it is there. Raises SettingsError where other data is in the way."""
     if "://" in base:
@@ -54,9 +62,14 @@ def prepare_base(base: str) -> Path:
     folder = Path(base)
     if folder.exists() and any(folder.iterdir()):
         if not (folder / MARKER).exists():
-            message = f"{folder} holds data that is not the demo's: set FEED_ASSETS_BASE to another directory for it."
+            message = (
+                f"{folder} holds data that is not the demo's: unset FEED_ASSETS_BASE, or set it to another directory."
+            )
             raise SettingsError(message)
-        shutil.rmtree(folder)
+        for each in folder.iterdir():
+            if each.name in {MARKER, OWN_HOME}:
+                continue  # a UI that is open has its runs there
+            shutil.rmtree(each) if each.is_dir() else each.unlink()
     folder.mkdir(parents=True, exist_ok=True)
     (folder / MARKER).write_text("This directory is the demo's: running it again empties it.\n", encoding="utf-8")
     (folder / AS_OF_FILE).write_text(f"{AS_OF}\n", encoding="utf-8")
@@ -71,6 +84,7 @@ class Demo:
     definitions: dg.Definitions
     home: Path
     tell: Teller
+    next_steps: NextSteps
 
     def run(self) -> None:
         """Tell the whole story. Raises RuntimeError where it does not end as it should."""
@@ -108,9 +122,15 @@ class Demo:
             f"Backfill of {len(days)} days: clean ads, clean clicks, then ad effectiveness; one process, one Spark"
         )
         failed = []
-        with self.tell.progress("runs", 2 * len(days)) as advance:
-            for result in backfill(self.definitions, instance, days, run_config=self.settings.run_config):
-                advance()
+        with self.tell.progress("runs", 2 * len(days)) as bar:
+            for result in backfill(
+                self.definitions,
+                instance,
+                days,
+                run_config=self.settings.run_config,
+                starting=lambda day, assets: bar.under_way(f"{day} {', '.join(assets)}"),
+            ):
+                bar()
                 failed += [] if result.success else [result]
         if failed:
             raise RuntimeError(f"The backfill failed: {_reasons(failed)}")
@@ -152,20 +172,17 @@ class Demo:
             raise RuntimeError(
                 f"The log has 30,000 impressions and 157 clicks; {impressions:,} and {clicks:,} were counted."
             )
+        program = self.next_steps.program
         self.tell.step("What to type next")
         for command, what in (
-            ("make dev", "the Dagster UI with these runs, checks and sensor decisions: http://127.0.0.1:3000"),
-            (f".venv/bin/feed-assets explain {logs.BROKEN_DAY}", "why that day is as it is"),
-            (
-                f".venv/bin/feed-assets report --date {logs.LATE_DAY} --output {self.settings.base}/report.html",
-                "the ads of a day, as a table and a page",
-            ),
-            (
-                f".venv/bin/feed-assets feed ls {self.settings.base}/clean-ads/v1.0 --partition {logs.BROKEN_DAY}",
-                "every update and its state",
-            ),
+            (self.next_steps.ui, "the Dagster UI with these runs, checks and sensor decisions: http://127.0.0.1:3000"),
+            (f"{program} explain {logs.BROKEN_DAY}", "why that day is as it is"),
+            (f"{program} quarantine {logs.BROKEN_DAY}", "the records that were set aside"),
+            (f"{program} report -o report.html", "the week as a table, and as a page to show to others"),
+            (f"{program} feeds", "every feed; `feed-assets feed ls` shows every update and its state"),
         ):
-            self.tell.say(f"{command:<24}  {what}")
+            self.tell.say(f"# {what}")
+            self.tell.say(command)
 
     # --- small parts ---------------------------------------------------------------------------------------------
 
@@ -236,7 +253,7 @@ class Demo:
                     "day": day.day,
                     "impressions": day.impressions,
                     "clicks": day.clicks,
-                    "CTR": f"{day.ctr:.2%}" if day.ctr is not None else "",
+                    "CTR": report.percent(day.ctr),
                     "updates": sum(len(story.updates) for story in stories),
                     "why": stories[0].summary,
                 }

@@ -42,7 +42,7 @@ from feed_assets.file_feed.feed import Feed, File, Update, open_feed
 from feed_assets.file_feed.holds import Pin, Tag, drop_ended_pins, pin, pins, tag, tags, unpin, untag
 from feed_assets.file_feed.lineage import Downstream, downstream, upstream
 from feed_assets.file_feed.manifest import MANIFEST, manifest, parse_manifest
-from feed_assets.file_feed.names import begun, check_partition, is_update_name, update_name, version_order
+from feed_assets.file_feed.names import begun, check_partition, is_update_name, parse_time, update_name, version_order
 from feed_assets.file_feed.publishing import publish, publish_files
 from feed_assets.file_feed.reading import (
     is_latest,
@@ -129,6 +129,7 @@ __all__ = [
     "news",
     "open_feed",
     "parse_manifest",
+    "parse_time",
     "partitions",
     "pin",
     "pins",

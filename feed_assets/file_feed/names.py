@@ -61,6 +61,17 @@ def check_update(name: str) -> str:
     return name
 
 
+def parse_time(text: str) -> datetime:
+    """A time as people and programs name it, in UTC: ISO 8601, or the name of an update for the second it was begun in.
+
+    A time without a zone is in UTC, a date alone is its midnight. Raises ValueError.
+    """
+    if has_update_shape(text):
+        return begun(text)
+    moment = datetime.fromisoformat(text)
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
 def check_partition(name: str) -> str:
     """Return the name; raise BadNameError unless it is a safe single name that is not shaped like an update."""
     if fault := _partition_fault(name):

@@ -15,6 +15,7 @@ from typing import Any
 
 import dagster as dg
 
+from feed_assets.file_feed import parse_time
 from feed_assets.resources.notifier import WEBHOOK
 from feed_assets.sources import partners_directory
 
@@ -37,7 +38,7 @@ class Clock(dg.ConfigurableResource[None]):
 
     def now(self) -> datetime:
         """The current time, aware, in UTC, in whole seconds where it is fixed."""
-        return parse_instant(self.as_of) if self.as_of else datetime.now(UTC)
+        return parse_time(self.as_of) if self.as_of else datetime.now(UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +90,6 @@ class Settings:
         return Clock(as_of=self.as_of.isoformat() if self.as_of else None)
 
 
-def parse_instant(text: str) -> datetime:
-    """A date or a time in ISO 8601, in UTC where it names no zone. Raises ValueError."""
-    moment = datetime.fromisoformat(text)
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-
-
 def _first_day(text: str) -> date:
     try:
         return date.fromisoformat(text)
@@ -126,7 +121,10 @@ def _as_of(variable: str | None, base: str) -> datetime | None:
     if not text or text == "now":
         return None
     try:
-        return parse_instant(text)
+        return parse_time(text)
     except ValueError:
-        message = f"{origin} is {text!r}; it takes a UTC time such as 2019-12-01T00:00:00, or `now`."
+        message = (
+            f"{origin} is {text!r}; it takes a UTC time such as 2019-12-01T16:00:00, an update's name such as "
+            "20191201.160000, or `now`."
+        )
         raise SettingsError(message) from None

@@ -6,16 +6,31 @@ single machine. Not here: tuning of a cluster; that goes into Spark's own `spark
 
 from __future__ import annotations
 
+import re
 import signal
+import socket
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType, SimpleNamespace
 from typing import Any
 
+import pyspark.core.context
 from dagster_pyspark import LazyPySparkResource
 from pyspark.sql import SparkSession
 
 from feed_assets.resources.java import ensure_java
+from feed_assets.resources.settings import SettingsError
 from feed_assets.transforms import SESSION_SETTINGS
+
+ANSWERS_WITHIN = 5
+"""Seconds that a master has to answer in."""
+
+_MASTER = re.compile(
+    r"local(\[(\*|[1-9][0-9]*)(,\s*[0-9]+)?\])?|local-cluster\[.*\]|spark://[^,\s]+:[0-9]{1,5}(,[^,\s]+:[0-9]{1,5})*|"
+    r"yarn|k8s://.+"
+)
 
 QUIET_LOGS = Path(__file__).parent / "log4j2.properties"
 
@@ -60,6 +75,30 @@ def spark_config(master: str) -> dict[str, str]:
     return {"spark.master": master, "spark.app.name": "feed_assets", **LEAN, **single, **REQUIRED}
 
 
+def check_master(master: str) -> None:
+    """Raise SettingsError unless this names a master that Spark knows; one that is a server has to answer.
+
+    Spark itself tries a server that does not answer for a minute, and then shows a stack trace of Java's.
+    """
+    what = f"FEED_ASSETS_SPARK_MASTER is {master!r}"
+    if not _MASTER.fullmatch(master):
+        message = f"{what}; it takes local[*], local[4], spark://host:7077, yarn or k8s://..."
+        raise SettingsError(message)
+    if not master.startswith("spark://"):
+        return
+    refused = []
+    for address in master.removeprefix("spark://").split(","):
+        host, _, port = address.rpartition(":")
+        try:
+            socket.create_connection((host, int(port)), timeout=ANSWERS_WITHIN).close()
+        except OSError as error:
+            refused.append(f"{address}: {error.strerror or error}")
+        else:
+            return
+    message = f"{what}, and no Spark master answers there ({'; '.join(refused)}). Start it, or unset the variable."
+    raise SettingsError(message)
+
+
 class SparkResource(LazyPySparkResource):
     """dagster-pyspark's lazy session, on a machine that may have no Java."""
 
@@ -74,9 +113,34 @@ class SparkResource(LazyPySparkResource):
         if SparkSession.getActiveSession() is not None:
             return super().spark_session
         ensure_java()
-        on_interrupt = signal.getsignal(signal.SIGINT)
-        session = super().spark_session
-        if threading.current_thread() is threading.main_thread():
-            # Spark puts its own handler there, which talks to Java in the middle of Java's last answer.
-            signal.signal(signal.SIGINT, on_interrupt)
-        return session
+        check_master(self.spark_config.get("spark.master", "local"))
+        with _interrupts_put_off():
+            return super().spark_session
+
+
+@contextmanager
+def _interrupts_put_off() -> Iterator[None]:
+    """Let Ctrl-C wait until Spark has started, and then do what it did before.
+
+    In the middle of its start Spark answers with Java's stack trace. And the handler that Spark installs as it starts
+    would talk to Java in the middle of Java's last answer, so pyspark gets no way to install it.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+    put_off: list[FrameType | None] = []
+
+    def put_off_until_started(_: int, frame: FrameType | None) -> None:
+        put_off.append(frame)
+
+    signal.signal(signal.SIGINT, put_off_until_started)
+    module: Any = pyspark.core.context
+    module.signal = SimpleNamespace(signal=lambda *_: None, SIGINT=signal.SIGINT)
+    try:
+        yield
+    finally:
+        module.signal = signal
+        signal.signal(signal.SIGINT, before)
+    if put_off and callable(before):
+        before(signal.SIGINT, put_off[-1])

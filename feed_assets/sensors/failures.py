@@ -9,6 +9,8 @@ from collections.abc import Iterable
 
 import dagster as dg
 
+JAVA_CAUSE = "Caused by: "
+
 
 def rejections(events: Iterable[dg.DagsterEvent]) -> tuple[str, ...]:
     """The blocking checks that failed, each with its asset and what it found."""
@@ -38,4 +40,11 @@ def _error(event: dg.DagsterEvent) -> str | None:
         return str(data.user_failure_data.description)
     while error.cause is not None:
         error = error.cause
-    return str(error.message).strip().splitlines()[0]
+    return root_cause(str(error.message))
+
+
+def root_cause(message: str) -> str:
+    """The line of an error's message that says most: the last cause that Java names, else the first line."""
+    lines = [line.strip() for line in message.strip().splitlines()]
+    causes = [line.removeprefix(JAVA_CAUSE) for line in lines if line.startswith(JAVA_CAUSE)]
+    return (causes or lines or ["no reason known"])[-1 if causes else 0]

@@ -39,6 +39,7 @@ def main(only: tuple[str, ...], *, quick: bool) -> None:
     console = Console() if sys.stdout.isatty() else Console(width=WIDTH)
     reports = []
     for name in only or BENCHMARKS:
+        click.echo(f"{datetime.now(UTC):%H:%M:%S} {name} ...", err=True)
         with TemporaryDirectory(prefix=f"benchmark-{name}-") as scratch:
             reports.append(BENCHMARKS[name](Path(scratch), quick=quick))
         show(reports[-1], console)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import pty
+import struct
 import subprocess
 import sys
+import termios
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
@@ -66,6 +72,33 @@ def program() -> Program:
             check=False,
             env={**os.environ, "FEED_ASSETS_AS_OF": NOON, **(environment or {})},
         )
+
+    return run
+
+
+@pytest.fixture
+def program_on() -> Callable[..., str]:
+    """Runs a command on a terminal with so many columns, and returns what it shows there, without colours."""
+
+    def run(width: int, *arguments: object) -> str:
+        main_side, program_side = pty.openpty()
+        fcntl.ioctl(program_side, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
+        environment = {name: value for name, value in os.environ.items() if name not in {"COLUMNS", "LINES"}}
+        process = subprocess.Popen(
+            [sys.executable, "-m", "feed_assets.cli", *map(str, arguments)],
+            stdin=subprocess.DEVNULL,
+            stdout=program_side,
+            stderr=program_side,
+            env={**environment, "FEED_ASSETS_AS_OF": NOON, "TERM": "xterm-256color"},
+        )
+        os.close(program_side)
+        parts = []
+        with suppress(OSError):
+            while part := os.read(main_side, 65536):
+                parts.append(part)
+        os.close(main_side)
+        process.wait(timeout=60)
+        return click.unstyle(b"".join(parts).decode())
 
     return run
 

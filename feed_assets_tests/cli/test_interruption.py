@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -57,3 +58,26 @@ def test_ctrl_c_is_exit_code_130_also_where_nothing_was_written(tmp_path: Path):
     _, stderr = publishing.communicate(timeout=60)
     assert publishing.returncode == 130, stderr
     assert not list((tmp_path / "f").rglob("_SUCCESS"))
+
+
+def test_ctrl_c_while_spark_starts_is_answered_without_a_stack_trace():
+    checking = subprocess.Popen(
+        [sys.executable, "-m", "feed_assets.cli", "sources", "check"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "FEED_ASSETS_SPARK_MASTER": "local[1]"},
+    )
+    children = Path(f"/proc/{checking.pid}/task/{checking.pid}/children")
+    while not children.read_text():
+        assert checking.poll() is None
+        time.sleep(0.05)
+    # Java runs, and has not said yet where it listens: Spark then answers an interruption with Java's stack trace.
+    time.sleep(0.5)
+    checking.send_signal(signal.SIGINT)
+    stdout, stderr = checking.communicate(timeout=120)
+
+    assert (checking.returncode, stdout) == (130, "")
+    assert "Interrupted" in stderr
+    for part in ("Traceback", "Exception", "py4j"):
+        assert part not in stderr

@@ -74,6 +74,8 @@ def test_a_backfill_goes_on_after_a_failed_day_and_ends_with_the_list(run, base,
         ["2019-11-25", "skipped"],
         ["2019-11-26", "ok"],
     ]
+    assert lines[0].split(None, 2)[2].startswith("clean_ads 20191201.")
+    assert lines[1].startswith("2019-11-25  failed   clean_ads, clean_clicks: ")
     assert "not_empty" in lines[1]
     assert "1 of 3 days failed: 2019-11-25" in result.stderr
     effectiveness = open_feed(str(base / "ad-effectiveness/v1.0"))
@@ -84,6 +86,23 @@ def test_a_backfill_goes_on_after_a_failed_day_and_ends_with_the_list(run, base,
     ]
     with dg.DagsterInstance.get() as instance:
         assert len(instance.get_runs()) == 5
+
+    told = run("explain", "2019-11-25").stdout
+    assert "of clean_ads, clean_clicks failed at" in told
+    assert "clean_ads not_empty" in told
+    (of_ads, *_) = json.loads(run("explain", "2019-11-25", "--json").stdout)
+    assert len(of_ads["failed_runs"]) == 1
+    assert "failed" not in run("explain", "2019-11-26").stdout
+
+
+def test_a_backfill_of_selected_assets_makes_no_others(run, base):
+    told = run("backfill", "--from", "2019-11-24", "--to", "2019-11-24", "--select", "clean_ad", code=2).stderr
+    assert "'clean_ad' is no selection of assets" in told
+    assert "clean_ads, clean_clicks, ad_effectiveness" in told
+    assert (
+        "no selection of assets"
+        in run("backfill", "--from", "2019-11-24", "--to", "2019-11-24", "--select", "((", code=2).stderr
+    )
 
 
 def test_a_backfill_of_days_that_do_not_exist_starts_nothing(run, base):

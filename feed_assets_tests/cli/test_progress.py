@@ -46,7 +46,7 @@ def test_on_a_terminal_each_line_has_a_line_of_its_own_above_the_bar(terminal):
 
     assert program.wait() == 0
     assert "steps" in seen
-    assert "100%" in seen
+    assert "3/3" in seen
     for line in LINES.splitlines():
         before, found, after = seen.partition(line)
         assert found, seen
@@ -65,7 +65,7 @@ def test_a_pipe_gets_the_lines_and_the_terminal_the_bar(terminal):
     seen = shown(master)
 
     assert (program.returncode, stdout) == (0, LINES)
-    assert "100%" in seen
+    assert "3/3" in seen
     assert "step 0" not in seen
 
 

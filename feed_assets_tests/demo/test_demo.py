@@ -132,7 +132,7 @@ def test_the_report_of_a_day_is_written_as_a_page(told, tmp_path):
     done = told.command("report", "--date", LATE, "--output", str(tmp_path / "report.html"), "--json")
 
     assert sum(row["impressions"] for row in json.loads(done.stdout)) <= TOTALS[LATE][0]
-    assert "data:image/png;base64" in (tmp_path / "report.html").read_text()
+    assert "<svg" in (tmp_path / "report.html").read_text()
 
 
 def test_explain_names_the_rejected_update_the_growth_and_the_inputs(told):

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from feed_assets.file_feed import parse_time
 from feed_assets.resources import Settings
-from feed_assets.resources.settings import SettingsError, parse_instant
+from feed_assets.resources.settings import SettingsError
 from feed_assets.sources import partners_directory
 
 
@@ -43,8 +44,8 @@ def test_a_value_that_cannot_be_used_is_named_with_its_variable(variable, value)
 
 
 def test_a_time_without_a_zone_is_utc_and_one_with_a_zone_is_converted():
-    assert parse_instant("2019-12-01") == datetime(2019, 12, 1, tzinfo=UTC)
-    assert parse_instant("2019-12-01T09:00:00+09:00") == datetime(2019, 12, 1, tzinfo=UTC)
+    assert parse_time("2019-12-01") == datetime(2019, 12, 1, tzinfo=UTC)
+    assert parse_time("2019-12-01T09:00:00+09:00") == datetime(2019, 12, 1, tzinfo=UTC)
 
 
 def test_a_local_base_may_say_what_time_it_is_there(tmp_path):

@@ -6,6 +6,7 @@ from math import sqrt
 import pytest
 from pyspark.sql import SparkSession, functions
 
+from feed_assets.report import wilson
 from feed_assets.transforms import wilson_interval
 
 PUBLISHED = [
@@ -76,3 +77,10 @@ def test_nothing_and_everything_touch_the_ends_exactly(spark: SparkSession) -> N
 
 def test_without_trials_there_is_no_interval(spark: SparkSession) -> None:
     assert intervals(spark, [(0, 0)]) == [(None, None)]
+
+
+def test_the_interval_of_reports_is_the_same_to_the_last_digit_but_few(spark: SparkSession) -> None:
+    cases = [(k, n) for n in (*range(1, 40), 263, 1499, 30_000, 5_000_000) for k in {0, 1, n // 3, n - 1, n}]
+
+    for (successes, trials), found in zip(cases, intervals(spark, cases), strict=True):
+        assert found == pytest.approx(wilson(successes, trials), rel=1e-13, abs=1e-16)

@@ -1,0 +1,60 @@
+"""The bar of progress on a terminal.
+
+Here: what it shows and how lines are printed above it. Not here: whether there is a bar at all (`output`).
+"""
+
+from __future__ import annotations
+
+import sys
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Column
+
+from feed_assets.cli.output import print_text, printable, terminal_width
+from feed_assets.cli.tables import wrapped
+
+
+class TerminalBar:
+    """A bar on stderr. A spinner and a clock move while a step takes its time; the step under way is named."""
+
+    def __init__(self, what: str, total: int) -> None:
+        console = Console(stderr=True)
+        under_way = TextColumn("{task.fields[under_way]}", table_column=Column(no_wrap=True, ratio=1), markup=False)
+        self._progress = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=max(4, min(20, console.width // 5))),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            under_way,
+            console=console,
+            transient=True,
+            expand=True,
+        )
+        self._task = self._progress.add_task(what, total=total, under_way="")
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._progress.stop()
+
+    def __call__(self, line: str | None = None) -> None:
+        """One step is done; print this line about it on stdout."""
+        if line is not None and sys.stdout is not None and sys.stdout.isatty():
+            # The same terminal shows both, so the line has to be the bar's own to stand above it.
+            for part in wrapped(printable(line), width=terminal_width(), indent="    "):
+                self._progress.console.print(part, markup=False, highlight=False, soft_wrap=True)
+        elif line is not None:
+            print_text(line)
+        self._progress.advance(self._task)
+
+    def under_way(self, what: str) -> None:
+        """Show what the next step is."""
+        self._progress.update(self._task, under_way=printable(what))

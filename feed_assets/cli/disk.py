@@ -1,0 +1,49 @@
+"""What to say when a disk is full: which one, what is left on it, and how much is needed.
+
+Here: that message. Not here: noticing it (`backfill`, `errors`).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from feed_assets.cli.installation import Installation
+
+MIB = 2**20
+
+
+def no_space_left(installation: Installation, days: Sequence[str]) -> str:
+    """The message for a backfill that could not make these days for want of space."""
+    from feed_assets.sources import raw_days  # noqa: PLC0415 - loads pydantic and Spark's Python side
+
+    sources = [source.key for source in installation.sources]
+    first, last = date.fromisoformat(min(days)), date.fromisoformat(max(days))
+    found = raw_days(installation.blackboard, sources, first, last)
+    raw = sum(each.bytes for (_, day), each in found.items() if str(day) in days)
+    needed = f"The failed days read {_mib(raw)} of raw data; their results need about as much."
+    return (
+        f"No space is left. {_fullest(installation.settings.base)} {needed} Free it, then run the same backfill again."
+    )
+
+
+def _fullest(base: str) -> str:
+    """What the places that a run writes to have left, the fullest disk first."""
+    places = {
+        "the data": Path(base.removeprefix("file://")),
+        "Spark's temporary files (SPARK_LOCAL_DIRS)": Path(os.environ.get("SPARK_LOCAL_DIRS") or tempfile.gettempdir()),
+        "Dagster's runs (DAGSTER_HOME)": Path(os.environ.get("DAGSTER_HOME") or "."),
+    }
+    free = {f"{name} in {path}": shutil.disk_usage(path).free for name, path in places.items() if path.is_dir()}
+    parts = [f"{_mib(size)} for {place}" for place, size in sorted(free.items(), key=lambda each: each[1])]
+    return f"Free are {', '.join(parts)}."
+
+
+def _mib(size: int) -> str:
+    return f"{size / MIB:,.1f} MiB"

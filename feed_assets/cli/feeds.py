@@ -1,0 +1,70 @@
+"""`feed-assets feeds`: every feed below a base.
+
+Here: the command. Not here: finding the feeds (`file_feed.discovery`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import click
+
+from feed_assets.blackboard import Blackboard, UnknownLocationError, open_blackboard
+from feed_assets.cli.clock import now
+from feed_assets.cli.output import json_option, print_json, print_table
+from feed_assets.file_feed import Feed
+from feed_assets.file_feed.discovery import FeedSummary, feed_locations, summarize
+
+NOT_FEEDS = ("raw", "quarantine")
+"""Folders of a base that hold no feeds, or none that others are to read."""
+
+SHOWN = 3
+
+
+@click.command()
+@click.argument("base", required=False)
+@json_option
+def feeds(base: str | None, *, as_json: bool) -> None:
+    """List every feed below BASE: its partitions, its latest update, and what is not in force.
+
+    BASE is a directory or s3://bucket/prefix; FEED_ASSETS_BASE, if left out. The feeds are found by looking at storage,
+    so feeds of others are listed, too. Raw data and the quarantine have commands of their own: sources, quarantine.
+    """
+    where = base or _default_base()
+    try:
+        board: Blackboard = open_blackboard(where)
+    except UnknownLocationError as error:
+        raise click.BadParameter(str(error), param_hint="BASE") from error
+    moment = now()
+    found = [summarize(Feed(board, location), now=moment) for location in feed_locations(board, leave_out=NOT_FEEDS)]
+    if as_json:
+        print_json([asdict(each) for each in found])
+        return
+    print_table(
+        ["feed", "partitions", "newest", "latest update", "state"],
+        [(each.location or ".", each.partitions, each.newest, each.latest, _state(each)) for each in found],
+        empty=f"There is no feed below {where}. Name another BASE, or set FEED_ASSETS_BASE.",
+    )
+
+
+def _default_base() -> str:
+    from feed_assets.cli.installation import load_settings  # noqa: PLC0415 - loads Dagster
+
+    return load_settings().base
+
+
+def _state(feed: FeedSummary) -> str:
+    if feed.fault:
+        return feed.fault
+    parts = []
+    if feed.without:
+        parts.append(f"no valid update: {_some(feed.without)}")
+    if feed.behind:
+        parts.append(f"newer update not in force: {_some(feed.behind)}")
+    return "; ".join(parts) or ("valid" if feed.latest else "empty")
+
+
+def _some(partitions: tuple[str, ...]) -> str:
+    shown = ", ".join(name or "the feed" for name in partitions[-SHOWN:])
+    more = len(partitions) - SHOWN
+    return f"{shown} and {more} more" if more > 0 else shown

@@ -1,0 +1,151 @@
+"""Rows as lines of text: as a table where they fit, else in a form that breaks no number, date or name.
+
+Here: the layout, from texts and a width to lines. Not here: where they are printed, and what is in them (`output`).
+
+There are three forms, tried in this order:
+
+- a table, where every row fits on one line;
+- a table of the short columns, with the long texts of a row on indented lines below it;
+- a block of `name  value` lines for each row. A caller can name the columns that matter most: then columns that do not
+  fit are left out instead, and a line below the table names them.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+SHORT = 24
+"""Texts up to this length are never broken, whatever is in them; longer ones are broken at spaces only."""
+
+GAP = "  "
+INDENT = "    "
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column's name, its texts from top to bottom, and whether they are numbers, which stand to the right."""
+
+    name: str
+    texts: tuple[str, ...]
+    is_number: bool
+
+    @property
+    def width(self) -> int:
+        """The width of its widest text."""
+        return max(map(text_width, (self.name, *self.texts)))
+
+    @property
+    def is_prose(self) -> bool:
+        """Whether it has texts that may be broken at spaces."""
+        return any(text_width(text) > SHORT and " " in text for text in self.texts)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Lines to print: a header, "" where names stand beside their values, and what is below it."""
+
+    header: str
+    lines: tuple[str, ...]
+
+
+def laid_out(columns: Sequence[Column], *, width: int | None, keep: Sequence[str] = ()) -> Layout:
+    """The rows as lines of at most `width`, None being any width.
+
+    A single text that is longer than the width and has no spaces is never broken. `keep` names the columns that stay
+    where columns have to be left out.
+    """
+    if width is None or _fits(columns, width):
+        return _table(columns)
+    short = [column for column in columns if not column.is_prose]
+    if short and _fits(short, width):
+        return _table(short, below=[column for column in columns if column.is_prose], width=width)
+    kept = _kept(columns, keep, width)
+    if kept:
+        left_out = ", ".join(column.name for column in columns if column not in kept)
+        note = f"Not shown, as the terminal is too narrow: {left_out}. A pipe or --json has all columns."
+        table = _table(kept)
+        return Layout(table.header, (*table.lines, *wrapped(note, width=width)))
+    return Layout("", tuple(_blocks(columns, width)))
+
+
+def field_lines(fields: Sequence[tuple[str, str]], *, width: int | None) -> list[str]:
+    """Names and values, a pair a line; a long value goes on below itself."""
+    name_width = max((text_width(name) for name, _ in fields), default=0)
+    indent = " " * (name_width + len(GAP))
+    lines = []
+    for name, value in fields:
+        rest = None if width is None else max(1, width - len(indent))
+        first, *more = wrapped(value, width=rest)
+        lines += [f"{_padded(name, name_width)}{GAP}{first}".rstrip(), *(f"{indent}{line}" for line in more)]
+    return lines
+
+
+def wrapped(text: str, *, width: int | None, indent: str = "") -> list[str]:
+    """The text as lines of at most `width`, broken at spaces only; lines after the first are indented.
+
+    Spaces at the start of the text stay.
+    """
+    if width is None or text_width(text) <= width or not text.strip():
+        return [text]
+    words = text.split()
+    lines = [text[: len(text) - len(text.lstrip(" "))] + words[0]]
+    for word in words[1:]:
+        if text_width(lines[-1]) + 1 + text_width(word) <= width:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(f"{indent}{word}")
+    return lines
+
+
+def text_width(text: str) -> int:
+    """How many cells of a terminal a text takes."""
+    return sum(
+        0 if unicodedata.combining(each) else 2 if unicodedata.east_asian_width(each) in "WF" else 1 for each in text
+    )
+
+
+def _fits(columns: Sequence[Column], width: int) -> bool:
+    return sum(column.width for column in columns) + len(GAP) * (len(columns) - 1) <= width
+
+
+def _kept(columns: Sequence[Column], keep: Sequence[str], width: int) -> list[Column]:
+    """The columns to keep, with as many of the others as fit beside them; none if not even those to keep fit."""
+    kept = [column for column in columns if column.name in keep]
+    if not kept or not _fits(kept, width):
+        return []
+    for column in columns:
+        if column not in kept:
+            more = [each for each in columns if each in kept or each is column]
+            kept = more if _fits(more, width) else kept
+    return kept
+
+
+def _table(columns: Sequence[Column], *, below: Sequence[Column] = (), width: int | None = None) -> Layout:
+    lines = []
+    for row in range(len(columns[0].texts)):
+        lines.append(_line([column.texts[row] for column in columns], columns))
+        for column in below:
+            if text := column.texts[row]:
+                lines += wrapped(f"{INDENT}{column.name}: {text}", width=width, indent=f"{INDENT}  ")
+    return Layout(_line([column.name for column in columns], columns), tuple(lines))
+
+
+def _line(texts: Sequence[str], columns: Sequence[Column]) -> str:
+    cells = (
+        _padded(text, column.width, to_right=column.is_number) for text, column in zip(texts, columns, strict=True)
+    )
+    return GAP.join(cells).rstrip()
+
+
+def _padded(text: str, width: int, *, to_right: bool = False) -> str:
+    space = " " * (width - text_width(text))
+    return f"{space}{text}" if to_right else f"{text}{space}"
+
+
+def _blocks(columns: Sequence[Column], width: int) -> Iterator[str]:
+    for row in range(len(columns[0].texts)):
+        if row:
+            yield ""
+        yield from field_lines([(column.name, column.texts[row]) for column in columns], width=width)

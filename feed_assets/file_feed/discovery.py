@@ -1,0 +1,99 @@
+"""Finding the feeds below a base, by what storage looks like.
+
+Here: which locations are feeds, and a summary of each. Not here: what anybody declares of them, and single updates
+(`states`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from feed_assets.blackboard import Blackboard
+from feed_assets.file_feed.control import recorded_digests
+from feed_assets.file_feed.errors import FeedError
+from feed_assets.file_feed.feed import CONTROL, Feed
+from feed_assets.file_feed.names import is_update_name
+from feed_assets.file_feed.scanning import latest_of_all
+
+DEEPEST = 4
+"""How many folders below the base a feed's location can be."""
+
+
+@dataclass(frozen=True, slots=True)
+class FeedSummary:
+    """A feed at a glance. `partitions` have a valid update; `newest` is the last of them, None without partitions.
+
+    `without` are partitions that have updates on record and no valid one, `behind` those whose newest update on record
+    is not the one in force: it was rejected, invalidated, or is still being written. `fault` says why a feed cannot be
+    read, if it cannot.
+    """
+
+    location: str
+    partitions: int
+    newest: str | None
+    latest: str | None
+    without: tuple[str, ...] = ()
+    behind: tuple[str, ...] = ()
+    fault: str = ""
+
+
+def feed_locations(blackboard: Blackboard, *, below: str = "", leave_out: Collection[str] = ()) -> Iterator[str]:
+    """The locations of feeds, ascending: folders with a control area, with updates, or with partitions of updates.
+
+    A few listings of a page for each folder above a feed, none inside it. `leave_out` are names of folders directly
+    below. Folders whose names start with a dot are passed over, and so is what lies deeper than DEEPEST.
+    """
+    yield from _visit(blackboard, below.strip("/"), leave_out, DEEPEST)
+
+
+def summarize(feed: Feed, *, now: datetime) -> FeedSummary:
+    """What a feed has: a scan of its partitions and a listing of its records; no update is read."""
+    try:
+        in_force = latest_of_all(feed, now=now)
+    except FeedError as error:
+        return FeedSummary(feed.location, 0, None, None, fault=str(error))
+    recorded = {partition: max(updates) for partition, updates in recorded_digests(feed).items()}
+    newest = max(in_force, default=None)
+    return FeedSummary(
+        location=feed.location,
+        partitions=len(in_force.keys() - {""}),
+        newest=newest or None,
+        latest=in_force[newest].name if newest is not None else None,
+        without=tuple(sorted(recorded.keys() - in_force.keys())),
+        behind=tuple(sorted(name for name, update in in_force.items() if recorded.get(name, "") > update.name)),
+    )
+
+
+def _visit(blackboard: Blackboard, location: str, leave_out: Collection[str], depth: int) -> Iterator[str]:
+    names = _folders(blackboard, location)
+    if _holds_updates(names):
+        yield location
+        return
+    children = [name for name in names if not name.startswith(".") and name not in leave_out]
+    # Partitions of a feed look alike, so the first and the last of them tell.
+    if location and any(
+        _holds_updates(_folders(blackboard, f"{location}/{name}"), CONTROL) for name in _ends(children)
+    ):
+        yield location
+        return
+    for name in children if depth else ():
+        yield from _visit(blackboard, f"{location}/{name}" if location else name, (), depth - 1)
+
+
+def _ends(names: list[str]) -> list[str]:
+    return list(dict.fromkeys([*names[:1], *names[-1:]]))
+
+
+def _holds_updates(names: list[str], without: str | None = None) -> bool:
+    """Whether these are the folders of a place with updates; with a control area it is surely one, unless excluded."""
+    if without is not None and without in names:
+        return False
+    return CONTROL in names or any(map(is_update_name, names))
+
+
+def _folders(blackboard: Blackboard, location: str) -> list[str]:
+    prefix = f"{location}/" if location else ""
+    page = blackboard.page(prefix, folders=True)
+    return [folder.removeprefix(prefix).removesuffix("/") for folder in page.folders]

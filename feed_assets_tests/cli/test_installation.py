@@ -1,0 +1,130 @@
+"""What a command finds out before anything starts: base, Spark's master, Dagster's home. Nothing here starts Spark."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+from feed_assets.resources import Settings
+
+Run = Callable[..., Result]
+ROOT = Path(__file__).parents[2]
+COMPUTING = [
+    ["land", "open_bandit_ads", str(ROOT / "README.md")],
+    ["backfill", "--from", "2019-11-24", "--to", "2019-11-24"],
+    ["demo"],
+]
+
+
+@pytest.fixture
+def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working directory, with nothing in the environment."""
+    # Set to nothing, which counts as not set: what a command leaves there for others is then undone after the test.
+    for name in ("HOME", "BASE", "SPARK_MASTER", "AS_OF", "SENSOR_SECONDS", "LOG_LEVEL", "SPARK_LOG_LEVEL"):
+        monkeypatch.setenv("DAGSTER_HOME" if name == "HOME" else f"FEED_ASSETS_{name}", "")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("command", COMPUTING)
+def test_a_base_that_spark_cannot_reach_is_said_before_anything_starts(run: Run, empty: Path, monkeypatch, command):
+    monkeypatch.setenv("FEED_ASSETS_BASE", "s3://bucket/prefix")
+
+    told = run(*command, code=1)
+
+    assert "Spark is not set up for such storage yet" in told.stderr
+    assert list(empty.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", COMPUTING)
+def test_a_master_that_is_none_or_does_not_answer_is_said_before_anything_starts(
+    run: Run, empty: Path, monkeypatch, command
+):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        nobody = f"spark://127.0.0.1:{free.getsockname()[1]}"
+    for master, part in (("local[x]", "it takes local[*]"), (nobody, "Connection refused"), ("local[0]", "it takes")):
+        monkeypatch.setenv("FEED_ASSETS_SPARK_MASTER", master)
+        told = run(*command, code=1)
+        assert part in told.stderr
+        assert "Traceback" not in told.stderr
+    assert list(empty.iterdir()) == []
+
+
+def test_a_base_that_is_no_directory_is_said_before_anything_starts(run: Run, empty: Path, monkeypatch):
+    (empty / "file").write_text("")
+    monkeypatch.setenv("FEED_ASSETS_BASE", str(empty / "file" / "below"))
+
+    assert f"{empty / 'file'} is no directory" in run(*COMPUTING[1], code=1).stderr
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root can write everywhere")
+def test_a_base_that_cannot_be_written_is_said_before_anything_starts(run: Run, empty: Path, monkeypatch):
+    (empty / "base").mkdir(mode=0o555)
+    monkeypatch.setenv("FEED_ASSETS_BASE", str(empty / "base"))
+
+    assert f"{empty / 'base'} cannot be written" in run(*COMPUTING[1], code=1).stderr
+
+
+@pytest.fixture
+def executed(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The programs that commands become; they do not run."""
+    programs: list[list[str]] = []
+    monkeypatch.setattr(os, "execv", lambda _, arguments: programs.append(arguments))
+    return programs
+
+
+def test_dev_opens_the_demo_only_where_there_is_no_data_of_ones_own(run: Run, empty: Path, executed, monkeypatch):
+    demo = empty / "demo-data"
+    (demo / ".dagster").mkdir(parents=True)
+    (demo / ".as-of").write_text("2019-12-01T00:00:00")
+
+    assert f"Data: {demo}, where it is 2019-12-01 00:00:00" in run("dev", "--port", "3333").stderr
+    assert (os.environ["FEED_ASSETS_BASE"], os.environ["DAGSTER_HOME"]) == (str(demo), str(demo / ".dagster"))
+    for name in ("FEED_ASSETS_BASE", "DAGSTER_HOME"):
+        monkeypatch.delenv(name)
+    (empty / "data").mkdir()
+    assert f"Data: {empty / 'data'}. " in run("dev").stderr
+    assert os.environ["DAGSTER_HOME"] == str(empty)
+    monkeypatch.delenv("DAGSTER_HOME")
+    assert f"Data: {demo}, " in run("dev", "--demo").stderr
+    assert "-m dagster dev -m feed_assets.definitions" in " ".join(executed[0])
+    assert "3333" in executed[0]
+
+
+def test_data_of_ones_own_does_not_inherit_the_demos_time(empty: Path):
+    (empty / "demo-data").mkdir()
+    (empty / "demo-data/.as-of").write_text("2019-12-01T00:00:00")
+
+    assert Settings.from_environment({}).as_of is None
+
+
+def test_where_no_dagster_home_is_one_is_made_and_said_once(run: Run, empty: Path, executed, monkeypatch):
+    assert f"Dagster keeps its runs in {empty} from now on" in run("dev").stderr
+    monkeypatch.delenv("DAGSTER_HOME")
+    assert (empty / "dagster.yaml").read_bytes() == (ROOT / "dagster.yaml").read_bytes()
+    assert "from now on" not in run("dev").stderr
+    monkeypatch.setenv("DAGSTER_HOME", str(empty / "absent"))
+    assert "is no directory" in run("dev", code=1).stderr
+
+
+def test_explain_in_an_empty_directory_names_the_base_it_looked_at_and_makes_nothing(run: Run, empty: Path):
+    told = run("explain", "2019-11-24")
+
+    assert f"Looked below {empty / 'data'}" in told.stderr
+    assert list(empty.iterdir()) == []
+
+
+def test_completion_knows_commands_and_options(program):
+    completed = program(
+        environment={"_FEED_ASSETS_COMPLETE": "bash_complete", "COMP_WORDS": "feed-assets feed l", "COMP_CWORD": "2"}
+    )
+
+    assert {"plain,ls", "plain,latest"} <= set(completed.stdout.split())
+    assert shutil.which("bash") is None or "Traceback" not in completed.stderr

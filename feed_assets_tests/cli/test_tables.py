@@ -1,0 +1,99 @@
+"""Tables of any width: nothing is cut off, nothing that people copy is broken, nothing vanishes without a word."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from feed_assets.cli.tables import SHORT, Column, laid_out, text_width, wrapped
+
+words = st.text("abcdefé漢0123456789.,:/-", min_size=1, max_size=30)
+cells = st.one_of(
+    st.integers(0, 10**12).map(str),
+    st.dates().map(str),
+    st.sampled_from(["20191201.160000", "20191201.160000 *", "12.34 %", "0.21 - 0.55 %", "-", ""]),
+    st.lists(words, max_size=12).map(" ".join),
+)
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> list[Column]:
+    rows = draw(st.integers(1, 4))
+    return [
+        Column(f"c{number}", tuple(draw(cells) for _ in range(rows)), is_number=draw(st.booleans()))
+        for number in range(draw(st.integers(1, 8)))
+    ]
+
+
+@given(tables(), st.integers(20, 120))
+def test_every_short_text_stands_whole_on_one_line_and_every_word_of_a_long_one(columns: list[Column], width: int):
+    layout = laid_out(columns, width=width)
+
+    for column in columns:
+        assert column.name in " ".join([layout.header, *layout.lines]) or not any(column.texts)
+        for text in column.texts:
+            for part in [text] if text_width(text) <= min(SHORT, width - 6) else text.split():
+                assert any(part in line for line in layout.lines), (part, layout)
+
+
+@given(tables(), st.integers(20, 120))
+def test_a_line_is_longer_than_the_terminal_only_where_a_single_word_is(columns: list[Column], width: int):
+    layout = laid_out(columns, width=width)
+
+    for line in [layout.header, *layout.lines]:
+        longest = max((text_width(word) for word in line.split(" ")), default=0)
+        # Beside a name and behind an indentation a word has less than the whole line.
+        assert text_width(line) <= width or longest > width - 8, line
+
+
+@given(tables())
+def test_through_a_pipe_a_row_is_a_line(columns: list[Column]):
+    assert len(laid_out(columns, width=None).lines) == len(columns[0].texts)
+
+
+@given(tables(), st.integers(20, 80))
+def test_columns_that_are_left_out_are_named(columns: list[Column], width: int):
+    layout = laid_out(columns, width=width, keep=["c0"])
+
+    said = " ".join(layout.lines).partition("Not shown")[2]
+    for column in columns:
+        shown = column.name in layout.header.split() or any(column.name in line for line in layout.lines)
+        assert shown or column.name in said or not any(column.texts)
+
+
+def test_a_row_that_does_not_fit_keeps_its_short_columns_and_puts_long_texts_below():
+    columns = [
+        Column("update", ("20191201.160000",), is_number=False),
+        Column("rows", ("12345",), is_number=True),
+        Column("why", ("the partner has sent the wrong file for this day",), is_number=False),
+    ]
+
+    assert laid_out(columns, width=40).header == "update            rows"
+    assert laid_out(columns, width=40).lines == (
+        "20191201.160000  12345",
+        "    why: the partner has sent the wrong",
+        "      file for this day",
+    )
+
+
+def test_what_fits_in_no_way_is_a_block_for_each_row():
+    columns = [Column(f"c{number}", ("1234567", "7654321"), is_number=True) for number in range(4)]
+
+    assert laid_out(columns, width=20).lines[:6] == (
+        "c0  1234567",
+        "c1  1234567",
+        "c2  1234567",
+        "c3  1234567",
+        "",
+        "c0  7654321",
+    )
+
+
+def test_a_sentence_is_broken_at_spaces_only():
+    text = "  late: 1,234,567 bytes of s3://bucket/a-very-long-key/that/goes/on have come"
+
+    lines = wrapped(text, width=30, indent="    ")
+
+    assert " ".join(line.strip() for line in lines) == text.strip()
+    assert lines[0].startswith("  late: 1,234,567 bytes of")
+    assert "    s3://bucket/a-very-long-key/that/goes/on" in lines

@@ -1,0 +1,81 @@
+"""The wheel, installed somewhere else and used in an empty directory: all that commands need is in it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+Command = Callable[..., "subprocess.CompletedProcess[str]"]
+
+FIRST_STEP = """
+from pathlib import Path
+import feed_assets
+from feed_assets.cli.installation import write_config
+from feed_assets.demo import logs
+from feed_assets.demo.story import prepare_base
+from feed_assets.file_feed import open_feed, publish_files
+from datetime import UTC, datetime
+base = prepare_base("demo-data")
+write_config(base / ".dagster")
+deliveries = logs.cut(base)
+now = datetime(2019, 12, 1, tzinfo=UTC)
+update = publish_files(open_feed(str(base / "ad-catalog/v1.0")), None, [logs.CATALOG], now=now, owner="t")
+print(update.name, deliveries.on_time.stat().st_size > 0, feed_assets.__file__)
+"""
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel's content, built from a copy so that nothing is left in the project."""
+    copy, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("installed")
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, copy)
+    shutil.copytree(ROOT / "feed_assets", copy / "feed_assets", ignore=shutil.ignore_patterns("__pycache__"))
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, "install", "--no-deps", "--target", str(target), str(copy)], check=True)
+    return target
+
+
+@pytest.fixture
+def command(installed: Path, tmp_path: Path) -> Command:
+    """Runs Python with the installed package in an empty directory."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("FEED_ASSETS_", "DAGSTER_"))}
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, *arguments],
+            cwd=tmp_path,
+            env={**kept, "PYTHONPATH": str(installed)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    return run
+
+
+def test_in_an_empty_directory_the_commands_and_the_demos_first_step_find_all_they_need(
+    command: Command, installed: Path, tmp_path: Path
+):
+    script = str(installed / "bin" / "feed-assets")
+    first = command("-c", FIRST_STEP)
+    assert (first.returncode, first.stdout) == (
+        0,
+        f"20191201.000000 True {installed}/feed_assets/__init__.py\n",
+    ), first.stderr
+
+    listed = json.loads(command(script, "feeds", "demo-data", "--json").stdout)
+    assert [(each["location"], each["latest"]) for each in listed] == [("ad-catalog/v1.0", "20191201.000000")]
+    assert "demo" in command(script, "--help").stdout
+    # The package that answered is the installed one, and what the demo left is in its own directory.
+    assert [each.name for each in tmp_path.iterdir()] == ["demo-data"]
+    templates = ["report_page.html.jinja", "cli/dagster.yaml", "resources/log4j2.properties", "resources/jre/bin/java"]
+    assert [name for name in templates if not (installed / "feed_assets" / name).is_file()] == []
