@@ -53,15 +53,20 @@ USERS = st.sampled_from("uuuv")
 EVENTS = st.builds(Sent, st.just("ads"), IMPRESSIONS, st.sampled_from(MOMENTS), USERS) | st.builds(
     Sent, st.just("clicks"), CLICK_NAMES, st.sampled_from(MOMENTS), USERS, st.none() | st.none() | IMPRESSIONS
 )
-DELIVERIES = st.lists(st.tuples(st.lists(EVENTS, min_size=1, max_size=3), st.integers(0, 3)), min_size=4, max_size=7)
+DELIVERIES = st.lists(st.tuples(st.lists(EVENTS, min_size=1, max_size=3), st.integers(0, 3)), min_size=1, max_size=4)
 """Files in the order in which they land, each with the number of ticks before the next."""
 
-NOONS = [
+ON_TIME = [
     Sent(kind, f"{kind}-{day}", datetime.fromisoformat(f"{day} 12:00:00"), "w")
     for day in DAYS
     for kind in ("ads", "clicks")
+] + [
+    Sent(kind, f"{kind}-{user}-{midnight:%d}", midnight + timedelta(minutes=minutes), user)
+    for midnight in MIDNIGHTS
+    for kind, user, minutes in (("ads", "u", -20), ("clicks", "u", 15), ("clicks", "v", 15))
 ]
-"""So that every day has ads, clicks and their effectiveness from the beginning."""
+"""Every day has ads, clicks and their effectiveness from the beginning. At each midnight one click belongs to the day
+before, and another to no impression yet."""
 
 
 @dataclass(slots=True)
@@ -188,7 +193,7 @@ def test_every_click_counts_in_one_place_of_one_day_when_the_sensors_are_quiet(
         sources = harness.write_sources(Path(folder) / "sources", SHOP_ADS, SHOP_CLICKS)
         installation = harness.settings_below(Path(folder) / "base", sources)
         world = World(Installation(replace(installation), dg.DagsterInstance.ephemeral()))
-        for number, (sent, ticks) in enumerate([(NOONS, 3), *deliveries]):
+        for number, (sent, ticks) in enumerate([(ON_TIME, 3), *deliveries]):
             world.deliver(number, sent)
             for _ in range(ticks):
                 world.tick()
