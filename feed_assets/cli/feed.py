@@ -82,7 +82,7 @@ def files_(feed: Feed, partition: str | None, as_of: datetime | None, name: str 
     With --update those of exactly that update, whatever its state; the state is told on stderr.
     """
     if name is not None and as_of is not None:
-        message = "name an update or a time, not both."
+        message = "name an update with --update or a time with --as-of, not both."
         raise click.UsageError(message)
     if name is not None:
         update = _named(located(feed, partition), name)
