@@ -6,17 +6,22 @@ its database can be gone, and these answers are the same.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 
 from feed_assets.blackboard import Blackboard
-from feed_assets.file_feed import FeedInput, RawInput, Record, UpdateStatus, history, records
+from feed_assets.file_feed import Feed, FeedInput, RawInput, Record, UpdateStatus, history, records
 from feed_assets.file_feed.wording import counted
 from feed_assets.sensors import SourceDecision, growth_decisions, staleness
 from feed_assets.sensors.feeds import FeedAsset, FeedGraph
 from feed_assets.sensors.growth import Phase
+from feed_assets.sensors.made_from import made_from
+from feed_assets.sensors.requests import last_asked
 from feed_assets.sources import Change, Source, decide
+
+FIRST = date(1970, 1, 2)
+"""No event lies before: times of earlier years are not usable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +83,7 @@ def _story(
         growth: tuple[str, ...] = ()
         standing = next(iter(staleness(board, feeds, asset, [str(day)], now=now))).reason
     else:
-        growth = _growth(board, asset, known, sources, day, now, is_partition=feeds.has(asset.key, str(day)))
+        growth = _growth(board, feeds, asset, sources, day, now)
         standing = "; ".join(growth) or "no raw data"
     return AssetStory(
         asset=asset.key.to_user_string(),
@@ -86,39 +91,82 @@ def _story(
         day=str(day),
         latest=latest,
         growth=growth,
-        standing=standing,
+        standing=standing + _asked(feed, str(day), latest),
         updates=tuple(_update(status, statuses, known, kinds) for status in statuses),
     )
 
 
+def unprocessed(
+    board: Blackboard, feeds: FeedGraph, sources: Sequence[Source], *, now: datetime
+) -> list[tuple[str, str]]:
+    """Every day with raw data that the update in force does not hold, and what comes of it; a line for each source.
+
+    Looks at all days up to today. One listing a source, two of each feed, and the record of each such day's update.
+    """
+    found = []
+    for asset in feeds.assets.values():
+        if asset.made_here and asset.partitioned and not asset.upstream:
+            decisions = _decisions(board, feeds, asset, sources, (FIRST, now.date()), now)
+            found += [
+                (each.day, _standing(asset.declaration.on(board), each, is_partition=feeds.has(asset.key, each.day)))
+                for each in decisions
+                if each.differs or each.evening_changed
+            ]
+    return sorted(found)
+
+
 def _growth(
     board: Blackboard,
+    feeds: FeedGraph,
     asset: FeedAsset,
-    known: Mapping[str, Record],
     sources: Sequence[Source],
     day: date,
     now: datetime,
-    *,
-    is_partition: bool,
 ) -> tuple[str, ...]:
     """How each source's raw data of the day stands against what the update in force read."""
-    read = {each.source for record in known.values() for each in record.facts.inputs if isinstance(each, RawInput)}
-    kinds = {key.partition("/")[0] for key in read} or {asset.key.path[-1].removeprefix("clean_")}
-    mine = [source for source in sources if source.kind in kinds]
-    decisions = growth_decisions(board, mine, asset.declaration, now=now, days=(day, day))
-    return tuple(_standing(decision, known, is_partition=is_partition) for decision in decisions)
+    is_partition = feeds.has(asset.key, str(day))
+    decisions = _decisions(board, feeds, asset, sources, (day, day), now)
+    feed = asset.declaration.on(board)
+    return tuple(_standing(feed, decision, is_partition=is_partition) for decision in decisions)
 
 
-def _standing(each: SourceDecision, known: Mapping[str, Record], *, is_partition: bool) -> str:
+def _decisions(
+    board: Blackboard,
+    feeds: FeedGraph,
+    asset: FeedAsset,
+    sources: Sequence[Source],
+    days: tuple[date, date],
+    now: datetime,
+) -> Iterator[SourceDecision]:
+    read = feeds.raw_sources(asset.key)
+    return growth_decisions(
+        board,
+        [source for source in sources if source.key in read],
+        asset.declaration,
+        now=now,
+        evening_hours=feeds.evening_hours(asset.key),
+        days=days,
+    )
+
+
+def _asked(feed: Feed, day: str, latest: str | None) -> str:
+    """What the sensors asked for since the update in force, if that had to be repeated."""
+    asked = last_asked(feed, day)
+    if asked is None or asked.times == 1 or not asked.state.startswith(f"{latest or 'none'}/"):
+        return ""
+    again = f"again after {asked.again_at:%Y-%m-%d %H:%M:%S}" if asked.again_at else "not again by itself"
+    return f"; requested {asked.times} times without a result, last at {asked.at:%Y-%m-%d %H:%M:%S}, {again}"
+
+
+def _standing(feed: Feed, each: SourceDecision, *, is_partition: bool) -> str:
     """The decision with what comes of it: a sensor asks only for partitions that there are."""
     outcome = None
     if each.differs and not is_partition:
         outcome = "before the first partition, so no sensor asks for it (FEED_ASSETS_FIRST_DAY says which that is)"
         if each.phase is Phase.OPEN:
             outcome = "the day is not over, so no sensor asks for it yet"
-    record = known.get(each.update or "")
-    states_inputs = record is not None and record.facts.inputs
-    if each.update is None or states_inputs or each.decision.kind != Change.NEVER_PROCESSED:
+    unknown = each.decision.kind == Change.NEVER_PROCESSED and each.update is not None
+    if not unknown or made_from(feed, each.day, each.update or "") is not None:
         return each.sentence(outcome)
     there = f"{counted(each.decision.current_files, 'file')}, {each.decision.current_bytes} bytes"
     return (

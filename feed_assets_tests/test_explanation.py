@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 
-from feed_assets.explanation import explain
+from feed_assets.explanation import explain, unprocessed
 from feed_assets.file_feed import RawInput
 from feed_assets.sensors.feeds import FeedGraph
-from feed_assets.sources import load_sources
+from feed_assets.sources import Source, load_sources
 from feed_assets_tests.harness import ADS, DAY, Installation
 
 LONG_AFTER = datetime(2020, 1, 1, tzinfo=UTC)
 
 
+def feeds_of(desk: Installation) -> FeedGraph:
+    return FeedGraph.of(desk.definitions.get_repository_def())
+
+
+def sources_of(desk: Installation) -> tuple[Source, ...]:
+    return load_sources(desk.settings.sources_directory)
+
+
 def standing(desk: Installation, day: str = DAY) -> str:
     """How the raw ads of a day stand."""
-    feeds = FeedGraph.of(desk.definitions.get_repository_def())
-    sources = load_sources(desk.settings.sources_directory)
-    stories = explain(desk.board, feeds, sources, date.fromisoformat(day), now=desk.now)
+    stories = explain(desk.board, feeds_of(desk), sources_of(desk), date.fromisoformat(day), now=desk.now)
     return next(story.standing for story in stories if story.asset == "clean_ads")
 
 
@@ -114,3 +120,35 @@ def test_a_source_that_an_update_has_not_read_was_never_processed(desk):
     said = standing(desk)
     assert "never processed: 0 -> 10 bytes" in said
     assert f"; processed again (update {update})" in said
+
+
+def test_a_request_that_came_to_nothing_twice_is_told(desk):
+    desk.raw_bytes(DAY, {"x": 10})
+    assert desk.tick("late_growth").asked
+    assert "requested" not in standing(desk)
+
+    later = desk.at(desk.now + timedelta(minutes=11))
+    assert later.tick("late_growth").asked
+
+    assert "requested 2 times without a result, last at 2019-12-01 00:11:00, again after" in standing(later)
+    later.process()
+    assert "requested" not in standing(later)
+
+
+def test_every_day_with_unprocessed_data_is_named_however_old_and_no_other(desk):
+    for day in ("2019-11-21", "2019-11-24", "2019-11-29", "2019-11-30", "2019-12-01"):
+        desk.raw_bytes(day, {"x": 100})
+    desk.at(datetime(2019, 11, 28, tzinfo=UTC)).process("2019-11-21")
+    desk.process("2019-11-24")
+    desk.process("2019-11-29")
+    for day in ("2019-11-21", "2019-11-29"):
+        desk.raw_bytes(day, {"late": 1})
+    later = desk.at(datetime(2019, 12, 1, 12, tzinfo=UTC))
+
+    found = dict(unprocessed(later.board, feeds_of(later), sources_of(later), now=later.now))
+
+    assert list(found) == ["2019-11-21", "2019-11-29", "2019-11-30", "2019-12-01"]
+    assert "processed once more, as it has left the lookback" in found["2019-11-21"]
+    assert "left until it grows more, or leaves the lookback on 2019-12-07" in found["2019-11-29"]
+    assert "never processed: 0 -> 100 bytes" in found["2019-11-30"]
+    assert "no sensor asks for it" in found["2019-12-01"]

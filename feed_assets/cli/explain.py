@@ -13,19 +13,22 @@ from typing import TYPE_CHECKING
 import click
 
 from feed_assets.cli.clock import Day
-from feed_assets.cli.installation import find_dagster_home, left_out, load_installation
+from feed_assets.cli.installation import Installation, find_dagster_home, left_out, load_installation
 from feed_assets.cli.output import json_option, print_json, print_table, print_text, say
 
 if TYPE_CHECKING:
     from feed_assets.explanation import AssetStory
     from feed_assets.failed_runs import FailedRun
+    from feed_assets.resources import Settings
 
 
 @click.command()
-@click.argument("day", type=Day(), metavar="DATE")
+@click.argument("day", type=Day(), metavar="DATE", required=False)
 @json_option
-def explain(day: date, *, as_json: bool) -> None:
+def explain(day: date | None, *, as_json: bool) -> None:
     """For each asset on DATE: the update in force, why it was or was not made again, growth, failed checks, lineage.
+
+    Without DATE: every day with raw data that is not processed, and what comes of it.
 
     These are read from storage: Dagster's database may be gone. Where it is there, runs that failed are shown, too.
     """
@@ -33,6 +36,9 @@ def explain(day: date, *, as_json: bool) -> None:
 
     installation = load_installation()
     settings = installation.settings
+    if day is None:
+        _show_unprocessed(installation, as_json=as_json)
+        return
     stories = stories_of(
         installation.blackboard, installation.feeds, installation.sources, day, now=settings.clock.now()
     )
@@ -40,8 +46,7 @@ def explain(day: date, *, as_json: bool) -> None:
     if as_json:
         print_json([asdict(story) | {"failed_runs": _of(story, failed)} for story in stories])
         return
-    fixed = f", as of {settings.as_of:%Y-%m-%d %H:%M:%S}" if settings.as_of else ""
-    say(f"Looked below {settings.base}{fixed}.")
+    _say_where(settings)
     for story in stories:
         _show(story)
     if note := left_out():
@@ -53,6 +58,27 @@ def explain(day: date, *, as_json: bool) -> None:
         print_text(f"Run {run.run_id} of {', '.join(run.assets)} failed{when}:")
         for reason in run.reasons:
             print_text(f"  {reason}", indent="    ")
+
+
+def _show_unprocessed(installation: Installation, *, as_json: bool) -> None:
+    from feed_assets.explanation import unprocessed  # noqa: PLC0415 - loads Dagster
+
+    settings = installation.settings
+    now = settings.clock.now()
+    days = unprocessed(installation.blackboard, installation.feeds, installation.sources, now=now)
+    if as_json:
+        print_json([{"day": day, "standing": standing} for day, standing in days])
+        return
+    _say_where(settings)
+    for _, standing in days:
+        print_text(standing, indent="    ")
+    if not days:
+        say("All raw data is processed.")
+
+
+def _say_where(settings: Settings) -> None:
+    fixed = f", as of {settings.as_of:%Y-%m-%d %H:%M:%S}" if settings.as_of else ""
+    say(f"Looked below {settings.base}{fixed}.")
 
 
 def _failed_runs(day: str, base: str) -> list[FailedRun]:

@@ -13,7 +13,7 @@ from typing import Any
 import dagster as dg
 
 from feed_assets.io_manager import FeedDeclaration
-from feed_assets.io_manager.declaration import CONTEXT, EVENING_BEFORE, is_required
+from feed_assets.io_manager.declaration import CONTEXT, EVENING_BEFORE, is_required, raw_source
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +118,12 @@ class FeedGraph:
         if definition is None or not (definition.has_partition_key(first) and definition.has_partition_key(last)):
             return []
         return list(definition.get_partition_keys_in_range(dg.PartitionKeyRange(first, last)))
+
+    def raw_sources(self, key: dg.AssetKey) -> frozenset[str]:
+        """The sources (`<kind>/<name>`) whose raw partitions the asset reads."""
+        parents = self.graph.get(key).parent_keys
+        found = (raw_source(self.graph.get(parent).metadata) for parent in parents if self.graph.has(parent))
+        return frozenset(source for source in found if source is not None)
 
     def evening_hours(self, key: dg.AssetKey) -> int:
         """How many hours of the day before the asset reads as context of its raw data."""
