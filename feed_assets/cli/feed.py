@@ -16,7 +16,7 @@ import click
 
 from feed_assets.cli.clock import Moment, UpdateName, now
 from feed_assets.cli.errors import FAILED
-from feed_assets.cli.feed_diff import diff
+from feed_assets.cli.feed_diff import diff, update_named
 from feed_assets.cli.feed_keeping import gc, pin, tag, unpin, untag
 from feed_assets.cli.location import (
     Place,
@@ -44,7 +44,6 @@ from feed_assets.file_feed import (
     tags,
     verify,
 )
-from feed_assets.file_feed.reading import updates_from
 
 NOTES = frozenset({"odd name", "no such second", "future", "orphan", "removal", "invalidated", "copied"})
 """Kinds of findings that say nothing against any update a reader would use."""
@@ -217,14 +216,12 @@ def _print_update(update: Update, *, as_json: bool) -> None:
 
 def _named(place: Place, name: str) -> Update:
     """Exactly this update, with its state told on stderr."""
-    found = updates_from(place.feed, place.partition, start=name, newest=name).get(name)
-    status = next((each for each in history(place.feed, place.partition, now=now()) if each.name == name), None)
-    if found is None or status is None:
-        message = f"{place.title} has no update {name}: `feed-assets feed ls {place.feed.uri}` lists them."
-        raise NoValidUpdateError(message)
-    force = ", and in force" if status.latest else ""
-    say(f"{name} is {status.state}{force}: {status.why}")
-    return found.update(place.feed, place.partition)
+    update = update_named(place.feed, place.partition, name)
+    for status in history(place.feed, place.partition, now=now()):
+        if status.name == name:
+            force = ", and in force" if status.latest else ""
+            say(f"{name} is {status.state}{force}: {status.why}")
+    return update
 
 
 def _listed(place: Place, moment: datetime) -> list[dict[str, Any]]:

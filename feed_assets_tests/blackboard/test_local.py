@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -193,6 +194,24 @@ def test_what_another_program_does_to_a_file_while_it_is_replaced_is_not_undone(
         blackboard.replace("a/_SUCCESS", b"-1", tag=created.tag)
     assert path.read_bytes() == b"theirs" if what == "replaces" else not path.exists()
     assert list((root / ".blackboard").iterdir()) == []
+
+
+def test_where_two_files_cannot_change_places_the_new_one_is_renamed_and_a_removal_is_still_seen(
+    root: Path, blackboard: LocalBlackboard, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("feed_assets.blackboard.exchanging._renameat2", lambda: None)
+    created = blackboard.create("a/b", b"1")
+    replaced = blackboard.replace("a/b", b"2", tag=created.tag)
+    assert blackboard.read("a/b").data == b"2"
+
+    def remove_first(*arguments: Any) -> None:
+        (root / "a/b").unlink()
+        exchange(*arguments)
+
+    monkeypatch.setattr("feed_assets.blackboard.local.exchange", remove_first)
+    with pytest.raises(ConflictError):
+        blackboard.replace("a/b", b"3", tag=replaced.tag)
+    assert not (root / "a/b").exists()
 
 
 def test_a_lock_that_a_stopped_process_holds_ends_in_an_error_that_names_the_directory(

@@ -66,6 +66,8 @@ def test_publish_latest_ls_and_invalidate(run: Run, written: Written, feed: str,
     assert answer(run("feed", "latest", feed, "-p", "day", "--json"))["update"] == "20191201.120000"
     run("feed", "latest", feed, code=2)
     run("feed", "verify", feed)
+    base, _, version = feed.rpartition("/")
+    assert f"Did you mean {version}?" in run("feed", "ls", f"{base}/{version}x", code=3).stderr
 
 
 def test_holds_and_removal(run: Run, written: Written, feed: str, monkeypatch: pytest.MonkeyPatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -35,8 +36,10 @@ from feed_assets.file_feed import (
     SchemaChangeError,
     Staged,
     TornUpdateError,
+    Transition,
     claim,
     find_staged,
+    history,
     invalidate,
     latest,
     promised_schema,
@@ -278,6 +281,21 @@ def test_a_publication_that_stopped_before_the_manifest_is_completed_by_a_run_of
     assert found is not None
     assert publish(found, now=NOW, checks=PASSED).name == in_force(feed) == began.claim.name
     assert find_staged(feed, DAY, root_run_id="first") is None
+
+
+def test_a_record_of_an_earlier_version_that_says_published_before_its_manifest_is_read_as_published(
+    feed: Feed, board: MemoryBlackboard
+) -> None:
+    waiting = staged(feed)
+    earlier = replace(waiting.record, history=(*waiting.record.history, Transition("published", NOW)))
+    content = json.loads(earlier.to_json())
+    del content["facts"]["root_run_id"]
+    board.put(waiting.key, json.dumps(content).encode())
+    assert find_staged(feed, DAY, root_run_id="run") is None
+    assert [status.state for status in history(feed, DAY, now=NOW)] == ["invalidated"]
+    board.put(f"{waiting.claim.prefix}_SUCCESS", b"2")
+    assert [status.state for status in history(feed, DAY, now=NOW)] == ["valid"]
+    assert publish(waiting, now=NOW).name == in_force(feed)
 
 
 def test_a_run_finds_what_any_run_of_its_chain_of_re_executions_staged(feed: Feed) -> None:

@@ -20,9 +20,11 @@ from feed_assets.file_feed import (
     FeedError,
     NoValidUpdateError,
     Policy,
+    begun,
     carry_out,
     claim,
     drop_ended_pins,
+    is_update_name,
     pin,
     pins,
     plan,
@@ -225,6 +227,33 @@ def test_other_partitions_and_odd_names_are_left_alone(board: SteppingBlackboard
     before = board.objects()
     carry_out(feed, plan(feed, POLICY, now=NOW), now=NOW)
     assert before.keys() - board.objects().keys() == {f"{DAY}{OLD[0]}/part-0", f"{DAY}{OLD[0]}/_SUCCESS"}
+
+
+@pytest.mark.parametrize("page_size", [1, 3, 1000])
+@pytest.mark.parametrize("partitions", [["a", "a.b", "a-b", "ab", "ä", "2018-05-20"], [None]], ids=["odd", "none"])
+def test_what_is_removed_together_leaves_nothing_and_nothing_else_goes(
+    board: SteppingBlackboard,
+    feed: Feed,
+    monkeypatch: pytest.MonkeyPatch,
+    partitions: list[str | None],
+    page_size: int,
+) -> None:
+    for partition in partitions:
+        for at in [OLD[0], OLD[0], *OLD[1:]] if partition == partitions[-1] else OLD:
+            publish_files(feed, partition, [], now=begun(at), owner="run")
+        pin(feed, partition, OLD[0], until=begun(OLD[1]), holder="ended")
+    tag(feed, partitions[-1], "20180520.100001", "golden")
+    monkeypatch.setattr("feed_assets.blackboard.memory.PAGE_SIZE", page_size)
+    monkeypatch.setattr("feed_assets.file_feed.removal.TOGETHER", 5)
+    removals = plan(feed, POLICY, now=NOW)
+    assert len(removals) == len(partitions) * 4
+    assert all(outcome.removed for outcome in carry_out(feed, removals, now=NOW))
+    for partition in partitions:
+        kept = {OLD[4], "20180520.100001"} if partition == partitions[-1] else {OLD[4]}
+        for folder in (feed.control("claims", partition), feed.control("records", partition), feed.prefix(partition)):
+            names = {key.removeprefix(folder)[:15] for key in board.objects() if key.startswith(folder)}
+            assert {name for name in names if is_update_name(name)} == kept
+    assert not [key for key in board.objects() if "/pins/" in key]
 
 
 def test_a_feed_without_partitions_is_kept_in_bounds_too(board: SteppingBlackboard, feed: Feed) -> None:
