@@ -99,9 +99,10 @@ class FileFeedIOManager(dg.ConfigurableIOManager):
             annotated = context.dagster_type.typing_type
             if dict in {annotated, get_origin(annotated)}:
                 return frames
-            # A partition mapping may name no partition, such as the next day of the last one.
-            nothing = read_updates(self.spark.spark_session, [], declaration.schema) if declaration else None
-            return reduce(DataFrame.unionByName, frames.values()) if frames or nothing is None else nothing
+            if not frames and declaration:
+                # A partition mapping may name no partition, such as the next day of the last one.
+                return read_updates(self.spark.spark_session, [], declaration.schema)
+            return reduce(DataFrame.unionByName, frames.values())
 
     def _claim_outputs(self, step: Any) -> None:
         """Claim an update for each partition that this attempt is to make, before anything is read."""
