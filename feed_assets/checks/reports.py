@@ -15,7 +15,8 @@ from dagster._core.events import AssetMaterializationPlannedData, DagsterEvent
 
 from feed_assets.blackboard import Blackboard
 from feed_assets.checks.candidate import Candidate
-from feed_assets.file_feed import begun, latest
+from feed_assets.checks.results import Audited, log_evaluations
+from feed_assets.file_feed import begun, latest, read_record
 from feed_assets.io_manager import FeedDeclaration
 from feed_assets.io_manager.asset_events import INVALIDATED, REJECTED, is_shown, published, still_in_force
 
@@ -64,16 +65,27 @@ def report_left_out(
 ) -> None:
     """Log what is in force of the assets that this run was to make from the asset, and now does not.
 
-    Without that Dagster shows their partitions as failed, though nothing is wrong with what their readers see.
+    Without that Dagster shows their partitions and their checks as failed, though nothing is wrong with what their
+    readers see. So the outcomes of their last audit are stated again, too. Costs a LIST and a GET for each.
     """
+    why = f"Not made again: {key.to_user_string()} was turned away by its checks."
     for child, declaration in _downstream(context, key):
+        feed = declaration.on(blackboard)
         for partition in partitions:
-            there = latest(declaration.on(blackboard), partition, now=now)
+            there = latest(feed, partition, now=now)
             if there is not None:
-                why = f"Not made again: {key.to_user_string()} of this day was turned away by its checks."
-                context.op_execution_context.log_event(
-                    still_in_force(context.instance, child, partition, there, why=why)
-                )
+                event = still_in_force(context.instance, child, partition, there, why=why)
+                context.op_execution_context.log_event(event)
+                record = read_record(feed, partition, there.name)
+                told = Audited(there.name, record.checks if record else (), why)
+                log_evaluations(context, child, partition, told, _planned_checks(context, child))
+
+
+def _planned_checks(context: dg.AssetCheckExecutionContext, key: dg.AssetKey) -> set[str]:
+    """The names of the asset's checks that this run was to evaluate."""
+    selected = context.run.asset_check_selection
+    keys = context.job_def.asset_layer.asset_graph.asset_check_keys if selected is None else selected
+    return {each.name for each in keys if each.asset_key == key}
 
 
 def _mark_as_failed(

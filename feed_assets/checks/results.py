@@ -62,22 +62,29 @@ def _of_several(
     selected: set[str],
 ) -> Iterator[dg.AssetCheckResult]:
     for partition, one in audited.items():
-        target = _materialization(context.instance, key, partition or "")
-        for outcome in one.of(selected):
-            evaluation = dg.AssetCheckEvaluation(
-                asset_key=key,
-                partition=partition,
-                target_materialization_data=target,
-                blocking=outcome.severity == "ERROR",
-                **_evaluation(outcome, _observed(outcome, one)),
-            )
-            # Of this run: Dagster keeps one evaluation of a day that belongs to no run, and refuses a second.
-            context.op_execution_context.log_event(evaluation)  # type: ignore[arg-type] # taken, and not declared
+        log_evaluations(context, key, partition, one, selected)
     for outcomes in zip(*(one.of(selected) for one in audited.values()), strict=True):
         failed = [str(name) for name, each in zip(audited, outcomes, strict=True) if not each.passed]
         metadata = {"partitions": len(audited), "failed partitions": ", ".join(failed) or "none"}
         worst = min(outcomes, key=lambda each: (each.passed, each.severity != "ERROR"))
         yield dg.AssetCheckResult(asset_key=key, **_evaluation(worst, metadata))
+
+
+def log_evaluations(
+    context: dg.AssetCheckExecutionContext, key: dg.AssetKey, partition: str | None, audited: Audited, names: set[str]
+) -> None:
+    """Log the outcomes with these names as evaluations of this run, about the latest materialization."""
+    target = _materialization(context.instance, key, partition)
+    for outcome in audited.of(names):
+        evaluation = dg.AssetCheckEvaluation(
+            asset_key=key,
+            partition=partition,
+            target_materialization_data=target,
+            blocking=outcome.severity == "ERROR",
+            **_evaluation(outcome, _observed(outcome, audited)),
+        )
+        # Of this run: Dagster keeps one evaluation of a day that belongs to no run, and refuses a second.
+        context.op_execution_context.log_event(evaluation)  # type: ignore[arg-type] # taken, and not declared
 
 
 def _names(outcomes: Sequence[CheckOutcome]) -> set[str]:
@@ -102,11 +109,11 @@ def _observed(outcome: CheckOutcome, audited: Audited) -> Mapping[str, Any]:
 
 
 def _materialization(
-    instance: dg.DagsterInstance, key: dg.AssetKey, partition: str
+    instance: dg.DagsterInstance, key: dg.AssetKey, partition: str | None
 ) -> AssetCheckEvaluationTargetMaterializationData | None:
     """What Dagster takes the evaluation to be about: without it, the partition would stay gated."""
     found = instance.fetch_materializations(
-        dg.AssetRecordsFilter(asset_key=key, asset_partitions=[partition]), limit=1
+        dg.AssetRecordsFilter(asset_key=key, asset_partitions=[partition] if partition else None), limit=1
     ).records
     if not found:
         return None

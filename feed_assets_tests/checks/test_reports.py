@@ -41,6 +41,12 @@ class Seen:
         status = get_and_update_asset_status_cache_value(self.instance, key, days)
         return sorted(status.deserialize_failed_partition_subsets(days).get_partition_keys())
 
+    def failed_checks(self, key):
+        """The checks of an asset whose latest evaluation is shown as failed, or as never come to."""
+        keys = [each for each in self.graph.asset_check_keys if each.asset_key == key]
+        found = {each.name: self.instance.event_log_storage.get_asset_check_execution_history(each, 1) for each in keys}
+        return sorted(name for name, (newest,) in found.items() if newest.status.value != "SUCCEEDED")
+
     def unsynced(self, key, day=DAY):
         """Why a day is shown as out of date."""
         resolver = CachingStaleStatusResolver(self.instance, self.graph, LoadingContextForTest(self.instance))
@@ -85,6 +91,7 @@ def test_a_rejected_day_shows_the_update_that_stays_in_force(shop, good_day):
     assert f"Update {good_day} is in force" in event.description
     # The day itself has failed, and nobody else: not what this run left out, and not the neighbours.
     assert (seen.failed(CLEAN), seen.failed(DERIVED)) == ([DAY], [])
+    assert (seen.failed_checks(CLEAN), seen.failed_checks(DERIVED)) == (["quarantined_share"], [])
     assert (seen.unsynced(DERIVED), seen.unsynced(DERIVED, NEXT_DAY)) == ([], [])
     left_out = seen.latest(DERIVED)
     assert "Not made again" in left_out.description
