@@ -97,3 +97,19 @@ def test_a_store_that_cannot_be_reached_is_exit_code_1(program: Program, feed: s
     assert (failed.returncode, failed.stdout) == (1, "")
     assert failed.stderr.startswith("Error: ")
     assert "Traceback" not in failed.stderr
+
+
+def test_listings_below_a_base_in_a_bucket(run: Run, written: Written, feed: str, monkeypatch: pytest.MonkeyPatch):
+    base = feed.removesuffix("/clean/v1.0")
+    run("feed", "publish", feed, "-p", "2019-11-24", written("a.csv", "x\n1\n"))
+    record = {"source": "s", "file": "log.csv", "line": 2, "reason": "no ad", "record": "r"}
+    aside = written("a.json", json.dumps(record))
+    run("feed", "publish", f"{base}/quarantine/clean/v1.0", "-p", "2019-11-24", aside)
+    monkeypatch.setenv("FEED_ASSETS_BASE", base)
+
+    (found,) = answer(run("feeds", "--json"))
+    assert (found["location"], found["newest"], found["latest"]) == ("clean/v1.0", "2019-11-24", "20191201.120000")
+    (kept,) = answer(run("quarantine", "--json"))
+    assert (kept["where"], kept["reason"], kept["records"], kept["example"]) == ("clean/v1.0", "no ad", 1, "r")
+    assert [each["days"] for each in answer(run("sources", "--json"))] == [0, 0]
+    assert answer(run("report", "--json")) == []

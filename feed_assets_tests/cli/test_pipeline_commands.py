@@ -60,8 +60,14 @@ def test_a_source_that_is_not_known_is_a_bad_argument_that_names_those_that_are(
 
 
 def test_a_backfill_goes_on_after_a_failed_day_and_ends_with_the_list(run, base, two_days_and_a_gap):
-    run("land", "open_bandit_ads", two_days_and_a_gap)
-    run("land", "open_bandit_clicks", two_days_and_a_gap)
+    # A file for each day: one file from the first day to the last would say that there was nothing in between.
+    header, *lines = two_days_and_a_gap.read_text().splitlines(keepends=True)
+    files = []
+    for day in ("2019-11-24", "2019-11-26"):
+        files.append(two_days_and_a_gap.with_name(f"{day}.csv"))
+        files[-1].write_text("".join([header, *(line for line in lines if f",{day} " in line)]))
+    run("land", "open_bandit_ads", *files)
+    run("land", "open_bandit_clicks", *files)
 
     result = run("backfill", "--from", "2019-11-24", "--to", "2019-11-26", code=1)
 
