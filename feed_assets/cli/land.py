@@ -87,33 +87,41 @@ def land(ctx: click.Context, source: str, files: tuple[Path, ...], *, again: boo
     ]
     done: list[Landed] = []
     failures: list[str] = []
-    with progress("landing", len(steps)) as bar:
-        for number, (name, step) in enumerate(steps, start=1):
-            bar.under_way(f"{Path(name).name}{_size(name)}")
-            if not sys.stderr.isatty():
-                say(f"landing {number} of {len(steps)}: {name}{_size(name)}")
-            try:
-                landing = step()
-            except Exception as error:
-                if exit_code(error) is None:
-                    raise
-                failures.append(f"{name}: {error}")
-                bar()
-                continue
-            days = [] if landing.already_landed else _unwatched(landing, wanted, settings, now)
-            outdated = landing.already_landed and landing.description != wanted.landing_digest
-            bar()
-            done.append(Landed(name, landing, outdated, records_by_day(spark, board, landing, days)))
+    for name, landing, error in _carried_out(steps):
+        if landing is None:
+            failures.append(f"Error: {name}: {error}")
+            continue
+        days = [] if landing.already_landed else _unwatched(landing, wanted, settings, now)
+        outdated = landing.already_landed and landing.description not in {None, wanted.landing_digest}
+        done.append(Landed(name, landing, outdated, records_by_day(spark, board, landing, days)))
     if as_json:
         print_json([_json(each) for each in done])
     else:
         _print(done)
     for line in _remarks(done, wanted, settings):
         say(line)
-    for line in (*_warnings(done, wanted, settings), *(f"Error: {failure}" for failure in failures)):
+    for line in (*_warnings(done, wanted, settings), *failures):
         complain(line)
     if failures or any(each.outdated for each in done):
         ctx.exit(FAILED)
+
+
+def _carried_out(
+    steps: Sequence[tuple[str, Callable[[], Landing]]],
+) -> Iterator[tuple[str, Landing | None, Exception | None]]:
+    """Land one file after the other and say which; of each its name, and its landing or what is wrong with it."""
+    with progress("landing", len(steps)) as bar:
+        for number, (name, step) in enumerate(steps, start=1):
+            bar.under_way(f"{Path(name).name}{_size(name)}")
+            if not sys.stderr.isatty():
+                say(f"landing {number} of {len(steps)}: {name}{_size(name)}")
+            try:
+                yield name, step(), None
+            except Exception as error:
+                if exit_code(error) is None:
+                    raise
+                yield name, None, error
+            bar()
 
 
 def _source(settings: Settings, name: str) -> Source:
