@@ -244,6 +244,12 @@ class Source(_Model):
         return {column: given.get(column, f"CAST(NULL AS {type_})") for column, type_ in canonical.items()}
 
     @property
+    def digest(self) -> str:
+        """16 hex digits that change with what is made of the source's records, and not with when that is done."""
+        others = {"description", "growth_threshold_percent", "lookback_days", "buffer_hours", "may_be_empty"}
+        return hashlib.sha256(self.model_dump_json(exclude=others).encode()).hexdigest()[:16]
+
+    @property
     def landing_digest(self) -> str:
         """16 hex digits that change with what decides which records land, and where.
 

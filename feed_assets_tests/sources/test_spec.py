@@ -169,11 +169,6 @@ speed: 3
         ),
         (
             "{type: csv, header: true}",
-            "{type: csv, header: true, encoding: hex}",
-            "partner.yaml:3: format.encoding: 'hex' is no encoding; use a name such as utf-8",
-        ),
-        (
-            "{type: csv, header: true}",
             "{type: csv, header: true, speed: 3}",
             (
                 "partner.yaml:3: format.speed: there is no such field; "
