@@ -1,7 +1,7 @@
 """Landing, stopped at or interleaved after each of its steps in storage: all of a file is visible, or nothing."""
 
 import shutil
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from itertools import count
 from pathlib import Path
 from threading import RLock
@@ -9,7 +9,6 @@ from threading import RLock
 import pytest
 
 from feed_assets.blackboard.local import LocalBlackboard
-from feed_assets.blackboard.memory import MemoryBlackboard
 from feed_assets.sources.errors import LandingError
 from feed_assets.sources.landing import land
 from feed_assets.sources.ledger import landings_of
@@ -188,45 +187,6 @@ def test_of_two_that_land_again_at_once_the_last_counts_and_no_other(spark, tmp_
     assert last.generation == (2 if other is IN_TOKYO else 3)
     assert landings_of(blackboard, SOURCE.key, last.digest)[-1].description == last.description
     assert set(hours(blackboard)) == (NINE_HOURS_EARLIER if last is landing or other is IN_TOKYO else TOUCHED_BY_BOTH)
-
-
-def test_a_reader_sees_one_landing_of_a_content_also_when_it_is_superseded_while_it_lists(spark):
-    digest = "0123456789abcdef"
-    old = {f"raw/{SOURCE.key}/2019-11-{day}/05/landed-{digest}.parquet": b"x" for day in (24, 30)}
-    new = f"raw/{SOURCE.key}/2019-11-23/05/landed-{digest}-2.parquet"
-    many = {f"raw/.landed/{SOURCE.key}/2019-11-30/{number:016x}.json": b"{}" for number in range(1, 1500)}
-    for step in range(4):
-        blackboard = MemoryBlackboard({**old, **many, f"raw/.landed/{SOURCE.key}/2019-11-30/{digest}.json": b"{}"})
-        steps = count()
-
-        def supersede(operation, key, step=step, blackboard=blackboard, steps=steps):
-            if next(steps) == step:
-                blackboard.put(new, b"y")
-                blackboard.put(f"raw/.landed/{SOURCE.key}/again/{digest}-2.json", b"{}")
-
-        seen = hours(Stepped(blackboard, supersede))
-
-        assert seen in (["2019-11-24/05", "2019-11-30/05"], ["2019-11-23/05"])
-
-
-def test_what_a_killed_landing_staged_is_swept_after_two_days_and_completed_where_it_had_a_plan(spark, tmp_path, log):
-    root = tmp_path / "landing"
-    states = Killed(tmp_path / "states", SOURCE, log).states(spark, LocalBlackboard(root), root)
-    staged = [state for state in states if keys(state, "raw/.staging/")]
-    planned = [state for state in staged if any(key.endswith("plan.json") for key in keys(state))]
-    now = datetime.now(UTC)
-
-    for blackboard in staged:
-        before = keys(blackboard)
-        assert sweep_staging(blackboard, SOURCE.key, now=now + ABANDONED - timedelta(hours=1)).removed == 0
-        assert keys(blackboard) == before
-
-        swept = sweep_staging(blackboard, SOURCE.key, now=now + ABANDONED + timedelta(hours=1))
-
-        assert swept.removed == len([key for key in before if key.startswith("raw/.staging/")])
-        assert hours(blackboard) == (sorted(IN_UTC) if blackboard in planned else [])
-        assert len(keys(blackboard)) == (5 if blackboard in planned else 0)
-    assert 0 < len(planned) < len(staged)
 
 
 def test_a_landing_whose_staging_is_swept_while_it_is_at_work_fails_and_shows_nothing(spark, tmp_path, log):
