@@ -15,7 +15,7 @@ from feed_assets.assets.external import raw_key
 from feed_assets.assets.kinds import left_out
 from feed_assets.assets.lineage import clean_lineage
 from feed_assets.io_manager import feed_metadata
-from feed_assets.io_manager.declaration import EVENING_BEFORE
+from feed_assets.io_manager.declaration import CONFIGURATION, EVENING_BEFORE
 from feed_assets.sources import Kind, Source
 from feed_assets.transforms import CLEAN_ADS, CLEAN_CLICKS, canonical, judge_ads, judge_clicks
 from feed_assets.transforms.days import ONE_DAY
@@ -86,7 +86,7 @@ def _clean(
         group_name=GROUP,
         kinds={"pyspark", "parquet"},
         owners=OWNERS,
-        metadata=metadata,
+        metadata={**metadata, CONFIGURATION: ", ".join(f"{source.name} {source.digest}" for source in sources)},
         description=" ".join(filter(None, [description, left_out(all_sources)])),
         code_version="1",
     )

@@ -1,75 +1,257 @@
 """`feed-assets land`: put a partner's logs into the raw partitions.
 
-Here: the command. Not here: landing itself (`sources.landing`).
+Here: the command, and what it says. Not here: landing itself (`sources.landing`).
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from feed_assets.cli.clock import AS_OF
 from feed_assets.cli.errors import FAILED, exit_code
 from feed_assets.cli.installation import load_settings, ready_to_compute
-from feed_assets.cli.output import complain, json_option, print_json, print_table, progress
+from feed_assets.cli.output import complain, json_option, print_json, print_table, progress, say
+from feed_assets.file_feed.wording import counted
+
+if TYPE_CHECKING:
+    from feed_assets.resources import Settings
+    from feed_assets.sources import Source
+    from feed_assets.sources.ledger import Landing
+    from feed_assets.sources.plan import Sweep
+
+NAMED = 5
+"""Up to so many days are listed one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Landed:
+    """One of the files a command was given, or that were kept, and what became of it."""
+
+    file: str
+    landing: Landing
+    outdated: bool
+    """It landed before with another description of its source, and was left so."""
+    unwatched: Mapping[str, int]
+    """Day -> records that landed in it now, for days that no sensor looks at."""
 
 
 @click.command()
 @click.argument("source")
-@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("files", metavar="[FILE]...", nargs=-1, type=click.Path(path_type=Path))
+@click.option(
+    "--again",
+    is_flag=True,
+    help="Land anew what landed with another description of SOURCE, in place of that; without FILE, all that was kept.",
+)
 @json_option
 @click.pass_context
-def land(ctx: click.Context, source: str, files: tuple[Path, ...], *, as_json: bool) -> None:
+def land(ctx: click.Context, source: str, files: tuple[Path, ...], *, again: bool, as_json: bool) -> None:
     """Put each FILE into the hourly raw partitions of SOURCE, by event time, whatever its order and age.
 
     SOURCE is a source's name, or <kind>/<name>. A file that has landed before adds nothing. A file that cannot be
-    landed leaves nothing behind; the others are landed all the same, and the exit code is 1.
+    landed leaves nothing behind; the others are landed all the same, and the exit code is 1. It is also 1 where a
+    file had landed with another description of SOURCE: `--again` replaces what that put into the partitions.
     """
     from feed_assets.resources import BlackboardResource, SparkResource  # noqa: PLC0415 - loads Dagster and Spark
-    from feed_assets.sources import load_sources  # noqa: PLC0415 - as above
+    from feed_assets.sources.expressions import check_expressions  # noqa: PLC0415 - as above
+    from feed_assets.sources.landing import is_outdated, land_kept  # noqa: PLC0415 - as above
     from feed_assets.sources.landing import land as land_file  # noqa: PLC0415 - as above
+    from feed_assets.sources.ledger import landings  # noqa: PLC0415 - as above
+    from feed_assets.sources.plan import sweep_staging  # noqa: PLC0415 - as above
+    from feed_assets.sources.raw import records_by_day  # noqa: PLC0415 - as above
 
+    if not files and not again:
+        raise click.UsageError("Missing argument 'FILE...'. Without a file there is only `--again`.")
     settings = load_settings()
     ready_to_compute(settings)
-    known = load_sources(settings.sources_directory)
-    wanted = [each for each in known if source in {each.name, each.key}]
-    if len(wanted) != 1:
-        names = ", ".join(each.key for each in known) or f"none in {settings.sources_directory}"
-        message = f"There is no single source {source!r}. Known are: {names}."
-        raise click.BadParameter(message, param_hint="SOURCE")
+    wanted = _source(settings, source)
+    now = settings.clock.now()
     board = BlackboardResource.at(settings.base).blackboard
     spark = SparkResource.on(settings.spark_master).spark_session
-    landings, failures = [], []
-    with progress("landing", len(files)) as advance:
-        for file in files:
+    check_expressions(spark, wanted)
+    for line in _swept(sweep_staging(board, wanted.key, now=now)):
+        say(line)
+
+    kept = [] if files else [each for each in landings(board, wanted.key) if is_outdated(each, wanted)]
+    steps: list[tuple[str, Callable[[], Landing]]] = [
+        *((str(file), partial(land_file, spark, board, wanted, file, now=now, again=again)) for file in files),
+        *((each.file, partial(land_kept, spark, board, wanted, each, now=now)) for each in kept),
+    ]
+    done: list[Landed] = []
+    failures: list[str] = []
+    for name, landing, error in _carried_out(steps):
+        if landing is None:
+            failures.append(f"Error: {name}: {error}")
+            continue
+        days = [] if landing.already_landed else _unwatched(landing, wanted, settings, now)
+        outdated = landing.already_landed and landing.description not in {None, wanted.landing_digest}
+        done.append(Landed(name, landing, outdated, records_by_day(spark, board, landing, days)))
+    if as_json:
+        print_json([_json(each) for each in done])
+    else:
+        _print(done)
+    for line in _remarks(done, wanted, settings):
+        say(line)
+    for line in (*_warnings(done, wanted, settings), *failures):
+        complain(line)
+    if failures or any(each.outdated for each in done):
+        ctx.exit(FAILED)
+
+
+def _carried_out(
+    steps: Sequence[tuple[str, Callable[[], Landing]]],
+) -> Iterator[tuple[str, Landing | None, Exception | None]]:
+    """Land one file after the other and say which; of each its name, and its landing or what is wrong with it."""
+    with progress("landing", len(steps)) as bar:
+        for number, (name, step) in enumerate(steps, start=1):
+            bar.under_way(f"{Path(name).name}{_size(name)}")
+            if not sys.stderr.isatty():
+                say(f"landing {number} of {len(steps)}: {name}{_size(name)}")
             try:
-                landings.append(land_file(spark, board, wanted[0], file, now=settings.clock.now()))
+                yield name, step(), None
             except Exception as error:
                 if exit_code(error) is None:
                     raise
-                failures.append(f"{file}: {error}")
-            advance()
-    if as_json:
-        print_json([asdict(landing) for landing in landings])
-    else:
-        print_table(
-            ["file", "read", "landed", "filtered out", "quarantined", "hours", "note"],
-            [
-                (
-                    landing.file,
-                    landing.read,
-                    landing.landed,
-                    landing.filtered,
-                    sum(landing.quarantined.values()),
-                    len(landing.partitions),
-                    "landed before, nothing added" if landing.already_landed else "",
-                )
-                for landing in landings
-            ],
-            empty="Nothing landed.",
+                yield name, None, error
+            bar()
+
+
+def _source(settings: Settings, name: str) -> Source:
+    from feed_assets.sources import load_sources  # noqa: PLC0415 - loads pydantic
+
+    known = load_sources(settings.sources_directory)
+    wanted = [each for each in known if name in {each.name, each.key}]
+    if len(wanted) != 1:
+        names = ", ".join(each.key for each in known) or f"none in {settings.sources_directory}"
+        message = f"There is no single source {name!r}. Known are: {names}."
+        raise click.BadParameter(message, param_hint="SOURCE")
+    return wanted[0]
+
+
+def _unwatched(landing: Landing, source: Source, settings: Settings, now: datetime) -> list[str]:
+    """The days a landing has changed that no sensor looks at: before the lookback, or before the first partition."""
+    first = max(now.date() - timedelta(days=source.lookback_days), settings.first_day)
+    return sorted({hour[:10] for hour in (*landing.partitions, *landing.withdrawn) if hour[:10] < str(first)})
+
+
+def _json(each: Landed) -> Mapping[str, object]:
+    from feed_assets.sources.ledger import landing_json  # noqa: PLC0415 - loads the blackboard
+
+    more = {"path": each.file, "other_description": each.outdated, "outside_lookback": each.unwatched}
+    return {**landing_json(each.landing), **more}
+
+
+def _print(done: Sequence[Landed]) -> None:
+    rows = [
+        (
+            Path(each.file).name,
+            each.landing.read,
+            each.landing.landed,
+            sum(each.landing.quarantined.values()) + each.landing.malformed,
+            len(each.landing.partitions),
+            _note(each),
         )
-    for failure in failures:
-        complain(f"Error: {failure}")
-    if failures:
-        ctx.exit(FAILED)
+        for each in done
+    ]
+    print_table(["file", "read", "landed", "bad", "hours", "note"], rows, empty="Nothing landed.")
+
+
+def _note(each: Landed) -> str:
+    if each.outdated:
+        return "other description"
+    if each.landing.already_landed:
+        return "landed before"
+    return "replaced" if each.landing.generation > 1 else ""
+
+
+def _earlier(each: Landed) -> str:
+    """Under which name, and when, something has landed before."""
+    landing = each.landing
+    alias = f" as {landing.file}" if landing.file != Path(each.file).name else ""
+    return alias + (f" on {landing.landed_at:%Y-%m-%d %H:%M}" if landing.landed_at else "")
+
+
+def _remarks(done: Sequence[Landed], source: Source, settings: Settings) -> Iterator[str]:
+    """What the table has no room for."""
+    for each in done:
+        landing, name = each.landing, Path(each.file).name
+        if landing.already_landed:
+            if not each.outdated:
+                yield f"{name}: landed before{_earlier(each)}; nothing added."
+            continue
+        if landing.quarantined:
+            reasons = ", ".join(f"{count:,} {reason}" for reason, count in landing.quarantined.items())
+            yield f"{name}: in quarantine: {reasons}; see {landing.quarantine_key}."
+        if landing.malformed:
+            yield f"{name}: {landing.malformed:,} landed in the hour of their time, but are malformed."
+        if landing.filtered:
+            yield f"{name}: {landing.filtered:,} are not for {source.key}, by its filter."
+        if settings.as_of and any("future" in reason for reason in landing.quarantined):
+            yield f"The time is fixed at {settings.as_of:%Y-%m-%d %H:%M} ({AS_OF}); land again once it is not."
+
+
+def _warnings(done: Sequence[Landed], source: Source, settings: Settings) -> Iterator[str]:
+    """What needs somebody to act: other descriptions, and changed days that no sensor looks at."""
+    for each in done:
+        if each.outdated:
+            yield (
+                f"Error: {Path(each.file).name} landed{_earlier(each)} with another description of {source.key}; "
+                f"nothing added. `feed-assets land --again {source.name} FILE` replaces that."
+            )
+    records: dict[str, int] = {}
+    for each in done:
+        for day, count in each.unwatched.items():
+            records[day] = records.get(day, 0) + count
+    early = [day for day in sorted(records) if day < str(settings.first_day)]
+    late = [day for day in sorted(records) if day >= str(settings.first_day)]
+    if late:
+        yield (
+            f"Warning: outside the lookback of {counted(source.lookback_days, 'day')}, so no sensor processes it: "
+            f"{_days(late, records)}. Run `{_backfill(late)}`."
+        )
+    if early:
+        yield (
+            f"Warning: before the first partition, {settings.first_day}: {_days(early, records)}. "
+            f"Set FEED_ASSETS_FIRST_DAY={early[0]}, then run `{_backfill(early)}`."
+        )
+
+
+def _days(days: Sequence[str], records: Mapping[str, int]) -> str:
+    total = counted(sum(records[day] for day in days), "record")
+    if len(days) > NAMED:
+        return f"{total} in {len(days)} days from {days[0]} to {days[-1]}"
+    return f"{total} in " + ", ".join(f"{day} ({records[day]})" for day in days)
+
+
+def _backfill(days: Sequence[str]) -> str:
+    return f"feed-assets backfill --from {days[0]} --to {days[-1]}"
+
+
+def _swept(sweep: Sweep) -> Iterator[str]:
+    """What became of landings that had been killed days ago."""
+    for landing in sweep.completed:
+        yield f"Completed the landing of {landing.file}, which had been interrupted: {landing.landed:,} records."
+    if sweep.removed:
+        yield f"Removed {counted(sweep.removed, 'file')} that interrupted landings had staged."
+    for failure in sweep.failures:
+        yield f"Warning: an interrupted landing cannot be completed: {failure}"
+
+
+def _size(name: str) -> str:
+    try:
+        size = float(Path(name).stat().st_size)
+    except OSError:
+        return ""
+    for unit in ("B", "kB", "MB"):
+        if size < 1000:  # noqa: PLR2004 - bytes in the next unit
+            return f" ({size:.0f} {unit})"
+        size /= 1000
+    return f" ({size:.1f} GB)"

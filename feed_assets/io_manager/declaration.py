@@ -24,6 +24,8 @@ CONTEXT = "feed/context"
 EVENING_BEFORE = "feed/evening_before"
 """On an input of raw data, a frame a day: how many hours before the first are read as well, as context."""
 AUDITED = "feed/audited"
+CONFIGURATION = "feed/configuration"
+"""A digest of what the asset was built from besides its code, part of the configuration that a record states."""
 BOUNDARY = "feed/boundary"
 """On an output: digests of what its partition shares with the one `before` and the one `after`, as its record keeps
 them. Two neighbours agree where the earlier one's `after` equals the later one's `before`."""

@@ -37,6 +37,7 @@ from feed_assets.file_feed.wording import counted
 from feed_assets.io_manager.attempt import EMPTY_SOURCES, Attempt, outputs_of, partitions_of
 from feed_assets.io_manager.declaration import (
     BOUNDARY,
+    CONFIGURATION,
     CONTEXT,
     EVENING_BEFORE,
     FeedDeclaration,
@@ -380,10 +381,14 @@ def _code_version(context: dg.OutputContext) -> str:
 
 
 def _config_digest(context: dg.OutputContext) -> str:
-    """16 hex digits that change with the configuration of the op and of every resource that is not infrastructure."""
+    """16 hex digits that change with the configuration of the op and of every resource that is not infrastructure.
+
+    So they do with what the asset was built from, where it says that (`CONFIGURATION`).
+    """
     resolved = context.step_context.resolved_run_config
     op = resolved.ops.get(context.step_context.op.name)
     settings = {
+        "asset": plain(context.definition_metadata.get(CONFIGURATION)),
         "op": op.config if op else None,
         "resources": {
             name: resource.config for name, resource in resolved.resources.items() if name not in INFRASTRUCTURE

@@ -5,12 +5,10 @@ Here: the reasons for which such a day is complete as it is. Not here: what foll
 
 from __future__ import annotations
 
-import json
 from datetime import date
 
 from feed_assets.blackboard.port import Blackboard
-from feed_assets.sources.layout import ledger_prefix
-from feed_assets.sources.ledger import landing_from_json
+from feed_assets.sources.ledger import landings
 from feed_assets.sources.spec import Source
 
 
@@ -21,13 +19,7 @@ def why_nothing(blackboard: Blackboard, source: Source, day: date) -> str | None
     """
     if source.may_be_empty:
         return "the source is declared `may_be_empty`"
-    prefix = ledger_prefix(source.key)
-    after: str | None = f"{prefix}{day}"
-    while after is not None:
-        page = blackboard.page(prefix, after=after)
-        for entry in page.entries:
-            landing = landing_from_json(json.loads(blackboard.read(entry.key).data))
-            if landing.covers(day):
-                return f"{landing.file} landed with records from {landing.first_day} to {landing.last_day}"
-        after = page.next_after
+    for landing in landings(blackboard, source.key, day):
+        if landing.covers(day):
+            return f"{landing.file} landed with records from {landing.first_day} to {landing.last_day}"
     return None

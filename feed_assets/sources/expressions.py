@@ -7,8 +7,9 @@ of a source's description (see `spec`) and the evaluation of expressions over re
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Final
@@ -18,8 +19,9 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import Column, DataFrame, SparkSession, functions
 from pyspark.sql.types import TimestampNTZType, TimestampType
 
+from feed_assets.sources.partner_columns import UnnamedColumnsError, columns_named, distinct
 from feed_assets.sources.positions import Location
-from feed_assets.sources.spec import CANONICAL_COLUMNS, Source, SpecError, quoted
+from feed_assets.sources.spec import CANONICAL_COLUMNS, RESERVED_COLUMNS, ParquetFormat, Source, SpecError, quoted
 
 SESSION_SETTINGS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -33,51 +35,65 @@ SESSION_SETTINGS: Final[Mapping[str, str]] = MappingProxyType(
 )
 """What the session must be set to, so that a value which cannot be read is NULL and times are UTC."""
 
+_passed: set[str] = set()
+"""Descriptions of the sources that `check_expressions` found nothing wrong with, in this process."""
 
-def check_expressions(spark: SparkSession, source: Source) -> None:
-    """Let Spark analyse every expression. Raises SpecError with a line for each problem, where it stands.
 
-    An expression must be of one record (no aggregate, window or generator), of columns the format
-    declares, and of a type that its canonical column can hold.
-    """
-    problems: list[str] = []
-    columns = dict(source.format.declared)
-    if not columns:
-        # Nothing but the header of each file names the columns, so any name may be right.
-        columns = dict.fromkeys(needed_columns(spark, source), "string")
-    with _quiet_analysis():
-        for location, expression in _expressions(source).items():
-            frame = empty_frame(spark, columns)
-            if message := _fault(frame, source, location, expression):
-                problems.append(source.problem(location, message))
+def check_sources(spark: SparkSession, sources: Iterable[Source]) -> None:
+    """Let Spark analyse every expression of these sources. Raises SpecError with a line for each problem."""
+    problems = []
+    for source in sources:
+        try:
+            check_expressions(spark, source)
+        except SpecError as error:
+            problems.append(str(error))
     if problems:
         raise SpecError("\n".join(problems))
 
 
-def needed_columns(spark: SparkSession, source: Source) -> tuple[str, ...]:
-    """The partner's columns that the expressions and the identity use, as they spell them.
+def check_expressions(spark: SparkSession, source: Source) -> None:
+    """Let Spark analyse every expression. Raises SpecError with a line for each problem, where it stands.
 
-    Raises SpecError where an expression cannot be parsed or analysed.
+    An expression must be of one record (no aggregate, window or generator), of columns that the format
+    declares, and of a type that its canonical column can hold. A source that passed is not checked again
+    in this process. The session must have `SESSION_SETTINGS`.
     """
-    return lacking_columns(spark, source, {})
-
-
-def lacking_columns(spark: SparkSession, source: Source, available: Mapping[str, str]) -> tuple[str, ...]:
-    """The partner's columns that the source needs besides the `available` ones (column -> Spark SQL type).
-
-    Raises SpecError where an expression cannot be parsed or analysed.
-    """
-    known = {name.lower() for name in available}
-    columns = dict(available)
-    for name in source.identity:
-        if name.lower() not in known:
-            known.add(name.lower())
-            columns[name] = source.format.declared.get(name, "string")
-    texts = [functions.expr(text) for text in _parsed(source).values()]
+    description = source.model_dump_json()
+    if description in _passed:
+        return
+    _check_types(spark, source)
+    named, problems = _named(spark, source)
+    declared = source.format.declared
+    # Without declared columns, nothing but the header of each file names them, so any name may be right.
+    frame = empty_frame(spark, declared or dict.fromkeys(_distinct_names(named), "string"))
     with _quiet_analysis():
-        while (unresolved := _unresolved(spark, source, texts, columns)) is not None:
-            columns[unresolved] = source.format.declared.get(unresolved, "string")
-    return tuple(columns)[len(available) :]
+        for location, names in named.items():
+            message = _foreign_name(names, declared)
+            if message is None and location in _expressions(source):
+                message = _fault(frame, source, location, _expressions(source)[location])
+            if message is not None:
+                problems[location] = message
+    if problems:
+        fields = (*_expressions(source), *named)
+        ordered = [location for location in dict.fromkeys(fields) if location in problems]
+        raise SpecError("\n".join(source.problem(location, problems[location]) for location in ordered))
+    _passed.add(description)
+
+
+def needed_columns(spark: SparkSession, source: Source) -> tuple[str, ...]:
+    """The partner's columns that the expressions and the identity name, as they spell them.
+
+    Raises SpecError where an expression cannot be parsed, or uses what is not a column.
+    """
+    return _distinct_names(named_columns(spark, source))
+
+
+def named_columns(spark: SparkSession, source: Source) -> dict[Location, tuple[str, ...]]:
+    """The partner's columns that each field of the source names. Raises SpecError as `needed_columns` does."""
+    named, problems = _named(spark, source)
+    if problems:
+        raise SpecError("\n".join(source.problem(location, message) for location, message in problems.items()))
+    return named
 
 
 def event_time(frame: DataFrame, source: Source) -> Column:
@@ -103,6 +119,13 @@ def event_time(frame: DataFrame, source: Source) -> Column:
     return expression
 
 
+def nearest(name: str, names: Iterable[str]) -> str:
+    """For messages about a name that is not among these: which is near, or which there are."""
+    spelled = {each.lower(): each for each in names}
+    near = difflib.get_close_matches(name.lower(), spelled, n=1)
+    return f"did you mean {spelled[near[0]]!r}?" if near else f"there are {', '.join(spelled.values())}"
+
+
 def empty_frame(spark: SparkSession, columns: Mapping[str, str]) -> DataFrame:
     """A frame without rows that has these columns of these types."""
     return spark.range(0).select(
@@ -115,7 +138,54 @@ def _expressions(source: Source) -> dict[Location, str]:
     return expressions | ({("filter",): source.filter} if source.filter else {})
 
 
+def _named(spark: SparkSession, source: Source) -> tuple[dict[Location, tuple[str, ...]], dict[Location, str]]:
+    """The columns that each field names, and what is wrong with those fields of which that cannot be told."""
+    named: dict[Location, tuple[str, ...]] = {
+        ("identity", position): (name,) for position, name in enumerate(source.identity)
+    }
+    problems: dict[Location, str] = {}
+    for location, expression in _expressions(source).items():
+        try:
+            named[location] = columns_named(spark, expression)
+        except UnnamedColumnsError as error:
+            problems[location] = f"{expression!r}: {error}"
+        except ParseException as error:
+            problems[location] = _refusal(expression, error)
+    return named, problems
+
+
+def _distinct_names(named: Mapping[Location, tuple[str, ...]]) -> tuple[str, ...]:
+    return distinct(name for names in named.values() for name in names)
+
+
+def _check_types(spark: SparkSession, source: Source) -> None:
+    """Raises SpecError where a declared column's type is none of Spark's; columns of text are all strings."""
+    if not isinstance(source.format, ParquetFormat):
+        return
+    problems = []
+    for name, type_ in source.format.declared.items():
+        try:
+            empty_frame(spark, {name: type_})
+        except AnalysisException:
+            message = f"{type_!r} is no type of Spark's; use one such as string, bigint or timestamp"
+            problems.append(source.problem(("format", "columns", name), message))
+    if problems:
+        raise SpecError("\n".join(problems))
+
+
+def _foreign_name(names: Iterable[str], declared: Mapping[str, str]) -> str | None:
+    """What is wrong with the first name that cannot be one of the partner's columns, or None."""
+    known = {name.lower() for name in declared}
+    for name in names:
+        if name.lower() in RESERVED_COLUMNS:
+            return f"{name!r} is a name of the raw files' own; use only the partner's columns"
+        if declared and name.lower() not in known:
+            return f"there is no column {name!r}; {nearest(name, declared)}"
+    return None
+
+
 def _fault(frame: DataFrame, source: Source, location: Location, expression: str) -> str | None:
+    """What keeps this expression from being evaluated over such a frame, or None."""
     type_ = "boolean" if location == ("filter",) else CANONICAL_COLUMNS[source.kind][str(location[-1])]
     try:
         # In a condition Spark takes nothing but an expression over one record.
@@ -128,47 +198,8 @@ def _fault(frame: DataFrame, source: Source, location: Location, expression: str
     except SpecError as error:
         return str(error).split(": ", 2)[2]
     except AnalysisException as error:
-        if name := _unresolved_name(error):
-            return f"there is no column {name!r}; the format has {', '.join(frame.columns)}"
         return _refusal(expression, error)
     return None
-
-
-def _parsed(source: Source) -> dict[Location, str]:
-    """The expressions, each of which is known to be one. Raises SpecError."""
-    for location, text in _expressions(source).items():
-        try:
-            functions.expr(text)
-        except ParseException as error:
-            raise SpecError(source.problem(location, _refusal(text, error))) from None
-    return _expressions(source)
-
-
-def _unresolved(
-    spark: SparkSession, source: Source, expressions: Sequence[Column], columns: Mapping[str, str]
-) -> str | None:
-    """The first column the expressions use besides these."""
-    try:
-        empty_frame(spark, columns).select(*expressions)
-    except AnalysisException as error:
-        name = _unresolved_name(error)
-        if name is not None and name not in columns:
-            return name
-        for location, text in _expressions(source).items():
-            try:
-                empty_frame(spark, columns).select(functions.expr(text))
-            except AnalysisException as single:
-                if _unresolved_name(single) is None:
-                    raise SpecError(source.problem(location, _refusal(text, single))) from None
-        raise
-    return None
-
-
-def _unresolved_name(error: AnalysisException) -> str | None:
-    if isinstance(error, ParseException) or not (error.getCondition() or "").startswith("UNRESOLVED_COLUMN"):
-        return None
-    name = re.match(r"`((?:[^`]|``)*)`", (error.getMessageParameters() or {}).get("objectName", ""))
-    return name[1].replace("``", "`") if name else None
 
 
 def _refusal(expression: str, error: AnalysisException) -> str:

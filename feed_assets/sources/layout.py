@@ -1,4 +1,4 @@
-"""Where raw partitions, the ledger of landings, staging and quarantine are on a blackboard.
+"""Where raw partitions, the ledger of landings, what was sent, staging and quarantine are on a blackboard.
 
 Here: keys and names. Not here: what is written under them and in which order (see `landing`), and
 reading them (see `raw`).
@@ -7,10 +7,12 @@ reading them (see `raw`).
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from datetime import date
 
 RAW = "raw/"
 LEDGER = "raw/.landed/"
+SENT = "raw/.sent/"
 STAGING = "raw/.staging/"
 QUARANTINE = "quarantine/landing/"
 
@@ -19,9 +21,25 @@ NO_DAY = "0000-00-00"
 
 DIGEST_LENGTH = 16
 
-_LANDED_NAME = re.compile(rf"landed-([0-9a-f]{{{DIGEST_LENGTH}}})\b.*")
+_LANDING = rf"([0-9a-f]{{{DIGEST_LENGTH}}})(?:-([1-9]\d*))?"
+_LANDED_NAME = re.compile(rf"landed-{_LANDING}\.parquet")
 _RAW_PATH = re.compile(r"(\d{4}-\d\d-\d\d)/((?:[01]\d|2[0-3])/([^/_.][^/]*\.parquet))")
-_LEDGER_PATH = re.compile(rf"\d{{4}}-\d\d-\d\d/([0-9a-f]{{{DIGEST_LENGTH}}})\.json")
+_LEDGER_PATH = re.compile(rf"(?:\d{{4}}-\d\d-\d\d|again)/{_LANDING}\.json")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class LandingId:
+    """One landing of a content for a source: the digest of both, and how often it has landed, from 1.
+
+    A higher generation supersedes the lower ones. As text, `0123456789abcdef` and then `0123456789abcdef-2`.
+    """
+
+    digest: str
+    generation: int = 1
+
+    def __str__(self) -> str:
+        """Its part of keys and names."""
+        return self.digest if self.generation == 1 else f"{self.digest}-{self.generation}"
 
 
 def raw_prefix(source_key: str) -> str:
@@ -34,41 +52,53 @@ def raw_key(source_key: str, day: str, path: str) -> str:
     return f"{RAW}{source_key}/{day}/{path}"
 
 
-def landed_path(hour: str, digest: str) -> str:
+def landed_path(hour: str, landing: LandingId) -> str:
     """The path, relative to its day, of the file that a landing adds to an hour."""
-    return f"{hour}/landed-{digest}.parquet"
+    return f"{hour}/landed-{landing}.parquet"
 
 
 def ledger_prefix(source_key: str) -> str:
-    """What the keys of a source's ledger entries start with; then comes the newest day of the landing."""
+    """What the keys of a source's ledger entries start with; then comes the newest day of the landing, or `again`."""
     return f"{LEDGER}{source_key}/"
 
 
-def ledger_key(source_key: str, newest_day: str | None, digest: str) -> str:
-    """The key of the entry that makes a landing count; `newest_day` is None for one that touched no day."""
-    return f"{LEDGER}{source_key}/{newest_day or NO_DAY}/{digest}.json"
+def ledger_key(source_key: str, newest_day: str | None, landing: LandingId) -> str:
+    """The key of the entry that makes a landing count; `newest_day` is None for one that touched no day.
+
+    Entries that supersede others sort after every day: whoever lists from some day on sees all of them, and sees
+    them after the entries that they supersede.
+    """
+    place = newest_day or NO_DAY if landing.generation == 1 else "again"
+    return f"{LEDGER}{source_key}/{place}/{landing}.json"
 
 
-def staging_prefix(source_key: str, digest: str) -> str:
-    """What the keys start with under which one partner's file is prepared."""
-    return f"{STAGING}{source_key}/{digest}/"
+def staging_prefix(source_key: str, landing: LandingId) -> str:
+    """What the keys start with under which one landing is prepared."""
+    return f"{STAGING}{source_key}/{landing}/"
 
 
-def quarantine_key(source_key: str, digest: str) -> str:
+def sent_key(source_key: str, digest: str) -> str:
+    """The key of a partner's file as it was sent, packed or not, kept to land it again."""
+    return f"{SENT}{source_key}/{digest}"
+
+
+def quarantine_key(source_key: str, landing: LandingId) -> str:
     """The key of the records of one landing that have no usable time."""
-    return f"{QUARANTINE}{source_key}/{digest}.json"
+    return f"{QUARANTINE}{source_key}/{landing}.json"
 
 
-def landed_digest(path: str) -> str | None:
-    """The digest in a raw file's path relative to its day, None where another receiver named it."""
-    match = _LANDED_NAME.fullmatch(path.rpartition("/")[2])
-    return match[1] if match else None
+def landed_by(path: str) -> LandingId | None:
+    """The landing that wrote a raw file, by its path relative to the day; None where another receiver named it."""
+    return _landing(_LANDED_NAME.fullmatch(path.rpartition("/")[2]))
 
 
-def ledger_digest(path: str) -> str | None:
-    """The digest in a ledger key without its prefix, None where it is no ledger key."""
-    match = _LEDGER_PATH.fullmatch(path)
-    return match[1] if match else None
+def entered(path: str) -> LandingId | None:
+    """The landing of a ledger key without its prefix, None where it is no ledger key."""
+    return _landing(_LEDGER_PATH.fullmatch(path))
+
+
+def _landing(match: re.Match[str] | None) -> LandingId | None:
+    return LandingId(match[1], int(match[2] or 1)) if match else None
 
 
 def split_raw(path: str) -> tuple[str, str] | None:

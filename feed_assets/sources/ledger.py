@@ -1,20 +1,20 @@
-"""What landed: an entry for each content of each source, which makes its raw files count.
+"""What landed: an entry for each landing of each content of a source, which makes its raw files count.
 
-Here: the entry, and finding it again. Not here: when it is written (see `landing`), and what raw files
-make of it (see `raw`).
+Here: the entry, and finding it again. Of several landings of one content the newest counts, and none of the
+others. Not here: when an entry is written (see `landing`), and what raw files make of it (see `raw`).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
 from dataclasses import fields as dataclass_fields
 from datetime import date, datetime
 from typing import Any
 
 from feed_assets.blackboard.port import Blackboard
-from feed_assets.sources.layout import ledger_prefix
+from feed_assets.sources.layout import LandingId, entered, ledger_prefix
 
 FORMAT = 1
 
@@ -25,9 +25,11 @@ class Landing:
 
     Records: `read` = `landed` + `filtered` + the sum of `quarantined`. `malformed` of the landed ones did
     not parse as declared, but have a time. `quarantined` counts by reason; these records are JSON lines
-    under `quarantine_key`. `partitions` are the hours that got a file, as `YYYY-MM-DD/HH`. `first_day` and
-    `last_day` are those of all its records, the filtered ones included; None where none has a time. With
-    `already_landed`, this content was there before, and the numbers are those of then.
+    under `quarantine_key`. `partitions` are the hours that got records, as `YYYY-MM-DD/HH`; `withdrawn` those
+    that got an empty file, as only superseded landings have records in that day. `description` is the
+    digest of what the source said when the file landed (see `Source.landing_digest`), None where that is
+    not known. `first_day` and `last_day` are those of all its records, the filtered ones included; None where
+    none has a time. With `already_landed`, this content was there before, and the numbers are those of then.
     """
 
     source: str
@@ -41,9 +43,18 @@ class Landing:
     quarantined: Mapping[str, int]
     quarantine_key: str | None
     partitions: tuple[str, ...]
+    withdrawn: tuple[str, ...] = ()
+    generation: int = 1
+    description: str | None = None
+    landed_at: datetime | None = None
     already_landed: bool = False
     first_day: str | None = None
     last_day: str | None = None
+
+    @property
+    def id(self) -> LandingId:
+        """Which landing of which content this is."""
+        return LandingId(self.digest, self.generation)
 
     @property
     def newest_day(self) -> str | None:
@@ -55,26 +66,55 @@ class Landing:
         return bool(self.first_day and self.last_day and self.first_day <= str(day) <= self.last_day)
 
 
-def entry_json(landing: Landing, *, landed_at: datetime) -> bytes:
-    """The entry as it is stored."""
-    fields = {"format": FORMAT, "landed_at": landed_at.isoformat(), **asdict(landing)}
-    return json.dumps(fields, indent=1, sort_keys=True).encode()
+def landing_json(landing: Landing) -> dict[str, Any]:
+    """A landing as an object of JSON."""
+    return {**asdict(landing), "landed_at": landing.landed_at.isoformat() if landing.landed_at else None}
 
 
 def landing_from_json(fields: Mapping[str, Any]) -> Landing:
-    """The landing of an entry; fields that a later version added are left out."""
-    known = {field.name: fields[field.name] for field in dataclass_fields(Landing) if field.name in fields}
-    return Landing(**{**known, "partitions": tuple(fields["partitions"])})
+    """The landing of such an object; fields that a later version added are left out."""
+    known: dict[str, Any] = {
+        field.name: fields[field.name] for field in dataclass_fields(Landing) if field.name in fields
+    }
+    hours: dict[str, Any] = {name: tuple(known[name]) for name in ("partitions", "withdrawn") if name in known}
+    landed_at = datetime.fromisoformat(known["landed_at"]) if known.get("landed_at") else None
+    return Landing(**{**known, **hours, "landed_at": landed_at})
 
 
-def find_entry(blackboard: Blackboard, source_key: str, digest: str) -> Landing | None:
-    """The landing of this content, None where it did not land. One listing of the source's ledger."""
-    after: str | None = ""
+def entry_json(landing: Landing) -> bytes:
+    """The entry as it is stored."""
+    return json.dumps({"format": FORMAT, **landing_json(landing)}, indent=1, sort_keys=True).encode()
+
+
+def landings_of(blackboard: Blackboard, source_key: str, digest: str) -> tuple[Landing, ...]:
+    """The landings of one content, oldest first; the last one counts. One listing of the source's ledger."""
+    keys = _entries(blackboard, source_key)
+    return tuple(_read(blackboard, keys[each]) for each in sorted(keys) if each.digest == digest)
+
+
+def landings(blackboard: Blackboard, source_key: str, first: date | None = None) -> Iterator[Landing]:
+    """The landing that counts of each content; with `first`, of those alone that touched that day or a later one.
+
+    One listing of the source's ledger from that day on, and a read for each landing that is taken from the iterator.
+    """
+    keys = _entries(blackboard, source_key, first)
+    newest = {each.digest: each for each in sorted(keys)}
+    for each in newest.values():
+        yield _read(blackboard, keys[each])
+
+
+def _entries(blackboard: Blackboard, source_key: str, first: date | None = None) -> dict[LandingId, str]:
+    keys: dict[LandingId, str] = {}
+    prefix = ledger_prefix(source_key)
+    after: str | None = f"{prefix}{first or ''}"
     while after is not None:
-        page = blackboard.page(ledger_prefix(source_key), after=after)
+        page = blackboard.page(prefix, after=after)
         for entry in page.entries:
-            if entry.key.endswith(f"/{digest}.json"):
-                landing = landing_from_json(json.loads(blackboard.read(entry.key).data))
-                return replace(landing, already_landed=True)
+            if landing := entered(entry.key.removeprefix(prefix)):
+                keys[landing] = entry.key
         after = page.next_after
-    return None
+    return keys
+
+
+def _read(blackboard: Blackboard, key: str) -> Landing:
+    return landing_from_json(json.loads(blackboard.read(key).data))

@@ -10,7 +10,9 @@ import codecs
 import csv
 import gzip
 import hashlib
+import os
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -37,6 +39,15 @@ _CHUNK = 1024 * 1024
 _GZIP = b"\x1f\x8b"
 _PARQUET = b"PAR1"
 _LONGEST_HEADER = 1024 * 1024
+_SAMPLE = 4096
+_FEW = 4
+# The longer marks first: that of UTF-32 begins with that of UTF-16.
+_MARKS = {
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
 _READ_AS_UTF_8 = {"ascii", "utf-8", "utf-8-sig"}
 
 
@@ -52,13 +63,13 @@ class PartnerFile:
     """
 
     name: str
-    content: Path
-    compressed: bool
-    sha256: str
-    columns: tuple[str, ...] | None
-    skip: int
     path: Path
     stamp: tuple[int, int, int]
+    content: Path
+    sha256: str
+    compressed: bool = False
+    columns: tuple[str, ...] | None = None
+    skip: int = 0
 
     def digest(self, source_key: str) -> str:
         """What identifies the landing of this content for one source."""
@@ -70,41 +81,37 @@ class PartnerFile:
             raise LandingError(f"{self.path} changed while it was read; land it again once it is complete")
 
 
-def inspect(path: Path, source: Source, scratch: Path) -> PartnerFile:
+def inspect(path: Path, source: Source, scratch: Path, *, name: str | None = None) -> PartnerFile:
     """Read a file to its end. `scratch` is a directory for a copy in UTF-8, should one be needed.
 
+    `name` is what the partner called the file where it is kept under another name, which then says nothing.
     Raises LandingError where there is no such file, its name does not end as the source's format asks,
-    it is cut off or packed in another way than its name says, or its header is not one.
+    it is cut off or packed in another way than its name says, its text is not as the source says, or its
+    header is not one.
     """
     if not path.is_file():
         what = "is a directory; land the files in it" if path.is_dir() else "is not a file; check its name"
         raise LandingError(f"{path} {what}")
-    _check_name(path, source)
+    if name is None:
+        _check_name(path, source)
     try:
         stamp = _stamp(path)
         with path.open("rb") as file:
             start = file.read(len(_PARQUET))
+            packed = start.startswith(_GZIP)
+            if name is None and path.suffix == ".gz" and not packed and not isinstance(source.format, ParquetFormat):
+                raise LandingError(f"{path} is not gzip, although its name says so; rename it or have it sent again")
             file.seek(0)
             if isinstance(source.format, ParquetFormat):
-                if start != _PARQUET:
-                    raise LandingError(f"{path} is not Parquet; have it sent again, or change the source's format")
-                return PartnerFile(
-                    name=path.name,
-                    content=path,
-                    compressed=False,
-                    sha256=_sha256(file),
-                    columns=None,
-                    skip=0,
-                    path=path,
-                    stamp=stamp,
-                )
-            sent = _inspect_text(path, source.format, scratch, compressed=start.startswith(_GZIP))
-        return replace(sent, stamp=stamp)
+                _check_parquet(path, file)
+                sent = PartnerFile(path.name, path, stamp, path, _read(file).sha256)
+            else:
+                sent = _inspect_text(path, source, source.format, scratch, compressed=packed)
+        return replace(sent, name=name or path.name, stamp=stamp)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise LandingError(f"{path} cannot be unpacked to its end: {error}; have it sent again") from error
-    except UnicodeDecodeError as error:
-        what = f"byte {error.object[error.start]:#04x} is not {error.encoding}"
-        raise LandingError(f"{path}: {what}; correct `encoding` in the format of {source.key}") from error
+    except UnicodeError as error:
+        raise LandingError(f"{path}: {_not_encoded(error)}; correct `encoding` {_field(source)}") from error
     except OSError as error:
         raise LandingError(f"{path} cannot be read: {error.strerror or error}") from error
 
@@ -122,24 +129,71 @@ def _check_name(path: Path, source: Source) -> None:
         raise LandingError(message)
 
 
+def _check_parquet(path: Path, file: BinaryIO) -> None:
+    """A Parquet file begins and ends with the same four bytes."""
+    start = file.read(len(_PARQUET))
+    file.seek(-min(len(_PARQUET), path.stat().st_size), os.SEEK_END)
+    end = file.read()
+    file.seek(0)
+    if start != _PARQUET:
+        raise LandingError(f"{path} is not Parquet; have it sent again, or change the source's format")
+    if end != _PARQUET:
+        raise LandingError(f"{path} is Parquet that was cut off; have it sent again")
+
+
 def _inspect_text(
-    path: Path, text: DelimitedFormat | JsonLinesFormat, scratch: Path, *, compressed: bool
+    path: Path, source: Source, text: DelimitedFormat | JsonLinesFormat, scratch: Path, *, compressed: bool
 ) -> PartnerFile:
-    if path.suffix == ".gz" and not compressed:
-        raise LandingError(f"{path} is not gzip, although its name says so; rename it or have it sent again")
+    with _opened(path, compressed=compressed) as file:
+        found = _other_encoding(file.read(_SAMPLE), text.encoding)
+    if found is not None:
+        message = f"{path} is {found.upper()}, not {text.encoding}; write `encoding: {found}` {_field(source)}"
+        raise LandingError(message)
     content = path
     with _opened(path, compressed=compressed) as file:
         if text.encoding in _READ_AS_UTF_8:
-            sha256 = _sha256(file)
+            read = _read(file)
         else:
             content = scratch / "recoded"
-            sha256 = _recode(file, text.encoding, content)
+            read = _recode(file, text.encoding, content)
             compressed = False
+    if read.carriage_returns and not read.line_feeds:
+        message = (
+            f"{path}: its lines end in CR alone; end them in LF, for instance with "
+            f"`{'zcat' if path.suffix == '.gz' else 'cat'} FILE | tr '\\r' '\\n' > NEW`, and land that"
+        )
+        raise LandingError(message)
     columns, skip = None, 0
     if isinstance(text, DelimitedFormat) and text.header:
         with _opened(content, compressed=compressed) as file:
             columns, skip = _header(path, file, text)
-    return PartnerFile(path.name, content, compressed, sha256, columns, skip, path, _stamp(path))
+    return PartnerFile(
+        path.name, path, _stamp(path), content, read.sha256, compressed=compressed, columns=columns, skip=skip
+    )
+
+
+def _other_encoding(start: bytes, declared: str) -> str | None:
+    """The encoding of two or four bytes a character that a text begins in, where the declared one has fewer."""
+    if declared.startswith(("utf-16", "utf-32")):
+        return None
+    for mark, encoding in _MARKS.items():
+        if start.startswith(mark):
+            return encoding
+    # In most texts every second byte of UTF-16 is NUL, and no other text has a NUL.
+    low, high = start[0::2].count(0), start[1::2].count(0)
+    if max(low, high) < max(len(start) / 8, _FEW) or min(low, high) > max(low, high) / 8:
+        return None
+    return "utf-16-le" if high > low else "utf-16-be"
+
+
+def _not_encoded(error: UnicodeError) -> str:
+    if isinstance(error, UnicodeDecodeError):
+        return f"byte {error.object[error.start]:#04x} is not {error.encoding}"
+    return str(error)
+
+
+def _field(source: Source) -> str:
+    return f"in the source ({source.place(('format', 'encoding'))})"
 
 
 def _stamp(path: Path) -> tuple[int, int, int]:
@@ -151,31 +205,55 @@ def _opened(path: Path, *, compressed: bool) -> BinaryIO:
     return cast("BinaryIO", gzip.open(path)) if compressed else path.open("rb")
 
 
-def _sha256(file: BinaryIO) -> str:
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What a file holds, read to its end."""
+
+    sha256: str
+    line_feeds: bool
+    carriage_returns: bool
+
+
+def _read(file: BinaryIO) -> _Read:
     digest = hashlib.sha256()
+    line_feeds = carriage_returns = False
     while chunk := file.read(_CHUNK):
         digest.update(chunk)
-    return digest.hexdigest()
+        line_feeds = line_feeds or b"\n" in chunk
+        carriage_returns = carriage_returns or b"\r" in chunk
+    return _Read(digest.hexdigest(), line_feeds, carriage_returns)
 
 
-def _recode(file: BinaryIO, encoding: str, target: Path) -> str:
+def _recode(file: BinaryIO, encoding: str, target: Path) -> _Read:
     digest = hashlib.sha256()
     decoder = codecs.getincrementaldecoder(encoding)()
+    line_feeds = carriage_returns = False
     with target.open("w", encoding="utf-8", newline="") as recoded:
-        while chunk := file.read(_CHUNK):
+        chunk = b"begin"
+        while chunk:
+            chunk = file.read(_CHUNK)
             digest.update(chunk)
-            recoded.write(decoder.decode(chunk))
-        recoded.write(decoder.decode(b"", final=True))
-    return digest.hexdigest()
+            text = decoder.decode(chunk, final=not chunk)
+            recoded.write(text)
+            line_feeds = line_feeds or "\n" in text
+            carriage_returns = carriage_returns or "\r" in text
+    return _Read(digest.hexdigest(), line_feeds, carriage_returns)
 
 
 def _header(path: Path, file: BinaryIO, text: DelimitedFormat) -> tuple[tuple[str, ...], int]:
     """The names in the first line that is not blank, and the number of that line."""
     for number, line in enumerate(iter(lambda: file.readline(_LONGEST_HEADER), b""), start=1):
+        where = f"{path}:{number}"
+        if len(line) == _LONGEST_HEADER:
+            message = f"{where}: a line of more than {_LONGEST_HEADER:,} bytes is no header"
+            raise LandingError(f"{message}; have the file sent again, with one record a line")
         names = line.decode("utf-8-sig" if number == 1 else "utf-8", errors="replace").rstrip("\r\n")
         if names.strip():
-            columns = tuple(name.strip() for name in _split(names, text))
-            _check_header(f"{path}:{number}", columns)
+            try:
+                columns = tuple(name.strip() for name in _split(names, text))
+            except csv.Error as error:
+                raise LandingError(f"{where}: this is no header: {error}; have the file sent again") from error
+            check_column_names(where, columns)
             return columns, number
     raise LandingError(f"{path} is empty, and its source says that it has a header; have it sent again")
 
@@ -183,10 +261,11 @@ def _header(path: Path, file: BinaryIO, text: DelimitedFormat) -> tuple[tuple[st
 def _split(line: str, text: DelimitedFormat) -> list[str]:
     if not text.quote_character or len(text.field_separator) > 1:
         return line.split(text.field_separator)
-    return next(csv.reader([line], delimiter=text.field_separator, quotechar=text.quote_character))
+    return next(csv.reader([line], delimiter=text.field_separator, quotechar=text.quote_character, strict=True))
 
 
-def _check_header(where: str, columns: tuple[str, ...]) -> None:
+def check_column_names(where: str, columns: Sequence[str]) -> None:
+    """Raises LandingError where a partner's column has no name, another one's, or one of the raw files' own."""
     lower = [name.lower() for name in columns]
     for position, name in enumerate(lower, start=1):
         if not name:

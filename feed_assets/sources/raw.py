@@ -2,7 +2,8 @@
 
 Here: listing, and reading exactly what was listed. A file that a landing of ours put there counts only
 once the ledger has that landing, so the ledger is listed first: a landing that becomes complete in
-between is not seen at all, and none is ever seen in part. Files of other receivers are taken at face
+between is not seen at all, and none is ever seen in part. Of several landings of one content the newest
+counts, so one that supersedes another takes its place at once. Files of other receivers are taken at face
 value. Not here: writing (see `landing`), and what a change means (see `growth`).
 """
 
@@ -16,9 +17,10 @@ from typing import TYPE_CHECKING
 from feed_assets.blackboard.port import Blackboard, Entry
 from feed_assets.file_feed import RawFile, RawInput
 from feed_assets.sources.layout import (
+    entered,
     is_day,
-    landed_digest,
-    ledger_digest,
+    landed_by,
+    landed_path,
     ledger_prefix,
     raw_key,
     raw_prefix,
@@ -29,6 +31,7 @@ from feed_assets.sources.spark_paths import to_read
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from feed_assets.sources.ledger import Landing
     from feed_assets.sources.spec import Source
 
 RECORD_COLUMNS = {"_file": "string", "_line": "bigint", "_malformed": "string"}
@@ -97,7 +100,7 @@ def raw_frame(spark: SparkSession, blackboard: Blackboard, source: Source, raw_i
     day = raw_input.partition
     paths = [to_read(blackboard.uri(raw_key(raw_input.source, day, file.path))) for file in raw_input.files]
     frame: DataFrame = with_nulls(spark.read.schema(schema).parquet(*paths), source)
-    if all(landed_digest(file.path) for file in raw_input.files):
+    if all(landed_by(file.path) for file in raw_input.files):
         return frame
     # Other receivers do not say where a record came from; their own file does.
     return frame.withColumns(
@@ -108,10 +111,36 @@ def raw_frame(spark: SparkSession, blackboard: Blackboard, source: Source, raw_i
     )
 
 
+def records_by_day(
+    spark: SparkSession, blackboard: Blackboard, landing: Landing, days: Collection[str]
+) -> dict[str, int]:
+    """How many records a landing put into each of these days, 0 where none: one Spark job, over the files' footers."""
+    from pyspark.sql import functions  # noqa: PLC0415 - listing must not need Spark
+
+    keys = [
+        raw_key(landing.source, hour[:10], landed_path(hour[11:], landing.id))
+        for hour in landing.partitions
+        if hour[:10] in days
+    ]
+    records = dict.fromkeys(days, 0)
+    if keys:
+        files = spark.read.schema("_line BIGINT").parquet(*(to_read(blackboard.uri(key)) for key in keys))
+        day = functions.regexp_extract(functions.col("_metadata.file_path"), r"/(\d{4}-\d\d-\d\d)/\d\d/[^/]+$", 1)
+        records |= {
+            row.day: row.records
+            for row in files.groupBy(day.alias("day")).agg(functions.count("*").alias("records")).collect()
+        }
+    return records
+
+
 def _files_by_day(blackboard: Blackboard, source: str, first: date, last: date) -> dict[str, list[RawFile]]:
-    # The ledger's keys begin with the newest day a landing touched, so none that matters is before `first`.
+    # The ledger's keys begin with the newest day a landing touched, or are after every day where it supersedes
+    # another: so none that matters is before `first`.
     prefix = ledger_prefix(source)
-    landed = {ledger_digest(entry.key.removeprefix(prefix)) for entry in _entries(blackboard, prefix, first, None)}
+    newest: dict[str, int] = {}
+    for entry in _entries(blackboard, prefix, first, None):
+        if landing := entered(entry.key.removeprefix(prefix)):
+            newest[landing.digest] = max(landing.generation, newest.get(landing.digest, 0))
     prefix = raw_prefix(source)
     files: dict[str, list[RawFile]] = {}
     for entry in _entries(blackboard, prefix, first, last):
@@ -119,8 +148,8 @@ def _files_by_day(blackboard: Blackboard, source: str, first: date, last: date) 
         if place is None:
             continue
         day, path = place
-        digest = landed_digest(path)
-        if digest is None or digest in landed:
+        landing = landed_by(path)
+        if landing is None or newest.get(landing.digest) == landing.generation:
             files.setdefault(day, []).append(RawFile(path, entry.size, entry.tag))
     return {day: found for day, found in files.items() if is_day(day)}
 

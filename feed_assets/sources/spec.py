@@ -8,6 +8,8 @@ Not here: finding and reading the files (see `loading`), whether Spark understan
 from __future__ import annotations
 
 import codecs
+import hashlib
+import json
 import re
 from collections.abc import Mapping
 from decimal import Decimal
@@ -30,8 +32,11 @@ from pydantic import (
 from feed_assets.sources.errors import SourceError
 from feed_assets.sources.positions import Document, Location, dotted
 
-RESERVED_COLUMNS = frozenset({"_file", "_line", "_malformed", "_record", "_day", "_hour", "_sent", "_time", "_fate"})
-"""Names that raw files and landing use themselves, so no column of a partner can have them."""
+RESERVED_COLUMNS = frozenset(
+    {"_file", "_line", "_malformed", "_record", "_day", "_hour", "_sent", "_time", "_fate"}
+    | {"_decoded", "_elements", "_faulty", "_metadata", "_seen"}
+)
+"""Names that raw files, landing and Spark's files use themselves, so no column of a partner can have them."""
 
 UNREPEATABLE = re.compile(
     r"\b(rand|randn|random|uuid|shuffle|now|curdate|current_date|current_timestamp|current_time|localtimestamp|"
@@ -114,8 +119,10 @@ class _TextFormat(_Model):
     @classmethod
     def _encoding_is_known(cls, encoding: str) -> str:
         try:
+            # Python has codecs that are no encodings of text, such as hex.
+            "".encode(encoding)
             return codecs.lookup(encoding).name
-        except LookupError:
+        except (LookupError, UnicodeError):
             raise ValueError(f"{encoding!r} is no encoding; use a name such as utf-8") from None
 
 
@@ -139,6 +146,11 @@ class DelimitedFormat(_TextFormat):
         """What may stand around a field and is doubled inside it; "" where nothing does, as usual in TSV."""
         return {"csv": '"', "tsv": ""}[self.type] if self.quote is None else self.quote
 
+    @property
+    def parsing(self) -> tuple[object, ...]:
+        """What decides how a file is taken apart; a header names the columns whatever the source says."""
+        return self.field_separator, self.quote_character, self.encoding, self.header or self.columns
+
     @model_validator(mode="after")
     def _something_names_the_columns(self) -> Self:
         if not self.header and not self.columns:
@@ -153,6 +165,11 @@ class JsonLinesFormat(_TextFormat):
     columns: Annotated[tuple[ColumnName, ...], Field(min_length=1)]
     encoding: str = "utf-8"
 
+    @property
+    def parsing(self) -> tuple[object, ...]:
+        """What decides how a file is taken apart."""
+        return self.type, self.columns, self.encoding
+
 
 class ParquetFormat(_Model):
     """Parquet files whose columns keep their types: column -> Spark SQL type."""
@@ -164,6 +181,11 @@ class ParquetFormat(_Model):
     def declared(self) -> Mapping[str, str]:
         """Column -> Spark SQL type."""
         return self.columns
+
+    @property
+    def parsing(self) -> tuple[object, ...]:
+        """What decides how a file is taken apart: the file does that itself."""
+        return (self.type,)
 
     @field_validator("columns")
     @classmethod
@@ -221,6 +243,27 @@ class Source(_Model):
         canonical = CANONICAL_COLUMNS[self.kind]
         return {column: given.get(column, f"CAST(NULL AS {type_})") for column, type_ in canonical.items()}
 
+    @property
+    def digest(self) -> str:
+        """16 hex digits that change with what is made of the source's records, and not with when that is done."""
+        others = {"description", "growth_threshold_percent", "lookback_days", "buffer_hours", "may_be_empty"}
+        return hashlib.sha256(self.model_dump_json(exclude=others).encode()).hexdigest()[:16]
+
+    @property
+    def landing_digest(self) -> str:
+        """16 hex digits that change with what decides which records land, and where.
+
+        The other expressions are evaluated when a day is processed, so changing them needs no new landing.
+        """
+        decisive = (
+            self.format.parsing,
+            sorted(self.null_tokens),
+            self.time_zone,
+            self.filter,
+            self.columns["event_time"],
+        )
+        return hashlib.sha256(json.dumps(decisive).encode()).hexdigest()[:16]
+
     def described_in(self, path: Path, document: Document) -> Self:
         """The same source, which knows where its fields stand."""
         copy = self.model_copy()
@@ -234,10 +277,14 @@ class Source(_Model):
 
     def problem(self, location: Location, message: str) -> str:
         """What is wrong with one of this source's fields, as `file:line: field: message`."""
+        return f"{self.place(location)}: {message}"
+
+    def place(self, location: Location) -> str:
+        """Where one of this source's fields stands, as `file:line: field`."""
         if self._origin is None:
-            return f"source {self.key}: {dotted(location)}: {message}"
+            return f"source {self.key}: {dotted(location)}"
         path, document = self._origin
-        return f"{path}:{document.line(location)}: {dotted(location)}: {message}"
+        return f"{path}:{document.line(location)}: {dotted(location)}"
 
     @field_validator("time_zone")
     @classmethod
@@ -325,7 +372,11 @@ def _unrepeatable(expression: str) -> str | None:
     found = UNREPEATABLE.search(_without_literals(expression))
     if found is None:
         return None
-    return f"uses {found[0].rstrip('( )')}, which differs from run to run; use only the record's own columns"
+    name = found[0].rstrip("( )")
+    return (
+        f"uses {name}, which differs from run to run; use only the record's own columns, "
+        "in backticks where one has such a name"
+    )
 
 
 def _without_literals(expression: str) -> str:

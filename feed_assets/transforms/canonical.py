@@ -6,8 +6,6 @@ here: whether a record can be used (see `cleaning`), and what a source may say (
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
 from functools import reduce
 from operator import and_
 from typing import Final
@@ -15,14 +13,13 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes Spark
 
-from feed_assets.sources.expressions import SESSION_SETTINGS, event_time
-from feed_assets.sources.spec import RESERVED_COLUMNS, Kind, Source, quoted
+from feed_assets.sources.expressions import SESSION_SETTINGS, check_expressions, event_time, named_columns
+from feed_assets.sources.partner_columns import columns_named
+from feed_assets.sources.spec import RESERVED_COLUMNS, Kind, Source, SpecError, quoted
 from feed_assets.transforms.schemas import CLEAN_ADS, CLEAN_CLICKS
 
 PARSED: Final = ("event_time", "cost")
 """Columns that are read from text, so that NULL may mean: something was sent, and it is not that."""
-
-LITERAL: Final = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"")
 
 
 class SessionSettingsError(RuntimeError):
@@ -36,10 +33,12 @@ def canonical(raw: DataFrame, source: Source) -> DataFrame:
     `CLEAN_CLICKS`, NULL where nothing usable was sent; these three; `_raw`, the partner's fields as a JSON
     object; `_unparsable`, which of `PARSED` is NULL although every field it is made of was sent.
 
-    Raises SessionSettingsError where the session is not set to `SESSION_SETTINGS`, and SpecError where the
-    expression for the time gives none.
+    Raises SessionSettingsError where the session is not set to `SESSION_SETTINGS`, and SpecError where Spark does
+    not take one of the expressions or `raw` lacks a column that one of them names.
     """
     _check_settings(raw.sparkSession)
+    check_expressions(raw.sparkSession, source)
+    _check_columns(raw, source)
     schema = CLEAN_ADS if source.kind is Kind.ADS else CLEAN_CLICKS
     sent = [name for name in raw.columns if name not in RESERVED_COLUMNS]
     values = {name: F.expr(text) for name, text in source.expressions.items()}
@@ -47,7 +46,7 @@ def canonical(raw: DataFrame, source: Source) -> DataFrame:
     unreadable = [
         F.when(values[name].cast(schema[name].dataType).isNull() & were_sent, F.lit(name))
         for name in PARSED
-        if (were_sent := _all_sent(source.columns.get(name, ""), sent)) is not None
+        if (were_sent := _all_sent(raw.sparkSession, source.columns.get(name))) is not None
     ]
     return raw.select(
         *[values[field.name].cast(field.dataType).alias(field.name) for field in schema],
@@ -70,12 +69,20 @@ def _check_settings(spark: SparkSession) -> None:
             raise SessionSettingsError(message)
 
 
-def _all_sent(expression: str, sent: Iterable[str]) -> Column | None:
-    """Whether all of the partner's columns in this SQL expression hold something; None if it has none."""
-    text = LITERAL.sub("''", expression)
-    used = [
-        F.col(quoted(name)).isNotNull()
-        for name in sent
-        if quoted(name) in text or re.search(rf"(?<![\w`]){re.escape(name)}(?![\w`]|\s*\()", text, re.IGNORECASE)
+def _check_columns(raw: DataFrame, source: Source) -> None:
+    """Without the column that it names, an expression may mean something else, such as Spark's own `user`."""
+    there = {name.lower() for name in raw.columns}
+    problems = [
+        source.problem(location, f"the records have no column {name!r}; they have {', '.join(raw.columns)}")
+        for location, names in named_columns(raw.sparkSession, source).items()
+        for name in names
+        if name.lower() not in there
     ]
+    if problems:
+        raise SpecError("\n".join(problems))
+
+
+def _all_sent(spark: SparkSession, expression: str | None) -> Column | None:
+    """Whether all of the partner's columns in this SQL expression hold something; None if it has none."""
+    used = [F.col(quoted(name)).isNotNull() for name in columns_named(spark, expression)] if expression else []
     return reduce(and_, used) if used else None

@@ -55,6 +55,100 @@ def test_a_file_that_cannot_land_is_named_and_the_others_land(run, base, two_day
     assert list(base.glob("raw/clicks/open_bandit_clicks/*/*/*.parquet"))
 
 
+SHOP = """\
+name: shop
+kind: ads
+format: {type: csv, header: true}
+columns:
+  event_time: to_timestamp(time)
+  ad_id: ad
+identity: [id]
+growth_threshold_percent: 5
+lookback_days: 3
+"""
+
+
+@pytest.fixture
+def shop(tmp_path, monkeypatch):
+    """A description of a source, to be changed, and a log of good and bad records of recent and of old days."""
+    description = tmp_path / "sources" / "shop.yaml"
+    description.parent.mkdir()
+    description.write_text(SHOP)
+    monkeypatch.setenv("FEED_ASSETS_SOURCES", str(description.parent))
+    log = tmp_path / "day 100%.csv"
+    log.write_text(
+        "id,time,ad\n"
+        "1,2019-11-30 05:00:00,a\n"
+        "2,2019-11-30 06:00:00,a,and more\n"
+        "3,2019-11-25 05:00:00,a\n"
+        "4,2019-11-25 06:00:00,a\n"
+        "5,2019-10-20 05:00:00,a\n"
+        "6,never,a\n"
+        "7,2019-12-03 00:00:00,a\n"
+    )
+    return description, log
+
+
+def test_landing_says_what_is_bad_and_which_days_nobody_processes(run, base, shop, tmp_path):
+    _, log = shop
+    copy = Path(shutil.copy(log, tmp_path / "copy.csv"))
+
+    result = run("land", "shop", log, copy)
+
+    assert [line.split() for line in result.stdout.splitlines()] == [
+        ["file", "read", "landed", "bad", "hours", "note"],
+        ["day", "100%.csv", "7", "5", "3", "5"],
+        ["copy.csv", "7", "5", "3", "5", "landed", "before"],
+    ]
+    assert result.stderr.splitlines()[:2] == [
+        f"landing 1 of 2: {log} ({log.stat().st_size} B)",
+        f"landing 2 of 2: {copy} ({log.stat().st_size} B)",
+    ]
+    notes = "\n".join(result.stderr.splitlines()[2:])
+    assert "day 100%.csv: in quarantine: 1 no usable time, 1 event_time in the future; see quarantine/landing/" in notes
+    assert "day 100%.csv: 1 landed in the hour of their time, but are malformed." in notes
+    assert "The time is fixed at 2019-12-01 12:00 (FEED_ASSETS_AS_OF); land again once it is not." in notes
+    assert "copy.csv: landed before as day 100%.csv on 2019-12-01 12:00; nothing added." in notes
+    assert (
+        "Warning: outside the lookback of 3 days, so no sensor processes it: 2 records in 2019-11-25 (2). "
+        "Run `feed-assets backfill --from 2019-11-25 --to 2019-11-25`."
+    ) in notes
+    assert (
+        "Warning: before the first partition, 2019-11-24: 1 record in 2019-10-20 (1). "
+        "Set FEED_ASSETS_FIRST_DAY=2019-10-20, then run `feed-assets backfill --from 2019-10-20 --to 2019-10-20`."
+    ) in notes
+
+
+def test_what_another_description_landed_is_an_error_until_it_is_landed_again(run, base, shop):
+    description, log = shop
+    (first,) = json.loads(run("land", "shop", log, "--json").stdout)
+    assert first["outside_lookback"] == {"2019-10-20": 1, "2019-11-25": 2}
+    description.write_text(SHOP.replace("to_timestamp(time)", "to_timestamp(time) + INTERVAL 1 HOUR"))
+
+    refused = run("land", "shop", log, code=1)
+
+    assert refused.stdout.splitlines()[1].split()[-2:] == ["other", "description"]
+    assert (
+        "Error: day 100%.csv landed on 2019-12-01 12:00 with another description of ads/shop; nothing added. "
+        "`feed-assets land --again shop FILE` replaces that."
+    ) in refused.stderr
+    log.unlink()
+    (again,) = json.loads(run("land", "shop", "--again", "--json").stdout)
+    assert (again["file"], again["generation"], again["landed"]) == ("day 100%.csv", 2, 5)
+    assert again["partitions"] == ["2019-10-20/06", "2019-11-25/06", "2019-11-25/07", "2019-11-30/06", "2019-11-30/07"]
+    assert "FILE" in run("land", "shop", code=2).stderr
+
+
+def test_a_source_that_spark_does_not_take_is_one_error_with_its_line(run, base, shop):
+    description, log = shop
+    description.write_text(SHOP.replace("ad_id: ad", "ad_id: max(creative)"))
+
+    told = run("land", "shop", log, log, code=1).stderr
+
+    assert told.count("shop.yaml:6: columns.ad_id: Spark does not take 'max(creative)'") == 1
+    assert "Traceback" not in told
+
+
 def test_a_source_that_is_not_known_is_a_bad_argument_that_names_those_that_are(run, base):
     assert "open_bandit_ads" in run("land", "open_bandits", LOG, code=2).stderr
 

@@ -1,12 +1,14 @@
 """What Spark makes of a source's expressions."""
 
+import json
 from pathlib import Path
 
 import pytest
 from pyspark.errors import AnalysisException
 
-from feed_assets.sources.expressions import check_expressions, event_time, needed_columns
+from feed_assets.sources.expressions import check_expressions, check_sources, event_time, needed_columns
 from feed_assets.sources.loading import load_source, load_sources, partners_directory
+from feed_assets.sources.partner_columns import columns_named
 from feed_assets.sources.spec import Source, SpecError
 
 TEST_PARTNERS = Path(__file__).parent / "partners"
@@ -56,10 +58,68 @@ def test_the_columns_an_expression_needs_are_found_without_being_declared(spark,
     check_expressions(spark, source)
 
 
+SPARKS_OWN = [
+    "user", "current_user", "session_user", "current_catalog", "current_database", "current_schema", "current_role",
+    "current_date", "current_time", "current_timestamp", "localtime", "localtimestamp", "grouping__id", "default",
+    "_metadata", "session", "system",
+]  # fmt: skip
+"""Names that Spark 4.3, or another version, takes for values of its own where there is no column of the name."""
+
+
+@pytest.mark.parametrize("name", SPARKS_OWN)
+def test_a_name_is_a_column_also_where_spark_has_a_value_of_that_name(spark, name):
+    for spelled in (name, f"`{name}`", name.upper(), f"upper({name})", f"{name}.field", f"transform(a, x -> {name})"):
+        named = [column for column in columns_named(spark, spelled) if column != "a"]
+        assert [column.lower() for column in named] == [name]
+
+
+@pytest.mark.parametrize(
+    ("expression", "columns"),
+    [
+        ("concat(a, A, `b.c`, d.e, 'f', \"g\", `h``i`)", ["a", "b.c", "d", "h`i"]),
+        ("transform(a, x -> x + y + x.z)", ["a", "y"]),
+        ("aggregate(a, 0, (sum, each) -> sum + each + sums, sum -> sum * b)", ["a", "sums", "b"]),
+        ("transform(a, x -> filter(x, y -> y > x AND y < z))", ["a", "z"]),
+        ("CASE WHEN a THEN date'2019-11-24' ELSE CAST(b AS date) + INTERVAL 1 DAY END", ["a", "b"]),
+        ("timestampadd(HOUR, n, extract(hour FROM t)[k])", ["n", "t", "k"]),
+        ("1 + pi()", []),
+    ],
+)
+def test_the_columns_of_an_expression_are_those_that_its_parser_reads(spark, expression, columns):
+    assert list(columns_named(spark, expression)) == columns
+
+
+@pytest.mark.parametrize(
+    ("expression", "said"),
+    [
+        ("current_path", r"Spark reads current_path\(\) here, not a column; put the column's name into backticks"),
+        ("concat(*)", r"`\*` is not taken; name the columns"),
+        ("(SELECT max(user))", "a subquery is not taken"),
+        ("a IN (SELECT b)", "a subquery is not taken"),
+        ("IDENTIFIER('user')", r"IDENTIFIER\(...\) is not taken; write the name itself"),
+        ("concat(a, :user)", "a parameter is not taken; write its value"),
+    ],
+)
+def test_what_uses_columns_without_naming_them_is_refused(spark, described, expression, said):
+    source = described("filter: a IS NOT NULL", ("ad_id: b", f"ad_id: {json.dumps(expression)}"))
+
+    with pytest.raises(SpecError, match=rf"partner\.yaml:7: columns.ad_id: .*{said}"):
+        check_expressions(spark, source)
+
+
 @pytest.mark.parametrize(
     "mistake",
     [
         ("to_timestamp(a)", "to_timestamp(stamp)", "partner.yaml:6: columns.event_time: there is no column 'stamp'"),
+        ("ad_id: b", "ad_id: user", "partner.yaml:7: columns.ad_id: there is no column 'user'; there are a, b"),
+        ("ad_id: b", "ad_id: b\n  cost: ad_id", "partner.yaml:8: columns.cost: there is no column 'ad_id'"),
+        ("ad_id: b", "ad_id: _file", "partner.yaml:7: columns.ad_id: '_file' is a name of the raw files' own"),
+        ("[a, b]", "[a, bb]", "partner.yaml:7: columns.ad_id: there is no column 'b'; did you mean 'bb'?"),
+        (
+            "type: csv, header: true, columns: [a, b]",
+            "type: parquet, columns: {a: strin, b: int}",
+            "partner.yaml:3: format.columns.a: 'strin' is no type of Spark's",
+        ),
         ("to_timestamp(a)", "to_date(a)", "partner.yaml:6: columns.event_time: is a date, not a time"),
         ("to_timestamp(a)", "a", "partner.yaml:6: columns.event_time: is a string, not a time"),
         ("ad_id: b", "ad_id: concat(b", "partner.yaml:7: columns.ad_id: Spark does not take 'concat(b'"),
@@ -93,6 +153,9 @@ def test_all_expressions_that_spark_does_not_take_are_named_at_once(spark, descr
         "columns.ad_id",
         "filter",
     ]
+    with pytest.raises(SpecError) as of_all:
+        check_sources(spark, [*ALL, source])
+    assert str(of_all.value) == str(caught.value)
 
 
 def test_an_instant_and_wall_time_elsewhere_contradict_each_other(spark, described):

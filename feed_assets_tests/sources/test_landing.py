@@ -1,17 +1,26 @@
 """Landing: which records come to lie where, what is refused, and that it happens wholly or not at all."""
 
+import csv
 import gzip
 import json
-from datetime import UTC, date, datetime
+import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from feed_assets.blackboard.local import LocalBlackboard
 from feed_assets.sources.errors import LandingError, SourceError
-from feed_assets.sources.landing import MALFORMED, NO_TIME, land
+from feed_assets.sources.growth import decide
+from feed_assets.sources.landing import FUTURE, MALFORMED, NO_TIME, land, land_kept
+from feed_assets.sources.ledger import landings
 from feed_assets.sources.loading import load_source, load_sources, partners_directory
 from feed_assets.sources.raw import raw_days, raw_frame, read_set
+from feed_assets.transforms import canonical
 from feed_assets_tests.open_bandit import TOTALS
 
 NOW = datetime(2019, 12, 1, tzinfo=UTC)
@@ -163,12 +172,12 @@ def test_each_record_is_kept_as_it_was_sent_quarantined_or_counted(spark, blackb
     }
     assert {row["_file"] for row in found.values()} == {"dirty.csv"}
     assert (landing.read, landing.landed, landing.malformed, landing.filtered) == (12, 8, 4, 0)
-    assert landing.quarantined == {MALFORMED: 1, NO_TIME: 3}
+    assert landing.quarantined == {MALFORMED: 1, NO_TIME: 2, FUTURE: 1}
     assert quarantined(blackboard, landing) == [
         {"file": "dirty.csv", "line": 7, "reason": NO_TIME, "record": "5,yesterday,a"},
         {"file": "dirty.csv", "line": 8, "reason": MALFORMED, "record": "6"},
         {"file": "dirty.csv", "line": 9, "reason": NO_TIME, "record": "7,null,a"},
-        {"file": "dirty.csv", "line": 13, "reason": NO_TIME, "record": "11,+051870-01-01 00:00:00,a"},
+        {"file": "dirty.csv", "line": 13, "reason": FUTURE, "record": "11,+051870-01-01 00:00:00,a"},
     ]
 
 
@@ -314,6 +323,37 @@ def test_parquet_keeps_its_types_and_counts_its_records(spark, blackboard, descr
     assert everything(another) == []
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        (
+            "nanoseconds",
+            {"time": pa.array([0], pa.timestamp("ns"))},
+            "write times in microseconds",
+        ),
+        ("doubled", {"time": pa.array(["t"]), "Time": pa.array(["t"])}, "cannot be read as Parquet: .*already exists"),
+        ("ours", {"_line": pa.array([1])}, "raw files use the name '_line' themselves; rename it"),
+        ("other", {"id": pa.array([1])}, "lacks the column time"),
+        ("cut", b"PAR1 and no more", "is Parquet that was cut off; have it sent again"),
+        ("spoiled", b"PAR1 and PAR1", "cannot be read as Parquet: "),
+    ],
+)
+def test_parquet_that_spark_does_not_read_is_refused_with_the_reason(
+    spark, blackboard, described, tmp_path, name, content, said
+):
+    source = described("type: parquet, columns: {id: bigint, time: timestamp, ad: string}")
+    file = tmp_path / f"{name}.parquet"
+    if isinstance(content, bytes):
+        file.write_bytes(content)
+    else:
+        pq.write_table(pa.table(content), file)
+
+    with pytest.raises(LandingError, match=rf"{name}\.parquet.*{said}"):
+        land(spark, blackboard, source, file, now=NOW)
+
+    assert everything(blackboard) == []
+
+
 @pytest.mark.parametrize("encoding", ["windows-1252", "utf-16", "utf-8-sig"])
 def test_a_file_in_another_encoding_is_read_in_it(spark, blackboard, described, sent, encoding):
     source = described(f"type: csv, header: true, encoding: {encoding}, columns: [id, time, ad]")
@@ -358,6 +398,30 @@ def test_a_landing_takes_two_spark_jobs_and_no_more_for_its_quarantine(spark, bl
         ("log.csv", b"id,time,ad,\n", r"log\.csv:1: column 4 of the header has no name"),
         ("log.csv", b"id,time,ad,_line\n", r"raw files use the name '_line' themselves"),
         ("log.csv", b"", r"log\.csv is empty"),
+        ("log.csv", b"\n\n \n", r"log\.csv is empty"),
+        ("log.csv", b'id,"time\n",ad\n', r"log\.csv:1: this is no header: unexpected end of data"),
+        ("log.csv", b"x" * 5_000_000, r"log\.csv:1: a line of more than 1,048,576 bytes is no header"),
+        ("log.csv", b"id,time,ad," + b"x" * 200_000, r"log\.csv:1: this is no header: field larger than field limit"),
+        (
+            "log.csv",
+            b"id,time,ad\r1,2019-11-24 05:00:00,a\r",
+            r"log\.csv: its lines end in CR alone; .*`cat FILE \| tr",
+        ),
+        ("log.csv.gz", gzip.compress(b"id,time,ad\r1,2,a\r"), r"log\.csv\.gz: its lines end in CR alone; .*`zcat FILE"),
+        (
+            "log.csv",
+            b"id,tme,ad\n",
+            r"log\.csv:1: the header lacks time, .*did you mean 'tme'\?.*partner\.yaml:7: columns\.ev",
+        ),
+        (
+            "log.csv",
+            "id,time,ad\n".encode("utf-16"),
+            r"log\.csv is UTF-16, not utf-8; write `encoding: utf-16` .*yaml:4",
+        ),
+        ("log.csv", "id,time,ad\n".encode("utf-16-le"), "is UTF-16-LE, not utf-8; write `encoding: utf-16-le`"),
+        ("log.csv", "id,time,ad\n".encode("utf-16-be"), "is UTF-16-BE, not utf-8; write `encoding: utf-16-be`"),
+        ("log.csv", "id,time,ad\n".encode("utf-32"), "is UTF-32, not utf-8; write `encoding: utf-32`"),
+        ("log.csv.gz", gzip.compress("id,time,ad\n".encode("utf-16")), "is UTF-16, not utf-8"),
         ("log.csv.gz", gzip.compress(b"id,time,ad\n" * 9999)[:-20], r"log\.csv\.gz cannot be unpacked to its end"),
         ("log.csv.gz", gzip.compress(b"id,time,ad\n") + b"rest", r"log\.csv\.gz cannot be unpacked to its end"),
         ("log.csv.gz", b"id,time,ad\n", r"log\.csv\.gz is not gzip, although its name says so"),
@@ -405,7 +469,7 @@ def test_what_is_no_file_is_refused(spark, blackboard, described, tmp_path):
 @pytest.mark.parametrize(
     "refused",
     [
-        ("filter: colour = 'red'", r"partner\.yaml:4: format.columns: lacks colour, which the source"),
+        ("filter: colour = 'red'", r"partner\.yaml:3: filter: there is no column 'colour'; there are id, time, ad"),
         ("filter: nofunction(ad)", r"partner\.yaml:\d+: filter: Spark does not take 'nofunction"),
         ("time_zone: Asia/Tokyo", r"partner\.yaml:\d+: columns\.event_time: is a TIMESTAMP"),
     ],
@@ -432,7 +496,223 @@ def test_a_file_without_a_record_for_the_source_lands_once_and_touches_no_hour(
     assert first.read == first.filtered == len(content.split()) // 4
     assert (first.landed, first.partitions, first.quarantined) == (0, (), {})
     assert (first.already_landed, again.already_landed) == (False, True)
-    assert len(everything(blackboard)) == 1
+    assert [key.split("/")[:2] for key in everything(blackboard)] == [["raw", ".landed"], ["raw", ".sent"]]
+
+
+NAMED_LIKE_SPARKS_OWN = """\
+name: partner
+kind: clicks
+format: FORMAT
+columns:
+  event_time: to_timestamp(`current_timestamp`)
+  ad_id: concat(localtime, `current_date`, current_catalog)
+  user_id: user
+  impression_id: "`current_user`"
+filter: session_user = 'mine'
+identity: [user, current_time]
+growth_threshold_percent: 5
+lookback_days: 7
+"""
+NAMES = [
+    "current_timestamp", "localtime", "current_date", "current_catalog", "user", "current_user", "session_user",
+    "current_time",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "text", ["{type: csv, header: true}", "{type: tsv, header: true}", "{type: jsonl, columns: COLUMNS}", "PARQUET"]
+)
+def test_columns_named_like_values_of_sparks_own_are_the_partners(spark, blackboard, tmp_path, text):
+    form = text.replace("COLUMNS", str(NAMES)).replace(
+        "PARQUET", f"{{type: parquet, columns: {{{', '.join(f'{name}: string' for name in NAMES)}}}}}"
+    )
+    path = tmp_path / "partner.yaml"
+    path.write_text(NAMED_LIKE_SPARKS_OWN.replace("FORMAT", form))
+    source = load_source(path)
+    rows = [
+        dict(zip(NAMES, ["2019-11-24 05:00:00", "l", "d", "c", user, f"i{user}", whose, "7"], strict=True))
+        for user, whose in (("ann", "mine"), ("bob", "mine"), ("eve", "yours"))
+    ]
+    file = tmp_path / f"log.{source.format.type}"
+    if source.format.type == "parquet":
+        pq.write_table(pa.Table.from_pylist(rows), file)
+    elif source.format.type == "jsonl":
+        file.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    else:
+        with file.open("w", newline="") as out:
+            writer = csv.DictWriter(out, NAMES, delimiter=source.format.field_separator)
+            writer.writeheader()
+            writer.writerows(rows)
+
+    landing = land(spark, blackboard, source, file, now=NOW)
+
+    frame = canonical(raw_frame(spark, blackboard, source, read_set(blackboard, source.key, DAY)), source)
+    found = frame.orderBy("user_id").collect()
+    assert (landing.landed, landing.filtered) == (2, 1)
+    assert [(row.user_id, row.impression_id, row.ad_id, row._unparsable) for row in found] == [
+        ("ann", "iann", "ldc", None),
+        ("bob", "ibob", "ldc", None),
+    ]
+    assert len({row.click_id for row in found}) == 2
+
+
+def test_a_time_more_than_a_day_ahead_of_the_clock_goes_to_quarantine_as_one_of_the_future(
+    spark, blackboard, described, sent
+):
+    file = sent(
+        "log.csv",
+        "id,time,ad\n"
+        "1,2019-12-01 00:00:00,now\n"
+        "2,2019-12-02 00:00:00,a day ahead\n"
+        "3,2019-12-02 00:00:01,more\n"
+        "4,9999-12-31 23:00:00,for ever\n"
+        "5,1970-01-01 00:00:00,long ago\n"
+        "6,1969-12-31 23:59:59,too long ago\n",
+    )
+    source = described()
+
+    landing = land(spark, blackboard, source, file, now=NOW)
+
+    assert landing.partitions == ("1970-01-01/00", "2019-12-01/00", "2019-12-02/00")
+    assert [(record["line"], record["reason"]) for record in quarantined(blackboard, landing)] == [
+        (4, FUTURE),
+        (5, FUTURE),
+        (7, NO_TIME),
+    ]
+
+    # The clock was wrong: once it is right, the file can be landed again although its source says the same.
+    again = land(spark, blackboard, source, file, now=NOW + timedelta(days=2), again=True)
+
+    assert (again.generation, again.landed, again.quarantined) == (2, 4, {FUTURE: 1, NO_TIME: 1})
+
+
+def test_what_landed_by_a_wrong_description_is_replaced_from_the_file_or_from_what_was_kept(
+    spark, blackboard, described, sent, tmp_path
+):
+    wrong = described().model_copy(
+        update={"columns": {"event_time": "to_timestamp(time, 'dd/MM/yyyy')", "ad_id": "ad"}}
+    )
+    right = described()
+    content = "id,time,ad\n1,2019-11-24 05:00:00,a\n2,2019-11-25 05:00:00,a\n"
+    file = sent("log.csv", content)
+    first = land(spark, blackboard, wrong, file, now=NOW)
+    assert (first.landed, first.quarantined) == (0, {NO_TIME: 2})
+
+    same = land(spark, blackboard, right, file, now=NOW)
+    assert (same.already_landed, same.landed, same.description == right.landing_digest) == (True, 0, False)
+
+    file.unlink()
+    (kept,) = landings(blackboard, right.key)
+    again = land_kept(spark, blackboard, right, kept, now=NOW)
+
+    assert (again.file, again.landed, again.generation, again.already_landed) == ("log.csv", 2, 2, False)
+    assert [hour for hour, _ in records(spark, blackboard, right)] == ["2019-11-24/05", "2019-11-25/05"]
+    assert everything(blackboard, "quarantine/") == []
+    assert [each.generation for each in landings(blackboard, right.key)] == [2]
+    packed = sent("packed.csv.gz", gzip.compress(content.encode()))
+    twice = land(spark, blackboard, right, packed, now=NOW, again=True)
+    assert (twice.already_landed, twice.generation) == (True, 2)
+    for key in everything(blackboard, "raw/.sent/"):
+        blackboard.delete(key)
+    with pytest.raises(LandingError, match=r"log\.csv was not kept .* name the file itself"):
+        land_kept(spark, blackboard, wrong, again, now=NOW)
+
+
+def test_every_day_that_either_landing_touched_is_processed_again(spark, blackboard, described, sent):
+    file = sent("log.csv", "id,time,ad\n1,2019-11-24 05:00:00,a\n2,2019-11-25 12:00:00,a\n")
+    right = described(more="time_zone: Asia/Tokyo").model_copy(
+        update={"columns": {"event_time": "to_timestamp_ntz(time)", "ad_id": "ad"}}
+    )
+    landing = land(spark, blackboard, described(), file, now=NOW)
+    before = days_of(blackboard, right)
+
+    again = land(spark, blackboard, right, file, now=NOW, again=True)
+
+    after = days_of(blackboard, right)
+    decisions = {str(day): decide(before.get(day), after.get(day), Decimal(1000)) for day in (*before, *after)}
+    assert (landing.partitions, again.partitions, again.withdrawn) == (
+        ("2019-11-24/05", "2019-11-25/12"),
+        ("2019-11-23/20", "2019-11-25/03"),
+        ("2019-11-24/05",),
+    )
+    assert {day: decision.reprocess for day, decision in decisions.items()} == {
+        "2019-11-23": True,
+        "2019-11-24": True,
+        "2019-11-25": True,
+    }
+    # Landed once more, the day without records still has its empty file: no run may have seen it yet.
+    twice = land(spark, blackboard, described(), file, now=NOW, again=True)
+    assert (twice.withdrawn, sorted(map(str, days_of(blackboard, right)))) == (("2019-11-23/20",), sorted(decisions))
+
+
+def test_the_description_that_counts_is_of_what_lands_where(described):
+    def digest(text="type: csv, header: true, columns: [id, time, ad]", more="description: made up", **update):
+        return described(text, more).model_copy(update=update).landing_digest
+
+    before = digest()
+
+    assert before == digest(more="description: another")
+    assert before == digest("type: csv, header: true, columns: [ad, id, time], separator: ',', encoding: UTF8")
+    assert before == digest(growth_threshold_percent=1, lookback_days=3, identity=("ad",))
+    assert before == digest(columns={"event_time": "to_timestamp(time)", "ad_id": "upper(ad)"})
+    assert before == digest(null_tokens=("Na", "null", ""))
+    others = [
+        digest("type: csv, columns: [id, time, ad]"),
+        digest("type: csv, columns: [time, id, ad]"),
+        digest("type: csv, header: true, separator: ';'"),
+        digest("type: csv, header: true, encoding: latin1"),
+        digest("type: jsonl, columns: [id, time, ad]"),
+        digest(more="filter: ad = 'a'"),
+        digest(more="time_zone: Asia/Tokyo"),
+        digest(null_tokens=()),
+        digest(columns={"event_time": "to_timestamp(ad)", "ad_id": "ad"}),
+    ]
+    assert len({before, *others}) == 10
+
+
+def shuffle_tracker(spark):
+    """What Spark knows of the files that its stages hand to each other."""
+    environment = spark._jvm.org.apache.spark.util.Utils.classForName("org.apache.spark.SparkEnv", True, False)
+    field = environment.getDeclaredField("mapOutputTracker")
+    field.setAccessible(True)
+    return field.get(spark._jsc.sc().env())
+
+
+def test_counts_are_of_what_was_written_also_when_spark_has_to_read_the_file_again(
+    spark, blackboard, described, sent, tmp_path
+):
+    hours = [f"2019-11-{day:02}T{hour:02}:00" for day in range(1, 25) for hour in range(24)]
+    lines = [f"{number},{hour},{'mine' if number % 2 else 'other'}" for number, hour in enumerate(hours)]
+    file = sent("log.csv", "\n".join(["id,time,ad", *lines, "0,never,mine"]))
+    source = described(more="filter: ad = 'mine'")
+    stop = tmp_path / "stop"
+    tracker, as_java = shuffle_tracker(spark), spark._jvm.scala.jdk.javaapi.CollectionConverters.asJava
+    shuffles, lost = as_java(tracker.shuffleStatuses()), []
+    known = set(shuffles.keySet())
+
+    def hold_one_core():
+        spark.sparkContext.parallelize([0], 1).foreach(
+            lambda _: [time.sleep(0.02) for _ in range(1000) if not stop.exists()]
+        )
+
+    def lose_what_was_shuffled():
+        while not lost:
+            for number in set(shuffles.keySet()) - known:
+                if shuffles.get(number).numAvailableMapOutputs() == 1:
+                    tracker.unregisterAllMapAndMergeOutput(number)
+                    lost.append(number)
+            time.sleep(0.001)
+        stop.touch()
+
+    with ThreadPoolExecutor(2) as pool:
+        tasks = [pool.submit(hold_one_core), pool.submit(lose_what_was_shuffled)]
+        landing = land(spark, blackboard, source, file, now=NOW)
+        for task in tasks:
+            task.result()
+
+    assert lost
+    assert (landing.read, landing.landed, landing.filtered) == (577, 288, 288)
+    assert landing.quarantined == {NO_TIME: 1}
 
 
 def test_directories_and_files_may_have_any_name(spark, described, sent, tmp_path):

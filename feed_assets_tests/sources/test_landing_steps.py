@@ -1,38 +1,53 @@
 """Landing, stopped at or interleaved after each of its steps in storage: all of a file is visible, or nothing."""
 
+import shutil
 from datetime import UTC, date, datetime
 from itertools import count
 from pathlib import Path
+from threading import RLock
 
 import pytest
 
 from feed_assets.blackboard.local import LocalBlackboard
+from feed_assets.sources.errors import LandingError
 from feed_assets.sources.landing import land
+from feed_assets.sources.ledger import landings_of
 from feed_assets.sources.loading import load_source
-from feed_assets.sources.raw import raw_days
+from feed_assets.sources.plan import ABANDONED, sweep_staging
+from feed_assets.sources.raw import raw_days, raw_frame
+from feed_assets.sources.spec import Source
 
 NOW = datetime(2019, 12, 1, tzinfo=UTC)
 SOURCE = load_source(Path(__file__).parent / "partners" / "portal_ads.yaml")
+IN_TOKYO = Source.model_validate(
+    {
+        **SOURCE.model_dump(),
+        "time_zone": "Asia/Tokyo",
+        "columns": {**SOURCE.columns, "event_time": "to_timestamp_ntz(time)"},
+    }
+)
+"""The same source, once it is known that its times are those of Tokyo, nine hours ahead."""
+
 LOG = (
     "impression,time,ad,campaign,user,placement,cost\n"
     "1,2019-11-24 05:00:00,a,c,u,1,0.1\n"
     "2,2019-11-25 06:00:00,a,c,u,1,0.1\n"
     "3,never,a,c,u,1,0.1\n"
 )
+IN_UTC = {"2019-11-24/05", "2019-11-25/06"}
+NINE_HOURS_EARLIER = {"2019-11-23/20", "2019-11-24/21", "2019-11-25/06"}
+"""Of 25 November no record is left, so an empty file says that the day has changed."""
+
+TOUCHED_BY_BOTH = IN_UTC | {"2019-11-23/20"}
+
 OPERATIONS = {"page", "read", "create", "replace", "upload", "copy", "delete"}
 
 
-class CrashError(Exception):
-    """The process was killed."""
+class Stepped:
+    """A blackboard that calls `before(operation, key)` before each operation, of which only one is under way."""
 
-
-class Interrupted:
-    """A blackboard that calls `interrupt` before the operation number `step`, from 0, is carried out."""
-
-    def __init__(self, blackboard, step, interrupt):
-        self._blackboard, self._step, self._interrupt = blackboard, step, interrupt
-        self._steps = count()
-        self.reached = False
+    def __init__(self, blackboard, before):
+        self._blackboard, self._before, self._one_at_a_time = blackboard, before, RLock()
 
     def __getattr__(self, name):
         operation = getattr(self._blackboard, name)
@@ -40,13 +55,31 @@ class Interrupted:
             return operation
 
         def stepped(*arguments, **options):
-            number = next(self._steps)
-            if number >= self._step:
-                self.reached = True
-                self._interrupt(number)
-            return operation(*arguments, **options)
+            with self._one_at_a_time:
+                self._before(name, arguments[0] if arguments else "")
+                return operation(*arguments, **options)
 
         return stepped
+
+
+class Killed:
+    """What storage holds whenever a landing is killed: a copy of it from before each of its steps."""
+
+    def __init__(self, folder, source, log, **more):
+        self.folder, self.source, self.log, self.more = folder, source, log, more
+
+    def states(self, spark, blackboard, root):
+        """A blackboard for each step; `blackboard` itself, in the directory `root`, is that of the landing."""
+        found = []
+
+        def keep(operation, key):
+            state = self.folder / str(len(found))
+            if root.exists():
+                shutil.copytree(root, state)
+            found.append(LocalBlackboard(state))
+
+        land(spark, Stepped(blackboard, keep), self.source, self.log, now=NOW, **self.more)
+        return found
 
 
 @pytest.fixture
@@ -56,9 +89,9 @@ def log(tmp_path):
     return path
 
 
-def visible(blackboard):
+def hours(blackboard):
     found = raw_days(blackboard, [SOURCE.key], date.min, date.max)
-    return sorted(f"{day}/{file.path}" for (_, day), raw in found.items() for file in raw.files)
+    return [f"{day}/{file.path[:2]}" for (_, day), raw in found.items() for file in raw.files]
 
 
 def keys(blackboard, prefix=""):
@@ -66,50 +99,106 @@ def keys(blackboard, prefix=""):
 
 
 def assert_landed_once(blackboard, landing):
-    assert [path[:13] for path in visible(blackboard)] == ["2019-11-24/05", "2019-11-25/06"]
+    assert hours(blackboard) == sorted(IN_UTC)
     assert (landing.read, landing.landed) == (3, 2)
     assert len(keys(blackboard, "quarantine/")) == 1
     assert len(keys(blackboard, "raw/.landed/")) == 1
-    assert len(keys(blackboard)) == 4
+    assert len(keys(blackboard, "raw/.sent/")) == 1
+    assert len(keys(blackboard)) == 5
+
+
+def assert_landed_again(blackboard):
+    assert set(hours(blackboard)) == NINE_HOURS_EARLIER
+    assert len(keys(blackboard, "quarantine/")) == 1
+    assert keys(blackboard, "raw/.staging/") == []
+
+
+def records(spark, blackboard):
+    """How many records each day has."""
+    days = raw_days(blackboard, [SOURCE.key], date.min, date.max)
+    return {str(day): raw_frame(spark, blackboard, SOURCE, raw).count() for (_, day), raw in days.items()}
 
 
 def test_a_landing_killed_at_any_step_shows_nothing_or_all_and_is_completed_by_landing_again(spark, tmp_path, log):
-    for step in count():
-        blackboard = LocalBlackboard(tmp_path / str(step))
+    root = tmp_path / "landing"
+    states = Killed(tmp_path / "states", SOURCE, log).states(spark, LocalBlackboard(root), root)
 
-        def die(number):
-            raise CrashError
+    for blackboard in states:
+        assert hours(blackboard) in ([], sorted(IN_UTC))
 
-        killed = Interrupted(blackboard, step, die)
-        try:
-            landing = land(spark, killed, SOURCE, log, now=NOW)
-        except CrashError:
-            assert len(visible(blackboard)) in {0, 2}
-        else:
-            assert not killed.reached
-            break
+        assert_landed_once(blackboard, land(spark, blackboard, SOURCE, log, now=NOW))
+    assert len(states) > 10
 
-        landing = land(spark, blackboard, SOURCE, log, now=NOW)
 
-        assert_landed_once(blackboard, landing)
-    assert step > 10
+def test_landing_again_killed_at_any_step_shows_the_old_landing_or_the_new_one_and_is_completed(spark, tmp_path, log):
+    root = tmp_path / "landing"
+    land(spark, LocalBlackboard(root), SOURCE, log, now=NOW)
+    states = Killed(tmp_path / "states", IN_TOKYO, log, again=True).states(spark, LocalBlackboard(root), root)
+    seen = []
+
+    planned = [state for state in states if any(key.endswith("plan.json") for key in keys(state, "raw/.staging/"))]
+    for blackboard in (states[0], *planned, states[-1]):
+        seen.append(frozenset(hours(blackboard)))
+
+        land(spark, blackboard, IN_TOKYO, log, now=NOW, again=True)
+
+        assert_landed_again(blackboard)
+    assert records(spark, blackboard) == {"2019-11-23": 1, "2019-11-24": 1, "2019-11-25": 0}
+    assert len(planned) > 10
+    assert list(dict.fromkeys(seen)) == [IN_UTC, NINE_HOURS_EARLIER]
 
 
 def test_another_process_that_lands_the_same_between_any_two_steps_does_no_harm(spark, tmp_path, log):
     for step in count():
         blackboard = LocalBlackboard(tmp_path / str(step))
-        others = []
+        steps, others = count(), []
 
-        def land_the_same(number, step=step, blackboard=blackboard, others=others):
-            if number == step:
+        def land_the_same(operation, key, step=step, blackboard=blackboard, steps=steps, others=others):
+            if next(steps) == step:
                 others.append(land(spark, blackboard, SOURCE, log, now=NOW))
 
-        interrupted = Interrupted(blackboard, step, land_the_same)
-
-        landing = land(spark, interrupted, SOURCE, log, now=NOW)
+        landing = land(spark, Stepped(blackboard, land_the_same), SOURCE, log, now=NOW)
 
         assert_landed_once(blackboard, landing)
         if not others:
             break
         assert others[0].landed == landing.landed
     assert step > 10
+
+
+PLAN, ENTRY = ("create", "raw/.staging/"), ("create", "raw/.landed/")
+
+
+@pytest.mark.parametrize("moment", [("upload", "raw/.staging/"), PLAN, ENTRY])
+@pytest.mark.parametrize("other", [IN_TOKYO, SOURCE], ids=["with the same description", "with another one"])
+def test_of_two_that_land_again_at_once_the_last_counts_and_no_other(spark, tmp_path, log, moment, other):
+    blackboard, others = LocalBlackboard(tmp_path / "blackboard"), []
+    land(spark, blackboard, SOURCE.model_copy(update={"null_tokens": ("none",)}), log, now=NOW)
+
+    def land_again(operation, key):
+        if (operation, key[: len(moment[1])]) == moment and not others:
+            others.append(None)
+            others[0] = land(spark, blackboard, other, log, now=NOW, again=True)
+
+    landing = land(spark, Stepped(blackboard, land_again), IN_TOKYO, log, now=NOW, again=True)
+
+    # With its plan written, a landing is as good as done, and who comes then supersedes it.
+    last = others[0] if moment == ENTRY else landing
+    assert last.generation == (2 if other is IN_TOKYO else 3)
+    assert landings_of(blackboard, SOURCE.key, last.digest)[-1].description == last.description
+    assert set(hours(blackboard)) == (NINE_HOURS_EARLIER if last is landing or other is IN_TOKYO else TOUCHED_BY_BOTH)
+
+
+def test_a_landing_whose_staging_is_swept_while_it_is_at_work_fails_and_shows_nothing(spark, tmp_path, log):
+    blackboard = LocalBlackboard(tmp_path / "blackboard")
+    swept = []
+
+    def sweep(operation, key):
+        if operation == "create" and not swept:
+            swept.append(sweep_staging(blackboard, SOURCE.key, now=datetime.now(UTC) + 2 * ABANDONED))
+
+    with pytest.raises(LandingError, match=r"What was staged for .*log\.csv was removed meanwhile; land it again"):
+        land(spark, Stepped(blackboard, sweep), SOURCE, log, now=NOW)
+
+    assert hours(blackboard) == []
+    assert_landed_once(blackboard, land(spark, blackboard, SOURCE, log, now=NOW))

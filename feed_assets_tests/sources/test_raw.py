@@ -153,3 +153,38 @@ def test_a_landing_that_becomes_complete_during_the_listing_is_seen_whole_or_not
 
     landed = [path for files in found.values() for path in files if "landed" in path]
     assert len(landed) in {0, 3}
+
+
+@pytest.mark.parametrize("at", range(6))
+def test_a_landing_that_is_superseded_during_the_listing_is_seen_or_the_new_one_and_never_both_or_none(at):
+    # Enough landings that the ledger's listing takes two pages.
+    before = {f"raw/.landed/{ADS}/2019-11-24/{number:016x}.json": b"{}" for number in range(1500)}
+    before |= {f"raw/{ADS}/2019-11-{day}/05/landed-{DIGEST}.parquet": b"x" for day in (24, 26)}
+    before |= {f"raw/.landed/{ADS}/2019-11-26/{DIGEST}.json": b"{}"}
+
+    def supersede(blackboard):
+        blackboard.put(f"raw/{ADS}/2019-11-25/05/landed-{DIGEST}-2.parquet", b"y")
+        blackboard.put(f"raw/.landed/{ADS}/again/{DIGEST}-2.json", b"{}")
+
+    found = [path for files in names(Interrupted(before, at, supersede)).values() for path in files]
+
+    assert found in ([f"05/landed-{DIGEST}.parquet"] * 2, [f"05/landed-{DIGEST}-2.parquet"])
+
+
+def test_a_landing_is_superseded_for_days_after_all_that_the_new_one_touched():
+    blackboard = MemoryBlackboard(
+        {
+            f"raw/{ADS}/2019-11-26/05/landed-{DIGEST}.parquet": b"x",
+            f"raw/.landed/{ADS}/2019-11-26/{DIGEST}.json": b"{}",
+            f"raw/{ADS}/2019-11-24/05/landed-{DIGEST}-2.parquet": b"x",
+            f"raw/.landed/{ADS}/again/{DIGEST}-2.json": b"{}",
+            f"raw/{ADS}/2019-11-26/06/landed-{DIGEST}-10.parquet": b"x",
+            f"raw/{ADS}/2019-11-26/06/landed-{DIGEST}-9.parquet": b"x",
+        }
+    )
+
+    assert names(blackboard, LAST, LAST) == {}
+    for generation in (9, 10):
+        blackboard.put(f"raw/.landed/{ADS}/again/{DIGEST}-{generation}.json", b"{}")
+
+    assert names(blackboard) == {"2019-11-26": [f"06/landed-{DIGEST}-10.parquet"]}

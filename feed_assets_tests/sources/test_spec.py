@@ -186,6 +186,11 @@ speed: 3
             "{type: jsonl, columns: [ad, stamp], encoding: klingon}",
             "partner.yaml:3: format.encoding: 'klingon' is no encoding; use a name such as utf-8",
         ),
+        (
+            "{type: csv, header: true}",
+            "{type: csv, header: true, encoding: hex}",
+            "partner.yaml:3: format.encoding: 'hex' is no encoding; use a name such as utf-8",
+        ),
         ("lookback_days: 7", "lookback_days: [", "partner.yaml:10: this is not YAML: "),
     ],
 )

@@ -1,0 +1,86 @@
+"""Which of the partner's columns a Spark SQL expression names, as Spark's own parser reads it.
+
+Here: parsing, and nothing else. Where there is no column of a name, analysis may find something else under it:
+`user` is the operating system's user, `current_date` is today, `ad_id` may be another expression's alias. So every
+name that an expression holds must be a column of the partner. Not here: whether Spark takes an expression (see
+`expressions`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import SparkSession
+
+if TYPE_CHECKING:
+    from py4j.java_gateway import JavaObject
+
+_CATALYST: Final = "org.apache.spark.sql.catalyst"
+_UNNAMED: Final = {
+    f"{_CATALYST}.analysis.Star": "`*` is not taken; name the columns",
+    f"{_CATALYST}.expressions.SubqueryExpression": "a subquery is not taken; use only the record's own columns",
+    f"{_CATALYST}.analysis.ExpressionWithUnresolvedIdentifier": "IDENTIFIER(...) is not taken; write the name itself",
+    f"{_CATALYST}.analysis.Parameter": "a parameter is not taken; write its value",
+}
+"""Expressions that use columns without naming them, or values of elsewhere: Scala class -> what to do."""
+
+_parsed: dict[str, tuple[str, ...]] = {}
+
+
+class UnnamedColumnsError(ValueError):
+    """The expression uses something that is not a named column of the record; the message says what."""
+
+
+def columns_named(spark: SparkSession, expression: str) -> tuple[str, ...]:
+    """The columns that the expression names, as it spells them, each once (case does not count).
+
+    Of `ad.id` that is `ad`. Raises Spark's ParseException where this is no expression, and UnnamedColumnsError.
+    """
+    if expression not in _parsed:
+        parser = spark._jsparkSession.sessionState().sqlParser()  # noqa: SLF001 - pyspark has no public parser
+        names = _names(spark, parser.parseExpression(expression), frozenset())
+        _parsed[expression] = distinct(names)
+    return _parsed[expression]
+
+
+def distinct(names: Iterator[str]) -> tuple[str, ...]:
+    """The names without those that differ from an earlier one in case only."""
+    found: dict[str, str] = {}
+    for name in names:
+        found.setdefault(name.lower(), name)
+    return tuple(found.values())
+
+
+def _names(spark: SparkSession, node: JavaObject, bound: frozenset[str]) -> Iterator[str]:
+    """The names in a tree of expressions, without those that a lambda function has bound."""
+    kind = node.getClass().getSimpleName()
+    if kind in {"UnresolvedAttribute", "UnresolvedNamedLambdaVariable"}:
+        # The parser takes every name in a lambda function's body for one of its variables.
+        name = str(node.nameParts().apply(0))
+        if kind == "UnresolvedAttribute" or name.lower() not in bound:
+            yield name
+        return
+    for unnamed, message in _UNNAMED.items():
+        if _class(spark, unnamed).isInstance(node):
+            raise UnnamedColumnsError(message)
+    if kind == "LambdaFunction":
+        variables = _each(node.arguments())
+        bound |= {str(variable.nameParts().apply(0)).lower() for variable in variables}
+    children = _each(node.children())
+    # The parser itself takes a few names for values, such as current_path. Scala's objects, `Name$`, are only marks.
+    is_value = node.getClass().getName().startswith(f"{_CATALYST}.expressions.") and not kind.endswith("$")
+    if not children and is_value and kind != "Literal":
+        message = f"Spark reads {node.sql()} here, not a column; put the column's name into backticks"
+        raise UnnamedColumnsError(message)
+    for child in children:
+        yield from _names(spark, child, bound)
+
+
+def _class(spark: SparkSession, name: str) -> JavaObject:
+    jvm: Any = spark._jvm  # noqa: SLF001 - as above
+    return jvm.org.apache.spark.util.Utils.classForName(name, True, False)  # noqa: FBT003 - Java has no keywords
+
+
+def _each(sequence: JavaObject) -> list[JavaObject]:
+    return [sequence.apply(position) for position in range(sequence.size())]

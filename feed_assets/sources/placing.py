@@ -1,0 +1,162 @@
+"""Where each record of a file belongs: into the hour of its time, into quarantine, or to another source.
+
+Here: that judgement, the files that Spark writes by it, and how many records have which fate. Not here: where the
+files end up and when they count (see `landing`), and formats (see `records`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import reduce
+from typing import Any, Final
+from urllib.parse import unquote
+from uuid import uuid4
+
+from pyspark.sql import Column, DataFrame, Observation, SparkSession, functions
+
+from feed_assets.sources.errors import LandingError
+from feed_assets.sources.expressions import event_time
+from feed_assets.sources.records import with_nulls
+from feed_assets.sources.spark_paths import to_read, to_write
+from feed_assets.sources.spec import JsonLinesFormat, Source, quoted
+
+MALFORMED: Final = "malformed record"
+NO_TIME: Final = "no usable time"
+FUTURE: Final = "event_time in the future"
+REASONS: Final = (MALFORMED, NO_TIME, FUTURE)
+"""Why a record cannot be put into any hour: it did not parse as declared, or its time is none or still to come."""
+
+EARLIEST: Final = datetime(1970, 1, 1, tzinfo=UTC)
+"""The earliest usable time; earlier ones come from a number in the wrong unit."""
+
+AHEAD: Final = timedelta(days=1)
+"""How far ahead of the clock a usable time may be: more than a wrong zone or a partner's clock is off by."""
+
+_LANDED: Final = "landed"
+_FILTERED: Final = "filtered"
+_QUARANTINED: Final = "quarantined"
+_STAGED: Final = re.compile(r"_day=([^/]+)/_hour=([^/]+)/part-[^/]+\.parquet")
+_SPREAD: Final = 64
+"""Over how many places records that are only counted are spread, so that no task gets all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """The one file that Spark wrote for each hour, `YYYY-MM-DD/HH` -> key, and for each reason of quarantine."""
+
+    hours: Mapping[str, str]
+    quarantined: Mapping[str, str]
+
+
+def write_by_hour(records: DataFrame, source: Source, name: str, uri: str, *, now: datetime) -> Mapping[str, Any]:
+    """Write the records of a file by day and hour, those without a place by reason.
+
+    Returns how many there are: `read`, `landed`, `malformed`, `filtered` and one for each of `REASONS`; and the
+    `first_day` and `last_day` of them all, None where none has a usable time. These are taken behind the
+    shuffle, in the tasks that write: Spark counts a task there once, however often it has to compute a stage again.
+    """
+    col, lit, when = functions.col, functions.lit, functions.when
+    partners = [column for column in records.columns if column not in {"_line", "_record", "_malformed"}]
+    # What was sent is kept as it was sent; expressions see NULL for the null tokens in it.
+    sent = records.withColumn("_sent", functions.struct(*map(quoted, partners)))
+    nulled = with_nulls(sent, source)
+    malformed, time = col("_malformed").isNotNull(), col("_time")
+    # Of a malformed record it may not be known whether it passes: then it does, so that none is lost.
+    passes = functions.expr(source.filter) if source.filter else functions.expr("true")
+    usable = time.between(lit(EARLIEST), lit(now + AHEAD))
+    fate = (
+        when(~functions.coalesce(passes, malformed), lit(_FILTERED))
+        .when(usable, lit(_LANDED))
+        .when(malformed, lit(MALFORMED))
+        .when(time > lit(now + AHEAD), lit(FUTURE))
+        .otherwise(lit(NO_TIME))
+    )
+    judged = nulled.withColumn("_time", event_time(nulled, source)).withColumn("_fate", fate)
+    landed, filtered = col("_fate") == _LANDED, col("_fate") == _FILTERED
+    keeps_record = isinstance(source.format, JsonLinesFormat)
+    seen = when(usable, functions.date_format("_time", "yyyy-MM-dd"))
+    day = when(landed, seen).when(filtered, _FILTERED).otherwise(_QUARANTINED)
+    hour = when(landed, functions.date_format("_time", "HH")).otherwise(col("_fate"))
+    placed = judged.select(
+        # Records of another source go as far as to where records are counted, and need not bring their content.
+        when(~filtered, col("_sent")).alias("_sent"),
+        lit(name).alias("_file"),
+        "_line",
+        when(landed, col("_malformed")).when(~filtered, col("_record")).alias("_malformed"),
+        *([when(~filtered, col("_record")).alias("_record")] if keeps_record else []),
+        seen.alias("_seen"),
+        day.alias("_day"),
+        when(filtered, functions.pmod("_line", lit(_SPREAD)).cast("string")).otherwise(hour).alias("_hour"),
+    )
+    observation = Observation(f"landing-{uuid4().hex}")
+    (
+        placed.repartition(records.sparkSession.sparkContext.defaultParallelism, "_day", "_hour")
+        .observe(observation, *_counts())
+        .where(col("_day") != _FILTERED)
+        .sortWithinPartitions("_day", "_hour", "_line")
+        .select("_sent.*", *(name for name in placed.columns if name not in {"_sent", "_seen"}))
+        .write.partitionBy("_day", "_hour")
+        .parquet(to_write(uri))
+    )
+    return observation.get
+
+
+def staged_files(keys: Iterable[str], prefix: str) -> Staged:
+    """What `write_by_hour` has left among these keys, below the prefix that it wrote to."""
+    hours: dict[str, str] = {}
+    quarantined: dict[str, str] = {}
+    for key in keys:
+        match = _STAGED.fullmatch(key.removeprefix(prefix))
+        if match is None:
+            continue
+        is_hour = match[1] != _QUARANTINED
+        files, place = (hours, f"{match[1]}/{match[2]}") if is_hour else (quarantined, unquote(match[2]))
+        if place in files:
+            raise LandingError(f"Spark wrote two files for one hour, {files[place]} and {key}; land again")
+        files[place] = key
+    return Staged(hours, quarantined)
+
+
+def write_quarantine(session: SparkSession, uris: Mapping[str, str], uri: str) -> None:
+    """Write the records without a place, reason -> URI of their file, as JSON lines in one file below `uri`."""
+    schema = "_file STRING, _line BIGINT, _malformed STRING"
+    parts = [
+        session.read.schema(schema)
+        .parquet(to_read(staged))
+        .select(
+            functions.col("_file").alias("file"),
+            functions.col("_line").alias("line"),
+            functions.lit(reason).alias("reason"),
+            functions.col("_malformed").alias("record"),
+        )
+        for reason, staged in sorted(uris.items())
+    ]
+    whole = reduce(DataFrame.unionAll, parts)
+    whole.coalesce(1).sortWithinPartitions("line").write.json(to_write(uri))
+
+
+def write_nothing(session: SparkSession, uri: str) -> None:
+    """Write one raw file without a record below `uri`."""
+    session.range(0).selectExpr("'' AS _file", "id AS _line", "'' AS _malformed").coalesce(1).write.parquet(
+        to_write(uri)
+    )
+
+
+def _counts() -> list[Column]:
+    col, lit = functions.col, functions.lit
+    landed = ~col("_day").isin(_FILTERED, _QUARANTINED)
+    return [
+        functions.count(lit(1)).alias("read"),
+        functions.count_if(landed).alias("landed"),
+        functions.count_if(landed & col("_malformed").isNotNull()).alias("malformed"),
+        functions.count_if(col("_day") == _FILTERED).alias("filtered"),
+        functions.min("_seen").alias("first_day"),
+        functions.max("_seen").alias("last_day"),
+        *(
+            functions.count_if((col("_day") == _QUARANTINED) & (col("_hour") == reason)).alias(reason)
+            for reason in REASONS
+        ),
+    ]

@@ -1,0 +1,165 @@
+"""What a landing will have done, written down before it does any of it.
+
+Here: the plan, carrying it out, clearing away what was staged for it. With its plan a landing only moves forward:
+every step can be repeated, so whoever lands the file again after a crash completes it. The ledger entry comes last,
+and only with it do the files count for readers. Not here: making a plan (see `landing`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+from feed_assets.blackboard.port import AlreadyExistsError, Blackboard, BlackboardError, Entry, NotFoundError
+from feed_assets.sources.errors import LandingError
+from feed_assets.sources.layout import SENT, STAGING, LandingId, ledger_key, quarantine_key, staging_prefix
+from feed_assets.sources.ledger import Landing, entry_json, landing_from_json, landing_json, landings_of
+
+ABANDONED = timedelta(days=2)
+"""Staging in which nothing was written for so long belongs to a landing that was killed."""
+
+T = TypeVar("T")
+
+_NAME = "plan.json"
+_AT_ONCE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Staged objects to copy, each with its key, and the landing whose entry follows."""
+
+    landing: Landing
+    copies: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """What became of staging that killed landings had left: landings completed, files removed, what failed and why."""
+
+    completed: tuple[Landing, ...] = ()
+    removed: int = 0
+    failures: tuple[str, ...] = ()
+
+
+def read_plan(blackboard: Blackboard, staging: str) -> Plan | None:
+    """The plan below this prefix, None where there is none."""
+    try:
+        fields = json.loads(blackboard.read(f"{staging}{_NAME}").data)
+    except NotFoundError:
+        return None
+    copies = tuple((source, key) for source, key in fields["copies"])
+    return Plan(landing_from_json(fields["landing"]), copies)
+
+
+def write_plan(blackboard: Blackboard, staging: str, plan: Plan) -> Plan:
+    """The plan that holds: this one, or that of another process which landed the same and was faster."""
+    fields = {"landing": landing_json(plan.landing), "copies": plan.copies}
+    try:
+        blackboard.create(f"{staging}{_NAME}", json.dumps(fields, indent=1).encode())
+    except AlreadyExistsError:
+        return read_plan(blackboard, staging) or plan
+    return plan
+
+
+def complete(blackboard: Blackboard, plan: Plan, *, now: datetime) -> Landing:
+    """Carry the plan out; every step of it may have been done before."""
+    # A faster process may have completed its own plan, and removed it, before this one was written.
+    if (landed := find(blackboard, plan.landing.source, plan.landing.id)) is not None:
+        return landed
+    in_parallel(lambda copy: _copy(blackboard, *copy), plan.copies)
+    landing = replace(plan.landing, landed_at=now)
+    with suppress(AlreadyExistsError):
+        blackboard.create(ledger_key(landing.source, landing.newest_day, landing.id), entry_json(landing))
+    return landing
+
+
+def find(blackboard: Blackboard, source_key: str, landing: LandingId) -> Landing | None:
+    """The entry of this very landing, None where it did not come to its end."""
+    return next((each for each in landings_of(blackboard, source_key, landing.digest) if each.id == landing), None)
+
+
+def tidy(blackboard: Blackboard, source_key: str, landing: LandingId) -> None:
+    """Remove what a landing that has come to its end leaves: its staging, and quarantine that it supersedes.
+
+    Superseded raw files stay: a run may be reading them, and records name them.
+    """
+    clear(blackboard, staging_prefix(source_key, landing))
+    superseded = [LandingId(landing.digest, generation) for generation in range(1, landing.generation)]
+    blackboard.delete(*(quarantine_key(source_key, each) for each in superseded))
+
+
+def clear(blackboard: Blackboard, staging: str) -> int:
+    """Remove what is staged, the plan last: while anything is there, so is what it is for. How many files that were."""
+    found = list(keys(blackboard, staging))
+    plan = f"{staging}{_NAME}"
+    in_parallel(blackboard.delete, [key for key in found if key != plan])
+    if plan in found:
+        blackboard.delete(plan)
+    return len(found)
+
+
+def sweep_staging(blackboard: Blackboard, source_key: str, *, now: datetime) -> Sweep:
+    """Finish what killed landings of a source left behind: complete those with a plan, remove what the others staged.
+
+    Only staging in which nothing was written for `ABANDONED` is touched. A landing that is still at work on it all
+    the same fails, and nothing of it counts. One listing, and nothing else where nothing was left.
+    """
+    prefix = f"{STAGING}{source_key}/"
+    newest: dict[str, datetime] = {}
+    for entry in _objects(blackboard, prefix):
+        staging = prefix + entry.key.removeprefix(prefix).partition("/")[0] + "/"
+        newest[staging] = max(entry.modified, newest.get(staging, entry.modified))
+    completed: list[Landing] = []
+    failures: list[str] = []
+    removed = 0
+    for staging in (staging for staging, modified in newest.items() if modified < now - ABANDONED):
+        plan = read_plan(blackboard, staging)
+        try:
+            if plan is not None and find(blackboard, source_key, plan.landing.id) is None:
+                completed.append(complete(blackboard, plan, now=now))
+        except (LandingError, BlackboardError) as error:
+            failures.append(str(error))
+            continue
+        removed += clear(blackboard, staging)
+    return Sweep(tuple(completed), removed, tuple(failures))
+
+
+def keys(blackboard: Blackboard, prefix: str) -> Iterator[str]:
+    """The keys of all objects below a prefix."""
+    return (entry.key for entry in _objects(blackboard, prefix))
+
+
+def in_parallel(do: Callable[[T], None], items: Sequence[T]) -> None:
+    """Do this for every item, some at once; raises what the first one to fail raised, after all are done."""
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        for future in [pool.submit(do, item) for item in items]:
+            future.result()
+
+
+def _copy(blackboard: Blackboard, staged: str, key: str) -> None:
+    try:
+        blackboard.copy(staged, key)
+    except AlreadyExistsError:
+        # The key of what was sent is a digest of its content, packed or not.
+        if key.startswith(SENT):
+            return
+        there, here = (blackboard.read(name).data for name in (key, staged))
+        if there != here:
+            message = (
+                f"{blackboard.uri(key)} is there with other content than this landing gives it; "
+                "delete the files of the earlier landing of the same name, then land the file again"
+            )
+            raise LandingError(message) from None
+
+
+def _objects(blackboard: Blackboard, prefix: str) -> Iterator[Entry]:
+    after: str | None = ""
+    while after is not None:
+        page = blackboard.page(prefix, after=after)
+        yield from page.entries
+        after = page.next_after

@@ -1,0 +1,75 @@
+"""What killed landings leave behind is finished after a while, whichever store it is in, and without Spark."""
+
+from datetime import UTC, date, datetime, timedelta
+
+import pytest
+
+from feed_assets.blackboard.local import LocalBlackboard
+from feed_assets.blackboard.s3 import S3Blackboard
+from feed_assets.sources.layout import LandingId, landed_path, raw_key, sent_key, staging_prefix
+from feed_assets.sources.ledger import Landing, landings
+from feed_assets.sources.plan import ABANDONED, Plan, Sweep, sweep_staging, write_plan
+from feed_assets.sources.raw import raw_days
+
+SOURCE = "ads/partner"
+PLANNED, UNPLANNED = LandingId("0123456789abcdef"), LandingId("00000000000000ff", 2)
+RAW = raw_key(SOURCE, "2019-11-24", landed_path("05", PLANNED))
+
+
+@pytest.fixture(params=["local", "s3"])
+def blackboard(request, tmp_path):
+    """A store in which one landing was killed with its plan written, another one while it was at work."""
+    if request.param == "local":
+        board = LocalBlackboard(tmp_path)
+    else:
+        client = request.getfixturevalue("s3_client")
+        client.create_bucket(Bucket="landing")
+        board = S3Blackboard(client, "landing", "base")
+    board.create(f"{staging_prefix(SOURCE, UNPLANNED)}attempt/sent", b"half")
+    staging = staging_prefix(SOURCE, PLANNED)
+    board.create(f"{staging}attempt/rows", b"rows")
+    board.create(f"{staging}attempt/sent", b"sent")
+    landing = Landing(SOURCE, "log.csv", "", PLANNED.digest, 1, 1, 0, 0, {}, None, ("2019-11-24/05",))
+    copies = ((f"{staging}attempt/rows", RAW), (f"{staging}attempt/sent", sent_key(SOURCE, PLANNED.digest)))
+    write_plan(board, staging, Plan(landing, copies))
+    board.create(f"raw/.staging/{SOURCE}2/other/attempt/sent", b"of a source whose name begins alike")
+    return board
+
+
+def keys(blackboard):
+    return [entry.key for entry in blackboard.page("").entries]
+
+
+def test_what_killed_landings_staged_is_completed_or_removed_once_it_is_old(blackboard):
+    before, now = keys(blackboard), datetime.now(UTC)
+
+    assert sweep_staging(blackboard, SOURCE, now=now + ABANDONED - timedelta(minutes=1)) == Sweep()
+    assert keys(blackboard) == before
+    swept = sweep_staging(blackboard, SOURCE, now=now + ABANDONED + timedelta(minutes=1))
+
+    assert ([landing.file for landing in swept.completed], swept.removed, swept.failures) == (["log.csv"], 4, ())
+    assert [str(each.id) for each in landings(blackboard, SOURCE)] == [str(PLANNED)]
+    assert list(raw_days(blackboard, [SOURCE], date.min, date.max)) == [(SOURCE, date(2019, 11, 24))]
+    assert sorted(keys(blackboard)) == [
+        f"raw/.landed/{SOURCE}/2019-11-24/{PLANNED}.json",
+        f"raw/.sent/{SOURCE}/{PLANNED}",
+        f"raw/.staging/{SOURCE}2/other/attempt/sent",
+        RAW,
+    ]
+
+
+def test_a_plan_that_cannot_be_carried_out_is_named_and_holds_up_nothing_else(tmp_path):
+    board = LocalBlackboard(tmp_path)
+    for landing in (PLANNED, UNPLANNED):
+        staging = staging_prefix(SOURCE, landing)
+        board.create(f"{staging}attempt/rows", b"rows")
+        if landing == PLANNED:
+            entry = Landing(SOURCE, "log.csv", "", landing.digest, 1, 1, 0, 0, {}, None, ("2019-11-24/05",))
+            write_plan(board, staging, Plan(entry, ((f"{staging}attempt/rows", RAW),)))
+    board.create(RAW, b"of somebody else")
+
+    swept = sweep_staging(board, SOURCE, now=datetime.now(UTC) + 2 * ABANDONED)
+
+    assert (swept.completed, swept.removed, len(swept.failures)) == ((), 1, 1)
+    assert "is there with other content than this landing gives it" in swept.failures[0]
+    assert raw_days(board, [SOURCE], date.min, date.max) == {}
