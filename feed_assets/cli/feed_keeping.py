@@ -1,6 +1,6 @@
 """`feed-assets feed tag|untag|pin|unpin|gc`: what keeps updates, and removing those that nothing keeps.
 
-Here: these commands. Not here: what holds and what may go (`file_feed.holds`, `file_feed.retention`).
+Here: these commands. Not here: what holds and what may go (`file_feed.holds`, `.retention`, `.removal`).
 """
 
 from __future__ import annotations

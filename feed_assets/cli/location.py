@@ -18,6 +18,7 @@ from urllib.parse import unquote, urlsplit
 import click
 
 from feed_assets.blackboard import BlackboardError, InvalidKeyError, UnavailableError, UnknownLocationError
+from feed_assets.cli.output import printable
 from feed_assets.file_feed import (
     BadNameError,
     Feed,
@@ -210,7 +211,7 @@ def _alike(name: str, there: Sequence[str]) -> str:
     shown = [*like, *(other for other in there if other not in like)][:_SHOWN]
     more = f" and {len(there) - len(shown)} more" if len(there) > len(shown) else ""
     asked = f" Did you mean {like[0]}?" if like else ""
-    return f"There is: {', '.join(shown)}{more}.{asked}"
+    return printable(f"There is: {', '.join(shown)}{more}.{asked}")
 
 
 def _names_at(uri: str) -> list[str]:

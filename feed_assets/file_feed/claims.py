@@ -1,6 +1,6 @@
 """Claims: the right to write one update, which decides the second it is named by.
 
-Here: claiming a second. Not here: what is written under a claim (`staging`), and giving claims up (`retention`).
+Here: claiming a second. Not here: what is written under a claim (`staging`), and giving claims up (`removal`).
 
 An update is ordered by its claim, so a writer claims when it resolves its inputs: what was made from older inputs then
 never overtakes what was made from newer ones. A claim may be held for as long as the longest write.

@@ -1,7 +1,7 @@
 """Records in the control area: where they lie, and finding them.
 
 Here: the keys of records and reading them back. Not here: what is in them (`record`), and writing them
-(`publishing`). A record's key carries the digest of its inputs, so that one flat listing tells for every
+(`staging`, `amending`). A record's key carries the digest of its inputs, so that one flat listing tells for every
 update of a feed what it was made from, without reading a single record.
 """
 

@@ -1,6 +1,6 @@
 """What keeps an update from retention: tags, for as long as they are there, and pins, until a time.
 
-Here: setting, finding and lifting them. Not here: who heeds them (`retention`). A hold is written first, and then the
+Here: setting, finding and lifting them. Not here: who heeds them (`removal`). A hold is written first, and then the
 update is looked at; retention takes an update over first, and then looks for holds. So whichever comes first, at
 least one of the two sees the other: a hold that was set without an error keeps its update.
 """

@@ -1,6 +1,6 @@
 """Lineage: what an update was made from, and what was made from it.
 
-Here: following the inputs that records name, one step in either direction. Not here: writing them down (`publishing`),
+Here: following the inputs that records name, one step in either direction. Not here: writing them down (`staging`),
 and whether something is behind its inputs. It works for updates that are history as well, as long as their records are
 kept.
 """

@@ -1,7 +1,7 @@
 """Taking updates out of force, or never letting them come into it: rejecting and invalidating.
 
 Here: turning a staged update away, and invalidating a published one. Not here: whether an update is good enough, and
-removing its files (`retention`).
+removing its files (`removal`).
 """
 
 from __future__ import annotations

@@ -61,7 +61,8 @@ def check_expressions(spark: SparkSession, source: Source) -> None:
     description = source.model_dump_json()
     if description in _passed:
         return
-    _check_types(spark, source)
+    with _quiet_analysis():
+        _check_types(spark, source)
     named, problems = _named(spark, source)
     declared = source.format.declared
     # Without declared columns, nothing but the header of each file names them, so any name may be right.
