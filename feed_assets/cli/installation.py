@@ -111,7 +111,7 @@ def find_dagster_home(base: str) -> Path | None:
     """The directory of Dagster's state, as far as there is one.
 
     DAGSTER_HOME; else the one that a base keeps itself, as the demo's does; else the nearest directory from here upward
-    with a `dagster.yaml`.
+    with a `dagster.yaml`, or with one in its `.dagster`.
     """
     if configured := os.environ.get(HOME):
         return Path(configured) if Path(configured).is_dir() else None
@@ -119,7 +119,8 @@ def find_dagster_home(base: str) -> Path | None:
     if "://" not in base and own.is_dir():
         return own.absolute()
     here = Path.cwd()
-    return next((folder for folder in (here, *here.parents) if (folder / CONFIG).is_file()), None)
+    places = (place for folder in (here, *here.parents) for place in (folder, folder / OWN_HOME))
+    return next((place for place in places if (place / CONFIG).is_file()), None)
 
 
 def dagster_home(base: str) -> Path:
@@ -129,9 +130,9 @@ def dagster_home(base: str) -> Path:
         message = f"{HOME} is {configured}, which is no directory: create it, or unset {HOME}."
         raise click.ClickException(message)
     if home is None:
-        home = Path.cwd()
+        home = Path.cwd() / OWN_HOME
         write_config(home)
-        say(f"Dagster keeps its runs in {home} from now on: {CONFIG} was written there. {HOME} names another place.")
+        say(f"Dagster keeps its runs in {home} from now on. {HOME} names another place.")
     os.environ[HOME] = str(home)
     return home
 

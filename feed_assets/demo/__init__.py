@@ -7,4 +7,4 @@ DEMO_BASE = "demo-data"
 """Where the demo's data is, below the working directory, unless FEED_ASSETS_BASE names another place."""
 
 OWN_HOME = ".dagster"
-"""Where a base keeps a Dagster home of its own, as the demo's does."""
+"""A Dagster home of its own in a base, as the demo has one, or in a directory without any configuration of Dagster."""

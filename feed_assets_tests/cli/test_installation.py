@@ -91,7 +91,7 @@ def test_dev_opens_the_demo_only_where_there_is_no_data_of_ones_own(run: Run, em
         monkeypatch.delenv(name)
     (empty / "data").mkdir()
     assert f"Data: {empty / 'data'}. " in run("dev").stderr
-    assert os.environ["DAGSTER_HOME"] == str(empty)
+    assert os.environ["DAGSTER_HOME"] == str(empty / ".dagster")
     monkeypatch.delenv("DAGSTER_HOME")
     assert f"Data: {demo}, " in run("dev", "--demo").stderr
     assert "-m dagster dev -m feed_assets.definitions" in " ".join(executed[0])
@@ -106,9 +106,9 @@ def test_data_of_ones_own_does_not_inherit_the_demos_time(empty: Path):
 
 
 def test_where_no_dagster_home_is_one_is_made_and_said_once(run: Run, empty: Path, executed, monkeypatch):
-    assert f"Dagster keeps its runs in {empty} from now on" in run("dev").stderr
+    assert f"Dagster keeps its runs in {empty / '.dagster'} from now on" in run("dev").stderr
     monkeypatch.delenv("DAGSTER_HOME")
-    assert (empty / "dagster.yaml").read_bytes() == (ROOT / "dagster.yaml").read_bytes()
+    assert (empty / ".dagster/dagster.yaml").read_bytes() == (ROOT / "dagster.yaml").read_bytes()
     assert "from now on" not in run("dev").stderr
     monkeypatch.setenv("DAGSTER_HOME", str(empty / "absent"))
     assert "is no directory" in run("dev", code=1).stderr
