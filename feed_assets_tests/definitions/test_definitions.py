@@ -49,7 +49,6 @@ check clean_clicks:row_count_as_usual
 check clean_clicks:rows_accounted blocking
 check clean_clicks:schema_as_declared blocking
 check clean_clicks:times_inside_day blocking
-job audit
 job effectiveness
 job process_day
 schedule process_yesterday STOPPED

@@ -53,8 +53,7 @@ def test_an_asset_exists_where_a_source_feeds_it(installation, kinds):
     assert feeds == INSTALLATIONS[kinds][1]
     jobs = {job.name for job in installation.definitions.jobs}
     assert jobs == (
-        ({"process_day", "audit"} if kinds != "no source" else set())
-        | ({"effectiveness"} if kinds == "both" else set())
+        ({"process_day"} if kinds != "no source" else set()) | ({"effectiveness"} if kinds == "both" else set())
     )
     for name in feeds & {"clean_ads", "clean_clicks"}:
         assert ("there is no" in specs[name].description) == (kinds != "both")
