@@ -54,8 +54,7 @@ def test_the_asset_and_the_audit_it_shows_run(shop):
     }
     exec(_block("python", "def ads_by_user"), names)
     exec(_block("python", "ads_by_user_audit"), names)
-    clean_ads = next(each for each in shop.definitions.assets if dg.AssetKey("clean_ads") in getattr(each, "keys", ()))
-    mine = shop.with_assets(clean_ads, names["ads_by_user"], checks=[names["ads_by_user_audit"]])
+    mine = shop.with_assets(*shop.definitions.assets, names["ads_by_user"], checks=[names["ads_by_user_audit"]])
 
     result = mine.run("ads_by_user")
 
