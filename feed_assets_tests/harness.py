@@ -131,7 +131,7 @@ class Tick:
     def told(self) -> list[tuple[str, str | None, str]]:
         """The events: asset, partition, data version."""
         return [
-            (event.asset_key.to_user_string(), event.partition, (event.tags or {})["dagster/data_version"])
+            (event.asset_key.to_user_string(), event.partition, (event.tags or {}).get("dagster/data_version", ""))
             for event in self.events
         ]
 

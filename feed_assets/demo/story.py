@@ -30,7 +30,7 @@ from feed_assets.sensors import growth_decisions
 from feed_assets.sensors.feeds import FeedGraph
 from feed_assets.sources import Source, load_sources
 
-AS_OF = "2019-12-01T00:00:00+00:00"
+AS_OF = "2019-12-01T06:00:00+00:00"
 FIRST, LAST = date(2019, 11, 24), date(2019, 11, 30)
 MARKER = ".demo"
 EFFECTIVENESS = "ad-effectiveness/v1.0"

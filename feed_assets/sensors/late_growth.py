@@ -4,6 +4,7 @@ Here: turning decisions into run requests for exactly the partitions and assets 
 decisions (`growth`).
 """
 
+import hashlib
 import json
 import time
 from collections import Counter
@@ -15,18 +16,15 @@ import dagster as dg
 
 from feed_assets.blackboard import Blackboard
 from feed_assets.file_feed import FeedError
-from feed_assets.file_feed.wording import counted
 from feed_assets.resources import BlackboardResource, Clock
 from feed_assets.sensors.busy import busy_partitions
+from feed_assets.sensors.empty_days import empty_days
 from feed_assets.sensors.feeds import FeedGraph
 from feed_assets.sensors.growth import SourceDecision, growth_decisions
 from feed_assets.sensors.liveness import fail_dead_runs
 from feed_assets.sensors.requests import Need, Requests, load_cursor, state_of
 from feed_assets.sensors.staleness import in_force_at
 from feed_assets.sources import Source
-
-LOGGED_ONE_BY_ONE = 100
-"""Up to so many decisions, a tick's log has a line for those that nothing follows from as well."""
 
 TICK_SECONDS = 40.0
 """A tick of the daemon has 60 s; what a tick does not get to is the first thing in the next."""
@@ -65,7 +63,8 @@ def late_growth(
         requests = Requests("late_growth", board, feeds, busy, now, run_config or {})
 
         decisions: list[SourceDecision] = []
-        begun_at, resume = str(load_cursor(context.cursor).get("resume", "")), None
+        cursor = load_cursor(context.cursor)
+        begun_at, resume = str(cursor.get("resume", "")), None
         for decision in _decisions(board, feeds, sources, clean_assets, now, begun_at, requests):
             # A whole day at least, so that every tick gets on.
             another_day = bool(decisions) and _position(decision) != _position(decisions[-1])
@@ -73,15 +72,20 @@ def late_growth(
                 resume = _position(decision)
                 break
             decisions.append(decision)
-        _log(context, decisions)
-        for need in _needs(board, feeds, clean_assets, decisions, requests, now):
+        # Whether a kind has no data of a day is known once all days were looked at.
+        empty = {} if begun_at or resume else _empty_days(board, feeds, sources, clean_assets, decisions, now)
+        for need in _needs(board, feeds, clean_assets, decisions, empty, requests, now):
             requests.add(need)
-        for note in requests.decided:
-            context.log.info(note)
+        lines = [each.sentence() for each in decisions if each.decision.kind != "unchanged"] + requests.decided
+        logged = hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16] if lines else ""
+        if logged != cursor.get("logged", ""):
+            for line in lines:
+                context.log.info(line)
+        content = {"resume": resume, "logged": logged}
         return dg.SensorResult(
             run_requests=requests.runs,
             skip_reason=None if requests.runs else _summary(decisions, requests),
-            cursor=json.dumps({"resume": resume} if resume else {}),
+            cursor=json.dumps({name: value for name, value in content.items() if value}),
         )
 
     return sensor
@@ -122,11 +126,15 @@ def _needs(
     feeds: FeedGraph,
     clean_assets: Mapping[str, dg.AssetKey],
     decisions: Sequence[SourceDecision],
+    empty: Mapping[str, Mapping[dg.AssetKey, str]],
     requests: Requests,
     now: datetime,
 ) -> list[Need]:
-    """One need a day, over the kinds whose raw data calls for it and was not answered yet."""
-    by_day: dict[str, list[SourceDecision]] = {}
+    """One need a day, over the kinds whose raw data, or lack of it, calls for it and was not answered yet.
+
+    `empty` names for each day the assets without raw data to publish as empty, each with the reason.
+    """
+    by_day: dict[str, list[SourceDecision]] = {day: [] for day in empty}
     unknown: dict[str, set[str]] = {}
     for decision in decisions:
         asset = clean_assets[decision.source.kind]
@@ -141,6 +149,7 @@ def _needs(
     due_by_day = {}
     for day, reasons in sorted(by_day.items()):
         states = {clean_assets[each.source.kind]: state_of(each.update, each.state) for each in reasons}
+        states |= dict.fromkeys(empty.get(day, ()), state_of(None, "empty"))
         if due := requests.not_yet_asked(day, states):
             due_by_day[day] = due
     try:
@@ -151,9 +160,33 @@ def _needs(
     needs = []
     for day, due in due_by_day.items():
         kinds = {kind for kind, key in clean_assets.items() if key in due}
-        why = "; ".join(each.sentence() for each in by_day[day] if each.source.kind in kinds)
-        needs.append(Need(day, due, why, along=along.get(day, ())))
+        why = [each.sentence() for each in by_day[day] if each.source.kind in kinds]
+        why += [reason for key, reason in empty.get(day, {}).items() if key in due]
+        needs.append(Need(day, due, "; ".join(why), along=along.get(day, ())))
     return needs
+
+
+def _empty_days(
+    board: Blackboard,
+    feeds: FeedGraph,
+    sources: Sequence[Source],
+    clean_assets: Mapping[str, dg.AssetKey],
+    decisions: Sequence[SourceDecision],
+    now: datetime,
+) -> dict[str, dict[dg.AssetKey, str]]:
+    """For each day with data of one kind, the assets of the kinds that have none and said so, each with the reason."""
+    with_data = {kind: {each.day for each in decisions if each.source.kind == kind} for kind in clean_assets}
+    found: dict[str, dict[dg.AssetKey, str]] = {}
+    for kind, key in clean_assets.items():
+        others = {day for other, days in with_data.items() if other != kind for day in days} - with_data[kind]
+        mine = [source for source in sources if source.kind == kind]
+        days = {day for day in others if feeds.has(key, day)}
+        try:
+            for each in empty_days(board, mine, feeds.assets[key].declaration, days, now=now):
+                found.setdefault(each.day, {})[key] = each.reason
+        except FeedError:
+            continue  # noted when its growth was looked at
+    return found
 
 
 def _along(
@@ -189,17 +222,6 @@ def _along(
                 running.append(asset.key)
         along[day] = tuple(sorted(running))
     return along
-
-
-def _log(context: dg.SensorEvaluationContext, decisions: Sequence[SourceDecision]) -> None:
-    """Every decision with its numbers; in a long lookback, of the days where nothing happened only their number."""
-    unchanged = Counter(each.source.key for each in decisions if each.decision.kind == "unchanged")
-    for decision in decisions:
-        if decision.decision.kind != "unchanged" or len(decisions) <= LOGGED_ONE_BY_ONE:
-            context.log.info(decision.sentence())
-    if len(decisions) > LOGGED_ONE_BY_ONE:
-        for source, count in sorted(unchanged.items()):
-            context.log.info(f"{source}: {counted(count, 'day')} unchanged")
 
 
 def _summary(decisions: Sequence[SourceDecision], requests: Requests) -> str:

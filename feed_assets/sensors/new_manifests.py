@@ -16,6 +16,7 @@ import dagster as dg
 from feed_assets.blackboard import Blackboard
 from feed_assets.file_feed import Change, Cursor, FeedError, news, read_record
 from feed_assets.file_feed.wording import counted
+from feed_assets.io_manager.asset_events import INVALIDATED, still_in_force
 from feed_assets.resources import BlackboardResource, Clock
 from feed_assets.sensors.busy import busy_partitions
 from feed_assets.sensors.feeds import FeedAsset, FeedGraph
@@ -136,15 +137,21 @@ class _Tick:
             return
         known = self._known_versions(asset)
         for change in changes:
-            name = change.update.name if change.update else None
             if change.kind != "invalidated" and self._is_known(asset, change, known.get(change.partition or "", "")):
                 continue
-            if change.kind == "invalidated" and name is None:
-                self.context.log.warning(
-                    f"{change.sentence()}: nothing valid is left, which only an observation can say."
-                )
             self.context.log.info(change.sentence())
-            yield _event(asset, change)
+            if change.kind == "invalidated":
+                # Dagster goes on from the update before, or from nothing, as every reader does.
+                yield still_in_force(
+                    self.context.instance,
+                    asset.key,
+                    change.partition,
+                    change.update,
+                    why=f"{change.sentence()}.",
+                    metadata={INVALIDATED: change.name},
+                )
+            else:
+                yield _event(asset, change)
 
     def _is_known(self, asset: FeedAsset, change: Change, version: str) -> bool:
         """Whether Dagster was told of an update: by the run that made it, unless of its loss since."""

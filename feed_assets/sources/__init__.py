@@ -5,7 +5,7 @@ the rules by which records are cleaned (see `transforms`) and what is published 
 Names that need Spark are imported from their own modules, `landing` and `expressions`.
 """
 
-from feed_assets.sources.absence import why_nothing
+from feed_assets.sources.absence import reasons_for_nothing, why_nothing
 from feed_assets.sources.errors import SourceError
 from feed_assets.sources.growth import Change, Decision, decide
 from feed_assets.sources.loading import load_source, load_sources, partners_directory
@@ -38,5 +38,6 @@ __all__ = [
     "raw_frame",
     "read_set",
     "read_sets",
+    "reasons_for_nothing",
     "why_nothing",
 ]

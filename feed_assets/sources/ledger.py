@@ -89,18 +89,28 @@ def entry_json(landing: Landing) -> bytes:
 def landings_of(blackboard: Blackboard, source_key: str, digest: str) -> tuple[Landing, ...]:
     """The landings of one content, oldest first; the last one counts. One listing of the source's ledger."""
     keys = _entries(blackboard, source_key)
-    return tuple(_read(blackboard, keys[each]) for each in sorted(keys) if each.digest == digest)
+    return tuple(read_landing(blackboard, keys[each]) for each in sorted(keys) if each.digest == digest)
 
 
-def landings(blackboard: Blackboard, source_key: str, first: date | None = None) -> Iterator[Landing]:
-    """The landing that counts of each content; with `first`, of those alone that touched that day or a later one.
+def counting_keys(blackboard: Blackboard, source_key: str, first: date | None = None) -> list[str]:
+    """The key of the landing that counts of each content; with `first`, of those that touched that day or a later one.
 
-    One listing of the source's ledger from that day on, and a read for each landing that is taken from the iterator.
+    One listing of the source's ledger from that day on.
     """
     keys = _entries(blackboard, source_key, first)
     newest = {each.digest: each for each in sorted(keys)}
-    for each in newest.values():
-        yield _read(blackboard, keys[each])
+    return [keys[each] for each in newest.values()]
+
+
+def read_landing(blackboard: Blackboard, key: str) -> Landing:
+    """The landing of a ledger entry; what an entry says never changes."""
+    return landing_from_json(json.loads(blackboard.read(key).data))
+
+
+def landings(blackboard: Blackboard, source_key: str, first: date | None = None) -> Iterator[Landing]:
+    """The landings of `counting_keys`, each read as it is taken from the iterator."""
+    for key in counting_keys(blackboard, source_key, first):
+        yield read_landing(blackboard, key)
 
 
 def _entries(blackboard: Blackboard, source_key: str, first: date | None = None) -> dict[LandingId, str]:
@@ -114,7 +124,3 @@ def _entries(blackboard: Blackboard, source_key: str, first: date | None = None)
                 keys[landing] = entry.key
         after = page.next_after
     return keys
-
-
-def _read(blackboard: Blackboard, key: str) -> Landing:
-    return landing_from_json(json.loads(blackboard.read(key).data))

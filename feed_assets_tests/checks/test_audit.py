@@ -415,7 +415,8 @@ def test_one_check_alone_publishes_nothing_that_another_would_reject(shop):
     assert shop.record(ADS).state == "rejected"
     assert not result.success
     assert "Checks that are not selected failed" in " ".join(messages(result))
-    assert "required_not_null: NULL in ad_id 1" in " ".join(messages(result))
+    assert "rejected (required_not_null: " in " ".join(messages(result))
+    assert "NULL in ad_id 1" in " ".join(messages(result))
 
 
 def test_there_is_nothing_to_check_of_a_day_that_was_never_made(shop):

@@ -107,7 +107,8 @@ def test_an_audited_asset_without_inputs_is_published_whatever_its_partitions_ar
         assert result.success, (name, messages(result))
         partition = None if key is None else str(key)
         assert every_kind.latest(f"{name}/v1.0", partition) is not None
-        (materialization,) = result.asset_materializations_for_node(name)
+        event = every_kind.instance.get_latest_materialization_event(dg.AssetKey(name))
+        materialization = event.asset_materialization
         assert materialization.metadata["dagster/row_count"].value == 1
         assert {each.partition for each in result.get_asset_check_evaluations()} == {partition}
         (inside,) = [each for each in result.get_asset_check_evaluations() if each.check_name == "times_inside_at"]

@@ -20,7 +20,7 @@ from feed_assets.resources import Settings, SettingsError
 from feed_assets_tests.open_bandit import TOTALS
 
 ROOT = Path(__file__).parents[2]
-AS_OF = datetime(2019, 12, 1, tzinfo=UTC)
+AS_OF = datetime(2019, 12, 1, 6, tzinfo=UTC)
 LATE, BROKEN = "2019-11-27", "2019-11-29"
 
 

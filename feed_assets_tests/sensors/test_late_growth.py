@@ -413,7 +413,7 @@ def test_storage_is_listed_once_and_not_once_a_day(desk, tmp_path):
     many = listings(desk, 7)
 
     assert few["page"] == many["page"]
-    assert many["page"] <= 8
+    assert many["page"] <= 11  # also of the clicks, none of which has landed
 
 
 def test_days_that_are_due_cost_no_listing_each(desk):

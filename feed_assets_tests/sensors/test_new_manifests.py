@@ -84,7 +84,9 @@ def test_what_is_made_of_an_input_that_lost_all_its_updates_is_not_asked_for(set
 
     tick = settled.tick("new_manifests")
 
-    assert [type(event) for event in tick.events] == [dg.AssetObservation]
+    (event,) = tick.events
+    assert event.metadata["state"].value == "nothing in force"
+    assert tick.told == [("clean_ads", DAY, "")]
     assert tick.asked == {}
 
 
