@@ -15,6 +15,7 @@ from feed_assets.assets.figures import effectiveness_figures
 from feed_assets.assets.lineage import effectiveness_lineage
 from feed_assets.io_manager import feed_metadata
 from feed_assets.io_manager.declaration import BOUNDARY, CONTEXT, OPTIONAL
+from feed_assets.io_manager.retries import retrying
 from feed_assets.partitions import NEIGHBOURING_DAYS, NEXT_DAY
 from feed_assets.transforms import AD_EFFECTIVENESS, ads_with_shared_clicks, shared_clicks
 
@@ -57,8 +58,10 @@ def ad_effectiveness(partitions: dg.PartitionsDefinition) -> dg.AssetsDefinition
             day=day,
             attribution_window=timedelta(hours=rules.attribution_window_hours),
         ).persist()  # one row an ad: the pictures and the write share it
-        context.add_output_metadata({**effectiveness_figures(result, clean_clicks, day), **effectiveness_lineage()})
-        yield dg.Output(result, metadata={BOUNDARY: _boundary(result)})
+        with retrying(context.retry_number):  # here Spark computes
+            figures, boundary = effectiveness_figures(result, clean_clicks, day), _boundary(result)
+        context.add_output_metadata({**figures, **effectiveness_lineage()})
+        yield dg.Output(result, metadata={BOUNDARY: boundary})
         result.unpersist()
 
     return ad_effectiveness
