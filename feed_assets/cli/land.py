@@ -89,7 +89,8 @@ def land(ctx: click.Context, source: str, files: tuple[Path, ...], *, again: boo
     failures: list[str] = []
     for name, landing, error in _carried_out(steps):
         if landing is None:
-            failures.append(f"Error: {name}: {error}")
+            where = "" if str(error).startswith(name) else f"{name}: "
+            failures.append(f"Error: {where}{error}")
             continue
         days = [] if landing.already_landed else _unwatched(landing, wanted, settings, now)
         outdated = landing.already_landed and landing.description not in {None, wanted.landing_digest}

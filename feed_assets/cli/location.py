@@ -219,7 +219,8 @@ def _names_at(uri: str) -> list[str]:
     try:
         if uri.startswith("file:"):
             # Not through a blackboard, which looks into every folder for a file: near the root that is the whole disk.
-            return sorted(path.name for path in Path(unquote(urlsplit(uri).path) or "/").iterdir() if path.is_dir())
+            there = Path(unquote(urlsplit(uri).path) or "/").iterdir()
+            return sorted(path.name for path in there if path.is_dir() and not path.name.startswith("."))
         return _folders(open_feed(uri))
     except (OSError, BlackboardError):
         return []
