@@ -6,12 +6,15 @@ run monitoring watches those. The sign is a tag of the run, so every machine tha
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import dagster as dg
+
+_log = logging.getLogger("feed_assets.sensors")
 
 ALIVE_TAG = "feed_assets/alive"
 """`<run id> <seconds since 1970>`. The id is in it because Dagster copies the tags of a run to its retries."""
@@ -36,7 +39,10 @@ def alive(instance: dg.DagsterInstance, run_id: str) -> Iterator[None]:
 
     def beat() -> None:
         while not ended.wait(BEAT_SECONDS):
-            instance.add_run_tags(run_id, _beat(run_id))
+            try:
+                instance.add_run_tags(run_id, _beat(run_id))
+            except Exception as error:  # noqa: BLE001 - whatever it is, the next sign may succeed, and the run goes on
+                _log.warning("Run %s could not give a sign of life: %s", run_id, error)
 
     thread = threading.Thread(target=beat, name=f"alive-{run_id}", daemon=True)
     thread.start()

@@ -105,6 +105,23 @@ def test_the_sign_of_life_is_renewed_until_the_run_ends(dagster_instance, monkey
     assert fail_dead_runs(dagster_instance) == []
 
 
+def test_a_sign_of_life_that_could_not_be_given_is_not_the_last(dagster_instance, monkeypatch):
+    monkeypatch.setattr("feed_assets.sensors.liveness.BEAT_SECONDS", 0.01)
+    started(dagster_instance, {ALIVE_TAG: f"{RUN} 17"})
+    given = []
+
+    class Locked:
+        def add_run_tags(self, run_id, tags):
+            given.append(tags)
+            if len(given) == 1:
+                message = "database is locked"
+                raise OSError(message)
+
+    with alive(Locked(), RUN):
+        while len(given) < 2:
+            time.sleep(0.01)
+
+
 KILLED = """
 import os, signal, sys
 from pathlib import Path
