@@ -112,7 +112,7 @@ def test_a_sign_of_life_that_could_not_be_given_is_not_the_last(dagster_instance
 
     class Locked:
         def add_run_tags(self, run_id, tags):
-            given.append(tags)
+            given.append((run_id, tags))
             if len(given) == 1:
                 message = "database is locked"
                 raise OSError(message)
