@@ -16,7 +16,7 @@ from dagster._core.events import AssetMaterializationPlannedData, DagsterEvent
 from feed_assets.blackboard import Blackboard
 from feed_assets.checks.candidate import Candidate
 from feed_assets.checks.results import Audited, log_evaluations
-from feed_assets.file_feed import begun, latest, read_record
+from feed_assets.file_feed import FeedError, begun, latest, read_record
 from feed_assets.io_manager import FeedDeclaration
 from feed_assets.io_manager.asset_events import INVALIDATED, REJECTED, is_shown, published, still_in_force
 
@@ -72,7 +72,12 @@ def report_left_out(
     for child, declaration in _downstream(context, key):
         feed = declaration.on(blackboard)
         for partition in partitions:
-            there = latest(feed, partition, now=now)
+            try:
+                there = latest(feed, partition, now=now)
+            except FeedError as error:
+                # A feed of other partitions, say. What Dagster shows of it is advice; the results of the audit are not.
+                context.log.warning(f"{declaration.location} is not restated: {error}")
+                continue
             if there is not None:
                 event = still_in_force(context.instance, child, partition, there, why=why)
                 context.op_execution_context.log_event(event)

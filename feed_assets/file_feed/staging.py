@@ -99,23 +99,35 @@ def put_on_record(claimed: Claim, files: Sequence[File], facts: Facts, *history:
 def find_staged(feed: Feed, partition: str | None, *, root_run_id: str | None = None) -> Staged | None:
     """The newest update that waits for its audit, or None.
 
-    With `root_run_id`, the newest of that chain of runs; also one whose audit had passed when its run stopped, before
-    the manifest was there. An update that was published is never found, also where somebody removed its manifest.
-    Looks at the newest LOOKED_AT records: two listings, and a GET for each of these that has no manifest.
+    With `root_run_id`, the newest of that chain of runs, if it waits; also one whose audit had passed when its run
+    stopped, before the manifest was there. An older one that an attempt before left behind is never found, nor one that
+    was published, also where somebody removed its manifest. Looks at the newest LOOKED_AT records: two listings, and a
+    GET for each of these that has no manifest.
     """
     waiting = {"staged"} if root_run_id is None else {"staged", "publishing"}
     keys = dict(islice(record_keys(feed, partition).items(), LOOKED_AT))
     # A listing tells which of them have a manifest: their records need no reading.
     listed = updates_from(feed, partition, start=min(keys)) if keys else {}
+    with_manifest: list[str] = []
     for name, key in keys.items():
         if name in listed and listed[name].manifest is not None:
+            with_manifest.append(key)
             continue
         stored = record_at(feed, key)
-        if stored is None or stored.record.state not in waiting:
+        if stored is None or (root_run_id is not None and stored.record.facts.root != root_run_id):
             continue
-        if root_run_id is None or stored.record.facts.root == root_run_id:
-            return Staged(claim_of(feed, stored.record), stored.record, key, stored.tag)
+        if stored.record.state in waiting:
+            overtaken = root_run_id is not None and _any_of_root(feed, with_manifest, root_run_id)
+            return None if overtaken else Staged(claim_of(feed, stored.record), stored.record, key, stored.tag)
+        if root_run_id is not None:
+            return None
     return None
+
+
+def _any_of_root(feed: Feed, keys: Sequence[str], root_run_id: str) -> bool:
+    """Whether any of these records is of an update that this chain of runs made."""
+    found = (record_at(feed, key) for key in keys)
+    return any(stored is not None and stored.record.facts.root == root_run_id for stored in found)
 
 
 def claim_of(feed: Feed, record: Record) -> Claim:

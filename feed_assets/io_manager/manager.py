@@ -8,6 +8,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import date
 from functools import reduce
 from pathlib import Path
 from typing import Any, get_origin
@@ -144,13 +145,24 @@ class FileFeedIOManager(dg.ConfigurableIOManager):
             if snapshot.files:
                 # Parquet's footers tell. To count what passes through would keep Spark from compiling the pass as one.
                 attempt.records[str(day)] += frame.count()
-            elif why := why_nothing(board, source, day):
+            elif not self._read_before(attempt, source_key, day) and (why := why_nothing(board, source, day)):
                 attempt.empty_sources.setdefault(str(day), {})[source_key] = why
                 context.log.info(f"{source_key} {day}: no records, and none are missing: {why}.")
             files = counted(len(snapshot.files), "raw file")
             context.log.info(f"{source_key} {day}: the read set is {files}, {snapshot.bytes:,} bytes.")
             frames[str(day)] = frame
         return frames
+
+    def _read_before(self, attempt: Attempt, source_key: str, day: date) -> bool:
+        """Whether the update in force has read raw files of this source and day: if none is left, they were deleted."""
+        for claimed in attempt.claims.values():
+            update = latest(claimed.feed, claimed.partition, now=self.clock.now())
+            record = read_record(claimed.feed, claimed.partition, update.name) if update else None
+            inputs = record.facts.inputs if record else ()
+            raw = (each for each in inputs if isinstance(each, RawInput) and not each.context)
+            if any(each.files and (each.source, each.partition) == (source_key, str(day)) for each in raw):
+                return True
+        return False
 
     def _evening(self, attempt: Attempt, there: RawInput, hours: int) -> RawInput:
         """The last hours of the day before, as that day's update read them; as they are where it has no update.
@@ -225,7 +237,8 @@ class FileFeedIOManager(dg.ConfigurableIOManager):
         attempt = self._attempts[context.step_context]
         claimed = attempt.claims[context.asset_key, partition]
         run = context.step_context.dagster_run
-        empty_sources = attempt.empty_sources.get(partition or "")
+        empty = attempt.empty_sources.values() if alone else [attempt.empty_sources.get(partition or "", {})]
+        empty_sources = {source: why for reasons in empty for source, why in reasons.items()}
         facts = Facts(
             schema=declaration.columns,
             inputs=tuple(attempt.inputs),

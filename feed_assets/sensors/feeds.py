@@ -85,18 +85,25 @@ class FeedGraph:
     def has(self, key: dg.AssetKey, partition: str) -> bool:
         """Whether the asset has this partition by now."""
         definition = self.graph.get(key).partitions_def
-        return definition is not None and bool(definition.has_partition_key(partition))
+        if definition is None or isinstance(definition, dg.DynamicPartitionsDefinition):
+            return False  # which dynamic partitions there are, only an instance knows: they are for others to run
+        try:
+            return bool(definition.has_partition_key(partition))
+        except OverflowError:
+            return False  # beyond the year 9999
 
     def can_have(self, key: dg.AssetKey, partition: str | None) -> bool:
         """Whether this is how a partition of the asset is named, be it one of another time; None where it has none."""
         definition = self.graph.get(key).partitions_def
         if definition is None or partition is None:
             return definition is None and partition is None
+        if isinstance(definition, dg.DynamicPartitionsDefinition):
+            return True  # any name may be added
         if not isinstance(definition, dg.TimeWindowPartitionsDefinition):
             return bool(definition.has_partition_key(partition))
         try:
             start = definition.time_window_for_partition_key(partition).start
-        except ValueError:
+        except (ValueError, OverflowError):
             return False
         return start.strftime(definition.fmt) == partition
 

@@ -14,6 +14,7 @@ from enum import StrEnum
 from feed_assets.blackboard import Blackboard
 from feed_assets.file_feed import (
     Feed,
+    RawFile,
     RawInput,
     Update,
     inputs_digest,
@@ -24,7 +25,7 @@ from feed_assets.file_feed.wording import counted
 from feed_assets.io_manager import FeedDeclaration
 from feed_assets.partitions import is_day
 from feed_assets.sensors.made_from import made_from, was_decided_against
-from feed_assets.sources import Change, Decision, Source, decide, evening_read, raw_days
+from feed_assets.sources import Change, Decision, Source, decide, evening, evening_read, raw_days
 
 DAY = timedelta(days=1)
 
@@ -49,11 +50,11 @@ class Phase(StrEnum):
 class SourceDecision:
     """What has become of a source's day since the update in force read it.
 
-    `state` is a digest of what a run would read now for this kind and day: equal states are one state of the input.
-    `tried` is a newer update that was made from this very state and decided against. `evening_changed` says that the
-    update read other files of the evening before than the update of the day before is made from, so that an event
-    delivered on both days could count twice or not at all. `swept` says that the update in force was made after the
-    day had left the lookback.
+    It is due from `due_from` on, and leaves the lookback at `leaves`. `state` is a digest of what a run would read now
+    for this kind and day: equal states are one state of the input. `tried` is a newer update that was made from this
+    very state and decided against. `evening_changed` says that the update read other files of the evening before than
+    the update of the day before is made from, so that an event delivered on both days could count twice or not at all.
+    `swept` says that the update in force was made after the day had left the lookback.
     """
 
     source: Source
@@ -62,6 +63,8 @@ class SourceDecision:
     update: str | None
     state: str
     phase: Phase
+    due_from: datetime
+    leaves: datetime
     tried: str | None = None
     evening_changed: bool = False
     swept: bool = False
@@ -99,9 +102,9 @@ class SourceDecision:
         if not self.differs:
             return None
         if self.phase is Phase.OPEN:
-            return f"due {due_from(self.day, [self.source]):%Y-%m-%d %H:%M}, no sensor asks for it before"
+            return f"due {self.due_from:%Y-%m-%d %H:%M}, no sensor asks for it before"
         if self.phase is Phase.WATCHED:
-            return f"left until it grows more, or leaves the lookback on {leaves_at(self.day, self.source):%Y-%m-%d}"
+            return f"left until it grows more, or leaves the lookback on {self.leaves:%Y-%m-%d}"
         return (
             f"outside the lookback of {counted(self.source.lookback_days, 'day')}, so no sensor asks for it: "
             f"`feed-assets backfill --from {self.day} --to {self.day}` makes it"
@@ -154,15 +157,18 @@ def growth_decisions(
                 update.name if update else None,
                 state,
                 moment,
+                due_from(day, sources),
+                leaves_at(day, source, sources),
                 tried,
                 evening_changed=there.evening_changed(day, source.key),
-                swept=update is not None and update.begun >= leaves_at(day, source),
+                swept=update is not None and update.begun >= leaves_at(day, source, sources),
             )
 
 
 def watched_days(sources: Sequence[Source], now: datetime) -> tuple[date, date]:
     """The first and the last day that any of these sources has watched or leaving the lookback."""
-    longest = max(source.lookback_days for source in sources)
+    buffer = max(source.buffer_hours for source in sources)
+    longest = max(*(source.lookback_days for source in sources), buffer // 24 + 2)
     return now.date() - (longest + SWEEP_DAYS) * DAY, now.date() - DAY
 
 
@@ -170,9 +176,9 @@ def phase(day: str, source: Source, sources: Sequence[Source], now: datetime) ->
     """Where the day stands for a source; `sources` are all of its kind, as a day waits for the longest buffer."""
     if now < due_from(day, sources):
         return Phase.OPEN
-    if now < leaves_at(day, source):
+    if now < leaves_at(day, source, sources):
         return Phase.WATCHED
-    return Phase.LEAVING if now < leaves_at(day, source) + SWEEP_DAYS * DAY else Phase.SETTLED
+    return Phase.LEAVING if now < leaves_at(day, source, sources) + SWEEP_DAYS * DAY else Phase.SETTLED
 
 
 def due_from(day: str, sources: Sequence[Source]) -> datetime:
@@ -180,9 +186,9 @@ def due_from(day: str, sources: Sequence[Source]) -> datetime:
     return _midnight(day) + DAY + timedelta(hours=max(source.buffer_hours for source in sources))
 
 
-def leaves_at(day: str, source: Source) -> datetime:
-    """When the day leaves the source's lookback."""
-    return _midnight(day) + (source.lookback_days + 1) * DAY
+def leaves_at(day: str, source: Source, sources: Sequence[Source]) -> datetime:
+    """When the day leaves the source's lookback, which has a day at least after the day is due."""
+    return max(_midnight(day) + (source.lookback_days + 1) * DAY, due_from(day, sources) + DAY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,11 +281,19 @@ class _There:
             return False
         if self.digests.get(day, {}).get(update.name) == self.state(day):
             return False
-        known, evening = made_from(self.feed, day, update.name), self._evening(day, source)
-        if known is None or evening is None:
+        known, readable = made_from(self.feed, day, update.name), self._evening(day, source)
+        if known is None or readable is None or not self.current(day)[source].files:
             return False
         read = known.raw(before, context=True).get(source)
-        return set(read.files if read else ()) != set(evening.files)
+        files = set(read.files if read else ())
+        # Files of the evening that are gone are no reason: the update of the day before still holds what they held.
+        return files != set(readable.files) and files != self._evening_in_force(before, source)
+
+    def _evening_in_force(self, before: str, source: str) -> set[RawFile]:
+        """The evening's files that the update in force of that day read, whether they are still there or not."""
+        known = made_from(self.feed, before, self.in_force[before].name)
+        read = known.raw(before).get(source) if known else None
+        return set(evening(read, self.evening_hours).files) if read else set()
 
     def _evening(self, day: str, source: str) -> RawInput | None:
         """The evening before as a run would read it now; None where the update of that day has no record."""

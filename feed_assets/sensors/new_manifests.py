@@ -196,10 +196,11 @@ class _Tick:
             for answer in answers:
                 if not answer.stale:
                     continue
-                due = requests.not_yet_asked(answer.partition, {asset.key: answer.state})
-                if due:
-                    requests.add(Need(answer.partition, due, answer.reason))
                 place = (asset.key, answer.partition)
+                if requests.full or time.monotonic() > self.deadline:
+                    requests.left_over += 1
+                elif due := requests.not_yet_asked(answer.partition, {asset.key: answer.state}):
+                    requests.add(Need(answer.partition, due, answer.reason))
                 if answer.partition not in watched and place not in requests.given_up:
                     still_open.add(place)
         return still_open

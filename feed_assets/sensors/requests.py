@@ -104,6 +104,11 @@ class Requests:
         more = f"{self.left_over} more are due, left for the next tick: {MAX_REQUESTS} were requested"
         return [*self.notes, more] if self.left_over else self.notes
 
+    @property
+    def full(self) -> bool:
+        """Whether this tick has asked for as much as one tick may."""
+        return len(self.runs) >= MAX_REQUESTS
+
     def not_yet_asked(self, partition: str, due: Mapping[dg.AssetKey, str]) -> dict[dg.AssetKey, str]:
         """Those that may be asked for now: not asked for in this state of their input, or long ago without a result."""
         open_ones = {}
@@ -132,7 +137,7 @@ class Requests:
         if self.busy.get(need.partition, frozenset()) & set(need.assets):
             self.notes.append(f"{need.title}: a run on it is under way, looked at again afterwards ({need.reason})")
             return False
-        if len(self.runs) >= MAX_REQUESTS:
+        if self.full:
             self.left_over += 1
             return False
         taken = {key: asked for key, state in need.due.items() if (asked := self._take(key, need.partition, state))}

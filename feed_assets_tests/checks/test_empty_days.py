@@ -81,3 +81,13 @@ def test_a_day_of_which_nothing_at_all_came_is_turned_away_and_the_check_says_wh
     (check,) = [each for each in result.get_asset_check_evaluations() if not each.passed]
     assert (check.check_name, check.description) == ("not_empty", "No rows, and nothing at all was read.")
     assert shop.latest(ADS) is None
+
+
+def test_a_day_whose_raw_files_were_deleted_is_not_published_as_empty(with_filter, spark, tmp_path):
+    send(with_filter, spark, tmp_path, f"k1,{DAY} 12:00:00,,a1,u1,1")
+    assert with_filter.run("clean_clicks").success
+    for path in (with_filter.base / "raw/clicks/shop_clicks" / DAY).rglob("*.parquet"):
+        path.unlink()
+
+    assert "not_empty" in failed_checks(with_filter.run("clean_clicks"))
+    assert len(with_filter.rows(CLICKS)) == 1

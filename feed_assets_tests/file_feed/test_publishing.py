@@ -236,6 +236,22 @@ def test_the_newest_staged_update_is_found_by_another_process(feed: Feed) -> Non
     assert find_staged(feed, "2018-05-19") is None
 
 
+@pytest.mark.parametrize("outcome", ["published", "rejected", "invalidated"])
+def test_what_an_attempt_left_behind_is_not_found_once_a_later_one_of_its_chain_was_settled(
+    feed: Feed, outcome: str
+) -> None:
+    facts = Facts(run_id="retry", root_run_id="run")
+    staged(feed, facts=facts)
+    later = staged(feed, facts=facts)
+    if outcome == "rejected":
+        reject(later, reason="no", now=NOW)
+    else:
+        update = publish(later, now=NOW)
+    if outcome == "invalidated":
+        invalidate(feed, DAY, update.name, reason="wrong", author="me", now=NOW)
+    assert find_staged(feed, DAY, root_run_id="run") is None
+
+
 def test_what_was_published_rejected_or_invalidated_is_not_found_staged(feed: Feed) -> None:
     publish(staged(feed), now=NOW)
     reject(staged(feed), reason="no", now=NOW)

@@ -27,10 +27,12 @@ def processed(desk):
     return desk
 
 
-def buffered(desk: Installation, *hours: int) -> Installation:
+def buffered(desk: Installation, *hours: int, lookback: int = 7) -> Installation:
     """The same base with sources of ads that wait so long."""
     texts = [
-        SHOP_ADS.replace("buffer_hours: 0", f"buffer_hours: {each}").replace("shop_ads", name)
+        SHOP_ADS.replace("buffer_hours: 0", f"buffer_hours: {each}")
+        .replace("lookback_days: 7", f"lookback_days: {lookback}")
+        .replace("shop_ads", name)
         for each, name in zip(hours, ("shop_ads", "more_ads"), strict=False)
     ]
     directory = write_sources(desk.base.parent / "buffered", *texts)
@@ -60,6 +62,13 @@ def test_a_day_waits_for_the_longest_buffer_of_its_sources(desk):
     waiting = buffered(desk, 1, 5)
 
     assert asked(waiting, [MIDNIGHT + hours * HOUR for hours in range(8)]) == [MIDNIGHT + 5 * HOUR]
+
+
+def test_a_buffer_as_long_as_the_lookback_leaves_a_day_to_be_processed(desk):
+    desk.raw_bytes(DAY, {"x": 1})
+    waiting = buffered(desk, 48, lookback=1)
+
+    assert asked(waiting, [MIDNIGHT + hours * HOUR for hours in range(0, 100, 12)]) == [MIDNIGHT + 48 * HOUR]
 
 
 def test_what_stays_below_the_threshold_is_processed_once_when_the_day_leaves_the_lookback(processed):
@@ -142,6 +151,16 @@ def test_a_day_does_not_run_again_for_late_data_of_another_hour_of_the_day_befor
 def test_a_day_does_not_run_again_for_an_evening_that_is_not_in_the_update_of_its_day(two_days):
     two_days.raw_bytes(DAY, {"late": 50}, hour="23")
 
+    assert two_days.tick("late_growth").asked == {}
+
+
+def test_raw_files_that_are_deleted_run_no_day_that_read_them_as_its_evening(two_days):
+    for path in (two_days.base / "raw/ads/shop_ads" / DAY).rglob("*.parquet"):
+        path.unlink()
+    assert two_days.tick("late_growth").asked == {}
+
+    for path in (two_days.base / "raw/ads/shop_ads" / NEXT_DAY).rglob("*.parquet"):
+        path.unlink()
     assert two_days.tick("late_growth").asked == {}
 
 

@@ -241,7 +241,7 @@ def test_an_update_of_ours_that_was_lost_and_comes_back_is_told(desk):
 
 @pytest.mark.parametrize(
     ("location", "partition"),
-    [(ADS, "backup"), (ADS, "2019-11-24-test"), (ADS, "2019-11-4"), (CATALOG, "2019-11-24")],
+    [(ADS, "backup"), (ADS, "2019-11-24-test"), (ADS, "2019-11-4"), (ADS, "9999-12-31"), (CATALOG, "2019-11-24")],
 )
 def test_an_update_in_what_is_no_partition_is_passed_over_and_holds_up_nothing(settled, tmp_path, location, partition):
     settled.publish(location, partition, {"part-0.parquet": "x"}, tmp_path / "odd")
