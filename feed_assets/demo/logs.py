@@ -33,7 +33,8 @@ class Deliveries:
 def cut(folder: Path) -> Deliveries:
     """Write the three deliveries into a folder.
 
-    Held back are impressions without a click, so that the late delivery concerns ads and no clicks. The broken one
+    Held back are impressions without a click, so that the late delivery concerns ads and no clicks. None is of the last
+    hour: the next day reads that hour to know what is delivered again, and would run again, too. The broken delivery
     repeats such records of a day with the item gone, as after a column was renamed at the partner's.
     """
     deliveries = Deliveries(folder / "on-time.csv", folder / "late.csv", folder / "broken.csv")
@@ -42,7 +43,8 @@ def cut(folder: Path) -> Deliveries:
         header = next(reader)
         rows = list(reader)
     day, click, item = header.index("timestamp"), header.index("click"), header.index("item_id")
-    unclicked = [row for row in rows if row[day].startswith(LATE_DAY) and row[click] == "0"]
+    whole_day = [row for row in rows if row[day].startswith(LATE_DAY)]
+    unclicked = [row for row in whole_day if row[click] == "0" and row[day] < f"{LATE_DAY} 23"]
     held_back = {id(row) for row in unclicked[::EVERY]}
     whole = [row for row in rows if row[day].startswith(BROKEN_DAY) and row[click] == "0"]
     broken = [[*row[:item], "", *row[item + 1 :]] for row in whole[:BROKEN_RECORDS]]
