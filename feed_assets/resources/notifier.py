@@ -5,6 +5,7 @@ Here: what an alert says, and sending it to a webhook. Not here: when there is o
 
 from __future__ import annotations
 
+import http.client
 import json
 import time
 import urllib.error
@@ -21,6 +22,8 @@ WEBHOOK = "FEED_ASSETS_ALERT_WEBHOOK"
 ATTEMPTS = 3
 SECONDS_BETWEEN = 0.5
 TIMEOUT_SECONDS = 10
+REDIRECTS = range(300, 400)
+_REDIRECT = " (a redirect, which is not followed: give the address that takes alerts itself)"
 
 
 class AlertNotSentError(Exception):
@@ -69,14 +72,15 @@ class WebhookNotifier(Notifier):
             try:
                 self._post(body)
             except urllib.error.HTTPError as error:
-                problem = f"answered {error.code}"
+                problem = f"answered {error.code}{_REDIRECT if error.code in REDIRECTS else ''}"
                 error.close()
-            except OSError as error:
-                reason = getattr(error, "reason", error)
-                problem = f"cannot be reached ({type(reason).__name__})"
+            except (OSError, http.client.HTTPException, ValueError) as error:
+                # By its type only: the message may hold the address.
+                reason = getattr(error, "reason", None)
+                problem = f"cannot be reached ({type(reason if isinstance(reason, Exception) else error).__name__})"
             else:
                 return
-        host = urlsplit(self.url).hostname or "the host"
+        host = _host(self.url)
         # `from None`: the errors that came before hold the whole address.
         raise AlertNotSentError(
             f"An alert was not sent: {host} {problem}, {ATTEMPTS} times. See {WEBHOOK}. The alert: {alert.text}"
@@ -87,5 +91,20 @@ class WebhookNotifier(Notifier):
             message = f"{WEBHOOK} holds no http or https address: correct it."
             raise AlertNotSentError(message)
         request = urllib.request.Request(self.url, body, {"Content-Type": "application/json"})  # noqa: S310 - see above
-        with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS):  # noqa: S310 - see above
+        opener = urllib.request.build_opener(_KeepRedirects)
+        with opener.open(request, timeout=TIMEOUT_SECONDS):
             pass
+
+
+class _KeepRedirects(urllib.request.HTTPRedirectHandler):
+    """Leaves a redirect an error: following it gets a page, such as that of a login, and nobody reads the alert."""
+
+    def redirect_request(self, *_: object) -> None:
+        """No request comes after the first."""
+
+
+def _host(address: str) -> str:
+    try:
+        return urlsplit(address).hostname or "the host"
+    except ValueError:
+        return "the host"

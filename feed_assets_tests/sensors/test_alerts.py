@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import traceback
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import dagster as dg
@@ -35,6 +36,12 @@ def server():
             body = self.rfile.read(int(self.headers["Content-Length"]))
             requests.append((self.path, self.headers["Content-Type"], json.loads(body)))
             self.send_response(answers.pop(0) if answers else 200)
+            self.send_header("Location", "/login")
+            self.end_headers()
+
+        def do_GET(self):
+            requests.append((self.path, "GET", None))
+            self.send_response(200)
             self.end_headers()
 
         def log_message(self, *arguments):
@@ -156,7 +163,31 @@ def test_an_alert_that_nobody_takes_fails_the_tick_and_keeps_the_secret(installa
     assert SECRET not in error.to_string() + caplog.text
 
 
-@pytest.mark.parametrize("address", [f"http://127.0.0.1:1/{SECRET}", f"ftp://127.0.0.1/{SECRET}", SECRET])
+@pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
+def test_a_redirect_is_not_followed_and_the_alert_does_not_count_as_sent(server, code, monkeypatch):
+    monkeypatch.setattr("feed_assets.resources.notifier.SECONDS_BETWEEN", 0)
+    requests, answers, address = server
+    answers += [code] * 3
+
+    with pytest.raises(AlertNotSentError, match=rf"127\.0\.0\.1 answered {code} \(a redirect"):
+        WebhookNotifier(url=address).notify(Alert("failed", ("made",), None, ("why",), "run", "command"))
+
+    assert [path for path, *_ in requests] == [f"/services/{SECRET}"] * 3
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        f"http://127.0.0.1:1/{SECRET}",
+        f"ftp://127.0.0.1/{SECRET}",
+        SECRET,
+        f"https://127.0.0.1:{SECRET}/x",
+        f"http://127.0.0.1:1/a b/{SECRET}",
+        f"http://127.0.0.1:1/\u00fc/{SECRET}",
+        f"http://[{SECRET}",
+        f"http:///{SECRET}",
+    ],
+)
 def test_an_address_that_leads_nowhere_is_an_error_without_the_secret(address, monkeypatch):
     monkeypatch.setattr("feed_assets.resources.notifier.SECONDS_BETWEEN", 0)
     alert = Alert("failed", ("made",), None, ("why",), "run", "command")
@@ -165,4 +196,4 @@ def test_an_address_that_leads_nowhere_is_an_error_without_the_secret(address, m
         WebhookNotifier(url=address).notify(alert)
 
     assert "FEED_ASSETS_ALERT_WEBHOOK" in str(failed.value)
-    assert SECRET not in str(failed.value)
+    assert SECRET not in "".join(traceback.format_exception(failed.value))
