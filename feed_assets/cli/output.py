@@ -86,8 +86,8 @@ def print_fields(fields: Sequence[tuple[str, object]]) -> None:
 
 
 def print_text(text: str, *, indent: str = "") -> None:
-    """Print a sentence on stdout, broken at spaces on a terminal; lines after the first are indented."""
-    for line in wrapped(printable(text), width=terminal_width(), indent=indent):
+    """Print sentences on stdout, each line broken at spaces on a terminal; what is broken off is indented."""
+    for line in _lines(text, width=terminal_width(), indent=indent):
         click.echo(line)
 
 
@@ -99,7 +99,7 @@ def say(message: str) -> None:
 
 def complain(message: str) -> None:
     """Tell people what went wrong, also under `--quiet`."""
-    for line in wrapped(printable(message), width=terminal_width(sys.stderr)):
+    for line in _lines(message, width=terminal_width(sys.stderr)):
         click.echo(line, err=True)
 
 
@@ -139,6 +139,12 @@ def terminal_width(stream: TextIO | None = None) -> int | None:
         return max(NARROWEST, os.get_terminal_size(shown_by.fileno()).columns or USUAL_WIDTH)
     except (OSError, ValueError):
         return USUAL_WIDTH
+
+
+def _lines(text: str, *, width: int | None, indent: str = "") -> Iterator[str]:
+    """The lines of a text as they are printed. Line ends only: all else that a name may hold is escaped."""
+    for line in text.split("\n"):
+        yield from wrapped(printable(line), width=width, indent=indent)
 
 
 def _hush(ctx: click.Context, _: click.Parameter, value: bool) -> None:  # noqa: FBT001 - click's signature

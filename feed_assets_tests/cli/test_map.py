@@ -90,6 +90,13 @@ def test_a_reader_that_closes_the_pipe_early_sees_no_trace(program: Program, wri
     assert (shown.stdout.split(), shown.stderr) == (["path", "bytes", "uri"], "")
 
 
+def test_several_problems_in_one_message_stand_on_lines_of_their_own(capsys: pytest.CaptureFixture[str]):
+    output.complain("two problems:\n  first\n  \x1b[2J")
+    output.print_text("one\ntwo")
+
+    assert capsys.readouterr() == ("one\ntwo\n", "two problems:\n  first\n  \\x1b[2J\n")
+
+
 def test_names_that_would_move_the_cursor_are_printed_escaped(run: Run, tmp_path: Path):
     update = tmp_path / "f" / "20191201.000000"
     update.mkdir(parents=True)
