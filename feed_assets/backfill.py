@@ -14,6 +14,8 @@ from typing import Any
 from uuid import uuid4
 
 import dagster as dg
+import yaml
+from dagster._check import CheckError  # what Dagster raises for a file that holds no mapping has no public name
 from dagster._core.instance.ref import InstanceRef  # Dagster has no public way to open an instance with other settings
 
 from feed_assets.failed_runs import failures
@@ -21,6 +23,8 @@ from feed_assets.io_manager.metadata import DATA_VERSION_TAG
 from feed_assets.sensors.busy import BACKFILL_TAG
 from feed_assets.sensors.liveness import alive, fail_dead_runs, first_tags
 from feed_assets.sources import SourceError
+
+CONFIG = "dagster.yaml"
 
 UNCAPTURED = {
     "compute_logs": {
@@ -49,10 +53,22 @@ class PartitionResult:
     skipped: bool = False
 
 
+class InstanceConfigError(Exception):
+    """The `dagster.yaml` of a Dagster home cannot be used; the message names it and says why."""
+
+
 @contextmanager
 def instance_at(home: Path, overrides: Mapping[str, Any]) -> Iterator[dg.DagsterInstance]:
-    """The instance of this DAGSTER_HOME, with these settings instead of its own."""
-    with dg.DagsterInstance.from_ref(InstanceRef.from_dir(str(home), overrides=overrides)) as instance:
+    """The instance of this DAGSTER_HOME, with these settings instead of its own.
+
+    Raises InstanceConfigError where its `dagster.yaml` cannot be used.
+    """
+    try:
+        ref = InstanceRef.from_dir(str(home), overrides=overrides)
+    except (yaml.YAMLError, UnicodeDecodeError, CheckError, dg.DagsterError) as error:
+        message = f"{home / CONFIG} cannot be used: {error}\nCorrect it, or remove it to keep Dagster's defaults."
+        raise InstanceConfigError(message) from error
+    with dg.DagsterInstance.from_ref(ref) as instance:
         yield instance
 
 

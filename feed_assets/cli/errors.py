@@ -34,7 +34,8 @@ EXPECTED: Mapping[str, int] = {
     "feed_assets.resources.settings.SettingsError": FAILED,
     "feed_assets.resources.java.JavaError": FAILED,
     "feed_assets.sources.errors.SourceError": FAILED,
-    # Dagster's own: a dagster.yaml that cannot be read, a database on a disk that is full.
+    "feed_assets.backfill.InstanceConfigError": FAILED,
+    # Dagster's own: a database on a disk that is full.
     "dagster._core.errors.DagsterError": FAILED,
     "sqlalchemy.exc.OperationalError": FAILED,
 }

@@ -30,9 +30,11 @@ def explain(day: date | None, *, as_json: bool) -> None:
 
     Without DATE: every day with raw data that is not processed, and what comes of it.
 
-    These are read from storage: Dagster's database may be gone. Where it is there, runs that failed are shown, too.
+    These are read from storage: Dagster's database may be gone. Where it is there, runs that failed are shown, too;
+    where its dagster.yaml cannot be used, that is an error after all else was shown, and the exit code is 1.
     """
-    from feed_assets.explanation import explain as stories_of  # noqa: PLC0415 - loads Dagster
+    from feed_assets.backfill import InstanceConfigError  # noqa: PLC0415 - loads Dagster
+    from feed_assets.explanation import explain as stories_of  # noqa: PLC0415 - as above
 
     installation = load_installation()
     settings = installation.settings
@@ -42,10 +44,21 @@ def explain(day: date | None, *, as_json: bool) -> None:
     stories = stories_of(
         installation.blackboard, installation.feeds, installation.sources, day, now=settings.clock.now()
     )
-    failed = _failed_runs(str(day), settings.base)
+    unknown: InstanceConfigError | None = None
+    failed: list[FailedRun] = []
+    try:
+        failed = _failed_runs(str(day), settings.base)
+    except InstanceConfigError as error:
+        unknown = error
     if as_json:
-        print_json([asdict(story) | {"failed_runs": _of(story, failed)} for story in stories])
-        return
+        print_json([asdict(story) | {"failed_runs": None if unknown else _of(story, failed)} for story in stories])
+    else:
+        _show_day(settings, stories, failed)
+    if unknown is not None:
+        raise unknown
+
+
+def _show_day(settings: Settings, stories: Sequence[AssetStory], failed: Sequence[FailedRun]) -> None:
     _say_where(settings)
     for story in stories:
         _show(story)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import socket
@@ -119,6 +120,20 @@ def test_explain_in_an_empty_directory_names_the_base_it_looked_at_and_makes_not
 
     assert f"Looked below {empty / 'data'}" in told.stderr
     assert list(empty.iterdir()) == []
+
+
+@pytest.mark.parametrize("content", [b"nonsense: [", b"- a list", b"\xff", b"nonsense: 1", b"text"])
+def test_a_dagster_yaml_that_cannot_be_used_is_one_error_after_the_stories(run: Run, empty: Path, monkeypatch, content):
+    (empty / "dagster.yaml").write_bytes(content)
+    monkeypatch.setenv("DAGSTER_HOME", str(empty))
+
+    told = run("explain", "2019-11-24", code=1)
+    assert f"Error: {empty / 'dagster.yaml'} cannot be used" in told.stderr
+    assert "clean_ads 2019-11-24" in told.stdout
+    stories = json.loads(run("explain", "2019-11-24", "--json", code=1).stdout)
+    assert [story["failed_runs"] for story in stories] == [None] * 3
+    backfill = run(*COMPUTING[1], code=1)
+    assert f"Error: {empty / 'dagster.yaml'} cannot be used" in backfill.stderr
 
 
 def test_completion_knows_commands_and_options(program):
