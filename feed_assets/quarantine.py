@@ -6,7 +6,7 @@ printing (`cli`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,10 +16,10 @@ from tempfile import TemporaryDirectory
 import duckdb
 
 from feed_assets.blackboard import Blackboard
-from feed_assets.file_feed import Feed, Update, latest_of_all, read_record, recorded_digests
+from feed_assets.file_feed import Feed, FeedError, Update, latest_of_all, read_record, recorded_digests
 from feed_assets.file_feed.control import list_all
 from feed_assets.file_feed.discovery import feed_locations
-from feed_assets.report import local_files
+from feed_assets.report import local_files, readable
 
 FOLDER = "quarantine"
 LANDING = "landing"
@@ -37,8 +37,8 @@ _BY_REASON = """
 class SetAside:
     """Records of one reason that were set aside together, and the first of them.
 
-    By a feed's cleaning: `where` is the feed's location, with the partition, the update and its state (`valid` is in
-    force; the update of a `rejected` one was rejected, too). By landing: `where` is
+    By a feed's cleaning: `where` is the feed's location, with the partition, the update and its state (`valid`: in
+    force; `rejected`: set aside by an update that was rejected). By landing: `where` is
     `landing/<kind>/<name>`; such records have no usable time, so they belong to no partition. `file` and `line` are
     where the example stood in what the partner sent.
     """
@@ -56,18 +56,27 @@ class SetAside:
 
 
 def set_aside(
-    blackboard: Blackboard, *, now: datetime, partition: str | None = None, where: str | None = None
+    blackboard: Blackboard,
+    *,
+    now: datetime,
+    partition: str | None = None,
+    where: str | None = None,
+    unreadable: Callable[[FeedError], None],
 ) -> Iterator[SetAside]:
     """All that is in quarantine now: first what cleaning set aside by feed and partition, then what landing did.
 
     `partition` leaves the others and landing out; `where` is a feed's location, or the start of it, or `landing`.
+    `unreadable` is told of each update whose files cannot be read; the others come all the same.
     """
     for location in feed_locations(blackboard, below=FOLDER, leave_out={LANDING}):
         name = location.removeprefix(f"{FOLDER}/")
         if where is not None and not f"{name}/".startswith(f"{where.strip('/')}/"):
             continue
         for state, update in _updates(Feed(blackboard, location), partition, now):
-            yield from _of_update(name, state, update)
+            try:
+                yield from _of_update(name, state, update)
+            except FeedError as error:
+                unreadable(error)
     if partition is None:
         yield from _of_landings(blackboard, where)
 
@@ -91,7 +100,7 @@ def _updates(feed: Feed, partition: str | None, now: datetime) -> Iterator[tuple
 
 
 def _of_update(name: str, state: str, update: Update) -> Iterator[SetAside]:
-    with ExitStack() as stack:
+    with readable(update), ExitStack() as stack:
         for source, reason, count, file, line, record in _by_reason(local_files(update, stack)):
             yield SetAside(
                 name, update.partition, update.name, state, source, reason, count, file or "", line, record or ""

@@ -6,20 +6,21 @@ Here: which numbers a report shows. Not here: how they came about (`transforms`,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from decimal import Decimal
 from math import sqrt
 from pathlib import Path
+from shlex import quote
 from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import duckdb
 
-from feed_assets.file_feed import Feed, Update, latest_of_all
+from feed_assets.file_feed import Feed, FeedError, Update, latest_of_all
 from feed_assets.transforms.effectiveness import Z
 
 TOP_ADS = 20
@@ -146,12 +147,28 @@ def _rated(
 def _query(update: Update, sql: str, **parameters: object) -> list[dict[str, Any]]:
     if not update.files:
         return []
-    with ExitStack() as stack:
+    with readable(update), ExitStack() as stack:
         files = local_files(update, stack)
         connection = stack.enter_context(duckdb.connect())
         result = connection.execute(sql, {"files": files, **parameters})
         names = [column[0] for column in result.description or ()]
         return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
+
+
+@contextmanager
+def readable(update: Update) -> Iterator[None]:
+    """Turn DuckDB's refusal of the update's files, inside, into a FeedError that says what to do about them."""
+    try:
+        yield
+    except duckdb.Error as error:
+        partition = f" -p {quote(update.partition)}" if update.partition is not None else ""
+        named = f"{quote(update.feed.uri)}{partition} --update {update.name}"
+        message = (
+            f"The files of {update.uri} cannot be read: {str(error).partition(chr(10))[0]} "
+            f"`feed-assets feed files {named}` lists them; "
+            f"`feed-assets feed invalidate {named} --reason TEXT` takes them out of force."
+        )
+        raise FeedError(message) from error
 
 
 def local_files(update: Update, stack: ExitStack) -> list[str]:

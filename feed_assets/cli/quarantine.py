@@ -5,24 +5,33 @@ Here: the command. Not here: finding and counting them (`feed_assets.quarantine`
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import date
+from typing import TYPE_CHECKING
 
 import click
 
 from feed_assets.cli.clock import Day
+from feed_assets.cli.errors import FAILED
 from feed_assets.cli.installation import load_settings
-from feed_assets.cli.output import json_option, print_json, print_table
+from feed_assets.cli.output import complain, json_option, print_json, print_table
+from feed_assets.file_feed import FeedError
+
+if TYPE_CHECKING:
+    from feed_assets.quarantine import SetAside
 
 
 @click.command()
 @click.argument("day", metavar="[DATE]", required=False, type=Day())
 @click.option("--feed", metavar="NAME", help="Only this feed's, such as clean-ads, or `landing` for what never landed.")
 @json_option
-def quarantine(day: date | None, feed: str | None, *, as_json: bool) -> None:
+@click.pass_context
+def quarantine(ctx: click.Context, day: date | None, feed: str | None, *, as_json: bool) -> None:
     """Show which records were set aside, on DATE or ever: how many by reason, each with an example.
 
     Records that landing set aside have no usable time, so they are of no day, and shown without DATE only.
+    Exit code 1 where the files of an update cannot be read; all others are shown.
     """
     from feed_assets.quarantine import set_aside  # noqa: PLC0415 - loads DuckDB
     from feed_assets.resources import BlackboardResource  # noqa: PLC0415 - loads Dagster
@@ -30,11 +39,24 @@ def quarantine(day: date | None, feed: str | None, *, as_json: bool) -> None:
     settings = load_settings()
     board = BlackboardResource.at(settings.base).blackboard
     partition = str(day) if day else None
-    found = list(set_aside(board, now=settings.clock.now(), partition=partition, where=feed))
+    faults: list[FeedError] = []
+    found = list(set_aside(board, now=settings.clock.now(), partition=partition, where=feed, unreadable=faults.append))
     if as_json:
         print_json([asdict(each) for each in found])
-        return
+    else:
+        _show(found, empty=_nothing(feed, partition, settings.base))
+    for fault in faults:
+        complain(f"Error: {fault}")
+    if faults:
+        ctx.exit(FAILED)
+
+
+def _nothing(feed: str | None, partition: str | None, base: str) -> str:
     asked = "".join(f" of {each}" for each in (feed, partition) if each)
+    return f"Nothing{asked} is in quarantine below {base}."
+
+
+def _show(found: Sequence[SetAside], *, empty: str) -> None:
     print_table(
         ["where", "day", "state", "source", "reason", "records", "example"],
         [
@@ -49,5 +71,5 @@ def quarantine(day: date | None, feed: str | None, *, as_json: bool) -> None:
             )
             for each in found
         ],
-        empty=f"Nothing{asked} is in quarantine below {settings.base}.",
+        empty=empty,
     )

@@ -128,6 +128,26 @@ def test_what_is_in_quarantine_is_counted_by_reason_with_the_first_record(
     assert "Nothing of 2019-11-24 is in quarantine" in run("quarantine", "2019-11-24").stderr
 
 
+def test_files_that_cannot_be_read_are_an_error_that_names_the_update_and_what_to_do(
+    run: Run, base: Path, written: Written
+):
+    board = open_blackboard(str(base))
+    damaged = written("damaged.json", '{"file": "log.csv", "line": 1, "reason": "cut o')
+    sound = written("sound.json", '{"file": "log.csv", "line": 1, "reason": "odd time", "record": "r"}\n')
+    for day, file in (("2019-11-24", damaged), ("2019-11-25", sound)):
+        publish_files(Feed(board, "quarantine/clean-ads/v1.0"), day, [file], now=NOW, owner="t", facts=Facts())
+    effectiveness = Feed(board, "ad-effectiveness/v1.0")
+    publish_files(effectiveness, "2019-11-24", [written("a.parquet", "no parquet")], now=NOW, owner="t", facts=Facts())
+
+    told = run("quarantine", "--json", code=1)
+    assert [each["reason"] for each in json.loads(told.stdout)] == ["odd time"]
+    report = run("report", code=1)
+    for shown, feed in ((told, "quarantine/clean-ads/v1.0"), (report, "ad-effectiveness/v1.0")):
+        uri = (base / feed).as_uri()
+        assert f"Error: The files of {uri}/2019-11-24/20191201.120000 cannot be read" in shown.stderr
+        assert f"`feed-assets feed invalidate {uri} -p 2019-11-24 --update 20191201.120000 --reason" in shown.stderr
+
+
 @pytest.mark.parametrize(("width", "slow"), [(80, []), (40, [["sources"]])])
 def test_on_a_narrow_terminal_no_name_date_or_number_is_broken(
     width: int, slow: list[list[str]], program_on: Callable[..., str], base: Path
