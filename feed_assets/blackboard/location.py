@@ -26,6 +26,7 @@ class UnknownLocationError(BlackboardError, ValueError):
 def open_blackboard(uri: str, *, s3_client_factory: Callable[[], S3Client] | None = None) -> Blackboard:
     """The blackboard at a local path, `file:///directory` or `s3://bucket/prefix`; nothing is created yet.
 
+    A path that starts with `~` is below the home directory.
     Without a factory the client for S3 is boto3's, configured by the usual environment: credentials
     and region, and `AWS_ENDPOINT_URL_S3` for a store other than AWS. Raises UnknownLocationError.
     """
@@ -33,7 +34,13 @@ def open_blackboard(uri: str, *, s3_client_factory: Callable[[], S3Client] | Non
     if scheme is None:
         if not uri:
             raise UnknownLocationError("A location is empty. Give a path, file:///... or s3://bucket/...")
-        return LocalBlackboard(Path(uri))
+        try:
+            return LocalBlackboard(Path(uri).expanduser())
+        except RuntimeError:
+            message = (
+                f"{uri!r} starts with a user's home directory, and no user of that name has one. Or write ./{uri}."
+            )
+            raise UnknownLocationError(message) from None
     match scheme[1].lower():
         case "file":
             return LocalBlackboard(_local_path(uri))

@@ -26,7 +26,7 @@ def now(environment: Mapping[str, str] = os.environ) -> datetime:
         return datetime.now(UTC)
     try:
         return parse_time(text)
-    except (ValueError, OverflowError):
+    except ValueError:
         message = f"{AS_OF} is {text!r}; it takes {TIMES}, or `now`."
         raise click.ClickException(message) from None
 
@@ -93,7 +93,7 @@ class Moment(click.ParamType[datetime]):
             return value
         try:
             return parse_time(value)
-        except (ValueError, OverflowError):
+        except ValueError:
             self.fail(f"{value!r} is no time: give {TIMES}.", param, ctx)
 
 

@@ -69,7 +69,11 @@ def parse_time(text: str) -> datetime:
     if has_update_shape(text):
         return begun(text)
     moment = datetime.fromisoformat(text)
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    try:
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except OverflowError:
+        message = f"{text!r} is outside the years 1 to 9999 in UTC."
+        raise ValueError(message) from None
 
 
 def check_partition(name: str) -> str:

@@ -67,7 +67,7 @@ class Settings:
         """
         base = environment.get("FEED_ASSETS_BASE") or DEFAULT_BASE
         if "://" not in base:
-            base = str(Path(base).expanduser().absolute())
+            base = _local_base(base)
         return cls(
             base=base,
             first_day=_first_day(environment.get("FEED_ASSETS_FIRST_DAY") or DEFAULT_FIRST_DAY),
@@ -88,6 +88,14 @@ class Settings:
     def clock(self) -> Clock:
         """The clock of this installation."""
         return Clock(as_of=self.as_of.isoformat() if self.as_of else None)
+
+
+def _local_base(text: str) -> str:
+    try:
+        return str(Path(text).expanduser().absolute())
+    except RuntimeError:
+        message = f"FEED_ASSETS_BASE is {text!r}; it takes a directory, and no user of that name has a home."
+        raise SettingsError(message) from None
 
 
 def _first_day(text: str) -> date:
@@ -117,7 +125,7 @@ def _as_of(variable: str | None, base: str) -> datetime | None:
     origin, text = "FEED_ASSETS_AS_OF", variable
     marker = Path(base.removeprefix("file://")) / AS_OF_FILE
     if not text and "://" not in base.removeprefix("file://") and marker.is_file():
-        origin, text = str(marker), marker.read_text(encoding="utf-8").strip()
+        origin, text = str(marker), marker.read_text(encoding="utf-8", errors="replace").strip()
     if not text or text == "now":
         return None
     try:

@@ -33,6 +33,14 @@ def test_a_path_is_a_local_directory(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert not (tmp_path / "a b").exists(), "opening creates nothing"
 
 
+def test_a_tilde_is_the_home_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    assert open_blackboard("~/feed").uri("x") == (tmp_path / "feed/x").as_uri()
+    with pytest.raises(UnknownLocationError, match="home directory"):
+        open_blackboard("~nobody-of-this-name/feed")
+
+
 def test_a_file_uri_is_a_local_directory_and_percent_encoded(tmp_path: Path):
     directory = tmp_path / "a b%é#?"
     for location in (directory.as_uri(), directory.as_uri().replace("file://", "file:", 1), directory.as_uri() + "/"):

@@ -32,6 +32,8 @@ def test_a_base_in_a_bucket_is_taken_as_it_is():
     ("variable", "value"),
     [
         ("FEED_ASSETS_AS_OF", "yesterday"),
+        ("FEED_ASSETS_AS_OF", "9999-12-31T23:59:59-12:00"),
+        ("FEED_ASSETS_BASE", "~nobody-of-this-name/data"),
         ("FEED_ASSETS_FIRST_DAY", "2019-11-31"),
         ("FEED_ASSETS_SENSOR_SECONDS", "0"),
         ("FEED_ASSETS_SENSOR_SECONDS", "½"),
