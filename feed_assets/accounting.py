@@ -51,12 +51,13 @@ def account(feed: Feed, updates: Mapping[str, Update]) -> Accounting:
     unknown: list[str] = []
     setbacks: list[Setback] = []
     for day, update in sorted(updates.items()):
-        own = records(feed, day)
+        partition = day or None  # "" stands for a feed without partitions
+        own = records(feed, partition)
         setbacks += _setbacks(feed, day, own)
         record = next((each for each in own if each.update == update.name), None)
-        for read in _inputs_of_the_day(record, day):
+        for read in _inputs_of_the_day(record, partition):
             upstream = Feed(feed.blackboard, read.feed)
-            known = records(upstream, day)
+            known = records(upstream, partition)
             setbacks += _setbacks(upstream, day, known)
             rows = next((each.facts.rows for each in known if each.update == read.update), None)
             if rows is None:
@@ -77,9 +78,9 @@ def account(feed: Feed, updates: Mapping[str, Update]) -> Accounting:
     )
 
 
-def _inputs_of_the_day(record: Record | None, day: str) -> list[FeedInput]:
+def _inputs_of_the_day(record: Record | None, partition: str | None) -> list[FeedInput]:
     inputs = record.facts.inputs if record else ()
-    return [each for each in inputs if isinstance(each, FeedInput) and each.partition == day and each.update]
+    return [each for each in inputs if isinstance(each, FeedInput) and each.partition == partition and each.update]
 
 
 def _setbacks(feed: Feed, day: str, known: Sequence[Record]) -> list[Setback]:

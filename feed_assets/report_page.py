@@ -101,11 +101,19 @@ def render(content: Page) -> str:
 
 
 def _between(updates: Mapping[str, Update]) -> list[str]:
-    """All days from the first to the last that has an update."""
-    if not updates:
+    """All days from the first to the last that has an update; partitions of other names are passed over."""
+    days = [day for day in map(_day, updates) if day is not None]
+    if not days:
         return []
-    first, last = date.fromisoformat(min(updates)), date.fromisoformat(max(updates))
-    return [str(first + timedelta(days=number)) for number in range((last - first).days + 1)]
+    return [str(min(days) + timedelta(days=number)) for number in range((max(days) - min(days)).days + 1)]
+
+
+def _day(partition: str) -> date | None:
+    try:
+        day = date.fromisoformat(partition)
+    except ValueError:
+        return None
+    return day if str(day) == partition else None
 
 
 def _number(value: int | None) -> str:

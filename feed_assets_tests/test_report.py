@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 from decimal import Decimal
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import duckdb
 import pytest
@@ -21,6 +23,7 @@ from feed_assets.file_feed import (
     claim,
     publish_files,
     reject,
+    require_latest,
     stage,
 )
 from feed_assets.report import day_figures, interval, percent, totals, wilson
@@ -133,6 +136,24 @@ def test_the_page_says_period_totals_gaps_what_was_left_out_and_how_it_was_made(
         assert part in text, part
     assert not re.search(r"(src|href)=.(?!#)|url\(|@import", written)
     assert written.count("<details>") == 2
+
+
+@pytest.mark.parametrize("names", [["week-47"], ["week-47", *DAYS], [""]])
+def test_the_page_shows_partitions_that_are_no_days_too(feed, names):
+    update = require_latest(feed, DAYS[0], now=NOW)
+    other = feed
+    if names == [""]:
+        other = Feed(feed.blackboard, "effectiveness-without-days")
+    copied = [Path(unquote(urlsplit(uri).path)) for uri in update.uris()]
+    publish_files(other, names[0] or None, copied, now=NOW, owner="t", facts=Facts())
+
+    figures = day_figures(other, now=NOW)
+    shown = [each.day for each in figures]
+    written = page(other, names, now=NOW)
+
+    assert set(names) <= set(shown)
+    assert written.count("<details") == len(names) if len(names) > 1 else "a&lt;b&gt;" in written
+    assert ("2019-11-25." in written) == (len(names) > 1)
 
 
 def test_the_page_of_one_day_shows_its_ads_at_once(feed):
