@@ -178,17 +178,17 @@ def phase(day: str, source: Source, sources: Sequence[Source], now: datetime) ->
         return Phase.OPEN
     if now < leaves_at(day, source, sources):
         return Phase.WATCHED
-    return Phase.LEAVING if now < leaves_at(day, source, sources) + SWEEP_DAYS * DAY else Phase.SETTLED
+    return Phase.LEAVING if now < _later(leaves_at(day, source, sources), SWEEP_DAYS * DAY) else Phase.SETTLED
 
 
 def due_from(day: str, sources: Sequence[Source]) -> datetime:
     """When the day may be processed first: after its last hour and the longest buffer of its sources."""
-    return _midnight(day) + DAY + timedelta(hours=max(source.buffer_hours for source in sources))
+    return _later(_midnight(day), DAY + timedelta(hours=max(source.buffer_hours for source in sources)))
 
 
 def leaves_at(day: str, source: Source, sources: Sequence[Source]) -> datetime:
     """When the day leaves the source's lookback, which has a day at least after the day is due."""
-    return max(_midnight(day) + (source.lookback_days + 1) * DAY, due_from(day, sources) + DAY)
+    return max(_later(_midnight(day), (source.lookback_days + 1) * DAY), _later(due_from(day, sources), DAY))
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +219,7 @@ class _There:
         now: datetime,
     ) -> _There:
         keys = tuple(source.key for source in sources)
-        first, last = days[0] - DAY, days[1]
+        first, last = _before(days[0]), days[1]
         feed = declaration.on(board)
         return cls(
             feed,
@@ -309,7 +309,18 @@ class _There:
 
 
 def _day_before(day: str) -> str:
-    return str(date.fromisoformat(day) - DAY)
+    return str(_before(date.fromisoformat(day)))
+
+
+def _before(day: date) -> date:
+    """The day before; the first day of the calendar has none, and stands for it."""
+    return day - DAY if day > date.min else day
+
+
+def _later(moment: datetime, span: timedelta) -> datetime:
+    """So much later, or the last moment of the calendar."""
+    last = datetime.max.replace(tzinfo=UTC)
+    return moment + span if span < last - moment else last
 
 
 def _midnight(day: str) -> datetime:

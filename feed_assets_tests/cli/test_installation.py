@@ -122,6 +122,20 @@ def test_explain_in_an_empty_directory_names_the_base_it_looked_at_and_makes_not
     assert list(empty.iterdir()) == []
 
 
+@pytest.mark.parametrize("day", ["0001-01-01", "9999-12-31"])
+def test_the_first_and_the_last_day_of_the_calendar_can_be_explained(run: Run, empty: Path, day: str):
+    assert f"clean_ads {day}" in run("explain", day).stdout
+
+
+def test_a_base_whose_marker_file_holds_no_time_is_an_error_that_names_the_file(run: Run, empty: Path, monkeypatch):
+    monkeypatch.setenv("FEED_ASSETS_AS_OF", "")
+    marker = empty / "data/.as-of"
+    marker.parent.mkdir()
+    for content in (b"0001-01-01T00:00:00+12:00", b"\xff"):
+        marker.write_bytes(content)
+        assert f"Error: {marker} is " in run("report", code=1).stderr
+
+
 @pytest.mark.parametrize("content", [b"nonsense: [", b"- a list", b"\xff", b"nonsense: 1", b"text"])
 def test_a_dagster_yaml_that_cannot_be_used_is_one_error_after_the_stories(run: Run, empty: Path, monkeypatch, content):
     (empty / "dagster.yaml").write_bytes(content)
