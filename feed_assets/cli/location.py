@@ -193,20 +193,32 @@ def what_is_near(feed: Feed, partition: str | None) -> str:
     """What to tell of a place without any update: what there is instead, and names like the one that was asked for."""
     if partition is not None and (there := partitions(feed)):
         return f"{feed.uri} has no update of {partition}. {_alike(partition, there)}"
-    if names := _folders(feed):
-        return f"{feed.uri} has no update. {_alike('', names)}"
+    if (here := _here(feed)) is not None:
+        return f"{feed.uri} has no update. {_alike('', here)}"
     asked, parent = feed.uri, feed.uri
     while "/" in parent.partition("://")[2].strip("/"):
         above, _, name = parent.rpartition("/")
         names = _names_at(above)
-        if names:
+        if names is not None:
             return f"There is nothing at {asked}. {above} is the nearest that exists. {_alike(unquote(name), names)}"
         parent = above
     return f"There is nothing at {asked}, nor above it. Is it the right disk or bucket?"
 
 
+def is_there(feed: Feed) -> bool:
+    """Whether there is anything at the feed's location: a directory, or folders in a bucket."""
+    return _here(feed) is not None
+
+
+def _here(feed: Feed) -> list[str] | None:
+    """The folders at the feed's location; None where it does not exist."""
+    return _folders(feed) or _names_at(feed.uri)
+
+
 def _alike(name: str, there: Sequence[str]) -> str:
     """Some of the names that are there: those like this one first."""
+    if not there:
+        return "It has no folders."
     like = difflib.get_close_matches(name, there, n=_SHOWN)
     shown = [*like, *(other for other in there if other not in like)][:_SHOWN]
     more = f" and {len(there) - len(shown)} more" if len(there) > len(shown) else ""
@@ -214,16 +226,16 @@ def _alike(name: str, there: Sequence[str]) -> str:
     return printable(f"There is: {', '.join(shown)}{more}.{asked}")
 
 
-def _names_at(uri: str) -> list[str]:
-    """The folders at a location; none where there are none, or where nobody may look."""
+def _names_at(uri: str) -> list[str] | None:
+    """The folders at a location; None where it does not exist, or nobody may look. In a bucket only a folder exists."""
     try:
         if uri.startswith("file:"):
             # Not through a blackboard, which looks into every folder for a file: near the root that is the whole disk.
             there = Path(unquote(urlsplit(uri).path) or "/").iterdir()
             return sorted(path.name for path in there if path.is_dir() and not path.name.startswith("."))
-        return _folders(open_feed(uri))
+        return _folders(open_feed(uri)) or None
     except (OSError, BlackboardError):
-        return []
+        return None
 
 
 def login_name() -> str:

@@ -101,6 +101,10 @@ def test_ls_of_nothing_fails_and_says_what_is_near(run: Run, written: Written, t
     assert "Did you mean clean-ads?" in misspelt
     assert "has no update. There is: clean-ads." in told(tmp_path / "base")
     assert "nor above it" in told("/no/such/disk/feed")
+    (tmp_path / "empty").mkdir()
+    empty = (tmp_path / "empty").as_uri()
+    assert f"{empty} is the nearest that exists. It has no folders." in told(tmp_path / "empty" / "v1.0" / "x")
+    assert f"{empty} has no update. It has no folders." in told(tmp_path / "empty")
 
 
 def test_files_shows_exactly_the_update_that_is_named_and_tells_its_state(run: Run, written: Written, tmp_path: Path):
