@@ -11,8 +11,9 @@ import click
 
 from feed_assets.blackboard import Blackboard, UnknownLocationError, open_blackboard
 from feed_assets.cli.clock import now
+from feed_assets.cli.location import is_there, what_is_near
 from feed_assets.cli.output import json_option, print_json, print_table
-from feed_assets.file_feed import Feed
+from feed_assets.file_feed import Feed, NoValidUpdateError
 from feed_assets.file_feed.discovery import FeedSummary, feed_locations, summarize
 
 NOT_FEEDS = ("raw", "quarantine")
@@ -29,6 +30,7 @@ def feeds(base: str | None, *, as_json: bool) -> None:
 
     BASE is a directory or s3://bucket/prefix; FEED_ASSETS_BASE, if left out. The feeds are found by looking at storage,
     so feeds of others are listed, too. Raw data and the quarantine have commands of their own: sources, quarantine.
+    Exit code 3 where there is nothing at BASE.
     """
     where = base or _default_base()
     try:
@@ -37,6 +39,9 @@ def feeds(base: str | None, *, as_json: bool) -> None:
         raise click.BadParameter(str(error), param_hint="BASE") from error
     moment = now()
     found = [summarize(Feed(board, location), now=moment) for location in feed_locations(board, leave_out=NOT_FEEDS)]
+    if base and not found and not is_there(Feed(board)):
+        # As `feed ls` does: who names a place where nothing is has probably misspelt it.
+        raise NoValidUpdateError(what_is_near(Feed(board), None))
     if as_json:
         print_json([asdict(each) for each in found])
         return

@@ -63,6 +63,16 @@ def test_below_a_base_without_feeds_it_says_which_base_that_is(run: Run, tmp_pat
     assert run("feeds", "gopher://x", code=2).stdout == ""
 
 
+def test_a_base_that_is_named_and_not_there_is_an_error_that_says_what_is_near(run: Run, base: Path):
+    misspelt = base.parent / "bass"
+
+    for options in ([], ["--json"]):
+        told = run("feeds", misspelt, *options, code=3)
+        assert told.stdout == ""
+        assert f"There is nothing at {misspelt.as_uri()}." in told.stderr
+        assert "Did you mean base?" in told.stderr
+
+
 def test_finding_feeds_takes_the_same_listings_however_many_updates_they_have(base: Path, written: Written):
     def listings() -> int:
         board = RecordingBlackboard(open_blackboard(str(base)))
@@ -171,7 +181,8 @@ def test_quiet_leaves_data_and_errors(run: Run, base: Path):
 
     assert run("feed", "tag", feed, "golden", "-p", "2019-11-24").stderr
     assert run("feed", "untag", feed, "golden", "-p", "2019-11-24", "--quiet").stderr == ""
-    assert run("feeds", base / "nothing", "-q").stderr == ""
+    (base.parent / "nothing").mkdir()
+    assert run("feeds", base.parent / "nothing", "-q").stderr == ""
     assert run("feeds", "--quiet").stdout == run("feeds").stdout
     assert "no valid update" in run("feed", "latest", feed, "-p", "2019-12-24", "--quiet", code=3).stderr
 
