@@ -1,4 +1,4 @@
-"""Changing the state of an update in its record, under the eyes of others who may want another one.
+"""Changing an update's state in its record while others may be changing it, too.
 
 Here: adding a change to a record, and which of two changes stands. Not here: who changes what (`publishing`,
 `withdrawal`). A record is replaced only while it is the one that was read, so of two that decide at the same time one
@@ -23,7 +23,7 @@ _FOLLOWS: Final[dict[State, frozenset[State]]] = {
     "rejected": frozenset({"rejected"}),
     "invalidated": frozenset({"staged", "publishing", "published", "rejected", "invalidated"}),
 }
-"""For each change, the states it may still follow when another change has come first."""
+"""Change -> the states it may still be added to when somebody else changed the record first."""
 
 
 def amend(

@@ -33,8 +33,8 @@ _log = logging.getLogger("feed_assets.file_feed")
 def publish(staged: Staged, *, now: datetime, checks: Sequence[CheckOutcome] = ()) -> Update:
     """Make the update visible: the manifest, created where there is none. Calling it again changes nothing.
 
-    The record says `publishing` first, with the outcomes of `checks`: where a publisher and a rejection meet, one of
-    them finds the other. Then comes the manifest, and a look at what readers now see. At last the record says
+    The record says `publishing` first, with the outcomes of `checks`, so if somebody rejects it at the same time, only
+    one of the two succeeds. Then comes the manifest, and a look at what readers now see. At last the record says
     `published`; if that answer is lost, the manifest still tells the truth. An update that was claimed before the
     latest one becomes history at once, and its record says so.
 
