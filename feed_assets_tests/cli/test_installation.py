@@ -124,7 +124,13 @@ def test_explain_in_an_empty_directory_names_the_base_it_looked_at_and_makes_not
 
 @pytest.mark.parametrize("day", ["0001-01-01", "9999-12-31"])
 def test_the_first_and_the_last_day_of_the_calendar_can_be_explained(run: Run, empty: Path, day: str):
-    assert f"clean_ads {day}" in run("explain", day).stdout
+    raw = empty / f"data/raw/ads/open_bandit_ads/{day}/23/theirs.parquet"
+    raw.parent.mkdir(parents=True)
+    raw.write_bytes(b"PAR1")
+
+    shown = run("explain", day).stdout
+    assert f"clean_ads {day}" in shown
+    assert f"ads/open_bandit_ads {day}: " in shown
 
 
 def test_a_base_whose_marker_file_holds_no_time_is_an_error_that_names_the_file(run: Run, empty: Path, monkeypatch):
