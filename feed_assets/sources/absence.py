@@ -37,7 +37,7 @@ def reasons_for_nothing(blackboard: Blackboard, source: Source, days: Collection
         landing = _landing(blackboard, key)
         for day in days:
             if day not in found and landing.covers(day):
-                found[day] = f"{landing.file} landed with records from {landing.first_day} to {landing.last_day}"
+                found[day] = f"{landing.file} landed with records of that day, and the source's filter leaves them out"
     return found
 
 
