@@ -91,14 +91,14 @@ def landings_of(blackboard: Blackboard, source_key: str, digest: str) -> tuple[L
     return tuple(read_landing(blackboard, keys[each]) for each in sorted(keys) if each.digest == digest)
 
 
-def counting_keys(blackboard: Blackboard, source_key: str, first: date | None = None) -> list[str]:
-    """The key of the landing that counts of each content; with `first`, of those that touched that day or a later one.
+def counting(blackboard: Blackboard, source_key: str, first: date | None = None) -> dict[LandingId, str]:
+    """The landing that counts of each content -> its key; with `first`, those that touched that day or a later one.
 
     One listing of the source's ledger from that day on.
     """
     keys = _entries(blackboard, source_key, first)
     newest = {each.digest: each for each in sorted(keys)}
-    return [keys[each] for each in newest.values()]
+    return {each: keys[each] for each in newest.values()}
 
 
 def read_landing(blackboard: Blackboard, key: str) -> Landing:
@@ -107,8 +107,8 @@ def read_landing(blackboard: Blackboard, key: str) -> Landing:
 
 
 def landings(blackboard: Blackboard, source_key: str, first: date | None = None) -> Iterator[Landing]:
-    """The landings of `counting_keys`, each read as it is taken from the iterator."""
-    for key in counting_keys(blackboard, source_key, first):
+    """The landings of `counting`, each read as it is taken from the iterator."""
+    for key in counting(blackboard, source_key, first).values():
         yield read_landing(blackboard, key)
 
 
