@@ -20,6 +20,8 @@ from feed_assets.file_feed import Feed, FeedError, Update, latest_of_all, read_r
 from feed_assets.file_feed.control import list_all
 from feed_assets.file_feed.discovery import feed_locations
 from feed_assets.report import local_files, readable
+from feed_assets.sources.layout import quarantine_key
+from feed_assets.sources.ledger import counting
 
 FOLDER = "quarantine"
 LANDING = "landing"
@@ -115,8 +117,11 @@ def _of_landings(blackboard: Blackboard, where: str | None) -> Iterator[SetAside
         if where is None or f"{LANDING}/{source}/".startswith(f"{where.strip('/')}/"):
             files.setdefault(source, []).append(entry.key)
     for source, keys in sorted(files.items()):
+        # A landing that was killed, or superseded by another one, may have left its quarantine.
+        counts = {quarantine_key(source, landing) for landing in counting(blackboard, source)}
         with ExitStack() as stack:
-            for _, reason, records, file, line, record in _by_reason(_copies(blackboard, keys, stack)):
+            copies = _copies(blackboard, [key for key in keys if key in counts], stack)
+            for _, reason, records, file, line, record in _by_reason(copies):
                 yield SetAside(
                     f"{LANDING}/{source}", None, None, "", source, reason, records, file or "", line, record or ""
                 )

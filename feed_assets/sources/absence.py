@@ -9,7 +9,7 @@ from collections.abc import Collection
 from datetime import date
 
 from feed_assets.blackboard.port import Blackboard
-from feed_assets.sources.ledger import Landing, counting_keys, read_landing
+from feed_assets.sources.ledger import Landing, counting, read_landing
 from feed_assets.sources.spec import Source
 
 REMEMBERED = 10_000
@@ -31,13 +31,13 @@ def reasons_for_nothing(blackboard: Blackboard, source: Source, days: Collection
     found: dict[date, str] = {}
     if not days:
         return found
-    for key in counting_keys(blackboard, source.key, min(days)):
+    for key in counting(blackboard, source.key, min(days)).values():
         if len(found) == len(set(days)):
             break
         landing = _landing(blackboard, key)
         for day in days:
             if day not in found and landing.covers(day):
-                found[day] = f"{landing.file} landed with records from {landing.first_day} to {landing.last_day}"
+                found[day] = f"{landing.file} landed with records of that day, and the source's filter leaves them out"
     return found
 
 

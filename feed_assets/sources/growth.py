@@ -63,7 +63,8 @@ class Decision:
 
         It ends with what comes of it; with `fate` where more is known of that than the decision.
         """
-        decided = "processed again" if self.reprocess else "left as it is"
+        again = "processed" if self.kind is Change.NEVER_PROCESSED else "processed again"
+        decided = again if self.reprocess else "left as it is"
         return f"{self._what()}: {self._numbers()}; {fate or decided}"
 
     def _what(self) -> str:

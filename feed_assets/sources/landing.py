@@ -196,8 +196,7 @@ def _prepare(
             quarantine_key=quarantine,
             partitions=tuple(sorted(staged.hours)),
             withdrawn=withdrawn,
-            first_day=counts["first_day"],
-            last_day=counts["last_day"],
+            days=tuple(sorted(counts["days"])),
         ),
         (
             *_raw_copies(source, landing, staged.hours),

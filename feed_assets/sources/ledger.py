@@ -28,8 +28,8 @@ class Landing:
     under `quarantine_key`. `partitions` are the hours that got records, as `YYYY-MM-DD/HH`; `withdrawn` those
     that got an empty file, as only superseded landings have records in that day. `description` is the
     digest of what the source said when the file landed (see `Source.landing_digest`), None where that is
-    not known. `first_day` and `last_day` are those of all its records, the filtered ones included; None where
-    none has a time. With `already_landed`, this content was there before, and the numbers are those of then.
+    not known. `days` are the days of all its records that have a usable time, the filtered ones included. With
+    `already_landed`, this content was there before, and the numbers are those of then.
     """
 
     source: str
@@ -48,8 +48,7 @@ class Landing:
     description: str | None = None
     landed_at: datetime | None = None
     already_landed: bool = False
-    first_day: str | None = None
-    last_day: str | None = None
+    days: tuple[str, ...] = ()
 
     @property
     def id(self) -> LandingId:
@@ -59,11 +58,11 @@ class Landing:
     @property
     def newest_day(self) -> str | None:
         """The newest day that it has a record of, or that got a file."""
-        return max(filter(None, (self.last_day, *(hour[:10] for hour in self.partitions))), default=None)
+        return max((*self.days, *(hour[:10] for hour in self.partitions)), default=None)
 
     def covers(self, day: date) -> bool:
-        """Whether the partner sent records of this day, or of days before and after it."""
-        return bool(self.first_day and self.last_day and self.first_day <= str(day) <= self.last_day)
+        """Whether the file had records of this day, be it only such as the source's filter leaves out."""
+        return str(day) in self.days
 
 
 def landing_json(landing: Landing) -> dict[str, Any]:
@@ -76,9 +75,9 @@ def landing_from_json(fields: Mapping[str, Any]) -> Landing:
     known: dict[str, Any] = {
         field.name: fields[field.name] for field in dataclass_fields(Landing) if field.name in fields
     }
-    hours: dict[str, Any] = {name: tuple(known[name]) for name in ("partitions", "withdrawn") if name in known}
+    lists = {name: tuple(known[name]) for name in ("partitions", "withdrawn", "days") if name in known}
     landed_at = datetime.fromisoformat(known["landed_at"]) if known.get("landed_at") else None
-    return Landing(**{**known, **hours, "landed_at": landed_at})
+    return Landing(**{**known, **lists, "landed_at": landed_at})
 
 
 def entry_json(landing: Landing) -> bytes:
@@ -92,14 +91,14 @@ def landings_of(blackboard: Blackboard, source_key: str, digest: str) -> tuple[L
     return tuple(read_landing(blackboard, keys[each]) for each in sorted(keys) if each.digest == digest)
 
 
-def counting_keys(blackboard: Blackboard, source_key: str, first: date | None = None) -> list[str]:
-    """The key of the landing that counts of each content; with `first`, of those that touched that day or a later one.
+def counting(blackboard: Blackboard, source_key: str, first: date | None = None) -> dict[LandingId, str]:
+    """The landing that counts of each content -> its key; with `first`, those that touched that day or a later one.
 
     One listing of the source's ledger from that day on.
     """
     keys = _entries(blackboard, source_key, first)
     newest = {each.digest: each for each in sorted(keys)}
-    return [keys[each] for each in newest.values()]
+    return {each: keys[each] for each in newest.values()}
 
 
 def read_landing(blackboard: Blackboard, key: str) -> Landing:
@@ -108,8 +107,8 @@ def read_landing(blackboard: Blackboard, key: str) -> Landing:
 
 
 def landings(blackboard: Blackboard, source_key: str, first: date | None = None) -> Iterator[Landing]:
-    """The landings of `counting_keys`, each read as it is taken from the iterator."""
-    for key in counting_keys(blackboard, source_key, first):
+    """The landings of `counting`, each read as it is taken from the iterator."""
+    for key in counting(blackboard, source_key, first).values():
         yield read_landing(blackboard, key)
 
 

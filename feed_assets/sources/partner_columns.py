@@ -70,7 +70,7 @@ def _names(spark: SparkSession, node: JavaObject, bound: frozenset[str]) -> Iter
     children = _each(node.children())
     # The parser itself takes a few names for values, such as current_path. Scala's objects, `Name$`, are only marks.
     is_value = node.getClass().getName().startswith(f"{_CATALYST}.expressions.") and not kind.endswith("$")
-    if not children and is_value and kind != "Literal":
+    if not children and is_value and kind not in {"Literal", "UnresolvedCollation"}:
         message = f"Spark reads {node.sql()} here, not a column; put the column's name into backticks"
         raise UnnamedColumnsError(message)
     for child in children:

@@ -40,7 +40,7 @@ _GZIP = b"\x1f\x8b"
 _PARQUET = b"PAR1"
 _LONGEST_HEADER = 1024 * 1024
 _SAMPLE = 4096
-_FEW = 4
+_NUL = b"\0"
 # The longer marks first: that of UTF-32 begins with that of UTF-16.
 _MARKS = {
     codecs.BOM_UTF32_LE: "utf-32",
@@ -145,10 +145,7 @@ def _inspect_text(
     path: Path, source: Source, text: DelimitedFormat | JsonLinesFormat, scratch: Path, *, compressed: bool
 ) -> PartnerFile:
     with _opened(path, compressed=compressed) as file:
-        found = _other_encoding(file.read(_SAMPLE), text.encoding)
-    if found is not None:
-        message = f"{path} is {found.upper()}, not {text.encoding}; write `encoding: {found}` {_field(source)}"
-        raise LandingError(message)
+        _check_encoding(path, file.read(_SAMPLE), source, text.encoding)
     content = path
     with _opened(path, compressed=compressed) as file:
         if text.encoding in _READ_AS_UTF_8:
@@ -172,18 +169,31 @@ def _inspect_text(
     )
 
 
-def _other_encoding(start: bytes, declared: str) -> str | None:
-    """The encoding of two or four bytes a character that a text begins in, where the declared one has fewer."""
+def _check_encoding(path: Path, start: bytes, source: Source, declared: str) -> None:
+    """Raises LandingError where a text begins in an encoding of two or four bytes a character that is not declared."""
     if declared.startswith(("utf-16", "utf-32")):
-        return None
-    for mark, encoding in _MARKS.items():
-        if start.startswith(mark):
-            return encoding
-    # In most texts every second byte of UTF-16 is NUL, and no other text has a NUL.
-    low, high = start[0::2].count(0), start[1::2].count(0)
-    if max(low, high) < max(len(start) / 8, _FEW) or min(low, high) > max(low, high) / 8:
-        return None
-    return "utf-16-le" if high > low else "utf-16-be"
+        return
+    marked = next((encoding for mark, encoding in _MARKS.items() if start.startswith(mark)), None)
+    if marked is not None:
+        message = f"{path} is {marked.upper()}, not {declared}; write `encoding: {marked}` {_field(source)}"
+        raise LandingError(message)
+    if _NUL in start:
+        likely = _likely_encoding(start)
+        message = (
+            f"{path} has a NUL byte, as no text in {declared} has; it may be {likely.upper()}: "
+            f"then write `encoding: {likely}` {_field(source)}, else have it sent again without NUL bytes"
+        )
+        raise LandingError(message)
+
+
+def _likely_encoding(start: bytes) -> str:
+    """The encoding of two or four bytes a character that a text without a mark is in, by where its NUL bytes are."""
+    first, second, third, fourth = (start[position::4].count(_NUL) for position in range(4))
+    # Two bytes of the four are NUL in nearly every character of UTF-32, and beside each other in few of UTF-16.
+    half = len(start) / 8
+    if min(third, fourth) > half or min(first, second) > half:
+        return "utf-32-le" if third + fourth > first + second else "utf-32-be"
+    return "utf-16-le" if second + fourth > first + third else "utf-16-be"
 
 
 def _not_encoded(error: UnicodeError) -> str:

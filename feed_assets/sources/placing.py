@@ -54,8 +54,8 @@ class Staged:
 def write_by_hour(records: DataFrame, source: Source, name: str, uri: str, *, now: datetime) -> Mapping[str, Any]:
     """Write the records of a file by day and hour, those without a place by reason.
 
-    Returns how many there are: `read`, `landed`, `malformed`, `filtered` and one for each of `REASONS`; and the
-    `first_day` and `last_day` of them all, None where none has a usable time. These are taken behind the
+    Returns how many there are: `read`, `landed`, `malformed`, `filtered` and one for each of `REASONS`; and
+    the `days` of them all, without those that have no usable time. These are taken behind the
     shuffle, in the tasks that write: Spark counts a task there once, however often it has to compute a stage again.
     """
     col, lit, when = functions.col, functions.lit, functions.when
@@ -64,7 +64,7 @@ def write_by_hour(records: DataFrame, source: Source, name: str, uri: str, *, no
     sent = records.withColumn("_sent", functions.struct(*map(quoted, partners)))
     nulled = with_nulls(sent, source)
     malformed, time = col("_malformed").isNotNull(), col("_time")
-    # Of a malformed record it may not be known whether it passes: then it does, so that none is lost.
+    # Whether a malformed record passes the filter may be unknown; it is then kept, so that none is lost.
     passes = functions.expr(source.filter) if source.filter else functions.expr("true")
     usable = time.between(lit(EARLIEST), lit(now + AHEAD))
     fate = (
@@ -153,8 +153,7 @@ def _counts() -> list[Column]:
         functions.count_if(landed).alias("landed"),
         functions.count_if(landed & col("_malformed").isNotNull()).alias("malformed"),
         functions.count_if(col("_day") == _FILTERED).alias("filtered"),
-        functions.min("_seen").alias("first_day"),
-        functions.max("_seen").alias("last_day"),
+        functions.collect_set("_seen").alias("days"),
         *(
             functions.count_if((col("_day") == _QUARANTINED) & (col("_hour") == reason)).alias(reason)
             for reason in REASONS

@@ -83,14 +83,14 @@ def find(blackboard: Blackboard, source_key: str, landing: LandingId) -> Landing
     return next((each for each in landings_of(blackboard, source_key, landing.digest) if each.id == landing), None)
 
 
-def tidy(blackboard: Blackboard, source_key: str, landing: LandingId) -> None:
-    """Remove what a landing that has come to its end leaves: its staging, and quarantine that it supersedes.
+def tidy(blackboard: Blackboard, source_key: str, landing: LandingId) -> int:
+    """Remove what a landing that has come to its end leaves: quarantine that it supersedes, and its staging.
 
-    Superseded raw files stay: a run may be reading them, and records name them.
+    Superseded raw files stay: a run may be reading them, and records name them. Returns how many files were staged.
     """
-    clear(blackboard, staging_prefix(source_key, landing))
     superseded = [LandingId(landing.digest, generation) for generation in range(1, landing.generation)]
     blackboard.delete(*(quarantine_key(source_key, each) for each in superseded))
+    return clear(blackboard, staging_prefix(source_key, landing))
 
 
 def clear(blackboard: Blackboard, staging: str) -> int:
@@ -119,13 +119,20 @@ def sweep_staging(blackboard: Blackboard, source_key: str, *, now: datetime) -> 
     removed = 0
     for staging in (staging for staging, modified in newest.items() if modified < now - ABANDONED):
         plan = read_plan(blackboard, staging)
+        if plan is None:
+            removed += clear(blackboard, staging)
+            continue
         try:
-            if plan is not None and find(blackboard, source_key, plan.landing.id) is None:
+            if find(blackboard, source_key, plan.landing.id) is None:
                 completed.append(complete(blackboard, plan, now=now))
+        except NotFoundError:
+            # Such a plan can never be completed, so it must not stay.
+            clear(blackboard, staging)
+            failures.append(f"what was staged for {plan.landing.file} was removed; land {plan.landing.file} again")
         except (LandingError, BlackboardError) as error:
             failures.append(str(error))
-            continue
-        removed += clear(blackboard, staging)
+        else:
+            removed += tidy(blackboard, source_key, plan.landing.id)
     return Sweep(tuple(completed), removed, tuple(failures))
 
 

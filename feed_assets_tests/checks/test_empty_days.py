@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import date, timedelta
+
 import pytest
 
 from feed_assets.sources import load_source
@@ -23,6 +25,7 @@ from feed_assets_tests.harness import (
     write_sources,
 )
 
+DAY_AFTER = str(date.fromisoformat(NEXT_DAY) + timedelta(days=1))
 CLICKED_ONLY = SHOP_CLICKS.replace("identity:", "filter: clicked = '1'\nidentity:").replace(
     "impression, ad, user]", "impression, ad, user, clicked]"
 )
@@ -45,19 +48,26 @@ def send(installation, spark, tmp_path, *lines):
 
 def test_a_day_whose_log_came_and_has_no_click_is_empty_and_gets_its_effectiveness(with_filter, spark, tmp_path):
     with_filter.land(ads(3))
-    landing = send(with_filter, spark, tmp_path, f"k1,{DAY} 12:00:00,,a1,u1,0", f"k2,{DAY} 13:00:00,,a1,u1,0")
-    assert (landing.landed, landing.filtered) == (0, 2)
-    assert (landing.first_day, landing.last_day) == (DAY, DAY)
+    landing = send(
+        with_filter,
+        spark,
+        tmp_path,
+        f"k1,{DAY} 12:00:00,,a1,u1,0",
+        f"k2,{DAY} 13:00:00,,a1,u1,0",
+        f"k3,{DAY_AFTER} 01:00:00,,a1,u1,0",
+    )
+    assert (landing.landed, landing.filtered) == (0, 3)
+    assert landing.days == (DAY, DAY_AFTER)
 
     result = with_filter.run("clean_ads", "clean_clicks", "ad_effectiveness")
 
     assert result.success, messages(result)
     assert with_filter.rows(CLICKS) == []
     assert with_filter.record(CLICKS).facts.details["empty_sources"] == {
-        "clicks/shop_clicks": f"log.csv landed with records from {DAY} to {DAY}"
+        "clicks/shop_clicks": "log.csv landed with records of that day, and the source's filter leaves them out"
     }
     assert [(row["impressions"], row["clicks"]) for row in with_filter.rows(EFFECTIVENESS)] == [(3, 0)]
-    # The next day is not covered by that landing: its clicks are still to come.
+    # Of the next day that file has no record, although it has one of the day after: its clicks are still to come.
     assert failed_checks(with_filter.run("clean_clicks", day=NEXT_DAY)) == ["not_empty"]
     assert with_filter.latest(CLICKS, NEXT_DAY) is None
 

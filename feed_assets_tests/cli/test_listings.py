@@ -119,6 +119,13 @@ def test_what_is_in_quarantine_is_counted_by_reason_with_the_first_record(
     landing = base / "quarantine/landing/ads/shop_ads/0123456789abcdef.json"
     landing.parent.mkdir(parents=True)
     landing.write_text(line(7, "no usable time"))
+    landing.with_stem("0123456789abcdef-2").write_text(line(7, "of a landing that was killed") * 2)
+    superseded = landing.with_stem("00000000000000ff")
+    superseded.write_text(line(7, "of a landing that was superseded"))
+    for entry in ("2019-11-25/0123456789abcdef", "2019-11-25/00000000000000ff", "again/00000000000000ff-2"):
+        key = base / f"raw/.landed/ads/shop_ads/{entry}.json"
+        key.parent.mkdir(parents=True, exist_ok=True)
+        key.write_text("{}")
 
     found = json.loads(run("quarantine", "--json").stdout)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import date, timedelta
 
 import pytest
 
@@ -11,6 +12,7 @@ from feed_assets.sources.ledger import Landing, entry_json
 from feed_assets_tests.harness import CLICKS, DAY, NEXT_DAY, SHOP_ADS, SHOP_CLICKS, write_sources
 
 SOURCE = "clicks/shop_clicks"
+DAY_AFTER = str(date.fromisoformat(NEXT_DAY) + timedelta(days=1))
 
 
 @pytest.fixture
@@ -19,13 +21,13 @@ def may_be_empty(desk, tmp_path):
     return replace(desk, settings=replace(desk.settings, sources_directory=sources), _definitions=None)
 
 
-def landed_without_clicks(desk, day):
-    """The ledger entry of a log of the day in which nothing passed the source's filter."""
+def landed_without_clicks(desk, *days):
+    """The ledger entry of a log of these days in which nothing passed the source's filter."""
     landing = Landing(
         SOURCE, "log.csv", "0" * 64, "0" * 16, read=5, landed=0, filtered=5, malformed=0,
-        quarantined={}, quarantine_key=None, partitions=(), first_day=day, last_day=day,
+        quarantined={}, quarantine_key=None, partitions=(), days=days,
     )  # fmt: skip
-    desk.board.create(f"{ledger_prefix(SOURCE)}{day}/{landing.digest}.json", entry_json(landing))
+    desk.board.create(f"{ledger_prefix(SOURCE)}{max(days)}/{landing.digest}.json", entry_json(landing))
 
 
 def test_a_day_whose_log_landed_without_a_click_is_asked_for_with_its_ads(desk):
@@ -36,7 +38,15 @@ def test_a_day_whose_log_landed_without_a_click_is_asked_for_with_its_ads(desk):
     tick = desk.tick("late_growth")
 
     assert tick.asked == {DAY: ("ad_effectiveness", "clean_ads", "clean_clicks"), NEXT_DAY: ("clean_ads",)}
-    assert "log.csv landed with records from" in tick.requests[0].tags["feed_assets/why"]
+    assert "log.csv landed with records of that day" in tick.requests[0].tags["feed_assets/why"]
+
+
+def test_a_day_between_two_days_of_one_log_is_not_empty_until_its_own_log_comes(desk):
+    desk.raw_bytes(NEXT_DAY, {"x": 1})
+
+    landed_without_clicks(desk, DAY, DAY_AFTER)
+
+    assert desk.tick("late_growth").asked == {NEXT_DAY: ("clean_ads",)}
 
 
 def test_a_day_of_ads_that_was_processed_still_gets_its_empty_clicks(desk):

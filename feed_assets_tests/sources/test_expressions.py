@@ -78,6 +78,7 @@ def test_a_name_is_a_column_also_where_spark_has_a_value_of_that_name(spark, nam
     [
         ("concat(a, A, `b.c`, d.e, 'f', \"g\", `h``i`)", ["a", "b.c", "d", "h`i"]),
         ("transform(a, x -> x + y + x.z)", ["a", "y"]),
+        ("upper(a COLLATE UTF8_LCASE)", ["a"]),
         ("aggregate(a, 0, (sum, each) -> sum + each + sums, sum -> sum * b)", ["a", "sums", "b"]),
         ("transform(a, x -> filter(x, y -> y > x AND y < z))", ["a", "z"]),
         ("CASE WHEN a THEN date'2019-11-24' ELSE CAST(b AS date) + INTERVAL 1 DAY END", ["a", "b"]),

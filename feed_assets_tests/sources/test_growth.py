@@ -145,6 +145,11 @@ def test_nothing_then_and_nothing_now_is_unchanged(baseline, current):
             ),
         ),
         (
+            None,
+            day(a=3),
+            "never processed: 0 -> 3 bytes, 0 -> 1 files (1 added, 0 removed, 0 changed); processed",
+        ),
+        (
             day(a=4),
             None,
             "vanished: 4 -> 0 bytes, 1 -> 0 files (0 added, 1 removed, 0 changed); left as it is",

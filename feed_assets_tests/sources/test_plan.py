@@ -1,13 +1,22 @@
 """What killed landings leave behind is finished after a while, whichever store it is in, and without Spark."""
 
 from datetime import UTC, date, datetime, timedelta
+from uuid import uuid4
 
 import pytest
 
 from feed_assets.blackboard.local import LocalBlackboard
 from feed_assets.blackboard.s3 import S3Blackboard
-from feed_assets.sources.layout import LandingId, landed_path, raw_key, sent_key, staging_prefix
-from feed_assets.sources.ledger import Landing, landings
+from feed_assets.sources.layout import (
+    LandingId,
+    landed_path,
+    ledger_key,
+    quarantine_key,
+    raw_key,
+    sent_key,
+    staging_prefix,
+)
+from feed_assets.sources.ledger import Landing, entry_json, landings
 from feed_assets.sources.plan import ABANDONED, Plan, Sweep, sweep_staging, write_plan
 from feed_assets.sources.raw import raw_days
 
@@ -23,8 +32,9 @@ def blackboard(request, tmp_path):
         board = LocalBlackboard(tmp_path)
     else:
         client = request.getfixturevalue("s3_client")
-        client.create_bucket(Bucket="landing")
-        board = S3Blackboard(client, "landing", "base")
+        bucket = f"landing-{uuid4().hex}"
+        client.create_bucket(Bucket=bucket)
+        board = S3Blackboard(client, bucket, "base")
     board.create(f"{staging_prefix(SOURCE, UNPLANNED)}attempt/sent", b"half")
     staging = staging_prefix(SOURCE, PLANNED)
     board.create(f"{staging}attempt/rows", b"rows")
@@ -56,6 +66,35 @@ def test_what_killed_landings_staged_is_completed_or_removed_once_it_is_old(blac
         f"raw/.staging/{SOURCE}2/other/attempt/sent",
         RAW,
     ]
+
+
+@pytest.mark.parametrize("entered", [False, True], ids=["killed before its entry", "killed after its entry"])
+def test_the_quarantine_that_a_swept_landing_supersedes_is_removed(tmp_path, entered):
+    board = LocalBlackboard(tmp_path)
+    superseded, again = LandingId(PLANNED.digest), LandingId(PLANNED.digest, 2)
+    for generation, landing in enumerate((superseded, again), start=1):
+        board.create(quarantine_key(SOURCE, landing), b"bad")
+        entry = Landing(SOURCE, "log.csv", "", landing.digest, 1, 0, 0, 0, {}, None, (), generation=generation)
+        if entered or landing == superseded:
+            board.create(ledger_key(SOURCE, None, landing), entry_json(entry))
+    write_plan(board, staging_prefix(SOURCE, again), Plan(entry, ()))
+
+    swept = sweep_staging(board, SOURCE, now=datetime.now(UTC) + 2 * ABANDONED)
+
+    assert (len(swept.completed), swept.removed, swept.failures) == (not entered, 1, ())
+    assert [key for key in keys(board) if key.startswith("quarantine/")] == [quarantine_key(SOURCE, again)]
+
+
+def test_a_plan_whose_staged_files_are_gone_is_named_once_and_removed(blackboard):
+    blackboard.delete(f"{staging_prefix(SOURCE, PLANNED)}attempt/rows")
+    now = datetime.now(UTC) + 2 * ABANDONED
+
+    swept = sweep_staging(blackboard, SOURCE, now=now)
+
+    assert swept.completed == ()
+    assert swept.failures == ("what was staged for log.csv was removed; land log.csv again",)
+    assert sweep_staging(blackboard, SOURCE, now=now) == Sweep()
+    assert raw_days(blackboard, [SOURCE], date.min, date.max) == {}
 
 
 def test_a_plan_that_cannot_be_carried_out_is_named_and_holds_up_nothing_else(tmp_path):
