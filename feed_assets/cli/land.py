@@ -80,7 +80,7 @@ def land(ctx: click.Context, source: str, files: tuple[Path, ...], *, again: boo
     for line in _swept(sweep_staging(board, wanted.key, now=now)):
         say(line)
 
-    kept = [] if files else [each for each in landings(board, wanted.key) if is_outdated(each, wanted)]
+    kept = [] if files else [each for each in landings(board, wanted.key) if is_outdated(each, wanted, now)]
     steps: list[tuple[str, Callable[[], Landing]]] = [
         *((str(file), partial(land_file, spark, board, wanted, file, now=now, again=again)) for file in files),
         *((each.file, partial(land_kept, spark, board, wanted, each, now=now)) for each in kept),

@@ -33,6 +33,7 @@ from feed_assets.sources.placing import (
     REASONS,
     Staged,
     staged_files,
+    usable_from,
     write_by_hour,
     write_nothing,
     write_quarantine,
@@ -89,7 +90,7 @@ def land(
         sent = inspect(file, source, Path(scratch), name=name)
         digest = sent.digest(source.key)
         before = landings_of(blackboard, source.key, digest)
-        while not before or (again and is_outdated(before[-1], source)):
+        while not before or (again and is_outdated(before[-1], source, now)):
             landing = _land(session, blackboard, source, sent, before, now)
             tidy(blackboard, source.key, landing.id)
             if landing.description == source.landing_digest:
@@ -125,9 +126,12 @@ def land_kept(
         return land(spark, blackboard, source, kept, now=now, again=True, name=landing.file)
 
 
-def is_outdated(landing: Landing, source: Source) -> bool:
-    """Whether landing the same again could give something else: another description, or a clock that has gone on."""
-    return landing.description != source.landing_digest or FUTURE in landing.quarantined
+def is_outdated(landing: Landing, source: Source, now: datetime) -> bool:
+    """Whether landing the same again gives something else: by another description, or by times that have come."""
+    if landing.description != source.landing_digest:
+        return True
+    # Entries of earlier versions do not say when their records of the future have a usable time.
+    return FUTURE in landing.quarantined and (landing.future_until is None or landing.future_until <= now)
 
 
 def _land(
@@ -197,6 +201,7 @@ def _prepare(
             partitions=tuple(sorted(staged.hours)),
             withdrawn=withdrawn,
             days=tuple(sorted(counts["days"])),
+            future_until=usable_from(counts["first_future"]),
         ),
         (
             *_raw_copies(source, landing, staged.hours),

@@ -18,6 +18,8 @@ from feed_assets.sources.layout import LandingId, entered, ledger_prefix
 
 FORMAT = 1
 
+_TIMES = ("landed_at", "future_until")
+
 
 @dataclass(frozen=True, slots=True)
 class Landing:
@@ -28,8 +30,9 @@ class Landing:
     under `quarantine_key`. `partitions` are the hours that got records, as `YYYY-MM-DD/HH`; `withdrawn` those
     that got an empty file, as only superseded landings have records in that day. `description` is the
     digest of what the source said when the file landed (see `Source.landing_digest`), None where that is
-    not known. `days` are the days of all its records that have a usable time, the filtered ones included. With
-    `already_landed`, this content was there before, and the numbers are those of then.
+    not known. `days` are the days of all its records that have a usable time, the filtered ones included. At
+    `future_until`, the first of those that are in quarantine as of the future has a usable time; None where there is
+    none. With `already_landed`, this content was there before, and the numbers are those of then.
     """
 
     source: str
@@ -49,6 +52,7 @@ class Landing:
     landed_at: datetime | None = None
     already_landed: bool = False
     days: tuple[str, ...] = ()
+    future_until: datetime | None = None
 
     @property
     def id(self) -> LandingId:
@@ -67,7 +71,8 @@ class Landing:
 
 def landing_json(landing: Landing) -> dict[str, Any]:
     """A landing as an object of JSON."""
-    return {**asdict(landing), "landed_at": landing.landed_at.isoformat() if landing.landed_at else None}
+    times: dict[str, datetime | None] = {name: getattr(landing, name) for name in _TIMES}
+    return asdict(landing) | {name: time.isoformat() if time else None for name, time in times.items()}
 
 
 def landing_from_json(fields: Mapping[str, Any]) -> Landing:
@@ -75,9 +80,9 @@ def landing_from_json(fields: Mapping[str, Any]) -> Landing:
     known: dict[str, Any] = {
         field.name: fields[field.name] for field in dataclass_fields(Landing) if field.name in fields
     }
-    lists = {name: tuple(known[name]) for name in ("partitions", "withdrawn", "days") if name in known}
-    landed_at = datetime.fromisoformat(known["landed_at"]) if known.get("landed_at") else None
-    return Landing(**{**known, **lists, "landed_at": landed_at})
+    lists: dict[str, Any] = {name: tuple(known[name]) for name in ("partitions", "withdrawn", "days") if name in known}
+    times: dict[str, Any] = {name: datetime.fromisoformat(known[name]) for name in _TIMES if known.get(name)}
+    return Landing(**{**known, **lists, **times})
 
 
 def entry_json(landing: Landing) -> bytes:

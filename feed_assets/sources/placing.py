@@ -55,7 +55,8 @@ def write_by_hour(records: DataFrame, source: Source, name: str, uri: str, *, no
     """Write the records of a file by day and hour, those without a place by reason.
 
     Returns how many there are: `read`, `landed`, `malformed`, `filtered` and one for each of `REASONS`; and
-    the `days` of them all, without those that have no usable time. These are taken behind the
+    the `days` of them all, without those that have no usable time; and
+    `first_future`, for `usable_from`. These are taken behind the
     shuffle, in the tasks that write: Spark counts a task there once, however often it has to compute a stage again.
     """
     col, lit, when = functions.col, functions.lit, functions.when
@@ -88,6 +89,7 @@ def write_by_hour(records: DataFrame, source: Source, name: str, uri: str, *, no
         when(landed, col("_malformed")).when(~filtered, col("_record")).alias("_malformed"),
         *([when(~filtered, col("_record")).alias("_record")] if keeps_record else []),
         seen.alias("_seen"),
+        when(col("_fate") == FUTURE, functions.unix_micros("_time")).alias("_future"),
         day.alias("_day"),
         when(filtered, functions.pmod("_line", lit(_SPREAD)).cast("string")).otherwise(hour).alias("_hour"),
     )
@@ -97,11 +99,19 @@ def write_by_hour(records: DataFrame, source: Source, name: str, uri: str, *, no
         .observe(observation, *_counts())
         .where(col("_day") != _FILTERED)
         .sortWithinPartitions("_day", "_hour", "_line")
-        .select("_sent.*", *(name for name in placed.columns if name not in {"_sent", "_seen"}))
+        .select("_sent.*", *(name for name in placed.columns if name not in {"_sent", "_seen", "_future"}))
         .write.partitionBy("_day", "_hour")
         .parquet(to_write(uri))
     )
     return observation.get
+
+
+def usable_from(micros: int | None) -> datetime | None:
+    """The clock at which a time becomes usable, given in microseconds since 1970; the year 9999 for all after it."""
+    if micros is None:
+        return None
+    last = datetime.max.replace(tzinfo=UTC)
+    return EARLIEST + min(timedelta(microseconds=micros), last - EARLIEST) - AHEAD
 
 
 def staged_files(keys: Iterable[str], prefix: str) -> Staged:
@@ -154,6 +164,7 @@ def _counts() -> list[Column]:
         functions.count_if(landed & col("_malformed").isNotNull()).alias("malformed"),
         functions.count_if(col("_day") == _FILTERED).alias("filtered"),
         functions.collect_set("_seen").alias("days"),
+        functions.min("_future").alias("first_future"),
         *(
             functions.count_if((col("_day") == _QUARANTINED) & (col("_hour") == reason)).alias(reason)
             for reason in REASONS

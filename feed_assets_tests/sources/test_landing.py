@@ -590,6 +590,13 @@ def test_a_time_more_than_a_day_ahead_of_the_clock_goes_to_quarantine_as_one_of_
 
     assert (again.generation, again.landed, again.quarantined) == (2, 4, {FUTURE: 1, NO_TIME: 1})
 
+    # The time in the year 9999 does not come: nothing would be another.
+    later = land(spark, blackboard, source, file, now=NOW + timedelta(days=300), again=True)
+
+    assert (later.already_landed, later.generation) == (True, 2)
+    assert later.future_until == datetime(9999, 12, 30, 23, tzinfo=UTC)
+    assert landing.future_until == NOW + timedelta(seconds=1)
+
 
 def test_what_landed_by_a_wrong_description_is_replaced_from_the_file_or_from_what_was_kept(
     spark, blackboard, described, sent, tmp_path
