@@ -38,7 +38,7 @@ class Landed:
     file: str
     landing: Landing
     outdated: bool
-    """It landed before with another description of its source, and was left so."""
+    """It landed under another description of its source, and was left so."""
     unwatched: Mapping[str, int]
     """Day -> records that landed in it now, for days that no sensor looks at."""
 
@@ -93,7 +93,7 @@ def land(ctx: click.Context, source: str, files: tuple[Path, ...], *, again: boo
             failures.append(f"Error: {where}{error}")
             continue
         days = [] if landing.already_landed else _unwatched(landing, wanted, settings, now)
-        outdated = landing.already_landed and landing.description not in {None, wanted.landing_digest}
+        outdated = landing.description not in {None, wanted.landing_digest}
         done.append(Landed(name, landing, outdated, records_by_day(spark, board, landing, days)))
     if as_json:
         print_json([_json(each) for each in done])
@@ -203,9 +203,10 @@ def _warnings(done: Sequence[Landed], source: Source, settings: Settings) -> Ite
     """What needs somebody to act: other descriptions, and changed days that no sensor looks at."""
     for each in done:
         if each.outdated:
+            added = "nothing added" if each.landing.already_landed else "its interrupted landing was completed"
             yield (
                 f"Error: {Path(each.file).name} landed{_earlier(each)} with another description of {source.key}; "
-                f"nothing added. `feed-assets land --again {source.name} FILE` replaces that."
+                f"{added}. `feed-assets land --again {source.name} FILE` replaces that."
             )
     records: dict[str, int] = {}
     for each in done:

@@ -76,7 +76,8 @@ def land(
     is kept as it was sent, under `name` where that is another than its own.
 
     A content that landed for the source before adds nothing, whatever the file is called and however it is
-    packed. With `again`, it lands anew where `is_outdated` says so, and takes the place of its earlier
+    packed. A landing of it that was killed with its plan written is completed by the description of then, which the
+    result names. With `again`, it lands anew where `is_outdated` says so, and takes the place of its earlier
     landings at once: readers see these or the new one. Days in which only earlier ones had records get an
     empty file, so that they change too.
 
@@ -90,6 +91,7 @@ def land(
         sent = inspect(file, source, Path(scratch), name=name)
         digest = sent.digest(source.key)
         before = landings_of(blackboard, source.key, digest)
+        landing = None
         while not before or (again and is_outdated(before[-1], source, now)):
             landing = _land(session, blackboard, source, sent, before, now)
             tidy(blackboard, source.key, landing.id)
@@ -98,7 +100,7 @@ def land(
             # Another process was faster, or had been killed, and had read the file by another description.
             before = landings_of(blackboard, source.key, digest)
     tidy(blackboard, source.key, before[-1].id)
-    return replace(before[-1], already_landed=True)
+    return replace(before[-1], already_landed=landing is None)
 
 
 def land_kept(

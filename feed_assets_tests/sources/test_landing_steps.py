@@ -130,6 +130,25 @@ def test_a_landing_killed_at_any_step_shows_nothing_or_all_and_is_completed_by_l
     assert len(states) > 10
 
 
+def test_a_killed_landing_that_another_description_completes_adds_its_records_and_names_its_own_description(
+    spark, tmp_path, log
+):
+    blackboard = LocalBlackboard(tmp_path / "blackboard")
+
+    def kill(operation, key):
+        if (operation, key[: len(ENTRY[1])]) == ENTRY:
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        land(spark, Stepped(blackboard, kill), SOURCE, log, now=NOW)
+
+    completed, before = (land(spark, blackboard, IN_TOKYO, log, now=NOW) for _ in range(2))
+
+    assert (completed.already_landed, completed.landed, completed.description) == (False, 2, SOURCE.landing_digest)
+    assert before.already_landed
+    assert_landed_once(blackboard, completed)
+
+
 def test_landing_again_killed_at_any_step_shows_the_old_landing_or_the_new_one_and_is_completed(spark, tmp_path, log):
     root = tmp_path / "landing"
     land(spark, LocalBlackboard(root), SOURCE, log, now=NOW)
