@@ -49,7 +49,8 @@ class Landed:
 @click.option(
     "--again",
     is_flag=True,
-    help="Land anew what landed with another description of SOURCE, in place of that; without FILE, all that was kept.",
+    help="Replace what landed under an earlier description of SOURCE. "
+    "Without FILE: every such file, from the copies that were kept.",
 )
 @json_option
 @click.pass_context
@@ -216,8 +217,8 @@ def _warnings(done: Sequence[Landed], source: Source, settings: Settings) -> Ite
     late = [day for day in sorted(records) if day >= str(settings.first_day)]
     if late:
         yield (
-            f"Warning: outside the lookback of {counted(source.lookback_days, 'day')}, so no sensor processes it: "
-            f"{_days(late, records)}. Run `{_backfill(late)}`."
+            f"Warning: {_days(late, records)} {_are(late, records)} older than the lookback of "
+            f"{counted(source.lookback_days, 'day')}. No sensor will process these days. Run `{_backfill(late)}`."
         )
     if early:
         yield (
@@ -231,6 +232,10 @@ def _days(days: Sequence[str], records: Mapping[str, int]) -> str:
     if len(days) > NAMED:
         return f"{total} in {len(days)} days from {days[0]} to {days[-1]}"
     return f"{total} in " + ", ".join(f"{day} ({records[day]})" for day in days)
+
+
+def _are(days: Sequence[str], records: Mapping[str, int]) -> str:
+    return "is" if sum(records[day] for day in days) == 1 else "are"
 
 
 def _backfill(days: Sequence[str]) -> str:

@@ -110,8 +110,8 @@ def test_landing_says_what_is_bad_and_which_days_nobody_processes(run, base, sho
     assert "The time is fixed at 2019-12-01 12:00 (FEED_ASSETS_AS_OF); land again once it is not." in notes
     assert "copy.csv: landed before as day 100%.csv on 2019-12-01 12:00; nothing added." in notes
     assert (
-        "Warning: outside the lookback of 3 days, so no sensor processes it: 2 records in 2019-11-25 (2). "
-        "Run `feed-assets backfill --from 2019-11-25 --to 2019-11-25`."
+        "Warning: 2 records in 2019-11-25 (2) are older than the lookback of 3 days. "
+        "No sensor will process these days. Run `feed-assets backfill --from 2019-11-25 --to 2019-11-25`."
     ) in notes
     assert (
         "Warning: before the first partition, 2019-11-24: 1 record in 2019-10-20 (1). "
