@@ -97,7 +97,10 @@ def audit(
                     if not made_here:
                         raise dg.Failure(description=found.reason, allow_retries=False)
                     context.log.error(found.reason)
-                    audited[partition] = Audited("none", unaudited(expectations, found.reason), found.reason)
+                    audited[partition] = not_audited(expectations, found)
+                    if found.rejected is not None:
+                        # The attempt that rejected it may have stopped before Dagster was told.
+                        report(context, key, found.rejected, found.reason, turned_away=True, now=clock.now())
                     continue
                 subject = describe(
                     found,
@@ -149,18 +152,21 @@ def evaluate(
     return tuple(outcomes)
 
 
-def unaudited(expectations: Sequence[Expectation], reason: str) -> tuple[CheckOutcome, ...]:
-    """The outcome of each expectation where there is no update to evaluate it on."""
-    return tuple(
+def not_audited(expectations: Sequence[Expectation], found: NothingToAudit) -> Audited:
+    """What Dagster is told where there is nothing to evaluate: the outcomes on record, else that there are none."""
+    if found.rejected is not None and found.rejected.record is not None:
+        return Audited(found.rejected.update.name, found.rejected.record.checks, found.reason)
+    outcomes = tuple(
         CheckOutcome(
             name=each.name,
             passed=False,
             severity="ERROR" if each.blocking else "WARN",
-            observed={"not audited": reason},
-            description=f"Not audited: {reason}",
+            observed={"not audited": found.reason},
+            description=f"Not audited: {found.reason}",
         )
         for each in expectations
     )
+    return Audited("none", outcomes, found.reason)
 
 
 def settle(candidate: Candidate, outcomes: Sequence[CheckOutcome], *, run_id: str, clock: Clock) -> str:

@@ -25,9 +25,10 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class NothingToAudit:
-    """Why there is no update to audit, and what to do."""
+    """Why there is no update to audit, and what to do. `rejected` is the run's own update where an audit rejected it."""
 
     reason: str
+    rejected: Candidate | None = None
 
 
 def find_candidate(
@@ -74,8 +75,9 @@ def _own(feed: Feed, partition: str | None, root_run_id: str, in_force: Update |
         if record.facts.root != root_run_id:
             continue
         if record.state not in {"publishing", "published"}:
-            said = f"{record.state} ({record.history[-1].reason})"
-            return NothingToAudit(f"This run's update {record.update} was {said}. {advice}")
+            reason = f"This run's update {record.update} was {record.state} ({record.history[-1].reason}). {advice}"
+            own = Candidate(Update(feed, partition, record.update, record.files), record, None)
+            return NothingToAudit(reason, own if record.state == "rejected" else None)
         valid = in_force
         if in_force is None or in_force.name != record.update:
             update = Update(feed, partition, record.update, ())

@@ -49,7 +49,10 @@ def report(
         return
     happened = {}
     if turned_away:
-        happened[REJECTED if candidate.staged is not None else INVALIDATED] = update.name
+        rejected = candidate.staged is not None or (
+            candidate.record is not None and candidate.record.state == "rejected"
+        )
+        happened[REJECTED if rejected else INVALIDATED] = update.name
     log(still_in_force(context.instance, key, update.partition, there, why=sentence, metadata=happened))
     if turned_away:
         _mark_as_failed(context, key, update.partition, sentence)

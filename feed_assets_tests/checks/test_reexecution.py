@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dagster as dg
+
 from feed_assets.blackboard import UnavailableError
 from feed_assets.file_feed import history
 from feed_assets_tests.harness import ADS, DAY, Interposed, ad, ads, failed_checks, messages, using_board
@@ -62,12 +64,33 @@ def test_the_reexecution_of_a_rejected_run_says_so_and_is_not_green_for_the_upda
     again = shop.reexecute(rejected.run_id)
 
     assert not again.success
-    evaluations = again.get_asset_check_evaluations()
-    assert not any(each.passed for each in evaluations)
-    said = next(each.description for each in evaluations if each.check_name == "not_empty")
+    assert failed_checks(again) == ["quarantined_share"]
+    said = again.get_asset_check_evaluations()[0].metadata["outcome"].value
     assert f"This run's update {shop.record(ADS).update} was rejected (quarantined_share: quarantined 5" in said
     assert f"In force is {before}" in said
     assert shop.latest(ADS) == before
+
+
+def test_an_audit_that_stopped_after_its_rejection_tells_dagster_when_it_is_tried_again(shop):
+    shop.land(ads(10))
+    assert shop.run("clean_ads").success
+    before = shop.latest(ADS)
+    shop.land([ad(f"bad{number}", cost="?") for number in range(5)], name="corrupt")
+    failures = []
+
+    def fail(operation, key):
+        if shop.record(ADS).state == "rejected" and operation == "page" and not failures:
+            failures.append(key)
+            message = "503 Slow Down"
+            raise UnavailableError(message)
+
+    rejected = using_board(shop, Interposed(shop.board, fail)).run("clean_ads")
+
+    assert failures
+    assert failed_checks(rejected) == ["quarantined_share"]
+    told = shop.instance.get_latest_materialization_event(dg.AssetKey("clean_ads")).asset_materialization
+    assert told.metadata["update"].value == before
+    assert told.metadata["rejected update"].value == shop.record(ADS).update
 
 
 def test_a_reexecuted_audit_of_an_update_that_is_history_by_now_is_about_that_update(shop):
