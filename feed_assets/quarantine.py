@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 import duckdb
 
 from feed_assets.blackboard import Blackboard
-from feed_assets.file_feed import Feed, FeedError, Update, latest_of_all, read_record, recorded_digests
+from feed_assets.file_feed import Feed, FeedError, Update, begun, latest, latest_of_all, read_record, recorded_digests
 from feed_assets.file_feed.control import list_all
 from feed_assets.file_feed.discovery import feed_locations
 from feed_assets.report import local_files, readable
@@ -84,8 +84,19 @@ def set_aside(
 
 
 def _updates(feed: Feed, partition: str | None, now: datetime) -> Iterator[tuple[str, Update]]:
-    """Of each partition the quarantine in force, and a newer one: its update was rejected, or is still being made."""
-    in_force = latest_of_all(feed, now=now, first=partition or "", last=partition)
+    """Of each partition the quarantine of the update in force, and a newer one, whose update was rejected or waits.
+
+    The quarantine of an update is published and invalidated after it. A run may stop in between, and people invalidate
+    updates by hand: so the update that is in force says which quarantine is.
+    """
+    of = Feed(feed.blackboard, feed.location.removeprefix(f"{FOLDER}/"))
+    read = latest_of_all(of, now=now, first=partition or "", last=partition)
+    kept = latest_of_all(feed, now=now, first=partition or "", last=partition)
+    in_force = {
+        day: named
+        for day, update in read.items()
+        if (named := _named(feed, day, update.name, kept.get(day))) is not None
+    }
     recorded = recorded_digests(feed, first=partition or "", last=partition)
     for day in sorted(in_force.keys() | recorded.keys()):
         update = in_force.get(day)
@@ -99,6 +110,14 @@ def _updates(feed: Feed, partition: str | None, now: datetime) -> Iterator[tuple
             there = {entry.key.removeprefix(prefix) for entry in list_all(feed.blackboard, prefix)}
             files = tuple(file for file in record.files if file.path in there)
             yield record.state, Update(feed, record.partition, record.update, files)
+
+
+def _named(feed: Feed, day: str, name: str, newest: Update | None) -> Update | None:
+    """The valid quarantine of this name, where there is one; `newest` is the newest valid one."""
+    if newest is None or newest.name <= name:
+        return newest if newest is not None and newest.name == name else None
+    found = latest(feed, day or None, now=begun(name), as_of=begun(name))
+    return found if found is not None and found.name == name else None
 
 
 def _of_update(name: str, state: str, update: Update) -> Iterator[SetAside]:

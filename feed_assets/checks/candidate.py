@@ -25,7 +25,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class NothingToAudit:
-    """Why there is no update to audit, and what to do. `rejected` is the run's own update where an audit rejected it."""
+    """Why there is no update to audit, and what to do. `rejected` is the run's own update if an audit rejected it."""
 
     reason: str
     rejected: Candidate | None = None

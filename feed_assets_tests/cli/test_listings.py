@@ -143,6 +143,8 @@ def test_what_is_in_quarantine_is_counted_by_reason_with_the_first_record(
     shutil.rmtree(base / late.prefix)
     assert len(json.loads(run("quarantine", "2019-11-25", "--json").stdout)) == 2
     assert "Nothing of 2019-11-24 is in quarantine" in run("quarantine", "2019-11-24").stderr
+    run("feed", "invalidate", base / "clean-ads/v1.0", "-p", "2019-11-25", "--reason", "wrong")
+    assert json.loads(run("quarantine", "2019-11-25", "--json").stdout) == []
 
 
 def test_files_that_cannot_be_read_are_an_error_that_names_the_update_and_what_to_do(
