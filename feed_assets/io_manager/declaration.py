@@ -142,9 +142,10 @@ def table_schema(schema: StructType) -> dg.TableSchema:
 def is_required(said: Mapping[str, Any], window: dg.TimeWindow | None, own: dg.TimeWindow | None) -> bool:
     """Whether an upstream partition has to be there: it lies in the output's own time, and is not optional.
 
-    `said` is the input's metadata. What has no time (None) is always the output's own.
+    `said` is the input's metadata. An input without a time (`window` is None) is always the output's own. An output
+    without a time is made from those partitions of time that there are.
     """
-    inside = window is None or own is None or (own.start <= window.start and window.end <= own.end)
+    inside = window is None or (own is not None and own.start <= window.start and window.end <= own.end)
     return inside and not said.get(OPTIONAL)
 
 

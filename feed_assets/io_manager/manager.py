@@ -330,9 +330,8 @@ def _is_required(context: dg.InputContext, partition: str | None) -> bool:
         return is_required(context.definition_metadata, None, None)
     windows = [time_window(own, key) for key in context.step_context.partition_key_range]
     first, last = windows[0], windows[-1]
-    if first is None or last is None:
-        return False
-    return is_required(context.definition_metadata, window, dg.TimeWindow(first.start, last.end))
+    time = dg.TimeWindow(first.start, last.end) if first is not None and last is not None else None
+    return is_required(context.definition_metadata, window, time)
 
 
 def _missing_upstream(declaration: FeedDeclaration, uri: str, partition: str | None) -> dg.Failure:

@@ -14,6 +14,7 @@ import dagster as dg
 
 from feed_assets.io_manager import FeedDeclaration
 from feed_assets.io_manager.declaration import CONTEXT, EVENING_BEFORE, is_required, raw_source
+from feed_assets.io_manager.time_windows import time_window
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,11 +174,12 @@ class FeedGraph:
         }
         return {side: window.start.strftime(definition.fmt) for side, window in windows.items() if window is not None}
 
+    def has_time(self, key: dg.AssetKey, partition: str) -> bool:
+        """Whether the partition stands for a time; a name does not."""
+        return self._window(key, partition) is not None
+
     def _window(self, key: dg.AssetKey, partition: str) -> dg.TimeWindow | None:
-        definition = self.graph.get(key).partitions_def
-        if not isinstance(definition, dg.TimeWindowPartitionsDefinition):
-            return None
-        return definition.time_window_for_partition_key(partition)
+        return time_window(self.graph.get(key).partitions_def, partition)
 
     def _input_metadata(self, key: dg.AssetKey) -> dict[dg.AssetKey, Mapping[str, Any]]:
         """What the asset says of each of its inputs, by the asset that is read."""

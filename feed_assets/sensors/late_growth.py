@@ -44,7 +44,7 @@ def late_growth(
 
     @dg.sensor(
         name="late_growth",
-        target=dg.AssetSelection.assets(*clean_assets.values()).downstream(),
+        asset_selection=dg.AssetSelection.assets(*clean_assets.values()).downstream(),
         minimum_interval_seconds=interval_seconds,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description=(

@@ -41,7 +41,7 @@ def new_manifests(
 
     @dg.sensor(
         name="new_manifests",
-        target=dg.AssetSelection.all(),
+        asset_selection=dg.AssetSelection.all(),  # as `target`, all assets would have to share their partitions
         minimum_interval_seconds=interval_seconds,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description=(

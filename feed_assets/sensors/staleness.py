@@ -70,6 +70,7 @@ def staleness(
                 tuple(feeds.parents(asset.key, partition)),
                 {side: (each, made[each].name) for side, each in neighbours[partition].items() if each in made},
                 recorded,
+                timeless=not feeds.has_time(asset.key, partition),
             )
         )
     there = in_force_at(board, feeds, {place for case in cases for place in case.places}, now=now)
@@ -113,6 +114,7 @@ class _Case:
     parents: Sequence[Parent]
     neighbours: Mapping[str, tuple[str, str]]
     recorded: _Recorded
+    timeless: bool
 
     @property
     def places(self) -> set[Place]:
@@ -129,12 +131,16 @@ class _Case:
         if missing:
             waiting = f"waits for {', '.join(dict.fromkeys(missing))} {self.partition}"
             return self._because(f"{waiting}, which has no valid update any more" if self.made else waiting, there)
-        if self.made is None and not any(each.required for each in self.parents):
+        if self.made is None and not self._says_when(there):
             return self._because("none of its inputs is of its own time, so nothing says when to make it", there)
         if self.tried_with is not None and not self._changes(self.tried_with, there):
             tried = f"these inputs were tried as {self.tried}, which is not in force, so nothing is tried again"
             return self._because(f"{self._behind(changes)}; {tried} by itself until they change", there)
         return self._because(self._behind(changes), there, stale=True)
+
+    def _says_when(self, there: Mapping[Place, str | None]) -> bool:
+        """Whether its inputs tell when to make it first: those of its own time; for one without a time, any."""
+        return any(each.required or (self.timeless and there[_place(each)] is not None) for each in self.parents)
 
     def _behind(self, changes: Sequence[str]) -> str:
         return "; ".join(changes) if self.made else "its inputs are there, and it was never made"

@@ -293,6 +293,31 @@ def test_a_day_made_of_hours_is_asked_for_when_all_of_them_are_there(desk, tmp_p
     assert both.tick("new_manifests").asked == {DAY: ("bids_by_day",)}
 
 
+def test_named_partitions_made_of_all_days_that_there_are_follow_each_of_them(desk):
+    regions = dg.StaticPartitionsDefinition(["eu", "us"])
+
+    @dg.asset(
+        ins={"clean_ads": dg.AssetIn(partition_mapping=dg.AllPartitionMapping())},
+        partitions_def=regions,
+        io_manager_key="file_feed",
+        metadata=feed_metadata("by-region/v1.0", BIDS),
+    )
+    def by_region(clean_ads):
+        return clean_ads
+
+    both = with_more(desk, by_region)
+    assert both.tick("new_manifests").asked == {}
+    both.process()
+
+    assert both.tick("new_manifests").asked == {"eu": ("by_region",), "us": ("by_region",)}
+    for region in ("eu", "us"):
+        both.make("by-region/v1.0", region, [FeedInput(ADS, DAY, both.latest(ADS))])
+    assert both.tick("new_manifests").asked == {}
+
+    both.process(NEXT_DAY)
+    assert both.tick("new_manifests").asked == {"eu": ("by_region",), "us": ("by_region",)}
+
+
 def test_what_has_no_partitions_is_for_others_to_run_and_holds_up_nothing(desk):
     @dg.asset(
         ins={"clean_ads": dg.AssetIn(partition_mapping=dg.AllPartitionMapping())},
