@@ -34,6 +34,11 @@ class Attempt:
     records: Counter[str] = field(default_factory=Counter)
     empty_sources: dict[str, dict[str, str]] = field(default_factory=dict)
 
+    @property
+    def days(self) -> set[str]:
+        """The days of raw data that were read, be there records of them or not."""
+        return {*self.records, *self.empty_sources}
+
 
 def outputs_of(step: Any, manager: dg.IOManager) -> Iterator[dg.OutputContext]:
     """The outputs that this attempt is to give to this IO manager: those that the run selected."""

@@ -51,7 +51,7 @@ from feed_assets.io_manager.quarantine import publish_both, stage_quarantine
 from feed_assets.io_manager.raw_hours import hours_by_day, of_hours
 from feed_assets.io_manager.retries import retrying
 from feed_assets.io_manager.spark_files import read_updates, write_files
-from feed_assets.io_manager.time_windows import time_window
+from feed_assets.io_manager.time_windows import days_of, time_window
 from feed_assets.resources import BlackboardResource, Clock, SparkResource
 from feed_assets.sources import Source, evening, evening_read, load_sources, raw_frame, read_sets, why_nothing
 from feed_assets.transforms import BOOKKEEPING, VERDICT, published_rows, verdict_counts
@@ -237,8 +237,10 @@ class FileFeedIOManager(dg.ConfigurableIOManager):
         attempt = self._attempts[context.step_context]
         claimed = attempt.claims[context.asset_key, partition]
         run = context.step_context.dagster_run
-        empty = attempt.empty_sources.values() if alone else [attempt.empty_sources.get(partition or "", {})]
-        empty_sources = {source: why for reasons in empty for source, why in reasons.items()}
+        days = attempt.days if alone else days_of(context.asset_partitions_def, partition)
+        empty_sources = {
+            source: why for day in sorted(days) for source, why in attempt.empty_sources.get(day, {}).items()
+        }
         facts = Facts(
             schema=declaration.columns,
             inputs=tuple(attempt.inputs),
@@ -249,7 +251,7 @@ class FileFeedIOManager(dg.ConfigurableIOManager):
             details=({EMPTY_SOURCES: empty_sources} if empty_sources else {})
             | ({"boundary": boundary} if (boundary := plain(context.output_metadata.get(BOUNDARY))) else {}),
         )
-        read = attempt.records.total() if alone else attempt.records[partition or ""]
+        read = sum(attempt.records[day] for day in days)
         files, facts = self._write(claimed, declaration, frame, facts, read)
         return stage(claimed, staged_files(claimed, files), facts, now=self.clock.now())
 

@@ -6,6 +6,7 @@ Here: reading Dagster's definitions of partitions. Not here: which partitions th
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 
 import dagster as dg
 
@@ -20,6 +21,16 @@ def time_window(definition: dg.PartitionsDefinition | None, partition: str | Non
         definition = definition.get_partitions_def_for_dimension(dimension)
     assert isinstance(definition, dg.TimeWindowPartitionsDefinition)  # noqa: S101 - what a time dimension is
     return definition.time_window_for_partition_key(partition)
+
+
+def days_of(definition: dg.PartitionsDefinition | None, partition: str | None) -> list[str]:
+    """The days that a partition's time touches; none of a partition without a time."""
+    window = time_window(definition, partition)
+    if window is None:
+        return []
+    last = (window.end - timedelta(microseconds=1)).date()
+    count = (last - window.start.date()).days + 1
+    return [str(window.start.date() + timedelta(days=ahead)) for ahead in range(count)]
 
 
 def partitions_before(definition: dg.PartitionsDefinition | None, partition: str | None, count: int) -> Iterator[str]:
