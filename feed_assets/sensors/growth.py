@@ -300,7 +300,7 @@ class _There:
         before = _day_before(day)
         update, current = self.in_force.get(before), self.current(before)[source]
         if update is None or self.digests.get(before, {}).get(update.name) == self.state(before):
-            return evening_read(current, current, self.evening_hours)
+            return evening(current, self.evening_hours)
         known = made_from(self.feed, before, update.name)
         if known is None:
             return None
