@@ -10,29 +10,34 @@ from typing import Any
 import dagster as dg
 
 from feed_assets import assets, checks, sensors
+from feed_assets.ads import ADS, CLICKS, KINDS
+from feed_assets.ads.expectations import for_clean, for_effectiveness
+from feed_assets.ads.partners import partners_directory
 from feed_assets.assets.common import Rules
-from feed_assets.io_manager import FeedDeclaration, FileFeedIOManager
+from feed_assets.datasets import FeedDeclaration
+from feed_assets.io_manager import FileFeedIOManager
+from feed_assets.io_manager.asset_metadata import declared_feed
 from feed_assets.jobs import PROCESS_DAY, define_jobs
 from feed_assets.partitions import daily, hourly
 from feed_assets.resources import BlackboardResource, Settings, SparkResource, WebhookNotifier
 from feed_assets.resources.notifier import WEBHOOK
 from feed_assets.schedules import process_yesterday
-from feed_assets.sources import Kind, load_sources
+from feed_assets.sources import load_sources
 
 
 def build_definitions(settings: Settings, **replaced: Any) -> dg.Definitions:
     """The definitions of an installation; `replaced` are resources to use instead of those the settings give."""
-    sources = load_sources(settings.sources_directory)
+    sources = load_sources(settings.sources_directory, KINDS)
     days, hours = daily(settings), hourly(settings)
 
-    make = {Kind.ADS: assets.clean_ads, Kind.CLICKS: assets.clean_clicks}
-    clean = {kind: make[kind](sources, days) for kind in assets.fed_kinds(sources)}
-    audits = [checks.audit(asset, checks.for_clean(_feed(asset))) for asset in clean.values()]
+    make = {ADS.name: assets.clean_ads, CLICKS.name: assets.clean_clicks}
+    clean = {kind.name: make[kind.name](sources, days) for kind in assets.fed_kinds(sources, KINDS)}
+    audits = [checks.audit(asset, for_clean(_feed(asset))) for asset in clean.values()]
     derived: list[dg.AssetsDefinition] = []
     if len(clean) == len(make):
         ad_effectiveness = assets.ad_effectiveness(days)
         derived = [ad_effectiveness]
-        audits.append(checks.audit(ad_effectiveness, checks.for_effectiveness(_feed(ad_effectiveness))))
+        audits.append(checks.audit(ad_effectiveness, for_effectiveness(_feed(ad_effectiveness))))
 
     resources: dict[str, Any] = {
         "blackboard": BlackboardResource.at(settings.base),
@@ -48,12 +53,14 @@ def build_definitions(settings: Settings, **replaced: Any) -> dg.Definitions:
         blackboard=resources["blackboard"],
         spark=resources["spark"],
         clock=resources["clock"],
-        sources_directory=str(settings.sources_directory),
+        sources={source.key: source for source in sources},
     )
     raw = [assets.raw_logs(source, hours) for source in sources]
     jobs = define_jobs([*clean.values()], derived, days, run_config=settings.run_config)
     return dg.Definitions(
-        assets=assets.in_catalog([*raw, assets.ad_catalog(), *clean.values(), *derived], sources, settings),
+        assets=assets.in_catalog(
+            [*raw, assets.ad_catalog(), *clean.values(), *derived], sources, settings, domain="ads"
+        ),
         asset_checks=audits,
         sensors=[
             sensors.late_growth(
@@ -79,11 +86,11 @@ def build_definitions(settings: Settings, **replaced: Any) -> dg.Definitions:
 
 
 def _feed(asset: dg.AssetsDefinition) -> FeedDeclaration:
-    declaration = FeedDeclaration.of(asset.metadata_by_key[asset.key])
+    declaration = declared_feed(asset.metadata_by_key[asset.key])
     if declaration is None:
         message = f"{asset.key.to_user_string()} declares no feed."
         raise dg.DagsterInvalidDefinitionError(message)
     return declaration
 
 
-defs = build_definitions(Settings.from_environment())
+defs = build_definitions(Settings.from_environment(sources_directory=partners_directory()))

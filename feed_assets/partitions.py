@@ -6,13 +6,11 @@ Here: the partitions of the assets. Not here: which of them hold data (the black
 from __future__ import annotations
 
 import warnings
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, datetime, time
 
 import dagster as dg
 
 from feed_assets.resources import Settings
-
-DAY_FORMAT = "%Y-%m-%d"
 
 
 def daily(settings: Settings) -> dg.DailyPartitionsDefinition:
@@ -26,30 +24,17 @@ def hourly(settings: Settings) -> dg.HourlyPartitionsDefinition:
     return dg.HourlyPartitionsDefinition(start_date=start, end_date=_end(settings))
 
 
-def days_between(first: date, last: date) -> list[str]:
-    """The days from first to last, both included, as partition keys."""
-    return [str(first + timedelta(days=offset)) for offset in range((last - first).days + 1)]
-
-
-def is_day(name: str) -> bool:
-    """Whether this is the key of a day; storage may hold other names as well."""
-    try:
-        return str(date.fromisoformat(name)) == name
-    except ValueError:
-        return False
-
-
 with warnings.catch_warnings():
     # Neighbours that do not exist yet are a beta feature, and the first and the last day have them.
     warnings.simplefilter("ignore", dg.BetaWarning)
 
     NEXT_DAY = dg.TimeWindowPartitionMapping(end_offset=1, allow_nonexistent_upstream_partitions=True)
-    """A day and the one after it, where that exists: clicks after midnight belong to the day the ad was shown."""
+    """A day and the one after it, where that exists: for results that what happens after midnight still belongs to."""
 
     NEIGHBOURING_DAYS = dg.TimeWindowPartitionMapping(
         start_offset=-1, end_offset=1, allow_nonexistent_upstream_partitions=True
     )
-    """A day and its neighbours: only they tell whether a click near midnight belongs to this day."""
+    """A day and its neighbours: for results that depend on what happens near midnight on either side."""
 
 
 def _end(settings: Settings) -> datetime | None:

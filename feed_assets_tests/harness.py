@@ -6,6 +6,7 @@ any expectation. Everything runs in this process and shares its one Spark.
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
@@ -19,6 +20,7 @@ from dagster._core.definitions.job_base import InMemoryJob
 from dagster._core.definitions.sensor_definition import SensorDefinition
 from dagster._core.execution.api import create_execution_plan, execute_run
 from dagster._core.execution.plan.state import KnownExecutionState
+from dagster._core.test_utils import create_run_for_test
 
 from feed_assets.blackboard import Blackboard, LocalBlackboard
 from feed_assets.definitions import build_definitions
@@ -108,6 +110,12 @@ def ads(count: int, day: str = DAY, start: int = 0, **more: str | None) -> list[
         ad(f"i{number}", f"{day} 12:{number // 60:02}:{number % 60:02}", **{"user": f"u{number}"} | more)
         for number in range(start, start + count)
     ]
+
+
+def free_port() -> int:
+    """A port on which nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,6 +346,16 @@ class Installation:
             result.skip_message or "",
             result.cursor or "",
         )
+
+    def fail(self, tick: Tick) -> None:
+        """Have the runs that a tick asked for, each of which failed before it made anything."""
+        for request in tick.requests:
+            create_run_for_test(
+                self.instance,
+                status=dg.DagsterRunStatus.FAILURE,
+                tags={"dagster/run_key": request.run_key or "", "dagster/partition": request.partition_key or ""},
+                asset_selection=frozenset(request.asset_selection or ()),
+            )
 
     def execute(self, tick: Tick) -> list[dg.ExecuteInProcessResult]:
         """Run what a tick asked for."""

@@ -1,7 +1,7 @@
 """How the made-up partners write a generated day down: portal as CSV, exchange as TSV, mobile as JSON lines.
 
 Here: the text of lines, files of them, and raw partitions as if the files had landed. Not here: which events there
-are (see `generator`); the partners themselves are described in `sources/partners/`.
+are (see `generator`); the partners themselves are described in `ads/partners/`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Ad effectiveness: what each ad shown on a day brought.
 
-Here: the asset. Not here: attribution and statistics (`transforms.effectiveness`), and the numbers in its
+Here: the asset. Not here: attribution and statistics (`ads.effectiveness`), and the numbers in its
 metadata (`figures`).
 """
 
@@ -10,14 +10,15 @@ from datetime import date, timedelta
 import dagster as dg
 from pyspark.sql import DataFrame
 
-from feed_assets.assets.common import GROUP, IO_MANAGER, OWNERS, Rules
+from feed_assets.ads import AD_EFFECTIVENESS, ads_with_shared_clicks, shared_clicks
+from feed_assets.assets.cleaned import IO_MANAGER
+from feed_assets.assets.common import GROUP, OWNERS, Rules
+from feed_assets.assets.effectiveness_lineage import effectiveness_lineage
 from feed_assets.assets.figures import effectiveness_figures
-from feed_assets.assets.lineage import effectiveness_lineage
 from feed_assets.io_manager import feed_metadata
-from feed_assets.io_manager.declaration import BOUNDARY, CONTEXT, OPTIONAL
+from feed_assets.io_manager.asset_metadata import BOUNDARY, CONTEXT, OPTIONAL
 from feed_assets.io_manager.retries import retrying
 from feed_assets.partitions import NEIGHBOURING_DAYS, NEXT_DAY
-from feed_assets.transforms import AD_EFFECTIVENESS, ads_with_shared_clicks, shared_clicks
 
 
 def ad_effectiveness(partitions: dg.PartitionsDefinition) -> dg.AssetsDefinition:

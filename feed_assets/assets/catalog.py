@@ -1,7 +1,7 @@
 """What Dagster's catalog says of every asset beyond its definition: tags, freshness, and where its code is.
 
 Here: attributes that follow from the settings and from what an asset is. Not here: anything about one asset, and the
-lineage of columns (`lineage`).
+lineage of columns (`column_lineage`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 import dagster as dg
 
-from feed_assets.io_manager.declaration import raw_source
+from feed_assets.io_manager.asset_metadata import raw_source
 from feed_assets.resources import Settings
 from feed_assets.sources import Source
 
@@ -22,7 +22,7 @@ WARN_AFTER, FAIL_AFTER = timedelta(hours=26), timedelta(hours=36)
 
 
 def in_catalog(
-    assets: Iterable[dg.AssetsDefinition | dg.AssetSpec], sources: Sequence[Source], settings: Settings
+    assets: Iterable[dg.AssetsDefinition | dg.AssetSpec], sources: Sequence[Source], settings: Settings, *, domain: str
 ) -> list[Any]:
     """The assets with tags, a freshness policy and references to their code, raw ones to their source's YAML."""
     by_key = {source.key: source for source in sources}
@@ -36,7 +36,7 @@ def in_catalog(
         origin = source.origin if source else None
         references = {"dagster/code_references": _reference(str(origin), origin.name)} if origin else {}
         return spec.replace_attributes(
-            tags={**spec.tags, "domain": "ads", "storage": storage},
+            tags={**spec.tags, "domain": domain, "storage": storage},
             metadata={**spec.metadata, **references},
             freshness_policy=dg.FreshnessPolicy.time_window(fail_window=FAIL_AFTER, warn_window=WARN_AFTER)
             if fresh

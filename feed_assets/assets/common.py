@@ -1,6 +1,7 @@
-"""What the assets share: their group and owner, and the rules a run may change.
+"""What the ad assets share: their group and owner, and the rules a run may change.
 
-Here: names and settings that more than one asset module uses. Not here: anything about one asset.
+Here: names and settings that more than one asset module uses. Not here: anything about one asset, and what assets of
+every kind share (`cleaned`).
 """
 
 import dagster as dg
@@ -8,7 +9,6 @@ from pydantic import Field
 
 GROUP = "ads"
 OWNERS = ["team:ad-data"]
-IO_MANAGER = "file_feed"
 
 
 class Rules(dg.ConfigurableResource[None]):

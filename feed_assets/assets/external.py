@@ -1,17 +1,13 @@
-"""Assets that others make: partners' raw partitions, and feeds published outside this project.
+"""Assets that others make: the raw partitions of any source.
 
 Here: how Dagster knows them. Not here: how they are read; Dagster never makes them.
 """
 
 import dagster as dg
 
-from feed_assets.assets.common import GROUP
-from feed_assets.io_manager import feed_metadata, raw_metadata
-from feed_assets.io_manager.declaration import COLUMN_SCHEMA
+from feed_assets.io_manager import raw_metadata
+from feed_assets.io_manager.asset_metadata import COLUMN_SCHEMA
 from feed_assets.sources import Source
-from feed_assets.transforms import AD_CATALOG
-
-AD_CATALOG_LOCATION = "ad-catalog/v1.0"
 
 
 def raw_logs(source: Source, partitions: dg.PartitionsDefinition) -> dg.AssetSpec:
@@ -40,19 +36,4 @@ def _columns(source: Source) -> dict[str, dg.TableSchema]:
 
 def raw_key(source: Source) -> dg.AssetKey:
     """The asset key of a source's raw partitions."""
-    return dg.AssetKey(["raw", source.kind.value, source.name])
-
-
-def ad_catalog() -> dg.AssetSpec:
-    """The external feed that says whose ad an ad is. Optional: effectiveness is enriched where it is there."""
-    return dg.AssetSpec(
-        "ad_catalog",
-        description=(
-            "Campaign, advertiser and landing page of each ad: an unpartitioned feed that others publish, for "
-            f"example with `feed-assets feed publish <base>/{AD_CATALOG_LOCATION} catalog.csv`."
-        ),
-        group_name=GROUP,
-        kinds={"csv"},
-        owners=["team:campaigns"],
-        metadata=feed_metadata(AD_CATALOG_LOCATION, AD_CATALOG, identity=["ad_id"]),
-    )
+    return dg.AssetKey(["raw", source.kind, source.name])

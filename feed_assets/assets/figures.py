@@ -1,6 +1,6 @@
 """The figures of a day of ad effectiveness in its metadata: totals that Dagster plots, sketches and the top ads.
 
-Here: which numbers and pictures the UI shows. Not here: how they are computed (`transforms`) and drawn (`sketches`).
+Here: which numbers and pictures the UI shows. Not here: how they are computed (`ads`) and drawn (`sketches`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 import dagster as dg
 from pyspark.sql import DataFrame, functions
 
-from feed_assets import sketches
+from feed_assets.assets import sketches
 
 TOP_ADS = 20
 SHOWN = (

@@ -6,6 +6,7 @@ who keeps data on a local disk does not load an S3 client.
 """
 
 from feed_assets.blackboard.keys import check_key, check_prefix
+from feed_assets.blackboard.listing import list_all, list_folders
 from feed_assets.blackboard.local import LocalBlackboard
 from feed_assets.blackboard.location import UnknownLocationError, open_blackboard
 from feed_assets.blackboard.port import (
@@ -38,5 +39,7 @@ __all__ = [
     "UnknownLocationError",
     "check_key",
     "check_prefix",
+    "list_all",
+    "list_folders",
     "open_blackboard",
 ]

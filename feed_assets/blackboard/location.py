@@ -47,7 +47,7 @@ def open_blackboard(uri: str, *, s3_client_factory: Callable[[], S3Client] | Non
         case "s3":
             return _bucket(uri, s3_client_factory)
         case "s3a" | "s3n" as other:
-            raise UnknownLocationError(f"{uri!r} starts with {other}://. Write s3:// here; Spark is told otherwise.")
+            raise UnknownLocationError(f"{uri!r} starts with {other}://. Write s3:// here, for Spark as well.")
         case other:
             raise UnknownLocationError(
                 f"{uri!r} starts with {other}:, which is not understood. Give a path, file:///... or s3://bucket/..."

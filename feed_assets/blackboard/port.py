@@ -46,7 +46,7 @@ class UnavailableError(BlackboardError):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One object: its key relative to the blackboard's root, its bytes, and what tells two contents apart.
+    """One object: its key relative to the blackboard's root, its bytes, and a tag that differs between two contents.
 
     `tag` is the ETag on S3, and inode, time and size on a disk: equal tags mean unchanged content.
     """

@@ -299,9 +299,9 @@ class S3Blackboard:
         if code == "NoSuchBucket":
             advice = f"There is no bucket {self._bucket!r} at {self._host()}: create it, or correct the name"
             return UnavailableError(f"Could not {doing}. {advice}.")
-        said = error.response["Error"].get("Message", "")
+        message = error.response["Error"].get("Message", "")
         advice = _ADVICE.get(code, "Try again; if it stays so, look the code up in the store's documentation")
-        return UnavailableError(f"Could not {doing}: {self._host()} answered {code} ({said}). {advice}.")
+        return UnavailableError(f"Could not {doing}: {self._host()} answered {code} ({message}). {advice}.")
 
     def _failure(self, error: BotoCoreError, doing: str) -> UnavailableError:
         kind = type(error).__name__

@@ -3,23 +3,11 @@
 Here: expectations and the checks made of them. Not here: how data is made.
 """
 
-from feed_assets.checks.ads import for_clean, for_effectiveness
-from feed_assets.checks.audit import Limits, audit
-from feed_assets.checks.expectation import Expectation, Judgement, Reference, Subject
-from feed_assets.checks.ready_made import (
-    accepted_values,
-    fresh,
-    in_range,
-    not_empty,
-    not_null,
-    quarantined_share,
-    references,
-    row_count_near_median,
-    rows_accounted,
-    schema_as_declared,
-    times_inside,
-    unique,
-)
+from feed_assets.checks.asset_checks import Limits, audit
+from feed_assets.quality.column_rules import accepted_values, in_range, not_null, references, schema_as_declared, unique
+from feed_assets.quality.expectation import Expectation, Judgement, Reference, Subject
+from feed_assets.quality.row_rules import not_empty, quarantined_share, row_count_near_median, rows_accounted
+from feed_assets.quality.time_rules import fresh, times_inside
 
 __all__ = [
     "Expectation",
@@ -29,8 +17,6 @@ __all__ = [
     "Subject",
     "accepted_values",
     "audit",
-    "for_clean",
-    "for_effectiveness",
     "fresh",
     "in_range",
     "not_empty",

@@ -1,6 +1,6 @@
 """Telling Dagster what an audit came to, so that its UI shows what every reader sees.
 
-Here: which events follow from which decision. Not here: the decision (`audit`), and what an event says
+Here: which events follow from which decision. Not here: the decision (`steps.audit`), and what an event says
 (`io_manager.asset_events`).
 """
 
@@ -11,34 +11,33 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import dagster as dg
-from dagster._core.events import AssetMaterializationPlannedData, DagsterEvent
+from dagster._core.events import AssetMaterializationPlannedData
 
 from feed_assets.blackboard import Blackboard
-from feed_assets.checks.candidate import Candidate
-from feed_assets.checks.results import Audited, log_evaluations
+from feed_assets.checks.results import log_evaluations
+from feed_assets.datasets import FeedDeclaration
 from feed_assets.file_feed import FeedError, begun, latest, read_record
-from feed_assets.io_manager import FeedDeclaration
 from feed_assets.io_manager.asset_events import INVALIDATED, REJECTED, is_shown, published, still_in_force
+from feed_assets.io_manager.asset_metadata import declared_feed
+from feed_assets.steps import Audited
 
 ONE_SECOND = timedelta(seconds=1)
 
 
-def report(
-    context: dg.AssetCheckExecutionContext,
-    key: dg.AssetKey,
-    candidate: Candidate,
-    sentence: str,
-    *,
-    turned_away: bool,
-    now: datetime,
-) -> None:
-    """Log what is in force now that the candidate is settled; `sentence` says what the audit did and why.
+def report(context: dg.AssetCheckExecutionContext, key: dg.AssetKey, audited: Audited, *, now: datetime) -> None:
+    """Log what is in force now that the audit is done.
 
-    After a publication that is the update with its full metadata. After a rejection or an invalidation (`turned_away`)
-    it is the update before, if there is one, and the partition counts as failed. An update that was in force and stays
-    so needs no event if Dagster shows it. Costs one or two LIST.
+    After a publication that is the update with its full metadata. After a rejection or an invalidation it is the update
+    before, if there is one, and the partition counts as failed. An update that was in force and stays so needs no event
+    if Dagster shows it. Costs one or two LIST.
     """
+    candidate = audited.candidate
+    if candidate is None:
+        return
     update = candidate.update
+    # The attempt that rejected it may have stopped before it could report it.
+    was_rejected = candidate.record is not None and candidate.record.state == "rejected"
+    turned_away = was_rejected or bool(audited.blocking)
     there = latest(update.feed, update.partition, now=now)
     log = context.op_execution_context.log_event
     if not turned_away and candidate.staged is None and is_shown(context.instance, key, update):
@@ -49,13 +48,10 @@ def report(
         return
     happened = {}
     if turned_away:
-        rejected = candidate.staged is not None or (
-            candidate.record is not None and candidate.record.state == "rejected"
-        )
-        happened[REJECTED if rejected else INVALIDATED] = update.name
-    log(still_in_force(context.instance, key, update.partition, there, why=sentence, metadata=happened))
+        happened[REJECTED if candidate.staged is not None or was_rejected else INVALIDATED] = update.name
+    log(still_in_force(context.instance, key, update.partition, there, why=audited.done, metadata=happened))
     if turned_away:
-        _mark_as_failed(context, key, update.partition, sentence)
+        _mark_as_failed(context, key, update.partition, audited.done)
 
 
 def report_left_out(
@@ -85,8 +81,8 @@ def report_left_out(
                 event = still_in_force(context.instance, child, partition, there, why=why)
                 context.op_execution_context.log_event(event)
                 record = read_record(feed, partition, there.name)
-                told = Audited(there.name, record.checks if record else (), why)
-                log_evaluations(context, child, partition, told, _planned_checks(context, child))
+                audited = Audited(there.name, record.checks if record else (), why)
+                log_evaluations(context, child, partition, audited, _planned_checks(context, child))
 
 
 def _planned_checks(context: dg.AssetCheckExecutionContext, key: dg.AssetKey) -> set[str]:
@@ -104,7 +100,7 @@ def _mark_as_failed(
     It does so where a run that failed was to materialize a partition, and no materialization came after that was
     planned. A step cannot take its materialization back; so it is planned once more.
     """
-    planned = DagsterEvent.build_asset_materialization_planned_event(
+    planned = dg.DagsterEvent.build_asset_materialization_planned_event(
         context.run.job_name,
         context.op_execution_context.get_step_execution_context().step.key,
         AssetMaterializationPlannedData(key, partition=partition),
@@ -122,6 +118,6 @@ def _downstream(
         node = layer.asset_graph.get(each)
         if each in layer.selected_asset_keys and reached & set(node.parent_keys):
             reached.add(each)
-            declaration = FeedDeclaration.of(node.metadata)
+            declaration = declared_feed(node.metadata)
             if declaration is not None:
                 yield each, declaration

@@ -1,36 +1,21 @@
-"""What Dagster is told of an audit: a result for each selected check, and for each partition.
+"""The results of an audit in Dagster: one for each selected check, and for each partition.
 
-Here: Dagster's events. Not here: what is good, and what becomes of an update (`audit`).
+Here: Dagster's events. Not here: what is good, and what becomes of an update (`steps.audit`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import dagster as dg
 from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetCheckEvaluationTargetMaterializationData
 
 from feed_assets.file_feed import CheckOutcome
+from feed_assets.steps import Audited
 
-
-@dataclass(frozen=True, slots=True)
-class Audited:
-    """The audit of one partition: the update's name ("none" where there was none), all outcomes, what was done."""
-
-    update: str
-    outcomes: Sequence[CheckOutcome]
-    done: str
-
-    def of(self, names: set[str]) -> list[CheckOutcome]:
-        """The outcomes with these names."""
-        return [outcome for outcome in self.outcomes if outcome.name in names]
-
-    @property
-    def blocking(self) -> list[CheckOutcome]:
-        """The outcomes for which the update was turned away."""
-        return [outcome for outcome in self.outcomes if not outcome.passed and outcome.severity == "ERROR"]
+ABOUT_THE_UPDATE = ("update", "outcome")
+"""The entries of a result that are the same for all checks of an update: its name, and what the audit did with it."""
 
 
 def results(
@@ -105,7 +90,7 @@ def _observed(outcome: CheckOutcome, audited: Audited) -> Mapping[str, Any]:
     observed = {
         name: value if isinstance(value, int | float) else str(value) for name, value in outcome.observed.items()
     }
-    return {**observed, "update": audited.update, "outcome": audited.done}
+    return {**observed, **dict(zip(ABOUT_THE_UPDATE, (audited.update, audited.done), strict=True))}
 
 
 def _materialization(

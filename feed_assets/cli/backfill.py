@@ -1,6 +1,6 @@
 """`feed-assets backfill`: many days in one process.
 
-Here: the command. Not here: the order of the runs (`feed_assets.backfill`).
+Here: the command. Not here: the order of the runs (`feed_assets.operations.day_runs`).
 """
 
 from __future__ import annotations
@@ -10,17 +10,18 @@ from datetime import date
 
 import click
 
-from feed_assets.cli.clock import Day
+from feed_assets.cli.clock import DayParameter
 from feed_assets.cli.disk import no_space_left
 from feed_assets.cli.errors import FAILED, NO_SPACE
-from feed_assets.cli.installation import dagster_home, load_installation, ready_to_compute
+from feed_assets.cli.installation import Installation, dagster_home, load_installation, ready_to_compute
 from feed_assets.cli.output import complain, json_option, print_json, progress
+from feed_assets.datasets import days_between
 from feed_assets.file_feed.wording import counted
 
 
 @click.command()
-@click.option("--from", "first", required=True, type=Day(), metavar="DATE", help="The first day.")
-@click.option("--to", "last", required=True, type=Day(), metavar="DATE", help="The last day, included.")
+@click.option("--from", "first", required=True, type=DayParameter(), metavar="DATE", help="The first day.")
+@click.option("--to", "last", required=True, type=DayParameter(), metavar="DATE", help="The last day, included.")
 @click.option(
     "--select",
     "selection",
@@ -38,8 +39,8 @@ def backfill(ctx: click.Context, first: date, last: date, selection: str | None,
     if last < first:
         message = f"{last} is before {first}."
         raise click.BadParameter(message, param_hint="--to")
-    from feed_assets import backfill as runs  # noqa: PLC0415 - loads Dagster
-    from feed_assets.partitions import days_between  # noqa: PLC0415 - as above
+    from feed_assets.operations import day_runs as runs  # noqa: PLC0415 - loads Dagster
+    from feed_assets.sources import has_raw_data  # noqa: PLC0415 - as above
 
     installation = load_installation()
     ready_to_compute(installation.settings)
@@ -50,7 +51,8 @@ def backfill(ctx: click.Context, first: date, last: date, selection: str | None,
         raise click.BadParameter(str(error), param_hint="--select") from error
     partitions = runs.known_partitions(installation.definitions, selection)
     if unknown := [day for day in days if day not in partitions]:
-        message = f"There is no partition {unknown[0]}: partitions go from {partitions[0]} to {partitions[-1]}."
+        there_are = f"partitions go from {partitions[0]} to {partitions[-1]}" if partitions else _none_yet(installation)
+        message = f"There is no partition {unknown[0]}: {there_are}."
         raise click.BadParameter(message, param_hint="--from/--to")
     results = []
     with (
@@ -74,11 +76,21 @@ def backfill(ctx: click.Context, first: date, last: date, selection: str | None,
         complain(no_space_left(installation, failed))
     if failed:
         complain(f"{len(failed)} of {counted(len(days), 'day')} failed: {', '.join(failed)}")
+        if not has_raw_data(installation.blackboard):
+            complain(
+                f"There is no raw data at all in {installation.blackboard.uri('')}: `feed-assets land` puts it there. "
+                "If it lies elsewhere, set FEED_ASSETS_BASE."
+            )
         ctx.exit(FAILED)
 
 
+def _none_yet(installation: Installation) -> str:
+    settings = installation.settings
+    return f"the first one is {settings.first_day}, and it is {settings.clock.now():%Y-%m-%d}"
+
+
 def _line(result: object) -> str:
-    from feed_assets.backfill import PartitionResult  # noqa: PLC0415 - loads Dagster
+    from feed_assets.operations.day_runs import PartitionResult  # noqa: PLC0415 - loads Dagster
 
     if not isinstance(result, PartitionResult):
         raise TypeError(result)

@@ -13,6 +13,7 @@ from datetime import UTC, date, datetime, timedelta
 import click
 
 from feed_assets.file_feed import BadNameError, begun, parse_time
+from feed_assets.file_feed.names import FIRST_YEAR, LAST_YEAR, parse_now
 
 AS_OF = "FEED_ASSETS_AS_OF"
 TIMES = "a UTC time such as 2019-12-01T16:00:00, or an update's name such as 20191201.160000"
@@ -25,9 +26,9 @@ def now(environment: Mapping[str, str] = os.environ) -> datetime:
     if not text or text == "now":
         return datetime.now(UTC)
     try:
-        return parse_time(text)
+        return parse_now(text)
     except ValueError:
-        message = f"{AS_OF} is {text!r}; it takes {TIMES}, or `now`."
+        message = f"{AS_OF} is {text!r}; it takes {TIMES}, from {FIRST_YEAR} to {LAST_YEAR}, or `now`."
         raise click.ClickException(message) from None
 
 
@@ -64,7 +65,7 @@ class Span(click.ParamType[timedelta]):
             self.fail(fault, param, ctx)
 
 
-class Day(click.ParamType[date]):
+class DayParameter(click.ParamType[date]):
     """A day of the calendar, `2019-11-24`."""
 
     name = "date"

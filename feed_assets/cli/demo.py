@@ -1,4 +1,4 @@
-"""`feed-assets demo`: the main job on real logs, told step by step.
+"""`feed-assets demo`: the main job on real logs, shown step by step.
 
 Here: how the story looks in a terminal and through a pipe, and what to type after it. Not here: the story
 (`feed_assets.demo.story`).

@@ -1,4 +1,4 @@
-"""What a user is told when a command fails, and with which exit code.
+"""What a user reads when a command fails, and with which exit code.
 
 Here: the one place where errors become messages on stderr. Not here: the errors; their messages say what, where and
 what to do. Anything that is not expected here is a fault in the program and keeps its stack trace.
@@ -14,6 +14,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import click
+
+from feed_assets.cli.output import complain
 
 FAILED = 1
 BAD_ARGUMENT = 2
@@ -32,9 +34,10 @@ EXPECTED: Mapping[str, int] = {
     "feed_assets.blackboard.location.UnknownLocationError": BAD_ARGUMENT,
     "feed_assets.blackboard.port.BlackboardError": FAILED,
     "feed_assets.resources.settings.SettingsError": FAILED,
-    "feed_assets.resources.java.JavaError": FAILED,
+    "feed_assets.engine.java.JavaError": FAILED,
+    "feed_assets.engine.session.MasterError": FAILED,
     "feed_assets.sources.errors.SourceError": FAILED,
-    "feed_assets.backfill.InstanceConfigError": FAILED,
+    "feed_assets.operations.day_runs.InstanceConfigError": FAILED,
     # Dagster's own: a database on a disk that is full.
     "dagster._core.errors.DagsterError": FAILED,
     "sqlalchemy.exc.OperationalError": FAILED,
@@ -42,7 +45,7 @@ EXPECTED: Mapping[str, int] = {
 
 
 @contextmanager
-def told(ctx: click.Context, *, debug: bool = False) -> Iterator[None]:
+def explained_errors(ctx: click.Context, *, debug: bool = False) -> Iterator[None]:
     """Turn what is raised inside into a message and an exit code; with `debug` the stack trace comes first."""
     try:
         with _logged_plainly(debug=debug):
@@ -58,7 +61,7 @@ def told(ctx: click.Context, *, debug: bool = False) -> Iterator[None]:
             raise
         if debug:
             click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
-        click.echo(f"Error: {message_of(error)}", err=True)
+        complain(f"Error: {message_of(error)}")
         ctx.exit(code)
 
 
@@ -95,7 +98,7 @@ def exit_code(error: Exception) -> int | None:
 
 
 def message_of(error: Exception) -> str:
-    """What people are told of an error; where Java tells of a full disk, one line of that."""
+    """The message of an error for people; of Java's trace of a full disk, one line."""
     if NO_SPACE in str(error) and "\n" in str(error):
         temporary = os.environ.get("SPARK_LOCAL_DIRS") or tempfile.gettempdir()
         return f"{NO_SPACE}: neither the data's disk (FEED_ASSETS_BASE) nor that of {temporary} may be full."

@@ -1,6 +1,6 @@
 """`feed-assets explain`: why a day is as it is.
 
-Here: the command. Not here: the reasons (`feed_assets.explanation`, `feed_assets.failed_runs`).
+Here: the command. Not here: the reasons (`feed_assets.operations.explanation`, `feed_assets.operations.failed_runs`).
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from feed_assets.cli.clock import Day
+from feed_assets.cli.clock import DayParameter
 from feed_assets.cli.installation import Installation, find_dagster_home, left_out, load_installation
 from feed_assets.cli.output import json_option, print_json, print_table, print_text, say
 
 if TYPE_CHECKING:
-    from feed_assets.explanation import AssetStory
-    from feed_assets.failed_runs import FailedRun
+    from feed_assets.operations.explanation import AssetStory
+    from feed_assets.operations.failed_runs import FailedRun
     from feed_assets.resources import Settings
 
 
 @click.command()
-@click.argument("day", type=Day(), metavar="DATE", required=False)
+@click.argument("day", type=DayParameter(), metavar="DATE", required=False)
 @json_option
 def explain(day: date | None, *, as_json: bool) -> None:
     """For each asset on DATE: the update in force, why it was or was not made again, growth, failed checks, lineage.
@@ -33,8 +33,8 @@ def explain(day: date | None, *, as_json: bool) -> None:
     These are read from storage: Dagster's database may be gone. Where it is there, runs that failed are shown, too;
     where its dagster.yaml cannot be used, that is an error after all else was shown, and the exit code is 1.
     """
-    from feed_assets.backfill import InstanceConfigError  # noqa: PLC0415 - loads Dagster
-    from feed_assets.explanation import explain as stories_of  # noqa: PLC0415 - as above
+    from feed_assets.operations.day_runs import InstanceConfigError  # noqa: PLC0415 - loads Dagster
+    from feed_assets.operations.explanation import explain as stories_of  # noqa: PLC0415 - loads pydantic
 
     installation = load_installation()
     settings = installation.settings
@@ -74,7 +74,7 @@ def _show_day(settings: Settings, stories: Sequence[AssetStory], failed: Sequenc
 
 
 def _show_unprocessed(installation: Installation, *, as_json: bool) -> None:
-    from feed_assets.explanation import unprocessed  # noqa: PLC0415 - loads Dagster
+    from feed_assets.operations.explanation import unprocessed  # noqa: PLC0415 - loads pydantic
 
     settings = installation.settings
     now = settings.clock.now()
@@ -98,8 +98,8 @@ def _failed_runs(day: str, base: str) -> list[FailedRun]:
     home = find_dagster_home(base)
     if home is None:
         return []
-    from feed_assets.backfill import instance_at  # noqa: PLC0415 - loads Dagster
-    from feed_assets.failed_runs import failed_runs  # noqa: PLC0415 - as above
+    from feed_assets.operations.day_runs import instance_at  # noqa: PLC0415 - loads Dagster
+    from feed_assets.operations.failed_runs import failed_runs  # noqa: PLC0415 - as above
 
     with instance_at(home, {}) as instance:
         return failed_runs(instance, day)

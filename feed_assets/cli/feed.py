@@ -18,7 +18,7 @@ from feed_assets.cli.clock import Moment, UpdateName, now
 from feed_assets.cli.errors import FAILED
 from feed_assets.cli.feed_diff import diff, update_named
 from feed_assets.cli.feed_keeping import gc, pin, tag, unpin, untag
-from feed_assets.cli.location import (
+from feed_assets.cli.located import (
     Place,
     feed_argument,
     located,
@@ -37,7 +37,7 @@ from feed_assets.file_feed import (
     Update,
     histories,
     history,
-    invalidate,
+    invalidate_both,
     pins,
     publish_files,
     require_latest,
@@ -78,7 +78,7 @@ def latest_(feed: Feed, partition: str | None, as_of: datetime | None, *, as_jso
 def files_(feed: Feed, partition: str | None, as_of: datetime | None, name: str | None, *, as_json: bool) -> None:
     """Print the files of the latest valid update. Exit code 3 where there is none.
 
-    With --update those of exactly that update, whatever its state; the state is told on stderr.
+    With --update those of exactly that update, whatever its state; stderr names the state.
     """
     if name is not None and as_of is not None:
         message = "name an update with --update or a time with --as-of, not both."
@@ -176,19 +176,20 @@ def publish(feed: Feed, partition: str | None, files: Sequence[Path], *, as_json
 def invalidate_(
     feed: Feed, partition: str | None, update: str | None, reason: str, author: str, *, as_json: bool
 ) -> None:
-    """Take an update out of force: the one before it is the latest again. Its files stay."""
+    """Take an update and its quarantine out of force: the one before it is the latest again. The files stay."""
     if not reason.strip():
         message = "say why: it is what others will read."
         raise click.BadParameter(message, param_hint="--reason")
     moment = now()
     place = operated(feed, partition)
     name = update or require_latest(place.feed, place.partition, now=moment).name
-    invalidate(place.feed, place.partition, name, reason=reason, author=author, now=moment)
+    quarantine = invalidate_both(place.feed, place.partition, name, reason=reason, author=author, now=moment)
     if as_json:
-        told = {"feed": place.feed.uri, "partition": place.partition, "update": name, "state": "invalidated"}
-        print_json({**told, "reason": reason, "author": author})
+        fields = {"feed": place.feed.uri, "partition": place.partition, "update": name, "state": "invalidated"}
+        print_json({**fields, "reason": reason, "author": author})
     else:
-        say(f"{place.title} {name} is invalidated.")
+        also = ", and so is its quarantine" if quarantine else ""
+        say(f"{place.title} {name} is invalidated{also}.")
 
 
 for _command in (tag, untag, pin, unpin, gc, diff):
@@ -215,7 +216,7 @@ def _print_update(update: Update, *, as_json: bool) -> None:
 
 
 def _named(place: Place, name: str) -> Update:
-    """Exactly this update, with its state told on stderr."""
+    """Exactly this update, with its state on stderr."""
     update = update_named(place.feed, place.partition, name)
     for status in history(place.feed, place.partition, now=now()):
         if status.name == name:

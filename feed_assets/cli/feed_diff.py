@@ -8,21 +8,20 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import click
 
-from feed_assets.blackboard import NotFoundError
+from feed_assets.blackboard import NotFoundError, list_all
 from feed_assets.cli.clock import UpdateName, now
-from feed_assets.cli.location import feed_argument, partition_option
+from feed_assets.cli.located import feed_argument, partition_option
 from feed_assets.cli.output import json_option, json_value, print_fields, print_json, print_table
 from feed_assets.cli.row_diff import ChangedRow, RowDiff, RowDiffError, UnknownColumnError, diff_rows
-from feed_assets.file_feed import MANIFEST, Feed, File, NoValidUpdateError, Update, read_file, require_latest
-from feed_assets.file_feed.control import list_all
-from feed_assets.file_feed.reading import EARLIEST
+from feed_assets.file_feed import MANIFEST, Feed, File, NoValidUpdateError, Update, latest, read_file, require_latest
+from feed_assets.file_feed.reading import EARLIEST, SECOND
 from feed_assets.file_feed.wording import counted
 
 
@@ -69,12 +68,15 @@ def diff(
 
 def _before(update: Update, moment: datetime) -> Update:
     """The latest valid one begun earlier."""
-    if update.begun == EARLIEST:
+    as_of = max(update.begun, EARLIEST + SECOND) - SECOND
+    found = latest(update.feed, update.partition, now=moment, as_of=as_of)
+    if found is None or found.name == update.name:
         message = (
-            f"{update.feed.title(update.partition)} has no valid update before {update.name}, the first there can be."
+            f"{update.feed.title(update.partition)} has no valid update before {update.name} to compare it with. "
+            "--from names one in another state."
         )
         raise NoValidUpdateError(message)
-    return require_latest(update.feed, update.partition, now=moment, as_of=update.begun - timedelta(seconds=1))
+    return found
 
 
 def update_named(feed: Feed, partition: str | None, name: str) -> Update:

@@ -13,7 +13,7 @@ import click
 
 from feed_assets.cli import clock
 from feed_assets.cli.clock import Deadline, Span, UpdateName
-from feed_assets.cli.location import Place, feed_argument, located, login_name, operated, partition_option
+from feed_assets.cli.located import Place, feed_argument, located, login_name, operated, partition_option
 from feed_assets.cli.output import json_option, print_json, print_table, say
 from feed_assets.file_feed import (
     Feed,
@@ -97,8 +97,8 @@ def unpin(feed: Feed, partition: str | None, update: str | None, holder: str, *,
     ]
     for held in lifted:
         lift_pin(place.feed, held)
-    told = {"holder": holder, "unpinned": [held.update for held in lifted]}
-    _print(place, told, f"lifted {counted(len(lifted), 'pin')} of {holder}", as_json=as_json)
+    fields = {"holder": holder, "unpinned": [held.update for held in lifted]}
+    _print(place, fields, f"lifted {counted(len(lifted), 'pin')} of {holder}", as_json=as_json)
 
 
 @click.command("gc")
@@ -135,14 +135,10 @@ def gc(
     moment = clock.now()
     place = located(feed, partition)
     if yes:
-        recover(place.feed)
-        if ended := drop_ended_pins(place.feed, now=moment):
+        recover(place.feed, within=place.partition)
+        if ended := drop_ended_pins(place.feed, now=moment, within=place.partition):
             say(f"Removed {counted(ended, 'pin')} that had ended.")
-    removals = [
-        each
-        for each in plan(place.feed, Policy(keep, younger_than, longest_write), now=moment)
-        if place.partition in {None, each.partition}
-    ]
+    removals = plan(place.feed, Policy(keep, younger_than, longest_write), now=moment, within=place.partition)
     outcomes = carry_out(place.feed, removals, now=moment) if yes else []
     if as_json:
         done: list[Outcome | None] = [*outcomes] if yes else [None] * len(removals)
@@ -152,9 +148,9 @@ def gc(
 
 
 def _as_json(removal: Removal, outcome: Outcome | None) -> dict[str, object]:
-    told = {name: value for name, value in asdict(removal).items() if name != "tag"}
+    fields = {name: value for name, value in asdict(removal).items() if name != "tag"}
     removed = outcome is not None and outcome.removed
-    return {**told, "removed": removed, "left_alone": outcome.why if outcome and not removed else None}
+    return {**fields, "removed": removed, "left_alone": outcome.why if outcome and not removed else None}
 
 
 def _print_removals(place: Place, removals: Sequence[Removal], outcomes: Sequence[Outcome] | None) -> None:
@@ -164,7 +160,11 @@ def _print_removals(place: Place, removals: Sequence[Removal], outcomes: Sequenc
         header.append("outcome")
         for line, outcome in zip(lines, outcomes, strict=True):
             line.append("removed" if outcome.removed else f"left alone: {outcome.why}")
-    print_table(header, lines, empty=f"There is nothing to remove in {place.title}.")
+    print_table(
+        header,
+        lines,
+        empty=f"There is nothing to remove in {place.title}: --keep and --younger-than keep what is there.",
+    )
     if removals and outcomes is None:
         size = sum(each.bytes for each in removals)
         there = f"{counted(len(removals), 'update')} with {counted(size, 'byte')}"
@@ -175,8 +175,8 @@ def _latest(place: Place) -> str:
     return require_latest(place.feed, place.partition, now=clock.now()).name
 
 
-def _print(place: Place, told: Mapping[str, object], text: str, *, as_json: bool) -> None:
+def _print(place: Place, fields: Mapping[str, object], text: str, *, as_json: bool) -> None:
     if as_json:
-        print_json({"feed": place.feed.uri, "partition": place.partition, **told})
+        print_json({"feed": place.feed.uri, "partition": place.partition, **fields})
     else:
         say(f"{place.title}: {text}.")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import dagster as dg
 
     from feed_assets.resources import Settings
-    from feed_assets.sensors.feeds import FeedGraph
+    from feed_assets.sensors.asset_graph import AssetFeedGraph
     from feed_assets.sources import Source
 
 BASE = "FEED_ASSETS_BASE"
@@ -43,38 +43,45 @@ class Installation:
         return BlackboardResource.at(self.settings.base).blackboard
 
     @property
-    def feeds(self) -> FeedGraph:
+    def feeds(self) -> AssetFeedGraph:
         """The feeds among the assets."""
-        from feed_assets.sensors.feeds import FeedGraph  # noqa: PLC0415 - loads Dagster
+        from feed_assets.sensors.asset_graph import AssetFeedGraph  # noqa: PLC0415 - loads Dagster
 
-        return FeedGraph.of(self.definitions.get_repository_def())
+        return AssetFeedGraph.of(self.definitions.get_repository_def())
 
     @property
     def sources(self) -> tuple[Source, ...]:
         """The partners' sources."""
-        from feed_assets.sources import load_sources  # noqa: PLC0415 - loads pydantic
-
-        return load_sources(self.settings.sources_directory)
+        return known_sources(self.settings)
 
 
 def left_out() -> str:
     """Which assets this installation has not for want of a source, in a sentence; empty where it has all."""
     from feed_assets.assets import left_out as explained  # noqa: PLC0415 - loads Dagster
+
+    return explained(known_sources(load_settings()))
+
+
+def known_sources(settings: Settings) -> tuple[Source, ...]:
+    """The sources that the directory of the settings describes. Raises SpecError."""
+    from feed_assets.ads import KINDS  # noqa: PLC0415 - loads Spark's Python side
     from feed_assets.sources import load_sources  # noqa: PLC0415 - loads pydantic
 
-    return explained(load_sources(load_settings().sources_directory))
+    return load_sources(settings.sources_directory, KINDS)
 
 
 def load_settings() -> Settings:
     """The settings of the environment."""
+    from feed_assets.ads.partners import partners_directory  # noqa: PLC0415 - loads Spark's Python side
     from feed_assets.resources import Settings  # noqa: PLC0415 - loads Dagster and Spark's Python side
 
-    return Settings.from_environment()
+    return Settings.from_environment(sources_directory=partners_directory())
 
 
 def ready_to_compute(settings: Settings) -> None:
-    """Make sure, before anything starts, that Spark can start and write below the base. Raises SettingsError."""
-    from feed_assets.resources import SettingsError, check_master  # noqa: PLC0415 - loads Dagster
+    """Make sure that Spark can start and can write below the base. Raises SettingsError or MasterError."""
+    from feed_assets.engine.session import check_master  # noqa: PLC0415 - loads Spark's Python side
+    from feed_assets.resources import SettingsError  # noqa: PLC0415 - loads Dagster
 
     # A command prints why something failed; what Spark logs of it would only come before, and longer.
     os.environ.setdefault("FEED_ASSETS_SPARK_LOG_LEVEL", "off")

@@ -17,11 +17,14 @@ import click
 
 from feed_assets.cli.clock import AS_OF
 from feed_assets.cli.errors import FAILED, exit_code
-from feed_assets.cli.installation import load_settings, ready_to_compute
+from feed_assets.cli.installation import known_sources, load_settings, ready_to_compute
 from feed_assets.cli.output import complain, json_option, print_json, print_table, progress, say
 from feed_assets.file_feed.wording import counted
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from feed_assets.blackboard import Blackboard
     from feed_assets.resources import Settings
     from feed_assets.sources import Source
     from feed_assets.sources.ledger import Landing
@@ -33,7 +36,7 @@ NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class Landed:
-    """One of the files a command was given, or that were kept, and what became of it."""
+    """A file that a command was given, that was kept, or whose interrupted landing it completed; what became of it."""
 
     file: str
     landing: Landing
@@ -49,7 +52,7 @@ class Landed:
 @click.option(
     "--again",
     is_flag=True,
-    help="Replace what landed under an earlier description of SOURCE. "
+    help="Replace what landed under an earlier description of SOURCE, or whose raw files are gone. "
     "Without FILE: every such file, from the copies that were kept.",
 )
 @json_option
@@ -62,12 +65,12 @@ def land(ctx: click.Context, source: str, files: tuple[Path, ...], *, again: boo
     file had landed with another description of SOURCE: `--again` replaces what that put into the partitions.
     """
     from feed_assets.resources import BlackboardResource, SparkResource  # noqa: PLC0415 - loads Dagster and Spark
+    from feed_assets.sources.absence import files_gone  # noqa: PLC0415 - as above
     from feed_assets.sources.expressions import check_expressions  # noqa: PLC0415 - as above
     from feed_assets.sources.landing import is_outdated, land_kept  # noqa: PLC0415 - as above
     from feed_assets.sources.landing import land as land_file  # noqa: PLC0415 - as above
     from feed_assets.sources.ledger import landings  # noqa: PLC0415 - as above
     from feed_assets.sources.plan import sweep_staging  # noqa: PLC0415 - as above
-    from feed_assets.sources.raw import records_by_day  # noqa: PLC0415 - as above
 
     if not files and not again:
         raise click.UsageError("Missing argument 'FILE...'. Without a file there is only `--again`.")
@@ -78,14 +81,21 @@ def land(ctx: click.Context, source: str, files: tuple[Path, ...], *, again: boo
     board = BlackboardResource.at(settings.base).blackboard
     spark = SparkResource.on(settings.spark_master).spark_session
     check_expressions(spark, wanted)
-    for line in _swept(sweep_staging(board, wanted.key, now=now)):
+    sweep = sweep_staging(board, wanted.key, now=now)
+    for line in _swept(sweep):
         say(line)
 
-    kept = [] if files else [each for each in landings(board, wanted.key) if is_outdated(each, wanted, now)]
+    def landed(name: str, landing: Landing) -> Landed:
+        return _landed(spark, board, name, landing, wanted, settings, now)
+
+    earlier = [] if files else list(landings(board, wanted.key))
+    gone = files_gone(board, wanted.key, earlier)
+    kept = [each for each in earlier if each.id in gone or is_outdated(each, wanted, now)]
     steps: list[tuple[str, Callable[[], Landing]]] = [
         *((str(file), partial(land_file, spark, board, wanted, file, now=now, again=again)) for file in files),
         *((each.file, partial(land_kept, spark, board, wanted, each, now=now)) for each in kept),
     ]
+    completed = [landed(landing.file, landing) for landing in sweep.completed]
     done: list[Landed] = []
     failures: list[str] = []
     for name, landing, error in _carried_out(steps):
@@ -93,18 +103,21 @@ def land(ctx: click.Context, source: str, files: tuple[Path, ...], *, again: boo
             where = "" if str(error).startswith(name) else f"{name}: "
             failures.append(f"Error: {where}{error}")
             continue
-        days = [] if landing.already_landed else _unwatched(landing, wanted, settings, now)
-        outdated = landing.description not in {None, wanted.landing_digest}
-        done.append(Landed(name, landing, outdated, records_by_day(spark, board, landing, days)))
+        done.append(landed(name, landing))
     if as_json:
         print_json([_json(each) for each in done])
     else:
-        _print(done)
+        _print(
+            done,
+            "Nothing landed."
+            if files
+            else f"Nothing of {wanted.key} landed by another description than now's, and no raw file is gone.",
+        )
     for line in _remarks(done, wanted, settings):
         say(line)
-    for line in (*_warnings(done, wanted, settings), *failures):
+    for line in (*_warnings([*completed, *done], wanted, settings), *failures):
         complain(line)
-    if failures or any(each.outdated for each in done):
+    if failures or any(each.outdated for each in (*completed, *done)):
         ctx.exit(FAILED)
 
 
@@ -127,15 +140,29 @@ def _carried_out(
 
 
 def _source(settings: Settings, name: str) -> Source:
-    from feed_assets.sources import load_sources  # noqa: PLC0415 - loads pydantic
-
-    known = load_sources(settings.sources_directory)
+    known = known_sources(settings)
     wanted = [each for each in known if name in {each.name, each.key}]
     if len(wanted) != 1:
         names = ", ".join(each.key for each in known) or f"none in {settings.sources_directory}"
         message = f"There is no single source {name!r}. Known are: {names}."
         raise click.BadParameter(message, param_hint="SOURCE")
     return wanted[0]
+
+
+def _landed(
+    spark: SparkSession,
+    board: Blackboard,
+    name: str,
+    landing: Landing,
+    source: Source,
+    settings: Settings,
+    now: datetime,
+) -> Landed:
+    from feed_assets.sources.raw import records_by_day  # noqa: PLC0415 - loads pydantic
+
+    days = [] if landing.already_landed else _unwatched(landing, source, settings, now)
+    outdated = landing.description not in {None, source.landing_digest}
+    return Landed(name, landing, outdated, records_by_day(spark, board, landing, days))
 
 
 def _unwatched(landing: Landing, source: Source, settings: Settings, now: datetime) -> list[str]:
@@ -151,7 +178,7 @@ def _json(each: Landed) -> Mapping[str, object]:
     return {**landing_json(each.landing), **more}
 
 
-def _print(done: Sequence[Landed]) -> None:
+def _print(done: Sequence[Landed], nothing: str) -> None:
     rows = [
         (
             Path(each.file).name,
@@ -163,7 +190,7 @@ def _print(done: Sequence[Landed]) -> None:
         )
         for each in done
     ]
-    print_table(["file", "read", "landed", "bad", "hours", "note"], rows, empty="Nothing landed.")
+    print_table(["file", "read", "landed", "bad", "hours", "note"], rows, empty=nothing)
 
 
 def _note(each: Landed) -> str:
@@ -190,14 +217,20 @@ def _remarks(done: Sequence[Landed], source: Source, settings: Settings) -> Iter
                 yield f"{name}: landed before{_earlier(each)}; nothing added."
             continue
         if landing.quarantined:
-            reasons = ", ".join(f"{count:,} {reason}" for reason, count in landing.quarantined.items())
-            yield f"{name}: in quarantine: {reasons}; see {landing.quarantine_key}."
+            reasons = ", ".join(f"{reason} ({count:,})" for reason, count in landing.quarantined.items())
+            yield f"{name}: in quarantine: {reasons}. `feed-assets quarantine --feed landing` shows them."
         if landing.malformed:
-            yield f"{name}: {landing.malformed:,} landed in the hour of their time, but are malformed."
+            yield (
+                f"{name}: landed by their time although malformed: {landing.malformed:,}. "
+                "Processing the day puts malformed records into quarantine."
+            )
         if landing.filtered:
-            yield f"{name}: {landing.filtered:,} are not for {source.key}, by its filter."
-        if settings.as_of and any("future" in reason for reason in landing.quarantined):
-            yield f"The time is fixed at {settings.as_of:%Y-%m-%d %H:%M} ({AS_OF}); land again once it is not."
+            yield f"{name}: {counted(landing.filtered, 'record')} left out by the filter of {source.key}."
+        if landing.future_until is not None:
+            time = f"From {landing.future_until:%Y-%m-%d %H:%M} on"
+            if settings.as_of:
+                time = f"The time is fixed at {settings.as_of:%Y-%m-%d %H:%M}. With {AS_OF}=now"
+            yield f"{time}, `feed-assets land --again {source.name}` lands records whose time has come by then."
 
 
 def _warnings(done: Sequence[Landed], source: Source, settings: Settings) -> Iterator[str]:
@@ -207,7 +240,7 @@ def _warnings(done: Sequence[Landed], source: Source, settings: Settings) -> Ite
             added = "nothing added" if each.landing.already_landed else "its interrupted landing was completed"
             yield (
                 f"Error: {Path(each.file).name} landed{_earlier(each)} with another description of {source.key}; "
-                f"{added}. `feed-assets land --again {source.name} FILE` replaces that."
+                f"{added}. `feed-assets land --again {source.name} FILE` replaces what it put there."
             )
     records: dict[str, int] = {}
     for each in done:
@@ -243,9 +276,9 @@ def _backfill(days: Sequence[str]) -> str:
 
 
 def _swept(sweep: Sweep) -> Iterator[str]:
-    """What became of landings that had been killed days ago."""
+    """What became of landings that were interrupted days ago."""
     for landing in sweep.completed:
-        yield f"Completed the landing of {landing.file}, which had been interrupted: {landing.landed:,} records."
+        yield f"Completed the interrupted landing of {landing.file}: {counted(landing.landed, 'record')}."
     if sweep.removed:
         yield f"Removed {counted(sweep.removed, 'file')} that interrupted landings had staged."
     for failure in sweep.failures:

@@ -11,29 +11,29 @@ from dataclasses import dataclass
 
 import click
 
-from feed_assets.cli.errors import told
+from feed_assets.cli.errors import explained_errors
 from feed_assets.cli.output import quiet_option
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LazyCommand:
     """A command that is loaded when it is called: the module that has it under its own name, and its line of help."""
 
     module: str
     help: str
 
 
-COMMANDS: Mapping[str, Entry] = {
-    "demo": Entry("feed_assets.cli.demo", "The main job on real logs, told step by step."),
-    "dev": Entry("feed_assets.cli.dev", "The Dagster UI with everything in it, sensors running."),
-    "land": Entry("feed_assets.cli.land", "Put a partner's logs into the raw partitions, by event time."),
-    "backfill": Entry("feed_assets.cli.backfill", "Compute many days in one process."),
-    "report": Entry("feed_assets.cli.report", "How effective the ads were, as a table and a plot."),
-    "explain": Entry("feed_assets.cli.explain", "Why a day is as it is: updates, runs, growth, checks, lineage."),
-    "feeds": Entry("feed_assets.cli.feeds", "Every feed below a base: partitions, latest update, state."),
-    "sources": Entry("feed_assets.cli.sources", "The partners' sources; `sources check` has Spark analyse them."),
-    "quarantine": Entry("feed_assets.cli.quarantine", "The records that were set aside, by reason, with examples."),
-    "feed": Entry("feed_assets.cli.feed", "Look at a File Feed and operate it: any feed, on a disk or in S3."),
+COMMANDS: Mapping[str, LazyCommand] = {
+    "demo": LazyCommand("feed_assets.cli.demo", "The main job on real logs, shown step by step."),
+    "dev": LazyCommand("feed_assets.cli.dev", "The Dagster UI with everything in it, sensors running."),
+    "land": LazyCommand("feed_assets.cli.land", "Put a partner's logs into the raw partitions, by event time."),
+    "backfill": LazyCommand("feed_assets.cli.backfill", "Compute many days in one process."),
+    "report": LazyCommand("feed_assets.cli.report", "How effective the ads were, as a table and a plot."),
+    "explain": LazyCommand("feed_assets.cli.explain", "Why a day is as it is: updates, runs, growth, checks, lineage."),
+    "feeds": LazyCommand("feed_assets.cli.feeds", "Every feed below a base: partitions, latest update, state."),
+    "sources": LazyCommand("feed_assets.cli.sources", "The partners' sources; `sources check` has Spark analyse them."),
+    "quarantine": LazyCommand("feed_assets.cli.quarantine", "The records set aside, by reason, with examples."),
+    "feed": LazyCommand("feed_assets.cli.feed", "Look at a File Feed and operate it: any feed, on a disk or in S3."),
 }
 
 
@@ -63,7 +63,7 @@ class CommandMap(click.Group):
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the command."""
-        with told(ctx, debug=ctx.params["debug"]):
+        with explained_errors(ctx, debug=ctx.params["debug"]):
             return super().invoke(ctx)
 
 

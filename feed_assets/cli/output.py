@@ -18,7 +18,7 @@ from typing import Any, Protocol, TextIO, TypeVar
 
 import click
 
-from feed_assets.cli.tables import Column, field_lines, laid_out, wrapped
+from feed_assets.cli.tables import TableColumn, field_lines, laid_out, wrapped
 
 NARROWEST = 20
 """A terminal that claims to be narrower than this is not believed."""
@@ -64,7 +64,7 @@ def print_table(
         say(empty)
         return
     columns = [
-        Column(
+        TableColumn(
             name,
             tuple(printable(_text(row[index])) for row in rows),
             is_number=all(_is_number(row[index]) for row in rows),

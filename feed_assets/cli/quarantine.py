@@ -1,6 +1,6 @@
 """`feed-assets quarantine`: the records that were set aside.
 
-Here: the command. Not here: finding and counting them (`feed_assets.quarantine`).
+Here: the command. Not here: finding and counting them (`feed_assets.operations.quarantined`).
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from feed_assets.cli.clock import Day
+from feed_assets.cli.clock import DayParameter
 from feed_assets.cli.errors import FAILED
 from feed_assets.cli.installation import load_settings
 from feed_assets.cli.output import complain, json_option, print_json, print_table
 from feed_assets.file_feed import FeedError
 
 if TYPE_CHECKING:
-    from feed_assets.quarantine import SetAside
+    from feed_assets.operations.quarantined import SetAside
 
 
 @click.command()
-@click.argument("day", metavar="[DATE]", required=False, type=Day())
+@click.argument("day", metavar="[DATE]", required=False, type=DayParameter())
 @click.option("--feed", metavar="NAME", help="Only this feed's, such as clean-ads, or `landing` for what never landed.")
 @json_option
 @click.pass_context
@@ -31,9 +31,9 @@ def quarantine(ctx: click.Context, day: date | None, feed: str | None, *, as_jso
     """Show which records were set aside, on DATE or ever: how many by reason, each with an example.
 
     Records that landing set aside have no usable time, so they are of no day, and shown without DATE only.
-    Exit code 1 where the files of an update cannot be read; all others are shown.
+    Exit code 1 where files cannot be read; all others are shown.
     """
-    from feed_assets.quarantine import set_aside  # noqa: PLC0415 - loads DuckDB
+    from feed_assets.operations.quarantined import set_aside  # noqa: PLC0415 - loads DuckDB
     from feed_assets.resources import BlackboardResource  # noqa: PLC0415 - loads Dagster
 
     settings = load_settings()

@@ -1,6 +1,7 @@
 """`feed-assets report`: how effective the ads were.
 
-Here: the command. Not here: the figures (`feed_assets.report`), the page and the pictures (`report_page`, `plots`).
+Here: the command. Not here: the figures, the page and the pictures (`effectiveness_report`, `report_page`, `plots` in
+`operations`).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 import click
 
-from feed_assets.cli.clock import Day
+from feed_assets.cli.clock import DayParameter
 from feed_assets.cli.installation import left_out, load_settings
 from feed_assets.cli.output import json_option, print_json, print_table, say
 from feed_assets.file_feed import Feed, NoValidUpdateError, require_latest
@@ -24,9 +25,9 @@ KEPT = ("day", "ad", "impressions", "clicks", "CTR")
 
 
 @click.command()
-@click.option("--date", "day", type=Day(), metavar="DATE", help="The ads of one day instead of all days.")
-@click.option("--from", "first", type=Day(), metavar="DATE", help="The first day; the first there is, if left out.")
-@click.option("--to", "last", type=Day(), metavar="DATE", help="The last day, included.")
+@click.option("--date", "day", type=DayParameter(), metavar="DATE", help="The ads of one day instead of all days.")
+@click.option("--from", "first", type=DayParameter(), metavar="DATE", help="The first day; else the first there is.")
+@click.option("--to", "last", type=DayParameter(), metavar="DATE", help="The last day, included.")
 @click.option(
     "--output",
     "-o",
@@ -39,7 +40,7 @@ def report(day: date | None, first: date | None, last: date | None, output: Path
 
     Rates are in percent; with --json they are shares from 0 to 1.
     """
-    from feed_assets import report as figures  # noqa: PLC0415 - loads DuckDB
+    from feed_assets.operations import effectiveness_report as figures  # noqa: PLC0415 - loads DuckDB
     from feed_assets.resources import BlackboardResource  # noqa: PLC0415 - loads Dagster
 
     _check(day, first, last, output)
@@ -69,7 +70,7 @@ def report(day: date | None, first: date | None, last: date | None, output: Path
         say(f"{output} is not written: {nothing}" if as_json else f"{output} is not written.")
     elif output is not None:
         if output.suffix == ".html":
-            from feed_assets.report_page import page  # noqa: PLC0415 - loads Jinja
+            from feed_assets.operations.report_page import page  # noqa: PLC0415 - loads Jinja
 
             output.write_text(page(feed, shown_days, now=now), encoding="utf-8")
         else:
@@ -102,7 +103,7 @@ def _print(rows: Sequence[Mapping[str, Any]], nothing: str) -> None:
 
 
 def _shown(row: Mapping[str, Any]) -> dict[str, object]:
-    from feed_assets.report import interval, percent  # noqa: PLC0415 - loads DuckDB
+    from feed_assets.operations.effectiveness_report import interval, percent  # noqa: PLC0415 - loads DuckDB
 
     shown: dict[str, object] = {}
     for name, value in row.items():

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from feed_assets.cli.errors import FAILED
-from feed_assets.cli.installation import load_settings
+from feed_assets.cli.installation import known_sources, load_settings
 from feed_assets.cli.output import complain, json_option, print_json, print_table, progress, say
 
 if TYPE_CHECKING:
@@ -28,10 +28,10 @@ def sources(ctx: click.Context, *, as_json: bool) -> None:
     if ctx.invoked_subcommand is not None:
         return
     from feed_assets.resources import BlackboardResource  # noqa: PLC0415 - loads Dagster
-    from feed_assets.sources import load_sources, raw_days  # noqa: PLC0415 - loads pydantic and Spark's Python side
+    from feed_assets.sources import raw_days  # noqa: PLC0415 - loads pydantic and Spark's Python side
 
     settings = load_settings()
-    known = load_sources(settings.sources_directory)
+    known = known_sources(settings)
     board = BlackboardResource.at(settings.base).blackboard
     days: dict[str, list[date]] = defaultdict(list)
     for source, day in raw_days(board, [each.key for each in known], date.min, date.max):
@@ -66,11 +66,11 @@ def sources(ctx: click.Context, *, as_json: bool) -> None:
 def check(ctx: click.Context, names: Sequence[str]) -> None:
     """Let Spark analyse the expressions of each SOURCE, or of all; no data is read. Exit code 1 if it refuses one."""
     from feed_assets.resources import SparkResource  # noqa: PLC0415 - loads Dagster and Spark
-    from feed_assets.sources import SpecError, load_sources  # noqa: PLC0415 - as above
+    from feed_assets.sources import SpecError  # noqa: PLC0415 - as above
     from feed_assets.sources.expressions import check_expressions  # noqa: PLC0415 - as above
 
     settings = load_settings()
-    known = load_sources(settings.sources_directory)
+    known = known_sources(settings)
     wanted = [each for each in known if not names or {each.name, each.key} & set(names)]
     if unknown := [name for name in names if not any(name in {each.name, each.key} for each in known)]:
         message = f"There is no source {unknown[0]!r}. Known are: {', '.join(each.key for each in known) or 'none'}."
@@ -98,7 +98,7 @@ def check(ctx: click.Context, names: Sequence[str]) -> None:
 def _row(source: Source, days: Sequence[date]) -> dict[str, Any]:
     return {
         "source": source.key,
-        "kind": str(source.kind),
+        "kind": source.kind,
         "format": source.format.type,
         "lookback_days": source.lookback_days,
         "buffer_hours": source.buffer_hours,

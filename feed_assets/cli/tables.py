@@ -24,7 +24,7 @@ INDENT = "    "
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TableColumn:
     """A column's name, its texts from top to bottom, and whether they are numbers, which stand to the right."""
 
     name: str
@@ -50,7 +50,7 @@ class Layout:
     lines: tuple[str, ...]
 
 
-def laid_out(columns: Sequence[Column], *, width: int | None, keep: Sequence[str] = ()) -> Layout:
+def laid_out(columns: Sequence[TableColumn], *, width: int | None, keep: Sequence[str] = ()) -> Layout:
     """The rows as lines of at most `width`, None being any width.
 
     A single text that is longer than the width and has no spaces is never broken. `keep` names the columns that stay
@@ -106,11 +106,11 @@ def text_width(text: str) -> int:
     )
 
 
-def _fits(columns: Sequence[Column], width: int) -> bool:
+def _fits(columns: Sequence[TableColumn], width: int) -> bool:
     return sum(column.width for column in columns) + len(GAP) * (len(columns) - 1) <= width
 
 
-def _kept(columns: Sequence[Column], keep: Sequence[str], width: int) -> list[Column]:
+def _kept(columns: Sequence[TableColumn], keep: Sequence[str], width: int) -> list[TableColumn]:
     """The columns to keep, with as many of the others as fit beside them; none if not even those to keep fit."""
     kept = [column for column in columns if column.name in keep]
     if not kept or not _fits(kept, width):
@@ -122,7 +122,7 @@ def _kept(columns: Sequence[Column], keep: Sequence[str], width: int) -> list[Co
     return kept
 
 
-def _table(columns: Sequence[Column], *, below: Sequence[Column] = (), width: int | None = None) -> Layout:
+def _table(columns: Sequence[TableColumn], *, below: Sequence[TableColumn] = (), width: int | None = None) -> Layout:
     lines = []
     for row in range(len(columns[0].texts)):
         lines.append(_line([column.texts[row] for column in columns], columns))
@@ -132,7 +132,7 @@ def _table(columns: Sequence[Column], *, below: Sequence[Column] = (), width: in
     return Layout(_line([column.name for column in columns], columns), tuple(lines))
 
 
-def _line(texts: Sequence[str], columns: Sequence[Column]) -> str:
+def _line(texts: Sequence[str], columns: Sequence[TableColumn]) -> str:
     cells = (
         _padded(text, column.width, to_right=column.is_number) for text, column in zip(texts, columns, strict=True)
     )
@@ -144,7 +144,7 @@ def _padded(text: str, width: int, *, to_right: bool = False) -> str:
     return f"{space}{text}" if to_right else f"{text}{space}"
 
 
-def _blocks(columns: Sequence[Column], width: int) -> Iterator[str]:
+def _blocks(columns: Sequence[TableColumn], width: int) -> Iterator[str]:
     for row in range(len(columns[0].texts)):
         if row:
             yield ""

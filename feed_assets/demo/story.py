@@ -1,6 +1,6 @@
 """The story of the demo, step by step: a week lands, is processed, grows late, and is spoiled.
 
-Here: the order of events and what is said of them. Not here: the deliveries (`logs`), the tick (`daemon`).
+Here: the order of events and the lines about them. Not here: the deliveries (`logs`), the tick (`daemon`).
 """
 
 from __future__ import annotations
@@ -16,18 +16,20 @@ from typing import Any
 
 import dagster as dg
 
-from feed_assets import explanation, report
-from feed_assets.backfill import PartitionResult, backfill, instance_at
+from feed_assets.ads import KINDS
 from feed_assets.blackboard import Blackboard
+from feed_assets.datasets import days_between
 from feed_assets.demo import OWN_HOME, logs
 from feed_assets.demo.daemon import IN_THIS_PROCESS, tick_sensors
+from feed_assets.dependencies.raw_growth import growth_decisions
 from feed_assets.file_feed import Feed, publish_files
 from feed_assets.file_feed.wording import counted
-from feed_assets.partitions import days_between
+from feed_assets.operations import effectiveness_report as report
+from feed_assets.operations import explanation
+from feed_assets.operations.day_runs import PartitionResult, backfill, instance_at
 from feed_assets.resources import BlackboardResource, Settings, SettingsError, SparkResource
 from feed_assets.resources.settings import AS_OF_FILE
-from feed_assets.sensors import growth_decisions
-from feed_assets.sensors.feeds import FeedGraph
+from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sources import Source, load_sources
 
 AS_OF = "2019-12-01T06:00:00+00:00"
@@ -196,7 +198,7 @@ class Demo:
 
     @property
     def _sources(self) -> tuple[Source, ...]:
-        return load_sources(self.settings.sources_directory)
+        return load_sources(self.settings.sources_directory, KINDS)
 
     def _land(self, delivery: Path) -> None:
         from feed_assets.sources.landing import land  # noqa: PLC0415 - brings Spark, which only landing needs here
@@ -225,18 +227,17 @@ class Demo:
             raise RuntimeError(f"The sensors asked for other runs than the story has: {got}")
 
     def _show_growth(self) -> None:
-        feeds = FeedGraph.of(self.definitions.get_repository_def())
+        feeds = AssetFeedGraph.of(self.definitions.get_repository_def())
         declarations = {"ads": "clean-ads/v1.0", "clicks": "clean-clicks/v1.0"}
-        by_location = feeds.by_location()
         for kind, location in declarations.items():
             sources = [source for source in self._sources if source.kind == kind]
             now = self.settings.clock.now()
-            for decision in growth_decisions(self._board, sources, by_location[location].declaration, now=now):
+            for decision in growth_decisions(self._board, sources, feeds.feeds[location], now=now):
                 if decision.decision.kind != "unchanged":
                     self.tell.say(decision.sentence())
 
     def _stories(self, day: date) -> list[explanation.AssetStory]:
-        feeds = FeedGraph.of(self.definitions.get_repository_def())
+        feeds = AssetFeedGraph.of(self.definitions.get_repository_def())
         return explanation.explain(self._board, feeds, self._sources, day, now=self.settings.clock.now())
 
     def _show_days(self, days: Sequence[str]) -> None:

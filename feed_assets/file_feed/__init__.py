@@ -44,6 +44,7 @@ from feed_assets.file_feed.lineage import Downstream, downstream, upstream
 from feed_assets.file_feed.manifest import MANIFEST, manifest, parse_manifest
 from feed_assets.file_feed.names import begun, check_partition, is_update_name, parse_time, update_name, version_order
 from feed_assets.file_feed.publishing import publish, publish_files
+from feed_assets.file_feed.quarantine import invalidate_both, publish_both, publish_quarantine, reject_both
 from feed_assets.file_feed.reading import (
     is_latest,
     latest,
@@ -121,6 +122,7 @@ __all__ = [
     "history",
     "inputs_digest",
     "invalidate",
+    "invalidate_both",
     "is_latest",
     "is_update_name",
     "latest",
@@ -136,7 +138,9 @@ __all__ = [
     "plan",
     "promised_schema",
     "publish",
+    "publish_both",
     "publish_files",
+    "publish_quarantine",
     "read_file",
     "read_record",
     "read_resolved",
@@ -144,6 +148,7 @@ __all__ = [
     "records",
     "recover",
     "reject",
+    "reject_both",
     "require_latest",
     "stage",
     "staged_files",

@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 from feed_assets.blackboard import AlreadyExistsError
+from feed_assets.blackboard.listing import list_folders
 from feed_assets.file_feed.control import CLAIMS
 from feed_assets.file_feed.errors import BadNameError
 from feed_assets.file_feed.feed import Feed
@@ -41,7 +42,7 @@ class Claim:
     @property
     def uri(self) -> str:
         """The same for other programs: a folder that does not exist yet."""
-        return self.feed.blackboard.uri(f"{self.prefix}x").removesuffix("/x")
+        return self.feed.uri_of(self.prefix)
 
 
 def claim(feed: Feed, partition: str | None, *, now: datetime, owner: str) -> Claim:
@@ -68,16 +69,8 @@ def _newest_begun(feed: Feed, partition: str | None, now: datetime) -> datetime:
     Raises BadNameError where that is the last second that has a name.
     """
     prefix = feed.prefix(partition)
-    newest, after = now - SECOND, f"{prefix}{update_name(now)}"
-    while True:
-        page = feed.blackboard.page(prefix, after=after, folders=True)
-        for folder in page.folders:
-            name = folder.removeprefix(prefix).removesuffix("/")
-            if is_update_name(name):
-                newest = max(newest, begun(name))
-        if page.next_after is None:
-            break
-        after = page.next_after
+    later = list_folders(feed.blackboard, prefix, after=f"{prefix}{update_name(now)}")
+    newest = max((begun(name) for name in later if is_update_name(name)), default=now - SECOND)
     if newest > LATEST - SECOND:
         message = f"{feed.title(partition)}: no update can come after {update_name(newest)}. Remove that folder."
         raise BadNameError(message)

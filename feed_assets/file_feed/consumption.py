@@ -61,11 +61,11 @@ class Change:
 class _Seen:
     """What a consumer knows of a partition.
 
-    `told` is the update it was last told to be in force ("": none). Updates from `floor` on are news unless they are
-    among `delivered`; those before it are not, unless they are among `watched`: seen, and not delivered yet.
+    `reported` is the update in force by the last change that it got ("": none). Updates from `floor` on are news unless
+    they are among `delivered`; those before it are not, unless they are among `watched`: seen, and not delivered yet.
     """
 
-    told: str = ""
+    reported: str = ""
     delivered: frozenset[str] = frozenset()
     watched: frozenset[str] = frozenset()
     floor: str = ""
@@ -73,7 +73,7 @@ class _Seen:
     @property
     def start(self) -> str:
         """Where the next look has to begin."""
-        return min(self.floor, self.told, *self.watched)
+        return min(self.floor, self.reported, *self.watched)
 
     def is_news(self, name: str) -> bool:
         """Whether this update, once it is valid, is to be delivered."""
@@ -81,33 +81,33 @@ class _Seen:
 
     def after(self, change: Change) -> _Seen:
         """What it knows once this was delivered."""
-        told = change.update.name if change.update else ""
+        reported = change.update.name if change.update else ""
         if change.kind == "invalidated":
-            return replace(self, told=told, delivered=self.delivered - {change.name})
-        return replace(self, told=told, delivered=self.delivered | {change.name})
+            return replace(self, reported=reported, delivered=self.delivered - {change.name})
+        return replace(self, reported=reported, delivered=self.delivered | {change.name})
 
     def settled(self, there: Mapping[str, Any]) -> _Seen:
         """The same, with the floor at the horizon; what is not delivered yet of that before it is watched."""
         floor = max(self.floor, _horizon(max(self.delivered, default="")))
         open_ones = sorted(name for name in there if name < floor and self.is_news(name))
         delivered = frozenset(name for name in self.delivered if name >= floor)
-        return _Seen(self.told, delivered, frozenset(open_ones[-WATCHED:]), floor)
+        return _Seen(self.reported, delivered, frozenset(open_ones[-WATCHED:]), floor)
 
     def to_plain(self) -> object:
         """For JSON: mostly a single name."""
-        if self == _Seen(self.told, frozenset({self.told}), frozenset(), _horizon(self.told)):
-            return self.told
-        return [self.told, sorted(self.delivered), sorted(self.watched), self.floor]
+        if self == _Seen(self.reported, frozenset({self.reported}), frozenset(), _horizon(self.reported)):
+            return self.reported
+        return [self.reported, sorted(self.delivered), sorted(self.watched), self.floor]
 
     @classmethod
     def from_plain(cls, plain: str | list[Any]) -> _Seen:
         """Raises ValueError or TypeError where this is nothing that `to_plain` gives."""
-        told, delivered, watched, floor = (plain, [plain], [], _horizon(plain)) if isinstance(plain, str) else plain
-        names = (*delivered, *watched, *(name for name in (told, floor) if name != ""))
+        reported, delivered, watched, floor = (plain, [plain], [], _horizon(plain)) if isinstance(plain, str) else plain
+        names = (*delivered, *watched, *(name for name in (reported, floor) if name != ""))
         if not all(is_update_name(name) for name in names):
             message = "not the name of an update"
             raise ValueError(message)
-        return cls(told, frozenset(delivered), frozenset(watched), floor)
+        return cls(reported, frozenset(delivered), frozenset(watched), floor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +185,7 @@ class _Look:
         seen = self.cursor.partitions.get(partition)
         if seen is not None:
             return seen.start
-        return "" if self.cursor.complete else update_name(self.now - HORIZON)
+        return "" if self.cursor.complete else update_name(max(self.now, EARLIEST + HORIZON) - HORIZON)
 
     def scanned(self, first: str, last: str | None) -> Iterator[Scanned]:
         """Every partition that is there, and after them those that were."""
@@ -202,7 +202,7 @@ class _Look:
         valid = sorted(name for name, found in scanned.updates.items() if is_valid(self.feed, found))
         in_force = scanned.updates[valid[-1]].update(self.feed, partition) if valid else None
         seen = self.cursor.partitions.get(scanned.partition)
-        lost = seen is not None and seen.told > (in_force.name if in_force else "")
+        lost = seen is not None and seen.reported > (in_force.name if in_force else "")
         if lost or (in_force is None and scanned.skipped):
             # What took its place may lie in what was jumped over, or have come while the listing went on.
             in_force = latest(self.feed, partition, now=self.now)
@@ -221,14 +221,14 @@ class _Look:
 
 def _changes(seen: _Seen, partition: str | None, valid: list[str], in_force: Update | None) -> Iterator[Change]:
     now = in_force.name if in_force else ""
-    told = seen.told
-    if told > now:
-        yield Change("invalidated", partition, told, in_force)
-        told = now
+    reported = seen.reported
+    if reported > now:
+        yield Change("invalidated", partition, reported, in_force)
+        reported = now
     for name in valid:
         if name != now and seen.is_news(name):
             yield Change("older", partition, name, in_force)
-    if now and (now != told or seen.is_news(now)):
+    if now and (now != reported or seen.is_news(now)):
         yield Change("published", partition, now, in_force)
 
 

@@ -8,10 +8,9 @@ update of a feed what it was made from, without reading a single record.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 from dataclasses import dataclass
 
-from feed_assets.blackboard import Blackboard, Entry, NotFoundError
+from feed_assets.blackboard import NotFoundError, list_all
 from feed_assets.file_feed.errors import UnreadableRecordError
 from feed_assets.file_feed.feed import Feed
 from feed_assets.file_feed.names import check_update, is_update_name
@@ -103,16 +102,6 @@ def recorded_digests(feed: Feed, *, first: str = "", last: str | None = None) ->
         if is_update_name(name) and (not partition or f"{partition}/" >= f"{first}/"):
             digests.setdefault(partition, {})[name] = digest
     return digests
-
-
-def list_all(blackboard: Blackboard, prefix: str, *, after: str = "") -> Iterator[Entry]:
-    """All objects below a prefix, page by page, as they are asked for."""
-    while True:
-        page = blackboard.page(prefix, after=after)
-        yield from page.entries
-        if page.next_after is None:
-            return
-        after = page.next_after
 
 
 def _key(feed: Feed, partition: str | None, name: str) -> str | None:

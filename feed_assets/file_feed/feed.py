@@ -30,7 +30,7 @@ class Feed:
     @property
     def uri(self) -> str:
         """Where the feed is, for other programs and people."""
-        return self.blackboard.uri(f"{self.root}x").removesuffix("/x")
+        return self.uri_of(self.root)
 
     def prefix(self, partition: str | None) -> str:
         """The prefix of a partition's updates; of the feed's own where it has no partitions."""
@@ -45,6 +45,10 @@ class Feed:
         inside = f"{check_partition(partition)}/" if partition is not None else ""
         return f"{self.root}{CONTROL}/{area}/{inside}"
 
+    def uri_of(self, prefix: str) -> str:
+        """Where the objects below a prefix are, for other programs and people; it need not exist yet."""
+        return self.blackboard.uri(f"{prefix}x").removesuffix("/x")
+
     def title(self, partition: str | None) -> str:
         """The feed and the partition, for messages."""
         return f"{self.uri} {partition}" if partition is not None else self.uri
@@ -52,7 +56,7 @@ class Feed:
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file of an update: its path below it, its bytes, and the tag that tells its content apart."""
+    """A file of an update: its path below it, its bytes, and the tag that changes with its content."""
 
     path: str
     size: int
@@ -76,7 +80,7 @@ class Update:
     @property
     def uri(self) -> str:
         """Where it is, for other programs and people."""
-        return self.feed.blackboard.uri(f"{self.prefix}x").removesuffix("/x")
+        return self.feed.uri_of(self.prefix)
 
     @property
     def begun(self) -> datetime:

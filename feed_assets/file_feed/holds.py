@@ -12,8 +12,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from feed_assets.blackboard import AlreadyExistsError, Entry, NotFoundError
-from feed_assets.file_feed.control import list_all
+from feed_assets.blackboard import AlreadyExistsError, Entry, NotFoundError, list_all
 from feed_assets.file_feed.errors import BadNameError, FeedError, NoValidUpdateError
 from feed_assets.file_feed.feed import CONTROL, Feed
 from feed_assets.file_feed.manifest import MANIFEST, MAX_BYTES, is_removal, parse_manifest
@@ -110,7 +109,7 @@ def all_pins(feed: Feed, within: str | None = None) -> list[Pin]:
     return found
 
 
-def divided(feed: Feed, partition: str) -> str:
+def own_control_found(feed: Feed, partition: str) -> str:
     """What to tell of a partition that has a control area of its own: what one area holds, the other does not see."""
     own = feed.blackboard.uri(f"{feed.prefix(partition)}{CONTROL}")
     return (
@@ -140,9 +139,9 @@ def held_updates(
     return by_pin | by_tag
 
 
-def drop_ended_pins(feed: Feed, *, now: datetime) -> int:
+def drop_ended_pins(feed: Feed, *, now: datetime, within: str | None = None) -> int:
     """Remove the pins that hold nothing any more, as those of holders that were killed; how many these were."""
-    ended = [held for held in all_pins(feed) if held.until <= now]
+    ended = [held for held in all_pins(feed, within) if held.until <= now]
     for held in ended:
         unpin(feed, held)
     return len(ended)

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from feed_assets.blackboard import NotFoundError
-from feed_assets.file_feed.control import RECORDS, list_all, stored_record
+from feed_assets.blackboard import NotFoundError, list_all
+from feed_assets.file_feed.control import RECORDS, stored_record
 from feed_assets.file_feed.errors import FeedError
 from feed_assets.file_feed.feed import Feed
 from feed_assets.file_feed.record import FeedInput, RawFile, RawInput, Record

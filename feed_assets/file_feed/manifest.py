@@ -46,9 +46,9 @@ def parse_manifest(data: bytes) -> int | None:
 def taken_over(replaced: bytes | None, token: int) -> bytes:
     """What retention leaves in place of the manifest `replaced` (None: there was none) before it deletes any file.
 
-    `token`, of at most eight digits, tells it from what every other retention leaves, as a store may tell two manifests
-    apart by nothing but their content. The number of files that it replaces stands behind, so that it can be given back
-    by others, too. All of it is one negative number that fits 64 bits.
+    `token`, of at most eight digits, makes it differ from what every other retention leaves: a store may compare two
+    manifests by nothing but their content. The number of files that it replaces stands behind, so that others can give
+    it back, too. All of it is one negative number that fits 64 bits.
     """
     taken = NEVER_VALID + b"%08d" % token
     stated = None if replaced is None else parse_manifest(replaced)

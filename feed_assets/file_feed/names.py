@@ -13,6 +13,9 @@ from feed_assets.blackboard.keys import check_key
 from feed_assets.blackboard.port import InvalidKeyError
 from feed_assets.file_feed.errors import BadNameError
 
+FIRST_YEAR, LAST_YEAR = 1970, 9998
+"""The years that can be the present: lookbacks and deadlines around it have to be in the calendar, too."""
+
 _UPDATE_SHAPE = re.compile(r"[0-9]{8}\.[0-9]{6}", re.ASCII)
 _VERSION_SHAPE = re.compile(r"v?[0-9]+(\.[0-9]+)*", re.ASCII)
 
@@ -74,6 +77,15 @@ def parse_time(text: str) -> datetime:
     except OverflowError:
         message = f"{text!r} is outside the years 1 to 9999 in UTC."
         raise ValueError(message) from None
+
+
+def parse_now(text: str) -> datetime:
+    """The same for a time that is to be taken for the present: from 1970 to 9998, so that there are days around it."""
+    moment = parse_time(text)
+    if not FIRST_YEAR <= moment.year <= LAST_YEAR:
+        message = f"{text!r} is outside the years {FIRST_YEAR} to {LAST_YEAR} in UTC."
+        raise ValueError(message)
+    return moment
 
 
 def check_partition(name: str) -> str:

@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
 from feed_assets.blackboard import Content, Entry, NotFoundError
+from feed_assets.blackboard.listing import list_folders
 from feed_assets.file_feed.errors import MixedFeedError, NoValidUpdateError, UpdateChangedError
 from feed_assets.file_feed.feed import CONTROL, Feed, File, Update
 from feed_assets.file_feed.manifest import INVALIDATED, MANIFEST, MAX_BYTES, manifest, parse_manifest
@@ -108,16 +109,16 @@ def _instead(there: Sequence[str], newest: str | None) -> str:
     if not there:
         return "There is nothing"
     invalid = [name for name in there if not _is_past(name, newest)]
-    told = []
+    reasons = []
     if invalid:
-        told.append(
+        reasons.append(
             f"Update {invalid[0]} is not valid"
             if len(invalid) == 1
             else f"{len(invalid)} updates are not valid, the newest is {invalid[-1]}"
         )
     if later := len(there) - len(invalid):
-        told.append(f"{counted(later, 'update')} {'was' if later == 1 else 'were'} begun later")
-    return ", and ".join(told)
+        reasons.append(f"{counted(later, 'update')} {'was' if later == 1 else 'were'} begun later")
+    return ", and ".join(reasons)
 
 
 def is_latest(update: Update, *, now: datetime) -> bool:
@@ -180,16 +181,7 @@ def newest_valid(
 
 def partitions(feed: Feed) -> list[str]:
     """The partitions that hold anything, ascending; none where the feed holds its updates itself."""
-    names, after = [], ""
-    while True:
-        page = feed.blackboard.page(feed.root, after=after, folders=True)
-        for folder in page.folders:
-            name = folder.removeprefix(feed.root).removesuffix("/")
-            if is_partition_name(name):
-                names.append(name)
-        if page.next_after is None:
-            return names
-        after = page.next_after
+    return [name for name in list_folders(feed.blackboard, feed.root) if is_partition_name(name)]
 
 
 def read_resolved(

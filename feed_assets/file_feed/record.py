@@ -28,7 +28,7 @@ State = Literal["staged", "publishing", "published", "rejected", "invalidated"]
 - publishing: its audit passed; its manifest is about to be written. Without a manifest, its writer stopped in between.
 - published: its manifest was written. Without a valid manifest, somebody took it out of force.
 - rejected: its audit turned it away.
-- invalidated: somebody took it out of force, and said why.
+- invalidated: somebody took it out of force, with a reason.
 """
 
 
@@ -180,7 +180,7 @@ class Record:
                 raise UnreadableRecordError(message)
             if not content["history"]:
                 message = "it has no history"
-                raise ValueError(message)  # noqa: TRY301 - told as damage, like all else that is wrong with it
+                raise ValueError(message)  # noqa: TRY301 - reported as damage, like all else that is wrong with it
             return cls(
                 partition=content["partition"],
                 update=check_update(content["update"]),

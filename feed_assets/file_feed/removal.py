@@ -27,8 +27,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import uuid4
 
-from feed_assets.blackboard import AlreadyExistsError, ConflictError, Entry, UnavailableError
-from feed_assets.file_feed.control import CLAIMS, RECORDS, list_all
+from feed_assets.blackboard import AlreadyExistsError, ConflictError, Entry, UnavailableError, list_all
+from feed_assets.file_feed.control import CLAIMS, RECORDS
 from feed_assets.file_feed.feed import Feed
 from feed_assets.file_feed.holds import PINS, held_updates
 from feed_assets.file_feed.manifest import (
@@ -64,13 +64,14 @@ class Outcome:
     why: str = ""
 
 
-def recover(feed: Feed) -> None:
+def recover(feed: Feed, *, within: str | None = None) -> None:
     """Give back what a removal had taken over that was interrupted before it deleted anything: to be called first.
 
     Such an update may be held by now, or be the latest that there is. A removal that is at work all the same finds that
-    the update is not its own any more, and leaves it alone. Costs the listing of the feed. Raises MixedFeedError.
+    the update is not its own any more, and leaves it alone. Costs the listing of the feed, or of the one partition
+    `within`. Raises MixedFeedError.
     """
-    for scanned in scan(feed):
+    for scanned in scan(feed, first=within or "", last=within):
         for found in scanned.updates.values():
             # By its size, as reading every manifest would cost a request for each update.
             if found.manifest is None or found.manifest.size not in RECOVERABLE_BYTES:

@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from feed_assets.file_feed.control import CLAIMS, RECORDS, list_all
+from feed_assets.blackboard import list_all
+from feed_assets.file_feed.control import CLAIMS, RECORDS
 from feed_assets.file_feed.errors import FeedError
 from feed_assets.file_feed.feed import Feed
-from feed_assets.file_feed.holds import divided, held_updates
+from feed_assets.file_feed.holds import held_updates, own_control_found
 from feed_assets.file_feed.names import begun, is_update_name
 from feed_assets.file_feed.reading import is_valid
 from feed_assets.file_feed.scanning import Scanned, scan
@@ -51,18 +52,19 @@ class Removal:
     tag: str | None
 
 
-def plan(feed: Feed, policy: Policy, *, now: datetime) -> tuple[Removal, ...]:
+def plan(feed: Feed, policy: Policy, *, now: datetime, within: str | None = None) -> tuple[Removal, ...]:
     """What may be removed; nothing is changed. Never the latest valid update of a partition, nor one that is held.
 
-    Reads the whole listing of the feed and of its control area. Raises MixedFeedError, and FeedError where a tag is
-    damaged, or a partition has a control area of its own: what is held there would not be seen.
+    Reads the listing of the feed and of its control area, or of the one partition `within`. Raises MixedFeedError, and
+    FeedError where a tag is damaged, or a partition has a control area of its own: what is held there would not be
+    seen.
     """
-    held = held_updates(feed, now=now)
-    controlled = _controlled(feed)
+    held = held_updates(feed, None if within is None else {within}, now=now)
+    controlled = _controlled(feed, within)
     removals: list[Removal] = []
-    for scanned in scan(feed):
-        if scanned.divided:
-            raise FeedError(divided(feed, scanned.partition))
+    for scanned in scan(feed, first=within or "", last=within):
+        if scanned.has_own_control:
+            raise FeedError(own_control_found(feed, scanned.partition))
         controlled -= {(scanned.partition or None, name) for name in scanned.updates}
         removals += _outdated(feed, scanned, policy, now)
     removals += [
@@ -88,12 +90,12 @@ def _outdated(feed: Feed, scanned: Scanned, policy: Policy, now: datetime) -> It
         yield Removal(scanned.partition or None, name, reason, len(found.files), size, name in valid, tag)
 
 
-def _controlled(feed: Feed) -> set[tuple[str | None, str]]:
+def _controlled(feed: Feed, within: str | None) -> set[tuple[str | None, str]]:
     """The updates that the control area knows by a claim or a record."""
     known = set()
     for area in (CLAIMS, RECORDS):
         folder = feed.control(area)
-        for entry in list_all(feed.blackboard, folder):
+        for entry in list_all(feed.blackboard, feed.control(area, within)):
             partition, _, rest = entry.key.removeprefix(folder).rpartition("/")
             name = ".".join(rest.split(".")[:2])
             if is_update_name(name):

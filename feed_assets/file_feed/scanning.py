@@ -15,21 +15,30 @@ from feed_assets.blackboard import Entry
 from feed_assets.file_feed.errors import MixedFeedError
 from feed_assets.file_feed.feed import CONTROL, Feed, Update
 from feed_assets.file_feed.names import is_partition_name, is_update_name, update_name
-from feed_assets.file_feed.reading import RECENT, Found, MovedError, latest, newest_valid, next_page, valid_as_listed
+from feed_assets.file_feed.reading import (
+    EARLIEST,
+    RECENT,
+    Found,
+    MovedError,
+    latest,
+    newest_valid,
+    next_page,
+    valid_as_listed,
+)
 
 
 @dataclass(slots=True)
 class Scanned:
     """A partition ("" of an unpartitioned feed) as a skip-scan saw it: its updates by name, oldest first.
 
-    `skipped` where history before the start that was asked for was jumped over; `divided` where the partition has a
-    control area of its own.
+    `skipped` where history before the start that was asked for was jumped over; `has_own_control` where the partition
+    has a control area of its own.
     """
 
     partition: str
     updates: dict[str, Found] = field(default_factory=dict)
     skipped: bool = False
-    divided: bool = False
+    has_own_control: bool = False
 
 
 def scan(
@@ -72,7 +81,7 @@ def scan(
             if current is not None:
                 yield current
                 _check_level(feed, current.partition, partition)
-            current = Scanned(partition, divided=partition == own_control != "")
+            current = Scanned(partition, has_own_control=partition == own_control != "")
         current.updates.setdefault(name, Found(name)).add(path, entry)
     if current is not None:
         yield current
@@ -91,7 +100,7 @@ def latest_of_all(
     A skip-scan that jumps over old history to the update that is `held` of a partition, else to a day before `now`.
     """
     in_force: dict[str, Update] = {}
-    recent = update_name(now - RECENT)
+    recent = update_name(max(now, EARLIEST + RECENT) - RECENT)
     for scanned in scan(feed, start=lambda partition: (held or {}).get(partition, recent), first=first, last=last):
         partition = scanned.partition or None
         try:

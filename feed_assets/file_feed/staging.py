@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 
-from feed_assets.blackboard import AlreadyExistsError, UnavailableError
+from feed_assets.blackboard import AlreadyExistsError, UnavailableError, list_all
 from feed_assets.file_feed.claims import Claim
-from feed_assets.file_feed.control import list_all, record_at, record_key, record_keys, stored_record
+from feed_assets.file_feed.control import record_at, record_key, record_keys, stored_record
 from feed_assets.file_feed.errors import ClaimLostError, TornUpdateError
 from feed_assets.file_feed.feed import Feed, File
 from feed_assets.file_feed.manifest import MANIFEST

@@ -140,7 +140,7 @@ def _disagreeing(feed: Feed, found: Found, count: str) -> tuple[UpdateState, str
     """The state of an update whose manifest does not state the number of its files."""
     content = manifest_content(feed, found)
     if content == INVALIDATED:
-        return "invalidated", "its record, which said why, is gone"
+        return "invalidated", "its record, with the reason, is gone"
     if is_removal(content):
         return "incomplete", "retention is removing it"
     stated = parse_manifest(content)

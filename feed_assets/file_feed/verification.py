@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from feed_assets.blackboard import NotFoundError
-from feed_assets.file_feed.control import CLAIMS, RECORDS, list_all
+from feed_assets.blackboard import NotFoundError, list_all
+from feed_assets.file_feed.control import CLAIMS, RECORDS
 from feed_assets.file_feed.errors import UnreadableRecordError
 from feed_assets.file_feed.feed import CONTROL, Feed
-from feed_assets.file_feed.holds import divided, pins, tags
+from feed_assets.file_feed.holds import own_control_found, pins, tags
 from feed_assets.file_feed.manifest import INVALIDATED, is_removal, parse_manifest
 from feed_assets.file_feed.names import begun, has_update_shape, is_update_name
 from feed_assets.file_feed.reading import Found, is_valid
@@ -95,7 +95,7 @@ def _names(feed: Feed, there: _There) -> Iterator[Finding]:
     partitions = {partition for partition, _ in there.updates}
     for (partition, name), key in there.odd.items():
         if partition is not None and name == CONTROL and partition in partitions:
-            yield Finding("control area", partition, None, divided(feed, partition))
+            yield Finding("control area", partition, None, own_control_found(feed, partition))
         elif has_update_shape(name) and not is_update_name(name):
             yield Finding(
                 "no such second", partition, name, f"{name} names a second that does not exist: it is never read"

@@ -37,8 +37,9 @@ def reject(staged: Staged, *, reason: str, now: datetime, checks: Sequence[Check
 def invalidate(feed: Feed, partition: str | None, name: str, *, reason: str, author: str, now: datetime) -> None:
     """Take a published update out of force: the reason goes on record, then the manifest states INVALIDATED.
 
-    The manifest is not removed, as a publisher whose answer was lost would create it again. If somebody has already
-    removed the manifest of an update that was published (or about to be), this makes the removal permanent. Raises
+    Its quarantine is an update of another feed and stays: `quarantine.invalidate_both` takes out both. The manifest is
+    not removed, as a publisher whose answer was lost would create it again. If somebody has already removed the
+    manifest of an update that was published (or about to be), this makes the removal permanent. Raises
     NoValidUpdateError where there is no such update, NotPublishedError where it was never published.
     """
     change = Transition("invalidated", now, reason, author)

@@ -1,4 +1,4 @@
-"""What Dagster is told of a feed's partition: always the update in force, and why it is that one.
+"""Events about a feed's partition: they always describe the update in force, and why it is in force.
 
 Dagster shows the latest materialization of a partition, compares its data version to find what is out of date, and
 cannot take a materialization back. A step's own materialization comes before its checks have decided, so each decision

@@ -1,7 +1,7 @@
 """What the Dagster UI shows of an update: where it is, what is in it, what it was made from.
 
 Here: turning records and updates into Dagster metadata. Numbers are numbers, so that Dagster plots them over the
-partitions by itself. Not here: metadata that only one asset has, and when Dagster is told (`asset_events`).
+partitions by itself. Not here: metadata that only one asset has, and when Dagster gets it (`asset_events`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import dagster as dg
 from feed_assets.file_feed import Feed, FeedInput, RawInput, Record, Update, read_record
 
 MAX_ROWS = 100
-"""Rows of a metadata table; what is left out is said in its last row."""
+"""Rows of a metadata table; the last row counts what is left out."""
 
 UPDATE = "update"
 STATE = "state"

@@ -6,7 +6,7 @@ Here: reading Dagster's definitions of partitions. Not here: which partitions th
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime
 
 import dagster as dg
 
@@ -23,14 +23,10 @@ def time_window(definition: dg.PartitionsDefinition | None, partition: str | Non
     return definition.time_window_for_partition_key(partition)
 
 
-def days_of(definition: dg.PartitionsDefinition | None, partition: str | None) -> list[str]:
-    """The days that a partition's time touches; none of a partition without a time."""
+def window_of(definition: dg.PartitionsDefinition | None, partition: str | None) -> tuple[datetime, datetime] | None:
+    """The same for those who know no Dagster: from its start to before its end."""
     window = time_window(definition, partition)
-    if window is None:
-        return []
-    last = (window.end - timedelta(microseconds=1)).date()
-    count = (last - window.start.date()).days + 1
-    return [str(window.start.date() + timedelta(days=ahead)) for ahead in range(count)]
+    return (window.start, window.end) if window else None
 
 
 def partitions_before(definition: dg.PartitionsDefinition | None, partition: str | None, count: int) -> Iterator[str]:

@@ -5,7 +5,7 @@ Here: reading the environment, opening connections, starting the JVM. Not here: 
 
 from feed_assets.resources.notifier import Alert, Notifier, WebhookNotifier
 from feed_assets.resources.settings import Clock, Settings, SettingsError
-from feed_assets.resources.spark import SparkResource, check_master
+from feed_assets.resources.spark import SparkResource
 from feed_assets.resources.storage import BlackboardResource
 
 __all__ = [
@@ -17,5 +17,4 @@ __all__ = [
     "SettingsError",
     "SparkResource",
     "WebhookNotifier",
-    "check_master",
 ]

@@ -16,14 +16,15 @@ from typing import Any
 import dagster as dg
 
 from feed_assets.file_feed import parse_time
+from feed_assets.file_feed.names import FIRST_YEAR, LAST_YEAR, parse_now
 from feed_assets.resources.notifier import WEBHOOK
-from feed_assets.sources import partners_directory
 
 AS_OF_FILE = ".as-of"
 """A local base may say what time it is there: the demo's does, so that its story stays in its week."""
 
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 DEFAULT_BASE = "data"
+DEFAULT_SOURCES = "sources"
 DEFAULT_FIRST_DAY = "2019-11-24"
 
 
@@ -58,11 +59,13 @@ class Settings:
     alerts: bool = False
 
     @classmethod
-    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Settings:
+    def from_environment(
+        cls, environment: Mapping[str, str] = os.environ, *, sources_directory: Path = Path(DEFAULT_SOURCES)
+    ) -> Settings:
         """Read the variables `FEED_ASSETS_...`, each of which has a default.
 
         They are BASE, AS_OF, FIRST_DAY, SOURCES, SPARK_MASTER, SENSOR_SECONDS, LOG_LEVEL and
-        ALERT_WEBHOOK.
+        ALERT_WEBHOOK. The default of SOURCES is `sources_directory`.
         Raises SettingsError naming the variable and what it takes.
         """
         base = environment.get("FEED_ASSETS_BASE") or DEFAULT_BASE
@@ -72,7 +75,7 @@ class Settings:
             base=base,
             first_day=_first_day(environment.get("FEED_ASSETS_FIRST_DAY") or DEFAULT_FIRST_DAY),
             as_of=_as_of(environment.get("FEED_ASSETS_AS_OF"), base),
-            sources_directory=Path(environment.get("FEED_ASSETS_SOURCES") or partners_directory()),
+            sources_directory=Path(environment.get("FEED_ASSETS_SOURCES") or sources_directory),
             spark_master=environment.get("FEED_ASSETS_SPARK_MASTER") or "local[*]",
             log_level=_log_level(environment.get("FEED_ASSETS_LOG_LEVEL") or "INFO"),
             alerts=bool(environment.get(WEBHOOK)),
@@ -129,10 +132,10 @@ def _as_of(variable: str | None, base: str) -> datetime | None:
     if not text or text == "now":
         return None
     try:
-        return parse_time(text)
+        return parse_now(text)
     except ValueError:
         message = (
             f"{origin} is {text!r}; it takes a UTC time such as 2019-12-01T16:00:00, an update's name such as "
-            "20191201.160000, or `now`."
+            f"20191201.160000, from {FIRST_YEAR} to {LAST_YEAR}, or `now`."
         )
         raise SettingsError(message) from None

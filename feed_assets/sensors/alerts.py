@@ -1,6 +1,6 @@
 """The sensor that tells people of runs that failed and of updates that were rejected.
 
-Here: which runs, and what is said of them. Not here: where alerts go (`resources.notifier`).
+Here: which runs, and the text of an alert. Not here: where alerts go (`resources.notifier`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def alerts(*, interval_seconds: int) -> dg.SensorDefinition:
 
 
 def alert_of(instance: dg.DagsterInstance, run: dg.DagsterRun, message: str) -> Alert:
-    """What people are told of a failed run; `message` is Dagster's, for a run that left no other reason."""
+    """The alert of a failed run; `message` is Dagster's, for a run that left no other reason."""
     records = instance.get_records_for_run(run.run_id, of_type=EVENTS).records
     events = [event for each in records if (event := each.event_log_entry.dagster_event) is not None]
     rejected, failed = rejections(events), errors(events)

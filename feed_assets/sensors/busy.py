@@ -1,6 +1,6 @@
 """What is being computed already: by runs under way, and by backfills that have more to come.
 
-Here: reading that off the Dagster instance. Not here: what is asked for (`requests`).
+Here: reading that off the Dagster instance. Not here: what is asked for (`dependencies.requests`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import dagster as dg
 from dagster._core.errors import DagsterDefinitionChangedDeserializationError
 from dagster._core.execution.backfill import BulkActionsFilter, BulkActionStatus, PartitionBackfill
 
-from feed_assets.sensors.feeds import FeedGraph
+from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.liveness import gives_signs, is_dead
 
 UNDER_WAY = [
@@ -25,7 +25,7 @@ BACKFILL_TAG = "feed_assets/backfill"
 """On each run of a backfill in one process, which Dagster does not know as a whole: its partitions, `first/last`."""
 
 
-def busy_partitions(instance: dg.DagsterInstance, feeds: FeedGraph) -> dict[str, frozenset[dg.AssetKey]]:
+def busy_partitions(instance: dg.DagsterInstance, feeds: AssetFeedGraph) -> dict[str, frozenset[dg.AssetKey]]:
     """The partitions that runs under way are computing, and that backfills are going to, each with its assets.
 
     A run that was started without a selection computes everything.
@@ -42,18 +42,20 @@ def busy_partitions(instance: dg.DagsterInstance, feeds: FeedGraph) -> dict[str,
     return {partition: frozenset(assets) for partition, assets in busy.items()}
 
 
-def _of_run(run: dg.DagsterRun, feeds: FeedGraph) -> Iterator[tuple[dg.AssetKey, str]]:
-    assets = feeds.assets if run.asset_selection is None else run.asset_selection
+def _of_run(run: dg.DagsterRun, feeds: AssetFeedGraph) -> Iterator[tuple[dg.AssetKey, str]]:
+    assets = feeds.locations if run.asset_selection is None else run.asset_selection
     if single := run.tags.get("dagster/partition"):
         yield from ((key, single) for key in assets)
     first, last = (run.tags.get(f"dagster/asset_partition_range_{end}", "") for end in ("start", "end"))
     yield from _range(feeds, assets, first, last)
     if gives_signs(run.run_id, run.tags):
         first, _, last = run.tags.get(BACKFILL_TAG, "").partition("/")
-        yield from _range(feeds, feeds.assets, first, last)
+        yield from _range(feeds, feeds.locations, first, last)
 
 
-def _range(feeds: FeedGraph, assets: Iterable[dg.AssetKey], first: str, last: str) -> Iterator[tuple[dg.AssetKey, str]]:
+def _range(
+    feeds: AssetFeedGraph, assets: Iterable[dg.AssetKey], first: str, last: str
+) -> Iterator[tuple[dg.AssetKey, str]]:
     """The partitions of each asset from first to last; none of an asset that has no partitions of these names."""
     if not first or not last:
         return
@@ -61,7 +63,7 @@ def _range(feeds: FeedGraph, assets: Iterable[dg.AssetKey], first: str, last: st
         yield from ((key, partition) for partition in feeds.range(key, first, last))
 
 
-def _still_to_come(backfill: PartitionBackfill, feeds: FeedGraph) -> Iterator[tuple[dg.AssetKey, str]]:
+def _still_to_come(backfill: PartitionBackfill, feeds: AssetFeedGraph) -> Iterator[tuple[dg.AssetKey, str]]:
     """What a backfill has neither made nor given up yet; Dagster starts its stages one after the other."""
     if not backfill.is_asset_backfill:
         return

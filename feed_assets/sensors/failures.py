@@ -1,6 +1,6 @@
 """Why a run failed, in a line for each cause, from its events.
 
-Here: reading Dagster's events. Not here: who is told (`alerts`, `feed_assets.backfill`).
+Here: reading Dagster's events. Not here: who gets to know (`alerts`, `feed_assets.operations.day_runs`).
 """
 
 from __future__ import annotations
@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import dagster as dg
+
+from feed_assets.checks.results import ABOUT_THE_UPDATE
 
 JAVA_CAUSE = "Caused by: "
 
@@ -19,8 +21,8 @@ def rejections(events: Iterable[dg.DagsterEvent]) -> tuple[str, ...]:
         if event.event_type == dg.DagsterEventType.ASSET_CHECK_EVALUATION:
             check = event.asset_check_evaluation_data
             if not check.passed and check.severity == dg.AssetCheckSeverity.ERROR:
-                observed = [(name, value.value) for name, value in check.metadata.items() if name != "update"]
-                values = ", ".join(f"{name} {value}" for name, value in observed)
+                observed = {name: value.value for name, value in check.metadata.items() if name not in ABOUT_THE_UPDATE}
+                values = ", ".join(f"{name} {value}" for name, value in observed.items())
                 lines.append(f"{check.asset_key.to_user_string()} {check.check_name}: {values}")
     return tuple(lines)
 

@@ -1,7 +1,7 @@
 """The sensor for raw data: tells Dagster which raw hours have files, and how they grow.
 
 `feed-assets land` and other receivers write files without Dagster, so a sensor reports what is there. Here: comparing
-the raw files with what was reported, and the events. Not here: whether a day runs again (`late_growth`).
+the raw files with what was reported, and the events. Not here: whether a day runs again (`dependencies.late_days`).
 """
 
 from __future__ import annotations
@@ -17,14 +17,12 @@ import dagster as dg
 
 from feed_assets.assets import raw_key
 from feed_assets.blackboard import Blackboard
+from feed_assets.datasets import is_day
 from feed_assets.file_feed import RawInput
 from feed_assets.file_feed.wording import counted
 from feed_assets.resources import BlackboardResource, Clock
-from feed_assets.sensors.requests import load_cursor
+from feed_assets.sensors.ticks import MAX_EVENTS, load_cursor
 from feed_assets.sources import Source, raw_days
-
-MAX_EVENTS = 200
-"""Events of one tick; one costs some milliseconds to store. What is left over is reported by the next ticks."""
 
 DAYS_AT_ONCE = 31
 """Days that one tick looks at while it catches up with the days before the lookback."""
@@ -113,7 +111,8 @@ def report_landings(
     """
     known = {str(key): str(value) for key, value in (held.get("known") or {}).items()}
     start = now.date() - timedelta(days=source.lookback_days)
-    first = min(start, _day(held.get("reached")) or partitions.start.date())
+    resume = str(held.get("reached"))
+    first = min(start, date.fromisoformat(resume) if is_day(resume) else partitions.start.date())
     last = now.date() if first >= start else min(now.date(), first + timedelta(days=DAYS_AT_ONCE))
     raw = raw_days(board, [source.key], first, last)
     there = {key: hour for read in raw.values() for key, hour in _hours(read, partitions).items()}
@@ -155,10 +154,3 @@ def _event(source: Source, partition: str, now: Hour, before: Hour) -> dg.AssetM
         description=f"{text}{was}.",
         metadata={"files": now.files, "bytes": now.bytes, "new bytes": now.bytes - before.bytes, **growth},
     )
-
-
-def _day(value: object) -> date | None:
-    try:
-        return date.fromisoformat(str(value))
-    except ValueError:
-        return None

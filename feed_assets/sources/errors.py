@@ -12,3 +12,7 @@ class SourceError(Exception):
 
 class LandingError(SourceError):
     """What a partner sent cannot be landed, and nothing of it was."""
+
+
+class RawFilesGoneError(SourceError):
+    """Raw files that a landing put there are gone, and with them records that nothing else holds."""

@@ -2,7 +2,7 @@
 
 Here: the settings they are written for, and analysis on empty frames; no record is read. Not here: the form
 of a source's description (see `spec`) and the evaluation of expressions over records (see `landing` and
-`transforms`).
+`canonical`).
 """
 
 from __future__ import annotations
@@ -11,44 +11,19 @@ import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from types import MappingProxyType
-from typing import Final
 
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.logger import PySparkLogger
 from pyspark.sql import Column, DataFrame, SparkSession, functions
 from pyspark.sql.types import TimestampNTZType, TimestampType
 
+from feed_assets.sources.kinds import Kind
 from feed_assets.sources.partner_columns import UnnamedColumnsError, columns_named, distinct
 from feed_assets.sources.positions import Location
-from feed_assets.sources.spec import CANONICAL_COLUMNS, RESERVED_COLUMNS, ParquetFormat, Source, SpecError, quoted
+from feed_assets.sources.spec import RESERVED_COLUMNS, ParquetFormat, Source, SpecError, quoted
 
-SESSION_SETTINGS: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        # With ANSI on, one value that cannot be read fails the file or the day; off, it is NULL and goes to quarantine.
-        "spark.sql.ansi.enabled": "false",
-        # With any other policy, a date that Spark 2 read in its own way is an error instead of NULL.
-        "spark.sql.legacy.timeParserPolicy": "CORRECTED",
-        # Wall time that a partner writes without a zone is read as UTC, then shifted from the source's zone.
-        "spark.sql.session.timeZone": "UTC",
-    }
-)
-"""What the session must be set to, so that a value which cannot be read is NULL and times are UTC."""
-
-_passed: set[str] = set()
+_passed: set[tuple[Kind, str]] = set()
 """Descriptions of the sources that `check_expressions` found nothing wrong with, in this process."""
-
-
-def check_sources(spark: SparkSession, sources: Iterable[Source]) -> None:
-    """Let Spark analyse every expression of these sources. Raises SpecError with a line for each problem."""
-    problems = []
-    for source in sources:
-        try:
-            check_expressions(spark, source)
-        except SpecError as error:
-            problems.append(str(error))
-    if problems:
-        raise SpecError("\n".join(problems))
 
 
 def check_expressions(spark: SparkSession, source: Source) -> None:
@@ -58,7 +33,7 @@ def check_expressions(spark: SparkSession, source: Source) -> None:
     declares, and of a type that its canonical column can hold. A source that passed is not checked again
     in this process. The session must have `SESSION_SETTINGS`.
     """
-    description = source.model_dump_json()
+    description = (source.declared_kind, source.model_dump_json())
     if description in _passed:
         return
     with _quiet_analysis():
@@ -140,7 +115,7 @@ def _expressions(source: Source) -> dict[Location, str]:
 
 
 def _named(spark: SparkSession, source: Source) -> tuple[dict[Location, tuple[str, ...]], dict[Location, str]]:
-    """The columns that each field names, and what is wrong with those fields of which that cannot be told."""
+    """The columns that each field names, and what is wrong with those fields for which nobody can know."""
     named: dict[Location, tuple[str, ...]] = {
         ("identity", position): (name,) for position, name in enumerate(source.identity)
     }
@@ -187,7 +162,7 @@ def _foreign_name(names: Iterable[str], declared: Mapping[str, str]) -> str | No
 
 def _fault(frame: DataFrame, source: Source, location: Location, expression: str) -> str | None:
     """What keeps this expression from being evaluated over such a frame, or None."""
-    type_ = "boolean" if location == ("filter",) else CANONICAL_COLUMNS[source.kind][str(location[-1])]
+    type_ = "boolean" if location == ("filter",) else source.declared_kind.columns[str(location[-1])]
     try:
         # In a condition Spark takes nothing but an expression over one record.
         frame.where(functions.expr(expression).isNotNull())

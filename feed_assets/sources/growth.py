@@ -16,7 +16,7 @@ from feed_assets.file_feed import RawInput
 _HUNDREDTH = Decimal("0.01")
 
 
-class Change(StrEnum):
+class GrowthKind(StrEnum):
     """What happened to a raw partition since the read set it was last processed from."""
 
     UNCHANGED = "unchanged"
@@ -28,7 +28,7 @@ class Change(StrEnum):
     NEVER_PROCESSED = "never_processed"
 
 
-REPROCESSED = frozenset({Change.GROWN, Change.REPLACED, Change.SHRUNK, Change.NEVER_PROCESSED})
+REPROCESSED = frozenset({GrowthKind.GROWN, GrowthKind.REPLACED, GrowthKind.SHRUNK, GrowthKind.NEVER_PROCESSED})
 """Changes after which the day is processed again. Not `vanished`: there is nothing to process, and what
 was published from it stays in force until a person decides otherwise."""
 
@@ -42,7 +42,7 @@ class Decision:
     files; a changed one has the same name, but another size or tag.
     """
 
-    kind: Change
+    kind: GrowthKind
     threshold_percent: Decimal
     growth_percent: Decimal | None
     baseline_bytes: int
@@ -58,21 +58,21 @@ class Decision:
         """Whether the day is to be processed again."""
         return self.kind in REPROCESSED
 
-    def sentence(self, fate: str | None = None) -> str:
+    def sentence(self, outcome: str | None = None) -> str:
         """The decision and its numbers, for logs: `grown, +10 % (threshold 5 %): ...`.
 
-        It ends with what comes of it; with `fate` where more is known of that than the decision.
+        It ends with what comes of it; with `outcome` where more is known of that than the decision.
         """
-        again = "processed" if self.kind is Change.NEVER_PROCESSED else "processed again"
+        again = "to be processed" if self.kind is GrowthKind.NEVER_PROCESSED else "to be processed again"
         decided = again if self.reprocess else "left as it is"
-        return f"{self._what()}: {self._numbers()}; {fate or decided}"
+        return f"{self._what()}: {self._numbers()}; {outcome or decided}"
 
     def _what(self) -> str:
         threshold = f"threshold {self.threshold_percent.normalize():f} %"
         match self.kind:
-            case Change.GROWN if self.growth_percent is None:
+            case GrowthKind.GROWN if self.growth_percent is None:
                 return f"grown from nothing ({threshold})"
-            case Change.GROWN | Change.BELOW_THRESHOLD | Change.SHRUNK:
+            case GrowthKind.GROWN | GrowthKind.BELOW_THRESHOLD | GrowthKind.SHRUNK:
                 return f"{self.kind.replace('_', ' ')}, {_rounded(self.growth_percent)} % ({threshold})"
             case _:
                 return self.kind.replace("_", " ")
@@ -98,19 +98,19 @@ def decide(baseline: RawInput | None, current: RawInput | None, threshold_percen
     removed = len(before.keys() - after.keys())
     changed = sum(after[path] != before[path] for path in before.keys() & after.keys())
     if baseline is None and after:
-        kind = Change.NEVER_PROCESSED
+        kind = GrowthKind.NEVER_PROCESSED
     elif before == after:
-        kind = Change.UNCHANGED
+        kind = GrowthKind.UNCHANGED
     elif not after:
-        kind = Change.VANISHED
+        kind = GrowthKind.VANISHED
     elif current_bytes < baseline_bytes:
-        kind = Change.SHRUNK
+        kind = GrowthKind.SHRUNK
     elif current_bytes > baseline_bytes and _reaches(baseline_bytes, current_bytes, threshold_percent):
-        kind = Change.GROWN
+        kind = GrowthKind.GROWN
     elif removed or changed:
-        kind = Change.REPLACED
+        kind = GrowthKind.REPLACED
     else:
-        kind = Change.BELOW_THRESHOLD
+        kind = GrowthKind.BELOW_THRESHOLD
     return Decision(
         kind=kind,
         threshold_percent=threshold_percent,

@@ -1,6 +1,6 @@
 """Putting what a partner sent into raw hourly partitions, all of it or nothing.
 
-Here: the steps, and their order. A file is copied to staging, taken apart by Spark there, and what is to
+Here: the steps, and their order. A file is copied to staging, parsed by Spark there, and what is to
 become of the result is written down as a plan, which is then carried out (see `plan`). Not here: formats
 (see `records`), and which record belongs where (see `placing`).
 """
@@ -21,8 +21,11 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from feed_assets.blackboard.port import Blackboard, NotFoundError
+from feed_assets.engine.paths import to_read
+from feed_assets.engine.session import SESSION_SETTINGS
+from feed_assets.sources.absence import files_gone
 from feed_assets.sources.errors import LandingError
-from feed_assets.sources.expressions import SESSION_SETTINGS, check_expressions, named_columns, nearest, needed_columns
+from feed_assets.sources.expressions import check_expressions, named_columns, nearest, needed_columns
 from feed_assets.sources.layout import LandingId, landed_path, quarantine_key, raw_key, sent_key, staging_prefix
 from feed_assets.sources.ledger import Landing, landings_of
 from feed_assets.sources.partner_file import PartnerFile, check_column_names, inspect
@@ -31,7 +34,7 @@ from feed_assets.sources.placing import (
     MALFORMED,
     NO_TIME,
     REASONS,
-    Staged,
+    StagedRecords,
     staged_files,
     usable_from,
     write_by_hour,
@@ -40,7 +43,6 @@ from feed_assets.sources.placing import (
 )
 from feed_assets.sources.plan import Plan, clear, complete, find, keys, read_plan, tidy, write_plan
 from feed_assets.sources.records import SINGLE_FILE_SETTINGS, parquet_records, text_records
-from feed_assets.sources.spark_paths import to_read
 from feed_assets.sources.spec import ParquetFormat, Source, SpecError
 
 __all__ = ["FUTURE", "MALFORMED", "NO_TIME", "REASONS", "is_outdated", "land", "land_kept"]
@@ -77,9 +79,9 @@ def land(
 
     A content that landed for the source before adds nothing, whatever the file is called and however it is
     packed. A landing of it that was killed with its plan written is completed by the description of then, which the
-    result names. With `again`, it lands anew where `is_outdated` says so, and takes the place of its earlier
-    landings at once: readers see these or the new one. Days in which only earlier ones had records get an
-    empty file, so that they change too.
+    result names. With `again`, it lands anew where `is_outdated` says so or raw files that it put there are gone, and
+    takes the place of its earlier landings at once: readers see these or the new one. Days in which only earlier ones
+    had records get an empty file, so that they change too.
 
     Raises LandingError where the file cannot be read or lacks a column that the source needs, and
     SpecError where Spark does not take one of its expressions; nothing has landed then. After any other
@@ -92,7 +94,7 @@ def land(
         digest = sent.digest(source.key)
         before = landings_of(blackboard, source.key, digest)
         landing = None
-        while not before or (again and is_outdated(before[-1], source, now)):
+        while not before or (again and _is_due_again(blackboard, before[-1], source, now)):
             landing = _land(session, blackboard, source, sent, before, now)
             tidy(blackboard, source.key, landing.id)
             if landing.description == source.landing_digest:
@@ -136,6 +138,10 @@ def is_outdated(landing: Landing, source: Source, now: datetime) -> bool:
     return FUTURE in landing.quarantined and (landing.future_until is None or landing.future_until <= now)
 
 
+def _is_due_again(blackboard: Blackboard, landing: Landing, source: Source, now: datetime) -> bool:
+    return is_outdated(landing, source, now) or bool(files_gone(blackboard, source.key, [landing]))
+
+
 def _land(
     session: SparkSession,
     blackboard: Blackboard,
@@ -159,7 +165,7 @@ def _land(
         if isinstance(error, NotFoundError):
             # A plan for what is not there any more could never be completed, so it must not stay.
             clear(blackboard, staging)
-            raise LandingError(f"What was staged for {sent.path} was removed meanwhile; land it again") from error
+            raise LandingError(f"What was staged for {sent.path} was removed meanwhile; land the file again") from error
         raise
 
 
@@ -234,7 +240,7 @@ def _raw_copies(source: Source, landing: LandingId, hours: Mapping[str, str]) ->
     ]
 
 
-def _withdrawn(staged: Staged, before: Iterable[Landing]) -> tuple[str, ...]:
+def _withdrawn(staged: StagedRecords, before: Iterable[Landing]) -> tuple[str, ...]:
     """An hour of each day in which only superseded landings have a file."""
     days = {hour[:10] for hour in staged.hours}
     touched = sorted(hour for landing in before for hour in (*landing.partitions, *landing.withdrawn))
@@ -252,7 +258,7 @@ def _stage_nothing(
     return dict.fromkeys(hours, key)
 
 
-def _stage_quarantine(session: SparkSession, blackboard: Blackboard, staged: Staged, prefix: str) -> str:
+def _stage_quarantine(session: SparkSession, blackboard: Blackboard, staged: StagedRecords, prefix: str) -> str:
     """The key of a file of the records without a place."""
     uris = {reason: blackboard.uri(key) for reason, key in staged.quarantined.items()}
     write_quarantine(session, uris, blackboard.uri(prefix))
@@ -284,7 +290,7 @@ def _check_columns(source: Source, session: SparkSession, sent: PartnerFile) -> 
         near = [hint for hint in (nearest(name, sent.columns) for name in lacking) if hint.startswith("did you mean")]
         message = (
             f"{sent.path}:{sent.skip}: the header lacks {', '.join(lacking)}, which {source.key} needs; "
-            f"{'; '.join([there_is, *near])}. "
+            f"{'; '.join([there_is, *near])}{'' if near else '.'} "
             f"Have the file sent again, or correct the source ({', '.join(dict.fromkeys(lacking.values()))})"
         )
         raise LandingError(message)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import date
 
 RAW = "raw/"
 LEDGER = "raw/.landed/"
@@ -109,12 +108,3 @@ def split_raw(path: str) -> tuple[str, str] | None:
     """
     match = _RAW_PATH.fullmatch(path)
     return (match[1], match[2]) if match else None
-
-
-def is_day(text: str) -> bool:
-    """Whether a text of the form `YYYY-MM-DD` is a day of the calendar."""
-    try:
-        date.fromisoformat(text)
-    except ValueError:
-        return False
-    return True

@@ -13,6 +13,7 @@ from dataclasses import fields as dataclass_fields
 from datetime import date, datetime
 from typing import Any
 
+from feed_assets.blackboard.listing import list_all
 from feed_assets.blackboard.port import Blackboard
 from feed_assets.sources.layout import LandingId, entered, ledger_prefix
 
@@ -29,7 +30,7 @@ class Landing:
     not parse as declared, but have a time. `quarantined` counts by reason; these records are JSON lines
     under `quarantine_key`. `partitions` are the hours that got records, as `YYYY-MM-DD/HH`; `withdrawn` those
     that got an empty file, as only superseded landings have records in that day. `description` is the
-    digest of what the source said when the file landed (see `Source.landing_digest`), None where that is
+    digest of what the source stated when the file landed (see `Source.landing_digest`), None where that is
     not known. `days` are the days of all its records that have a usable time, the filtered ones included. At
     `future_until`, the first of those that are in quarantine as of the future has a usable time; None where there is
     none. With `already_landed`, this content was there before, and the numbers are those of then.
@@ -120,11 +121,7 @@ def landings(blackboard: Blackboard, source_key: str, first: date | None = None)
 def _entries(blackboard: Blackboard, source_key: str, first: date | None = None) -> dict[LandingId, str]:
     keys: dict[LandingId, str] = {}
     prefix = ledger_prefix(source_key)
-    after: str | None = f"{prefix}{first or ''}"
-    while after is not None:
-        page = blackboard.page(prefix, after=after)
-        for entry in page.entries:
-            if landing := entered(entry.key.removeprefix(prefix)):
-                keys[landing] = entry.key
-        after = page.next_after
+    for entry in list_all(blackboard, prefix, after=f"{prefix}{first or ''}"):
+        if landing := entered(entry.key.removeprefix(prefix)):
+            keys[landing] = entry.key
     return keys

@@ -13,6 +13,7 @@ from pathlib import Path
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from feed_assets.sources.kinds import Kind, by_name
 from feed_assets.sources.positions import Document, Location, Problem, dotted, read_document
 from feed_assets.sources.spec import (
     DelimitedFormat,
@@ -24,21 +25,16 @@ from feed_assets.sources.spec import (
 )
 
 
-def partners_directory() -> Path:
-    """Where the sources that come with the project are described."""
-    return Path(__file__).parent / "partners"
-
-
-def load_source(path: Path) -> Source:
-    """The source one YAML file describes. Raises SpecError with a line for each problem in it."""
-    source, problems = _read(path)
+def load_source(path: Path, kinds: Iterable[Kind]) -> Source:
+    """The source of one of these kinds that a YAML file describes. Raises SpecError with a line for each problem."""
+    source, problems = _read(path, by_name(kinds).values())
     if source is None or problems:
         raise SpecError("\n".join(problems))
     return source
 
 
-def load_sources(directory: Path) -> tuple[Source, ...]:
-    """The sources that the `*.yaml` files of a directory describe, in order of kind and name.
+def load_sources(directory: Path, kinds: Iterable[Kind]) -> tuple[Source, ...]:
+    """The sources of these kinds that the `*.yaml` files of a directory describe, in order of kind and name.
 
     Raises SpecError with a line for each problem in any of them, and where two have one name.
     """
@@ -46,10 +42,11 @@ def load_sources(directory: Path) -> tuple[Source, ...]:
         raise SpecError(f"{directory} is not a directory; put one YAML file for each source into one")
     if odd := sorted(directory.glob("*.yml")):
         raise SpecError(f"{odd[0]} would not be read; name it {odd[0].stem}.yaml")
+    kinds = by_name(kinds).values()
     sources: dict[str, tuple[Path, Source]] = {}
     problems: list[str] = []
     for path in sorted(directory.glob("*.yaml")):
-        source, found = _read(path)
+        source, found = _read(path, kinds)
         problems += found
         if source is None:
             continue
@@ -63,7 +60,7 @@ def load_sources(directory: Path) -> tuple[Source, ...]:
     return tuple(source for _, (_, source) in sorted(sources.items()))
 
 
-def _read(path: Path) -> tuple[Source | None, list[str]]:
+def _read(path: Path, kinds: Iterable[Kind]) -> tuple[Source | None, list[str]]:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
@@ -73,7 +70,7 @@ def _read(path: Path) -> tuple[Source | None, list[str]]:
     source = None
     if document.values is not None:
         try:
-            source = Source.model_validate(document.values).described_in(path, document)
+            source = Source.of(document.values, kinds).described_in(path, document)
         except ValidationError as error:
             for details in error.errors(include_url=False):
                 problems += _problems(document, details)
@@ -96,7 +93,6 @@ def _message(details: ErrorDetails, location: Location) -> str:
     given, context = details["input"], details.get("ctx", {})
     messages = {
         "missing": "is missing; add it",
-        "enum": f"is {given!r}; it takes {context.get('expected')}",
         "union_tag_invalid": f"is of type {context.get('tag')!r}; there are {context.get('expected_tags')}",
         "union_tag_not_found": "has no type; add `type:` with csv, tsv, jsonl or parquet",
         "string_type": f"is {given!r}, not text; put it in quotes",

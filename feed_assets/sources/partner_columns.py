@@ -9,9 +9,11 @@ name that an expression holds must be a column of the partner. Not here: whether
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import SparkSession
+
+from feed_assets.engine.jvm import java_machine, java_session
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject
@@ -38,7 +40,7 @@ def columns_named(spark: SparkSession, expression: str) -> tuple[str, ...]:
     Of `ad.id` that is `ad`. Raises Spark's ParseException where this is no expression, and UnnamedColumnsError.
     """
     if expression not in _parsed:
-        parser = spark._jsparkSession.sessionState().sqlParser()  # noqa: SLF001 - pyspark has no public parser
+        parser = java_session(spark).sessionState().sqlParser()
         names = _names(spark, parser.parseExpression(expression), frozenset())
         _parsed[expression] = distinct(names)
     return _parsed[expression]
@@ -78,7 +80,7 @@ def _names(spark: SparkSession, node: JavaObject, bound: frozenset[str]) -> Iter
 
 
 def _class(spark: SparkSession, name: str) -> JavaObject:
-    jvm: Any = spark._jvm  # noqa: SLF001 - as above
+    jvm = java_machine(spark)
     return jvm.org.apache.spark.util.Utils.classForName(name, True, False)  # noqa: FBT003 - Java has no keywords
 
 

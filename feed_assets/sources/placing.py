@@ -1,6 +1,6 @@
 """Where each record of a file belongs: into the hour of its time, into quarantine, or to another source.
 
-Here: that judgement, the files that Spark writes by it, and how many records have which fate. Not here: where the
+Here: that judgement, the files that Spark writes by it, and how many records have which outcome. Not here: where the
 files end up and when they count (see `landing`), and formats (see `records`).
 """
 
@@ -17,10 +17,10 @@ from uuid import uuid4
 
 from pyspark.sql import Column, DataFrame, Observation, SparkSession, functions
 
+from feed_assets.engine.paths import to_read, to_write
 from feed_assets.sources.errors import LandingError
 from feed_assets.sources.expressions import event_time
 from feed_assets.sources.records import with_nulls
-from feed_assets.sources.spark_paths import to_read, to_write
 from feed_assets.sources.spec import JsonLinesFormat, Source, quoted
 
 MALFORMED: Final = "malformed record"
@@ -44,7 +44,7 @@ _SPREAD: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Staged:
+class StagedRecords:
     """The one file that Spark wrote for each hour, `YYYY-MM-DD/HH` -> key, and for each reason of quarantine."""
 
     hours: Mapping[str, str]
@@ -68,19 +68,19 @@ def write_by_hour(records: DataFrame, source: Source, name: str, uri: str, *, no
     # Whether a malformed record passes the filter may be unknown; it is then kept, so that none is lost.
     passes = functions.expr(source.filter) if source.filter else functions.expr("true")
     usable = time.between(lit(EARLIEST), lit(now + AHEAD))
-    fate = (
+    outcome = (
         when(~functions.coalesce(passes, malformed), lit(_FILTERED))
         .when(usable, lit(_LANDED))
         .when(malformed, lit(MALFORMED))
         .when(time > lit(now + AHEAD), lit(FUTURE))
         .otherwise(lit(NO_TIME))
     )
-    judged = nulled.withColumn("_time", event_time(nulled, source)).withColumn("_fate", fate)
-    landed, filtered = col("_fate") == _LANDED, col("_fate") == _FILTERED
+    judged = nulled.withColumn("_time", event_time(nulled, source)).withColumn("_outcome", outcome)
+    landed, filtered = col("_outcome") == _LANDED, col("_outcome") == _FILTERED
     keeps_record = isinstance(source.format, JsonLinesFormat)
     seen = when(usable, functions.date_format("_time", "yyyy-MM-dd"))
     day = when(landed, seen).when(filtered, _FILTERED).otherwise(_QUARANTINED)
-    hour = when(landed, functions.date_format("_time", "HH")).otherwise(col("_fate"))
+    hour = when(landed, functions.date_format("_time", "HH")).otherwise(col("_outcome"))
     placed = judged.select(
         # Records of another source go as far as to where records are counted, and need not bring their content.
         when(~filtered, col("_sent")).alias("_sent"),
@@ -89,7 +89,7 @@ def write_by_hour(records: DataFrame, source: Source, name: str, uri: str, *, no
         when(landed, col("_malformed")).when(~filtered, col("_record")).alias("_malformed"),
         *([when(~filtered, col("_record")).alias("_record")] if keeps_record else []),
         seen.alias("_seen"),
-        when(col("_fate") == FUTURE, functions.unix_micros("_time")).alias("_future"),
+        when(col("_outcome") == FUTURE, functions.unix_micros("_time")).alias("_future"),
         day.alias("_day"),
         when(filtered, functions.pmod("_line", lit(_SPREAD)).cast("string")).otherwise(hour).alias("_hour"),
     )
@@ -114,7 +114,7 @@ def usable_from(micros: int | None) -> datetime | None:
     return EARLIEST + min(timedelta(microseconds=micros), last - EARLIEST) - AHEAD
 
 
-def staged_files(keys: Iterable[str], prefix: str) -> Staged:
+def staged_files(keys: Iterable[str], prefix: str) -> StagedRecords:
     """What `write_by_hour` has left among these keys, below the prefix that it wrote to."""
     hours: dict[str, str] = {}
     quarantined: dict[str, str] = {}
@@ -125,9 +125,9 @@ def staged_files(keys: Iterable[str], prefix: str) -> Staged:
         is_hour = match[1] != _QUARANTINED
         files, place = (hours, f"{match[1]}/{match[2]}") if is_hour else (quarantined, unquote(match[2]))
         if place in files:
-            raise LandingError(f"Spark wrote two files for one hour, {files[place]} and {key}; land again")
+            raise LandingError(f"Spark wrote two files for one hour, {files[place]} and {key}; land the file again")
         files[place] = key
-    return Staged(hours, quarantined)
+    return StagedRecords(hours, quarantined)
 
 
 def write_quarantine(session: SparkSession, uris: Mapping[str, str], uri: str) -> None:

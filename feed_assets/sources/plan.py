@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TypeVar
 
-from feed_assets.blackboard.port import AlreadyExistsError, Blackboard, BlackboardError, Entry, NotFoundError
+from feed_assets.blackboard.listing import list_all
+from feed_assets.blackboard.port import AlreadyExistsError, Blackboard, BlackboardError, NotFoundError
 from feed_assets.sources.errors import LandingError
 from feed_assets.sources.layout import SENT, STAGING, LandingId, ledger_key, quarantine_key, staging_prefix
 from feed_assets.sources.ledger import Landing, entry_json, landing_from_json, landing_json, landings_of
@@ -111,7 +112,7 @@ def sweep_staging(blackboard: Blackboard, source_key: str, *, now: datetime) -> 
     """
     prefix = f"{STAGING}{source_key}/"
     newest: dict[str, datetime] = {}
-    for entry in _objects(blackboard, prefix):
+    for entry in list_all(blackboard, prefix):
         staging = prefix + entry.key.removeprefix(prefix).partition("/")[0] + "/"
         newest[staging] = max(entry.modified, newest.get(staging, entry.modified))
     completed: list[Landing] = []
@@ -138,7 +139,7 @@ def sweep_staging(blackboard: Blackboard, source_key: str, *, now: datetime) -> 
 
 def keys(blackboard: Blackboard, prefix: str) -> Iterator[str]:
     """The keys of all objects below a prefix."""
-    return (entry.key for entry in _objects(blackboard, prefix))
+    return (entry.key for entry in list_all(blackboard, prefix))
 
 
 def in_parallel(do: Callable[[T], None], items: Sequence[T]) -> None:
@@ -162,11 +163,3 @@ def _copy(blackboard: Blackboard, staged: str, key: str) -> None:
                 "delete the files of the earlier landing of the same name, then land the file again"
             )
             raise LandingError(message) from None
-
-
-def _objects(blackboard: Blackboard, prefix: str) -> Iterator[Entry]:
-    after: str | None = ""
-    while after is not None:
-        page = blackboard.page(prefix, after=after)
-        yield from page.entries
-        after = page.next_after

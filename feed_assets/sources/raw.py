@@ -9,16 +9,19 @@ value. Not here: writing (see `landing`), and what a change means (see `growth`)
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
-from datetime import date
+from datetime import date, datetime
 from typing import TYPE_CHECKING
 
+from feed_assets.blackboard.listing import list_all
 from feed_assets.blackboard.port import Blackboard, Entry
+from feed_assets.datasets import is_day
+from feed_assets.engine.paths import to_read
 from feed_assets.file_feed import RawFile, RawInput
 from feed_assets.sources.layout import (
+    RAW,
     entered,
-    is_day,
     landed_by,
     landed_path,
     ledger_prefix,
@@ -26,7 +29,6 @@ from feed_assets.sources.layout import (
     raw_prefix,
     split_raw,
 )
-from feed_assets.sources.spark_paths import to_read
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -53,6 +55,11 @@ def raw_days(
     return days
 
 
+def has_raw_data(blackboard: Blackboard) -> bool:
+    """Whether anything has ever been put below `raw/` on this blackboard; one request."""
+    return bool(blackboard.page(RAW).entries)
+
+
 def read_set(blackboard: Blackboard, source_key: str, day: date) -> RawInput:
     """The files that one day of a source has now; possibly none."""
     return read_sets(blackboard, source_key, [day])[day]
@@ -62,6 +69,11 @@ def read_sets(blackboard: Blackboard, source_key: str, days: Collection[date]) -
     """The files that each of these days of a source has now, possibly none: listed as by `raw_days`, all at once."""
     there = raw_days(blackboard, [source_key], min(days), max(days))
     return {day: there.get((source_key, day), RawInput(source_key, str(day), ())) for day in days}
+
+
+def raw_keys(blackboard: Blackboard, source_key: str, first: date, last: date) -> set[str]:
+    """The keys of all objects below these days of a source, whether or not they count. One listing."""
+    return {entry.key for entry in _entries(blackboard, raw_prefix(source_key), first, last)}
 
 
 def evening(raw_input: RawInput, hours: int) -> RawInput:
@@ -115,22 +127,34 @@ def records_by_day(
     spark: SparkSession, blackboard: Blackboard, landing: Landing, days: Collection[str]
 ) -> dict[str, int]:
     """How many records a landing put into each of these days, 0 where none: one Spark job, over the files' footers."""
-    from pyspark.sql import functions  # noqa: PLC0415 - listing must not need Spark
-
     keys = [
         raw_key(landing.source, hour[:10], landed_path(hour[11:], landing.id))
         for hour in landing.partitions
         if hour[:10] in days
     ]
     records = dict.fromkeys(days, 0)
-    if keys:
-        files = spark.read.schema("_line BIGINT").parquet(*(to_read(blackboard.uri(key)) for key in keys))
-        day = functions.regexp_extract(functions.col("_metadata.file_path"), r"/(\d{4}-\d\d-\d\d)/\d\d/[^/]+$", 1)
-        records |= {
-            row.day: row.records
-            for row in files.groupBy(day.alias("day")).agg(functions.count("*").alias("records")).collect()
-        }
+    for hour, count in _records_by_hour(spark, blackboard, keys).items():
+        records[hour[:10]] += count
     return records
+
+
+def records_by_hour(spark: SparkSession, blackboard: Blackboard, raw_inputs: Iterable[RawInput]) -> dict[datetime, int]:
+    """How many records these files have by the hour (UTC) they lie in: one Spark job, over the files' footers."""
+    keys = [raw_key(each.source, each.partition, file.path) for each in raw_inputs for file in each.files]
+    counts = _records_by_hour(spark, blackboard, keys)
+    return {datetime.strptime(f"{hour}+0000", "%Y-%m-%d/%H%z"): count for hour, count in counts.items()}
+
+
+def _records_by_hour(spark: SparkSession, blackboard: Blackboard, keys: Sequence[str]) -> dict[str, int]:
+    """How many records lie below these keys, by their hours such as `2019-11-24/05`."""
+    from pyspark.sql import functions  # noqa: PLC0415 - listing must not need Spark
+
+    if not keys:
+        return {}
+    files = spark.read.schema("_line BIGINT").parquet(*(to_read(blackboard.uri(key)) for key in keys))
+    hour = functions.regexp_extract(functions.col("_metadata.file_path"), r"/(\d{4}-\d\d-\d\d/\d\d)/[^/]+$", 1)
+    counted = files.groupBy(hour.alias("hour")).agg(functions.count("*").alias("records")).collect()
+    return {row.hour: row.records for row in counted}
 
 
 def _files_by_day(blackboard: Blackboard, source: str, first: date, last: date) -> dict[str, list[RawFile]]:
@@ -156,11 +180,7 @@ def _files_by_day(blackboard: Blackboard, source: str, first: date, last: date) 
 
 def _entries(blackboard: Blackboard, prefix: str, first: date, last: date | None) -> Iterator[Entry]:
     """Objects below folders that are named by a day, from `first` to `last`."""
-    after: str | None = f"{prefix}{first}"
-    while after is not None:
-        page = blackboard.page(prefix, after=after)
-        for entry in page.entries:
-            if last is not None and entry.key[len(prefix) :] > f"{last}/\U0010ffff":
-                return
-            yield entry
-        after = page.next_after
+    for entry in list_all(blackboard, prefix, after=f"{prefix}{first}"):
+        if last is not None and entry.key[len(prefix) :] > f"{last}/\U0010ffff":
+            return
+        yield entry

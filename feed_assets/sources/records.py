@@ -1,4 +1,4 @@
-"""A partner's records as frames: lines of text taken apart, or rows of Parquet, and what counts as nothing.
+"""A partner's records as frames: lines of text divided into fields, or rows of Parquet, and what counts as nothing.
 
 Here: the formats. Not here: checking a file before it is read (see `partner_file`), and where records go
 (see `landing`).
@@ -93,11 +93,11 @@ def _delimited(lines: DataFrame, text: DelimitedFormat, columns: Sequence[str]) 
         options["escape"] = quote
     schema = ", ".join(f"{quoted(name)} STRING" for name in (*columns, "_faulty"))
     fields = functions.from_csv("_record", schema, options)
-    # Generated rather than selected, so that no column takes the line apart a second time.
+    # Generated rather than selected, so that no column parses the line a second time.
     parsed = lines.select("*", functions.inline(functions.array(fields)))
     sound = functions.col("_decoded") & functions.col("_faulty").isNull() & _quotes_are_paired(quote)
     return parsed.select(
-        # An empty field was sent, and is told from one that is not there.
+        # An empty field was sent, and differs from one that is not there.
         *(
             functions.when(sound, functions.coalesce(column, functions.lit(""))).otherwise(column).alias(name)
             for name, column in ((name, functions.col(quoted(name))) for name in columns)

@@ -1,8 +1,8 @@
 """What a partner's log looks like: one YAML file for each source, validated.
 
-Here: the fields of such a file, what they may hold, and the canonical columns a source has to give.
-Not here: finding and reading the files (see `loading`), whether Spark understands the expressions (see
-`expressions`), landing what the partner sends (see `landing`), and rules for all partners (see `transforms`).
+Here: the fields of such a file, and what they may hold. Not here: the canonical columns of a kind (see `kinds`),
+finding and reading the files (see `loading`), whether Spark understands the expressions (see `expressions`), and
+landing what the partner sends (see `landing`).
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ import codecs
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from zoneinfo import ZoneInfo
 
 from pydantic import (
@@ -30,10 +29,11 @@ from pydantic import (
 )
 
 from feed_assets.sources.errors import SourceError
+from feed_assets.sources.kinds import Kind, by_name
 from feed_assets.sources.positions import Document, Location, dotted
 
 RESERVED_COLUMNS = frozenset(
-    {"_file", "_line", "_malformed", "_record", "_day", "_hour", "_sent", "_time", "_fate"}
+    {"_file", "_line", "_malformed", "_record", "_day", "_hour", "_sent", "_time", "_outcome"}
     | {"_decoded", "_elements", "_faulty", "_metadata", "_seen"}
 )
 """Names that raw files, landing and Spark's files use themselves, so no column of a partner can have them."""
@@ -45,37 +45,6 @@ UNREPEATABLE = re.compile(
     re.IGNORECASE,
 )
 """Functions that give another answer the next time, so a re-run would not give the same content."""
-
-
-class Kind(StrEnum):
-    """What a source's records are; also the first level of raw partitions."""
-
-    ADS = "ads"
-    CLICKS = "clicks"
-
-
-CANONICAL_COLUMNS: Mapping[Kind, Mapping[str, str]] = {
-    Kind.ADS: {
-        "impression_id": "string",
-        "event_time": "timestamp",
-        "ad_id": "string",
-        "campaign_id": "string",
-        "user_id": "string",
-        "placement_id": "string",
-        "cost": "decimal(18,6)",
-    },
-    Kind.CLICKS: {
-        "click_id": "string",
-        "event_time": "timestamp",
-        "impression_id": "string",
-        "ad_id": "string",
-        "user_id": "string",
-    },
-}
-"""Canonical column -> Spark SQL type, of what a source can give; `source`, its own name, comes on top."""
-
-REQUIRED_COLUMNS = ("event_time", "ad_id")
-"""Canonical columns without which a source is of no use."""
 
 
 class SpecError(SourceError):
@@ -148,7 +117,7 @@ class DelimitedFormat(_TextFormat):
 
     @property
     def parsing(self) -> tuple[object, ...]:
-        """What decides how a file is taken apart; a header names the columns whatever the source says."""
+        """What decides how a file is parsed; a header names the columns whatever the source states."""
         return self.field_separator, self.quote_character, self.encoding, self.header or self.columns
 
     @model_validator(mode="after")
@@ -167,7 +136,7 @@ class JsonLinesFormat(_TextFormat):
 
     @property
     def parsing(self) -> tuple[object, ...]:
-        """What decides how a file is taken apart."""
+        """What decides how a file is parsed."""
         return self.type, self.columns, self.encoding
 
 
@@ -184,7 +153,7 @@ class ParquetFormat(_Model):
 
     @property
     def parsing(self) -> tuple[object, ...]:
-        """What decides how a file is taken apart: the file does that itself."""
+        """What decides how a file is parsed: the file does that itself."""
         return (self.type,)
 
     @field_validator("columns")
@@ -200,18 +169,19 @@ Format = Annotated[DelimitedFormat | JsonLinesFormat | ParquetFormat, Field(disc
 class Source(_Model):
     """One kind of record from one partner: how it is written, and what each canonical column is made of.
 
-    `columns` maps canonical columns to Spark SQL expressions over the partner's columns, which are
-    strings except in Parquet, with `null_tokens` already NULL. `event_time` is an instant where the
-    expression is a TIMESTAMP, and wall time in `time_zone` where it is a TIMESTAMP_NTZ. Records that
-    do not pass `filter` belong to another source of the same log. `identity` names the partner's
-    columns that tell one event from another. Raw partitions that grew by `growth_threshold_percent`
-    are processed again when they are at most `lookback_days` old. A day is due `buffer_hours` after its
-    last hour: until then a partner may still be sending it. A day of which nothing landed is a day
-    without events where the source `may_be_empty`; else it is still to come.
+    `kind` is the name of one of the kinds that there are. `columns` maps canonical columns of that kind to Spark SQL
+    expressions over the partner's columns, which are strings except in Parquet, with `null_tokens` already
+    NULL. `event_time` is an instant where the expression is a TIMESTAMP, and wall time in `time_zone` where
+    it is a TIMESTAMP_NTZ. Records that do not pass `filter` belong to another source of the same log.
+    `identity` names the partner's columns that tell one event from another. Raw partitions that grew by
+    `growth_threshold_percent` are processed again when they are at most `lookback_days` old. A day is due
+    `buffer_hours` after its last hour: until then a partner may still be sending it. A day of which nothing
+    landed is a day without events where the source `may_be_empty`; else it is still to come. A lookback of
+    more than ten years, or a buffer of more than one, is taken for a mistake.
     """
 
     name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]+$")]
-    kind: Kind
+    kind: str
     description: str = ""
     format: Format
     null_tokens: tuple[str, ...] = ("",)
@@ -220,11 +190,26 @@ class Source(_Model):
     columns: dict[str, Expression]
     identity: Annotated[tuple[ColumnName, ...], Field(min_length=1)]
     growth_threshold_percent: Annotated[Decimal, Field(ge=0, allow_inf_nan=False)]
-    lookback_days: Annotated[int, Field(ge=1)]
-    buffer_hours: Annotated[int, Field(ge=0)] = 3
+    lookback_days: Annotated[int, Field(ge=1, le=3650)]
+    buffer_hours: Annotated[int, Field(ge=0, le=8760)] = 3
     may_be_empty: bool = False
 
+    _declared_kind: Kind = PrivateAttr()
     _origin: tuple[Path, Document] | None = PrivateAttr(default=None)
+
+    @classmethod
+    def of(cls, values: object, kinds: Iterable[Kind]) -> Self:
+        """The source that has these fields, of one of these kinds. Raises pydantic's ValidationError."""
+        return cls.model_validate(values, context=by_name(kinds))
+
+    def model_post_init(self, context: Any, /) -> None:
+        """Keep the kind itself beside its name."""
+        self._declared_kind = context[self.kind]
+
+    @property
+    def declared_kind(self) -> Kind:
+        """The kind that `kind` names, with its canonical columns."""
+        return self._declared_kind
 
     @property
     def key(self) -> str:
@@ -233,14 +218,14 @@ class Source(_Model):
 
     @property
     def identifier(self) -> str:
-        """The canonical column that identifies an event: `impression_id` or `click_id`."""
-        return next(iter(CANONICAL_COLUMNS[self.kind]))
+        """The canonical column that identifies a record."""
+        return self._declared_kind.identifier
 
     @property
     def expressions(self) -> dict[str, str]:
         """An expression for every canonical column of the kind; what the source does not give is NULL."""
         given = {self.identifier: self._identity_hash(), **self.columns}
-        canonical = CANONICAL_COLUMNS[self.kind]
+        canonical = self._declared_kind.columns
         return {column: given.get(column, f"CAST(NULL AS {type_})") for column, type_ in canonical.items()}
 
     @property
@@ -286,6 +271,14 @@ class Source(_Model):
         path, document = self._origin
         return f"{path}:{document.line(location)}: {dotted(location)}"
 
+    @field_validator("kind")
+    @classmethod
+    def _kind_is_declared(cls, name: str, info: ValidationInfo) -> str:
+        kinds: Mapping[str, Kind] = info.context or {}
+        if name not in kinds:
+            raise ValueError(f"there is no kind {name!r}; there are {', '.join(kinds) or 'none: declare a Kind'}")
+        return name
+
     @field_validator("time_zone")
     @classmethod
     def _zone_is_known(cls, zone: str) -> str:
@@ -312,17 +305,16 @@ class Source(_Model):
     def _columns_are_canonical(cls, columns: dict[str, str], info: ValidationInfo) -> dict[str, str]:
         if "kind" not in info.data:
             return columns
-        kind: Kind = info.data["kind"]
-        canonical = CANONICAL_COLUMNS[kind]
+        kind: Kind = (info.context or {})[info.data["kind"]]
         problems: list[tuple[Location, str]] = []
         for column, expression in columns.items():
-            if column not in canonical:
-                have = f"they have {', '.join(canonical)}"
-                problems.append(((column,), f"canonical {kind} have no such column; {have}"))
+            if column not in kind.columns:
+                have = f"they have {', '.join(kind.columns)}"
+                problems.append(((column,), f"canonical {kind.name} have no such column; {have}"))
             elif message := _unrepeatable(expression):
                 problems.append(((column,), message))
         problems += [
-            ((column,), "is missing; add an expression for it") for column in REQUIRED_COLUMNS if column not in columns
+            ((column,), "is missing; add an expression for it") for column in kind.required if column not in columns
         ]
         if problems:
             raise FieldProblemsError(*problems)
@@ -344,7 +336,7 @@ class Source(_Model):
 
     def _identity_hash(self) -> str:
         """Another text for each combination of values, NULL where all are NULL."""
-        # With their lengths, `a` and `bc` are told from `ab` and `c`.
+        # With their lengths, `a` and `bc` differ from `ab` and `c`.
         fields = [f"CAST({quoted(name)} AS STRING)" for name in self.identity]
         parts = ", ".join(f"coalesce(concat(length({field}), ':', {field}), '-')" for field in fields)
         digest = f"md5(concat('{self.name}/', {parts}))"

@@ -6,9 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from feed_assets.assets.lineage import ADS, CATALOG, CLICKS, EFFECTIVENESS, clean_lineage, columns_in
-from feed_assets.sources import load_sources, partners_directory
-from feed_assets.transforms import AD_CATALOG, AD_EFFECTIVENESS, CLEAN_ADS, CLEAN_CLICKS
+from feed_assets.ads import AD_CATALOG, AD_EFFECTIVENESS, CLEAN_ADS, CLEAN_CLICKS, KINDS
+from feed_assets.ads.partners import partners_directory
+from feed_assets.assets.column_lineage import clean_lineage, columns_in
+from feed_assets.assets.effectiveness_lineage import ADS, CATALOG, CLICKS, EFFECTIVENESS
+from feed_assets.sources import load_sources
 
 UPSTREAM = {ADS: CLEAN_ADS, CLICKS: CLEAN_CLICKS, CATALOG: AD_CATALOG}
 
@@ -22,7 +24,7 @@ def test_every_column_of_effectiveness_is_made_from_columns_that_exist():
 
 
 def test_a_clean_column_is_made_from_the_columns_in_the_partners_expressions():
-    (source,) = [source for source in load_sources(partners_directory()) if source.key == "ads/open_bandit_ads"]
+    (source,) = [source for source in load_sources(partners_directory(), KINDS) if source.key == "ads/open_bandit_ads"]
 
     (lineage,) = clean_lineage([source]).values()
 

@@ -8,10 +8,12 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from feed_assets.backfill import backfill
+from feed_assets.ads import KINDS
+from feed_assets.ads.partners import partners_directory
+from feed_assets.datasets import days_between
 from feed_assets.file_feed import latest, records
-from feed_assets.partitions import days_between
-from feed_assets.sources import load_sources, partners_directory
+from feed_assets.operations.day_runs import backfill
+from feed_assets.sources import load_sources
 from feed_assets.sources.landing import land
 from feed_assets_tests.harness import ADS, AS_OF, CLICKS, EFFECTIVENESS, Installation, settings_below
 from feed_assets_tests.open_bandit import TOTALS
@@ -24,7 +26,7 @@ def week(tmp_path_factory, spark):
     """The log, landed for both its sources, and all its days processed."""
     base = tmp_path_factory.mktemp("open-bandit")
     week = Installation(settings_below(base, partners_directory()), dg.DagsterInstance.ephemeral())
-    landings = [land(spark, week.board, source, LOG, now=AS_OF) for source in load_sources(partners_directory())]
+    landings = [land(spark, week.board, source, LOG, now=AS_OF) for source in load_sources(partners_directory(), KINDS)]
     assert [landing.landed for landing in landings] == [30_000, 157]
     days = days_between(date(2019, 11, 24), date(2019, 11, 30))
     results = list(backfill(week.definitions, week.instance, days, run_config={"loggers": {"console": {"config": {}}}}))

@@ -12,20 +12,12 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
+from feed_assets.ads import AD_CATALOG, CLEAN_ADS, CLEAN_CLICKS, ad_effectiveness, judge_ads, judge_clicks
+from feed_assets.engine.judged_rows import published_rows, quarantined_rows
 from feed_assets.sources import Source
+from feed_assets.sources.canonical import canonical
 from feed_assets.sources.raw import RECORD_COLUMNS
 from feed_assets.sources.records import with_nulls
-from feed_assets.transforms import (
-    AD_CATALOG,
-    CLEAN_ADS,
-    CLEAN_CLICKS,
-    ad_effectiveness,
-    canonical,
-    judge_ads,
-    judge_clicks,
-    published_rows,
-    quarantined_rows,
-)
 
 
 def run(spark: SparkSession, base: Path, sources: tuple[Source, Source], day: date, output: Path) -> None:

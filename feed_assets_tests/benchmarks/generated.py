@@ -8,6 +8,7 @@ from __future__ import annotations
 from datetime import date
 from pathlib import Path
 
+from feed_assets.ads import KINDS
 from feed_assets.sources import Source, load_sources
 from feed_assets_tests.generator import Shape, generate
 from feed_assets_tests.harness import write_sources
@@ -26,7 +27,7 @@ def portal_sources(directory: Path) -> Path:
 
 def portal(directory: Path) -> tuple[Source, Source]:
     """The partner's ads and clicks, as `portal_sources` left them."""
-    ads, clicks = sorted(load_sources(directory), key=lambda source: source.key)
+    ads, clicks = sorted(load_sources(directory, KINDS), key=lambda source: source.key)
     return ads, clicks
 
 

@@ -19,10 +19,10 @@ from moto import mock_aws
 from moto.s3.models import s3_backends
 
 from feed_assets.blackboard import Blackboard, LocalBlackboard
-from feed_assets.blackboard.recording import RecordingBlackboard
 from feed_assets.blackboard.s3 import S3Blackboard
 from feed_assets.file_feed import Feed, latest, update_name
 from feed_assets_tests.benchmarks.results import Comparison, Report, Row, timed
+from feed_assets_tests.blackboard.recording import RecordingBlackboard
 
 LOCATION, PARTITION, BUCKET = "clean-ads/v1.0", "2019-11-24", "benchmark"
 NOW = datetime(2019, 12, 1, tzinfo=UTC)

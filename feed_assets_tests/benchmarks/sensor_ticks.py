@@ -16,10 +16,10 @@ from statistics import median
 
 import dagster as dg
 
-from feed_assets.blackboard.recording import RecordingBlackboard
 from feed_assets.file_feed import Facts, Feed, FeedInput, RawInput, claim, publish, stage, staged_files
 from feed_assets.sources import raw_days
 from feed_assets_tests.benchmarks.results import Comparison, Report, Row, timed
+from feed_assets_tests.blackboard.recording import RecordingBlackboard
 from feed_assets_tests.harness import (
     ADS,
     AS_OF,

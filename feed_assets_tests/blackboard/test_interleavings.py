@@ -8,7 +8,8 @@ from math import comb
 import pytest
 
 from feed_assets.blackboard import AlreadyExistsError, Blackboard, UnavailableError
-from feed_assets.blackboard.interleavings import Actor, Failed, Reached, ViolationError, explore
+from feed_assets_tests.blackboard.interleavings import Actor, Reached, ViolationError, explore
+from feed_assets_tests.blackboard.replay import Failed
 
 
 def writer(name: str, keys: int) -> Actor:

@@ -8,7 +8,7 @@ import pytest
 
 from feed_assets.blackboard import NotFoundError
 from feed_assets.blackboard.memory import MemoryBlackboard
-from feed_assets.blackboard.recording import RecordingBlackboard, Request
+from feed_assets_tests.blackboard.recording import RecordingBlackboard, Request
 
 
 def test_every_request_is_kept_with_its_key_in_its_order(tmp_path: Path):

@@ -6,6 +6,7 @@ from datetime import date, timedelta
 
 import pytest
 
+from feed_assets.ads import KINDS
 from feed_assets.sources import load_source
 from feed_assets.sources.landing import land
 from feed_assets_tests.harness import (
@@ -38,12 +39,17 @@ def with_filter(shop, tmp_path):
     return Installation(settings_below(shop.base, sources), shop.instance)
 
 
-def send(installation, spark, tmp_path, *lines):
+def delete_clicks(installation, day=DAY):
+    for path in (installation.base / "raw/clicks/shop_clicks" / day).rglob("*.parquet"):
+        path.unlink()
+
+
+def send(installation, spark, tmp_path, *lines, again=False):
     """Land a file of the partner's click log."""
     path = tmp_path / "log.csv"
     path.write_text("\n".join(["id,time,impression,ad,user,clicked", *lines]) + "\n", encoding="utf-8")
-    source = load_source(installation.settings.sources_directory / "1.yaml")
-    return land(spark, installation.board, source, path, now=installation.now)
+    source = load_source(installation.settings.sources_directory / "1.yaml", KINDS)
+    return land(spark, installation.board, source, path, now=installation.now, again=again)
 
 
 def test_a_day_whose_log_came_and_has_no_click_is_empty_and_gets_its_effectiveness(with_filter, spark, tmp_path):
@@ -93,11 +99,51 @@ def test_a_day_of_which_nothing_at_all_came_is_turned_away_and_the_check_says_wh
     assert shop.latest(ADS) is None
 
 
+def test_a_day_whose_raw_files_were_deleted_before_it_was_processed_fails_until_the_file_is_landed_again(
+    with_filter, spark, tmp_path
+):
+    with_filter.land(ads(3))
+    lines = [f"k1,{DAY} 12:00:00,,a1,u1,1", f"k2,{NEXT_DAY} 12:00:00,,a1,u1,1"]
+    landing = send(with_filter, spark, tmp_path, *lines)
+    delete_clicks(with_filter)
+    assert with_filter.tick("late_growth").asked == {
+        DAY: ("clean_ads",),
+        NEXT_DAY: ("clean_clicks",),
+    }
+
+    result = with_filter.run("clean_clicks")
+
+    assert not result.success
+    assert any("log.csv" in each and "land --again shop_clicks" in each for each in messages(result)), messages(result)
+    assert with_filter.latest(CLICKS) is None
+    assert send(with_filter, spark, tmp_path, *lines).already_landed
+
+    again = send(with_filter, spark, tmp_path, *lines, again=True)
+
+    assert (again.generation, again.partitions, again.already_landed) == (2, landing.partitions, False)
+    assert with_filter.run("clean_clicks").success
+    assert [row["click_id"] for row in with_filter.rows(CLICKS)] == ["k1"]
+    assert send(with_filter, spark, tmp_path, *lines, again=True).already_landed
+
+
+def test_a_source_that_may_be_empty_is_not_published_as_empty_where_its_raw_files_were_deleted(shop, spark, tmp_path):
+    sources = write_sources(tmp_path / "quiet", SHOP_ADS, f"{CLICKED_ONLY}may_be_empty: true\n")
+    quiet = Installation(settings_below(shop.base, sources), shop.instance)
+    send(quiet, spark, tmp_path, f"k1,{DAY} 12:00:00,,a1,u1,1")
+    delete_clicks(quiet)
+
+    result = quiet.run("clean_clicks")
+
+    assert not result.success
+    assert quiet.latest(CLICKS) is None
+
+
 def test_a_day_whose_raw_files_were_deleted_is_not_published_as_empty(with_filter, spark, tmp_path):
     send(with_filter, spark, tmp_path, f"k1,{DAY} 12:00:00,,a1,u1,1")
     assert with_filter.run("clean_clicks").success
-    for path in (with_filter.base / "raw/clicks/shop_clicks" / DAY).rglob("*.parquet"):
-        path.unlink()
+    delete_clicks(with_filter)
 
-    assert "not_empty" in failed_checks(with_filter.run("clean_clicks"))
+    result = with_filter.run("clean_clicks")
+
+    assert any("land --again shop_clicks" in each for each in messages(result)), messages(result)
     assert len(with_filter.rows(CLICKS)) == 1

@@ -19,8 +19,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from feed_assets.blackboard import open_blackboard
-from feed_assets.blackboard.recording import RecordingBlackboard
 from feed_assets.cli import main
+from feed_assets_tests.blackboard.recording import RecordingBlackboard
 
 NOON = "2019-12-01T12:00:00"
 

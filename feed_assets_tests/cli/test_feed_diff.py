@@ -108,6 +108,12 @@ def test_nested_columns_are_printed_as_json_that_every_program_reads(
     run("feed", "diff", tmp_path / "f", "--key", "nested")
 
 
+def test_an_update_without_one_before_it_is_told_as_such(run: Run, written: Written, tmp_path: Path):
+    published(run, tmp_path / "f", written("a.csv", "ad\n1\n"))
+    refused = run("feed", "diff", tmp_path / "f", code=3).stderr
+    assert "has no valid update before 20191201.120000 to compare it with" in refused
+
+
 def test_an_update_that_is_not_valid_can_be_compared_by_its_name(run: Run, written: Written, tmp_path: Path):
     published(run, tmp_path / "f", written("a.csv", "ad\n1\n"))
     published(run, tmp_path / "f", written("a.csv", "ad\n2\n"))

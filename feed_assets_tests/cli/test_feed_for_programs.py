@@ -250,7 +250,7 @@ def test_a_directory_that_cannot_be_read_is_exit_code_1_without_a_trace(run: Run
 def test_the_clock_can_be_fixed_and_a_clock_that_cannot_be_read_is_told(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    for text in ("yesterday", "0001-01-01T00:00:00+05:00"):
+    for text in ("yesterday", "0001-01-01T00:00:00+05:00", "0001-01-01", "9999-12-31T23:59:59"):
         monkeypatch.setenv("FEED_ASSETS_AS_OF", text)
         assert f"FEED_ASSETS_AS_OF is {text!r}" in run("feed", "latest", tmp_path, code=1).stderr
 
@@ -278,7 +278,7 @@ def test_an_update_of_the_first_second_there_is_has_none_before_it_to_compare_wi
     update.mkdir(parents=True)
     (update / "_SUCCESS").write_text("0")
     assert answer(run("feed", "latest", tmp_path / "f", "--json"))["update"] == "00010101.000000"
-    assert "has no valid update" in run("feed", "diff", tmp_path / "f", code=3).stderr
+    assert "has no valid update before 00010101.000000" in run("feed", "diff", tmp_path / "f", code=3).stderr
 
 
 def test_a_damaged_record_does_not_keep_ls_from_the_updates(run: Run, written: Written, tmp_path: Path):

@@ -6,6 +6,7 @@ import getpass
 import json
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,9 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from feed_assets.file_feed import Facts, claim, open_feed, reject, stage, staged_files
+from feed_assets.blackboard import open_blackboard
+from feed_assets.file_feed import Facts, Feed, claim, open_feed, publish_both, reject, stage, staged_files
+from feed_assets.file_feed.quarantine import QUARANTINE, quarantine_of
 
 Requests = Callable[[], "Counter[str]"]
 Run = Callable[..., Result]
@@ -156,6 +159,22 @@ def test_invalidate_puts_the_update_before_back_in_force(run: Run, written: Writ
     assert (done["update"], done["state"], done["author"]) == ("20191201.120002", "invalidated", getpass.getuser())
     run("feed", "invalidate", location, "--update", "20191201.120000", "--reason", "wrong, too")
     assert json.loads(run("feed", "latest", location, "--json").stdout)["update"] == "20191201.120001"
+
+
+def test_invalidate_takes_the_quarantine_of_the_update_out_of_force_with_it(run: Run, tmp_path: Path):
+    clean = Feed(open_blackboard(str(tmp_path)), "clean/v1.0")
+    kept = quarantine_of(clean)
+    for _ in range(2):
+        claimed = claim(clean, "2019-11-24", now=NOON, owner="a run")
+        stage(replace(claimed, feed=kept), (), Facts(), now=NOON)
+        publish_both(stage(claimed, (), Facts(details={QUARANTINE: kept.location}), now=NOON), now=NOON)
+
+    done = run("feed", "invalidate", tmp_path / "clean/v1.0", "-p", "2019-11-24", "--reason", "wrong prices")
+
+    assert "20191201.120001 is invalidated, and so is its quarantine" in done.stderr
+    for feed in (clean, kept):
+        shown = json.loads(run("feed", "latest", feed.uri, "-p", "2019-11-24", "--json").stdout)
+        assert shown["update"] == "20191201.120000"
 
 
 def test_an_update_that_is_not_there_is_exit_code_3(run: Run, written: Written, tmp_path: Path):

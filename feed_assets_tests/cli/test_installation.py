@@ -13,6 +13,7 @@ import pytest
 from click.testing import Result
 
 from feed_assets.resources import Settings
+from feed_assets_tests.harness import free_port
 
 Run = Callable[..., Result]
 ROOT = Path(__file__).parents[2]
@@ -75,9 +76,9 @@ def test_a_base_that_cannot_be_written_is_said_before_anything_starts(run: Run, 
 
 @pytest.fixture
 def executed(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """The programs that commands become; they do not run."""
+    """The programs that `dev` would start; they do not run, and end without a fault."""
     programs: list[list[str]] = []
-    monkeypatch.setattr(os, "execv", lambda _, arguments: programs.append(arguments))
+    monkeypatch.setattr("feed_assets.cli.dev.run_until_interrupted", lambda command: programs.append(command) or 0)
     return programs
 
 
@@ -86,17 +87,27 @@ def test_dev_opens_the_demo_only_where_there_is_no_data_of_ones_own(run: Run, em
     (demo / ".dagster").mkdir(parents=True)
     (demo / ".as-of").write_text("2019-12-01T00:00:00")
 
-    assert f"Data: {demo}, where it is 2019-12-01 00:00:00" in run("dev", "--port", "3333").stderr
+    port = free_port()
+    assert f"Data: {demo}, where it is 2019-12-01 00:00:00" in run("dev", "--port", str(port)).stderr
     assert (os.environ["FEED_ASSETS_BASE"], os.environ["DAGSTER_HOME"]) == (str(demo), str(demo / ".dagster"))
     for name in ("FEED_ASSETS_BASE", "DAGSTER_HOME"):
         monkeypatch.delenv(name)
     (empty / "data").mkdir()
-    assert f"Data: {empty / 'data'}. " in run("dev").stderr
+    assert f"Data: {empty / 'data'}. " in run("dev", "--port", str(free_port())).stderr
     assert os.environ["DAGSTER_HOME"] == str(empty / ".dagster")
     monkeypatch.delenv("DAGSTER_HOME")
-    assert f"Data: {demo}, " in run("dev", "--demo").stderr
+    assert f"Data: {demo}, " in run("dev", "--demo", "--port", str(free_port())).stderr
     assert "-m dagster dev -m feed_assets.definitions" in " ".join(executed[0])
-    assert "3333" in executed[0]
+    assert str(port) in executed[0]
+
+
+def test_dev_on_a_port_in_use_starts_nothing_and_names_the_option(run: Run, empty: Path, executed):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        said = run("dev", "--port", str(port), code=1).stderr
+    assert f"cannot listen on 127.0.0.1:{port} (Address already in use)" in said
+    assert "--port" in said
+    assert executed == []
 
 
 def test_data_of_ones_own_does_not_inherit_the_demos_time(empty: Path):
@@ -107,12 +118,14 @@ def test_data_of_ones_own_does_not_inherit_the_demos_time(empty: Path):
 
 
 def test_where_no_dagster_home_is_one_is_made_and_said_once(run: Run, empty: Path, executed, monkeypatch):
-    assert f"Dagster keeps its runs in {empty / '.dagster'} from now on" in run("dev").stderr
+    assert (
+        f"Dagster keeps its runs in {empty / '.dagster'} from now on" in run("dev", "--port", str(free_port())).stderr
+    )
     monkeypatch.delenv("DAGSTER_HOME")
     assert (empty / ".dagster/dagster.yaml").read_bytes() == (ROOT / "dagster.yaml").read_bytes()
-    assert "from now on" not in run("dev").stderr
+    assert "from now on" not in run("dev", "--port", str(free_port())).stderr
     monkeypatch.setenv("DAGSTER_HOME", str(empty / "absent"))
-    assert "is no directory" in run("dev", code=1).stderr
+    assert "is no directory" in run("dev", "--port", str(free_port()), code=1).stderr
 
 
 def test_explain_in_an_empty_directory_names_the_base_it_looked_at_and_makes_nothing(run: Run, empty: Path):

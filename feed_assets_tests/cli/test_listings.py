@@ -12,9 +12,9 @@ import pytest
 from click.testing import Result
 
 from feed_assets.blackboard import open_blackboard
-from feed_assets.blackboard.recording import RecordingBlackboard
 from feed_assets.file_feed import Facts, Feed, claim, publish_files, reject, stage, staged_files
 from feed_assets.file_feed.discovery import feed_locations, summarize
+from feed_assets_tests.blackboard.recording import RecordingBlackboard
 from feed_assets_tests.cli.conftest import NOON
 from feed_assets_tests.harness import SHOP_ADS, SHOP_CLICKS, write_sources
 
@@ -165,6 +165,31 @@ def test_files_that_cannot_be_read_are_an_error_that_names_the_update_and_what_t
         uri = (base / feed).as_uri()
         assert f"Error: The files of {uri}/2019-11-24/20191201.120000 cannot be read" in shown.stderr
         assert f"`feed-assets feed invalidate {uri} -p 2019-11-24 --update 20191201.120000 --reason" in shown.stderr
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [b'{"file": "log.csv", "line": 1, "reason": "cut o', b"\x1f\x8b\x08\x00garbage", b"\xff\xfe\x00{", b"[1, 2"],
+)
+def test_a_damaged_quarantine_of_a_landing_is_an_error_that_names_its_file_and_hides_no_other(
+    run: Run, base: Path, damaged: bytes
+):
+    folder = base / "quarantine/landing/ads/shop_ads"
+    folder.mkdir(parents=True)
+    entered = base / "raw/.landed/ads/shop_ads/2019-11-25"
+    entered.mkdir(parents=True)
+    sound = b'{"file": "log.csv", "line": 1, "reason": "odd time", "record": "r"}\n'
+    for name, content in (("00000000000000ff", damaged), ("0123456789abcdef", sound)):
+        (folder / f"{name}.json").write_bytes(content)
+        (entered / f"{name}.json").write_text("{}")
+
+    shown = run("quarantine", "--json", code=1)
+
+    assert [(each["where"], each["reason"]) for each in json.loads(shown.stdout)] == [
+        ("landing/ads/shop_ads", "odd time")
+    ]
+    assert f"Error: {(folder / '00000000000000ff.json').as_uri()} cannot be read: " in shown.stderr
+    assert "/0.json" not in shown.stderr
 
 
 @pytest.mark.parametrize(("width", "slow"), [(80, []), (40, [["sources"]])])

@@ -97,6 +97,15 @@ def test_several_problems_in_one_message_stand_on_lines_of_their_own(capsys: pyt
     assert capsys.readouterr() == ("one\ntwo\n", "two problems:\n  first\n  \\x1b[2J\n")
 
 
+def test_an_error_is_broken_at_spaces_on_a_narrow_terminal(
+    program_on: Callable[[int, str, str, Path], str], tmp_path: Path
+):
+    shown = program_on(40, "feed", "latest", tmp_path)
+
+    assert shown.startswith("Error:")
+    assert [line for line in shown.splitlines() if len(line) > 40 and " " in line] == []
+
+
 def test_names_that_would_move_the_cursor_are_printed_escaped(run: Run, tmp_path: Path):
     update = tmp_path / "f" / "20191201.000000"
     update.mkdir(parents=True)

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+from datetime import timedelta
 from pathlib import Path
 
 import dagster as dg
 import pytest
 
+from feed_assets.ads import KINDS
+from feed_assets.blackboard import LocalBlackboard
 from feed_assets.demo.logs import LOG, cut
 from feed_assets.file_feed import latest, open_feed
+from feed_assets.sources import load_sources
+from feed_assets.sources.landing import land
 from feed_assets_tests.harness import AS_OF
 
 ROOT = Path(__file__).parents[2]
@@ -105,9 +111,12 @@ def test_landing_says_what_is_bad_and_which_days_nobody_processes(run, base, sho
         f"landing 2 of 2: {copy} ({log.stat().st_size} B)",
     ]
     notes = "\n".join(result.stderr.splitlines()[2:])
-    assert "day 100%.csv: in quarantine: 1 no usable time, 1 event_time in the future; see quarantine/landing/" in notes
-    assert "day 100%.csv: 1 landed in the hour of their time, but are malformed." in notes
-    assert "The time is fixed at 2019-12-01 12:00 (FEED_ASSETS_AS_OF); land again once it is not." in notes
+    assert "day 100%.csv: in quarantine: no usable time (1), event_time in the future (1). " in notes
+    assert "day 100%.csv: landed by their time although malformed: 1. " in notes
+    assert (
+        "The time is fixed at 2019-12-01 12:00. With FEED_ASSETS_AS_OF=now, `feed-assets land --again shop` lands "
+        "records whose time has come by then."
+    ) in notes
     assert "copy.csv: landed before as day 100%.csv on 2019-12-01 12:00; nothing added." in notes
     assert (
         "Warning: 2 records in 2019-11-25 (2) are older than the lookback of 3 days. "
@@ -117,6 +126,30 @@ def test_landing_says_what_is_bad_and_which_days_nobody_processes(run, base, sho
         "Warning: before the first partition, 2019-11-24: 1 record in 2019-10-20 (1). "
         "Set FEED_ASSETS_FIRST_DAY=2019-10-20, then run `feed-assets backfill --from 2019-10-20 --to 2019-10-20`."
     ) in notes
+
+
+def test_a_landing_that_the_next_one_completes_names_the_days_nobody_processes_too(run, base, shop, tmp_path, spark):
+    _, log = shop
+
+    class KilledWhilePublishing(LocalBlackboard):
+        def copy(self, source, key):
+            if key.startswith("raw/ads/"):
+                raise KeyboardInterrupt
+            return super().copy(source, key)
+
+    (source,) = load_sources(tmp_path / "sources", KINDS)
+    with pytest.raises(KeyboardInterrupt):
+        land(spark, KilledWhilePublishing(base), source, log, now=AS_OF)
+    three_days_ago = (AS_OF - timedelta(days=3)).timestamp()
+    for path in (base / "raw/.staging").rglob("*"):
+        os.utime(path, (three_days_ago, three_days_ago))
+    (tmp_path / "next.csv").write_text("id,time,ad\n8,2019-11-30 05:00:00,a\n")
+
+    notes = run("land", "shop", tmp_path / "next.csv").stderr
+
+    assert "Completed the interrupted landing of day 100%.csv: 5 records." in notes
+    assert "Warning: 2 records in 2019-11-25 (2) are older than the lookback of 3 days." in notes
+    assert "Warning: before the first partition, 2019-11-24: 1 record in 2019-10-20 (1)." in notes
 
 
 def test_what_another_description_landed_is_an_error_until_it_is_landed_again(run, base, shop):
@@ -130,13 +163,25 @@ def test_what_another_description_landed_is_an_error_until_it_is_landed_again(ru
     assert refused.stdout.splitlines()[1].split()[-2:] == ["other", "description"]
     assert (
         "Error: day 100%.csv landed on 2019-12-01 12:00 with another description of ads/shop; nothing added. "
-        "`feed-assets land --again shop FILE` replaces that."
+        "`feed-assets land --again shop FILE` replaces what it put there."
     ) in refused.stderr
     log.unlink()
     (again,) = json.loads(run("land", "shop", "--again", "--json").stdout)
     assert (again["file"], again["generation"], again["landed"]) == ("day 100%.csv", 2, 5)
     assert again["partitions"] == ["2019-10-20/06", "2019-11-25/06", "2019-11-25/07", "2019-11-30/06", "2019-11-30/07"]
     assert "FILE" in run("land", "shop", code=2).stderr
+
+
+def test_a_file_whose_raw_files_are_gone_is_landed_again_from_the_copy_that_was_kept(run, base, shop):
+    _, log = shop
+    run("land", "shop", log)
+    for path in (base / "raw/ads/shop/2019-11-25").rglob("*.parquet"):
+        path.unlink()
+
+    (again,) = json.loads(run("land", "shop", "--again", "--json").stdout)
+
+    assert (again["file"], again["generation"], again["landed"]) == ("day 100%.csv", 2, 5)
+    assert json.loads(run("land", "shop", "--again", "--json").stdout) == []
 
 
 def test_a_source_that_spark_does_not_take_is_one_error_with_its_line(run, base, shop):
@@ -205,11 +250,27 @@ def test_a_backfill_of_selected_assets_makes_no_others(run, base):
     )
 
 
+def test_a_backfill_where_nothing_has_landed_says_which_base_it_looked_at(run, base):
+    result = run("backfill", "--from", "2019-11-24", "--to", "2019-11-24", code=1)
+
+    assert result.stdout.splitlines()[0] == (
+        "2019-11-24  failed   clean_ads, clean_clicks: clean_ads not_empty: rows 0; clean_clicks not_empty: rows 0"
+    )
+    assert f"no raw data at all in {base.as_uri()}" in result.stderr
+    assert "FEED_ASSETS_BASE" in result.stderr
+
+
 def test_a_backfill_of_days_that_do_not_exist_starts_nothing(run, base):
     assert (
         "partitions go from 2019-11-24" in run("backfill", "--from", "2019-11-30", "--to", "2019-12-24", code=2).stderr
     )
     assert "is before" in run("backfill", "--from", "2019-11-30", "--to", "2019-11-24", code=2).stderr
+
+
+def test_a_backfill_before_the_first_partition_says_when_that_is(run, base, monkeypatch):
+    monkeypatch.setenv("FEED_ASSETS_AS_OF", "2019-11-01")
+    refused = run("backfill", "--from", "2019-10-30", "--to", "2019-10-31", code=2).stderr
+    assert "There is no partition 2019-10-30: the first one is 2019-11-24, and it is 2019-11-01." in refused
 
 
 def test_a_report_on_nothing_says_what_to_do(run, base):

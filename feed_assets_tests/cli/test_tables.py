@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from feed_assets.cli.tables import SHORT, Column, laid_out, text_width, wrapped
+from feed_assets.cli.tables import SHORT, TableColumn, laid_out, text_width, wrapped
 
 words = st.text("abcdefé漢0123456789.,:/-", min_size=1, max_size=30)
 cells = st.one_of(
@@ -17,16 +17,16 @@ cells = st.one_of(
 
 
 @st.composite
-def tables(draw: st.DrawFn) -> list[Column]:
+def tables(draw: st.DrawFn) -> list[TableColumn]:
     rows = draw(st.integers(1, 4))
     return [
-        Column(f"c{number}", tuple(draw(cells) for _ in range(rows)), is_number=draw(st.booleans()))
+        TableColumn(f"c{number}", tuple(draw(cells) for _ in range(rows)), is_number=draw(st.booleans()))
         for number in range(draw(st.integers(1, 8)))
     ]
 
 
 @given(tables(), st.integers(20, 120))
-def test_every_short_text_stands_whole_on_one_line_and_every_word_of_a_long_one(columns: list[Column], width: int):
+def test_every_short_text_stands_whole_on_one_line_and_every_word_of_a_long_one(columns: list[TableColumn], width: int):
     layout = laid_out(columns, width=width)
 
     for column in columns:
@@ -37,7 +37,7 @@ def test_every_short_text_stands_whole_on_one_line_and_every_word_of_a_long_one(
 
 
 @given(tables(), st.integers(20, 120))
-def test_a_line_is_longer_than_the_terminal_only_where_a_single_word_is(columns: list[Column], width: int):
+def test_a_line_is_longer_than_the_terminal_only_where_a_single_word_is(columns: list[TableColumn], width: int):
     layout = laid_out(columns, width=width)
 
     for line in [layout.header, *layout.lines]:
@@ -47,12 +47,12 @@ def test_a_line_is_longer_than_the_terminal_only_where_a_single_word_is(columns:
 
 
 @given(tables())
-def test_through_a_pipe_a_row_is_a_line(columns: list[Column]):
+def test_through_a_pipe_a_row_is_a_line(columns: list[TableColumn]):
     assert len(laid_out(columns, width=None).lines) == len(columns[0].texts)
 
 
 @given(tables(), st.integers(20, 80))
-def test_columns_that_are_left_out_are_named(columns: list[Column], width: int):
+def test_columns_that_are_left_out_are_named(columns: list[TableColumn], width: int):
     layout = laid_out(columns, width=width, keep=["c0"])
 
     said = " ".join(layout.lines).partition("Not shown")[2]
@@ -63,9 +63,9 @@ def test_columns_that_are_left_out_are_named(columns: list[Column], width: int):
 
 def test_a_row_that_does_not_fit_keeps_its_short_columns_and_puts_long_texts_below():
     columns = [
-        Column("update", ("20191201.160000",), is_number=False),
-        Column("rows", ("12345",), is_number=True),
-        Column("why", ("the partner has sent the wrong file for this day",), is_number=False),
+        TableColumn("update", ("20191201.160000",), is_number=False),
+        TableColumn("rows", ("12345",), is_number=True),
+        TableColumn("why", ("the partner has sent the wrong file for this day",), is_number=False),
     ]
 
     assert laid_out(columns, width=40).header == "update            rows"
@@ -77,7 +77,7 @@ def test_a_row_that_does_not_fit_keeps_its_short_columns_and_puts_long_texts_bel
 
 
 def test_what_fits_in_no_way_is_a_block_for_each_row():
-    columns = [Column(f"c{number}", ("1234567", "7654321"), is_number=True) for number in range(4)]
+    columns = [TableColumn(f"c{number}", ("1234567", "7654321"), is_number=True) for number in range(4)]
 
     assert laid_out(columns, width=20).lines[:6] == (
         "c0  1234567",

@@ -11,10 +11,12 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from feed_assets.ads import KINDS
+from feed_assets.ads.partners import partners_directory
 from feed_assets.definitions import build_definitions
-from feed_assets.io_manager import FeedDeclaration
+from feed_assets.io_manager.asset_metadata import declared_feed
 from feed_assets.resources import Settings
-from feed_assets.sources import load_sources, partners_directory
+from feed_assets.sources import load_sources
 from feed_assets_tests.harness import settings_below
 
 ROOT = Path(__file__).parents[2]
@@ -104,7 +106,7 @@ def test_every_feed_says_where_it_is_and_what_its_columns_mean(definitions):
     feeds = {
         spec.key.to_user_string(): declaration
         for spec in definitions.resolve_all_asset_specs()
-        if (declaration := FeedDeclaration.of(spec.metadata))
+        if (declaration := declared_feed(spec.metadata))
     }
 
     assert {name: declaration.location for name, declaration in feeds.items()} == {
@@ -121,7 +123,7 @@ def test_every_feed_says_where_it_is_and_what_its_columns_mean(definitions):
 def test_an_asset_that_the_io_manager_writes_is_audited(definitions):
     for spec in definitions.resolve_all_asset_specs():
         if spec.key in definitions.resolve_asset_graph().materializable_asset_keys:
-            assert FeedDeclaration.of(spec.metadata).audited
+            assert declared_feed(spec.metadata).audited
 
 
 def test_the_days_end_with_the_last_full_one_before_the_fixed_time(definitions):
@@ -151,7 +153,7 @@ def test_assets_are_expected_to_be_fresh_unless_the_time_is_fixed(tmp_path, defi
 def test_the_schedule_asks_for_yesterday_when_its_buffer_has_passed(tmp_path):
     definitions = build_definitions(settings_below(tmp_path, partners_directory(), as_of=None))
     schedule = definitions.resolve_schedule_def("process_yesterday")
-    sources = load_sources(partners_directory())
+    sources = load_sources(partners_directory(), KINDS)
     hour = max(source.buffer_hours for source in sources)
 
     when = datetime(2026, 3, 5, hour, 15, tzinfo=UTC)

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, functions
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from feed_assets import checks
+from feed_assets.ads import KINDS
 from feed_assets.io_manager import feed_metadata
 from feed_assets.partitions import daily
 from feed_assets.sources import load_source
@@ -30,7 +31,7 @@ def test_the_source_it_shows_is_one_that_loads_and_that_spark_takes(spark, tmp_p
     path = tmp_path / "exchange_ads.yaml"
     path.write_text(_block("yaml", "name: exchange_ads"), encoding="utf-8")
 
-    source = load_source(path)
+    source = load_source(path, KINDS)
     check_expressions(spark, source)
     records = spark.createDataFrame([("20131021192300738",)], "ts string")
     (read,) = records.select(event_time(records, source).cast("string")).first()

@@ -77,5 +77,11 @@ def test_in_an_empty_directory_the_commands_and_the_demos_first_step_find_all_th
     assert "demo" in command(script, "--help").stdout
     # The package that answered is the installed one, and what the demo left is in its own directory.
     assert [each.name for each in tmp_path.iterdir()] == ["demo-data"]
-    templates = ["report_page.html.jinja", "cli/dagster.yaml", "resources/log4j2.properties", "resources/jre/bin/java"]
+    templates = [
+        "ads/partners/open_bandit_ads.yaml",
+        "cli/dagster.yaml",
+        "engine/jre/bin/java",
+        "engine/log4j2.properties",
+        "operations/report_page.html.jinja",
+    ]
     assert [name for name in templates if not (installed / "feed_assets" / name).is_file()] == []

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from feed_assets.blackboard import Blackboard, Content, Entry, Page
 from feed_assets.blackboard.memory import MemoryBlackboard
-from feed_assets.blackboard.recording import RecordingBlackboard
+from feed_assets_tests.blackboard.recording import RecordingBlackboard
 
 
 class SteppingThrough(RecordingBlackboard):

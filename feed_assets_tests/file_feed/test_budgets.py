@@ -12,7 +12,6 @@ import pytest
 
 from feed_assets.blackboard import PAGE_SIZE
 from feed_assets.blackboard.memory import MemoryBlackboard
-from feed_assets.blackboard.recording import RecordingBlackboard
 from feed_assets.file_feed import (
     CheckOutcome,
     Column,
@@ -41,6 +40,7 @@ from feed_assets.file_feed import (
     update_name,
 )
 from feed_assets.file_feed import history as statuses_of
+from feed_assets_tests.blackboard.recording import RecordingBlackboard
 
 NOW = datetime(2018, 5, 21, 16, tzinfo=UTC)
 DAY = "2018-05-20"

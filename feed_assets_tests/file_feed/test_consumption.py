@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from feed_assets.blackboard import memory
 from feed_assets.blackboard.memory import MemoryBlackboard
-from feed_assets.blackboard.recording import RecordingBlackboard
 from feed_assets.file_feed import Change, Cursor, Feed, MixedFeedError, news
+from feed_assets_tests.blackboard.recording import RecordingBlackboard
 from feed_assets_tests.file_feed import plain
 
 NOW = datetime(2018, 5, 21, 16, tzinfo=UTC)
@@ -56,6 +56,12 @@ def test_an_update_of_the_first_second_there_is_is_delivered_once(board: MemoryB
     changes, cursor = look(feed, Cursor())
     assert changes == [("published", "00010101.000000", "00010101.000000")]
     assert look(feed, cursor) == ([], cursor)
+
+
+def test_a_first_look_at_the_beginning_of_time_brings_what_is_in_force(board: MemoryBlackboard, feed: Feed) -> None:
+    plain.publish(board, DAY, "00010101.000000")
+    changes, _ = news(feed, Cursor(), now=datetime.min.replace(tzinfo=UTC))
+    assert [change.name for change in changes] == ["00010101.000000"]
 
 
 def test_updates_between_two_looks_are_delivered_in_order_and_only_the_newest_as_in_force(

@@ -8,7 +8,6 @@ import pytest
 
 from feed_assets.blackboard import Entry
 from feed_assets.blackboard.memory import MemoryBlackboard
-from feed_assets.blackboard.recording import RecordingBlackboard
 from feed_assets.file_feed import (
     BadNameError,
     Feed,
@@ -23,6 +22,7 @@ from feed_assets.file_feed import (
     unpin,
     untag,
 )
+from feed_assets_tests.blackboard.recording import RecordingBlackboard
 from feed_assets_tests.file_feed import plain
 
 NOW = datetime(2018, 5, 21, 16, tzinfo=UTC)

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from feed_assets.blackboard import AlreadyExistsError, Blackboard, BlackboardError, UnavailableError, memory
-from feed_assets.blackboard.interleavings import Actor, Failed, Reached, ViolationError, explore
 from feed_assets.blackboard.memory import MemoryBlackboard
 from feed_assets.file_feed import (
     ClaimLostError,
@@ -40,6 +39,8 @@ from feed_assets.file_feed import (
 from feed_assets.file_feed.record import CheckOutcome
 from feed_assets.file_feed.removal import carry_out, recover
 from feed_assets.file_feed.retention import Policy, plan
+from feed_assets_tests.blackboard.interleavings import Actor, Reached, ViolationError, explore
+from feed_assets_tests.blackboard.replay import Failed
 from feed_assets_tests.file_feed import plain_reader
 
 LOCATION = "clean-ads/v1.0"

@@ -19,9 +19,7 @@ from feed_assets.blackboard import (
     NotFoundError,
     UnavailableError,
 )
-from feed_assets.blackboard.interleavings import Actor, Failed, explore
 from feed_assets.blackboard.memory import MemoryBlackboard
-from feed_assets.blackboard.recording import RecordingBlackboard
 from feed_assets.file_feed import (
     BadNameError,
     CheckOutcome,
@@ -52,6 +50,9 @@ from feed_assets.file_feed import (
     staged_files,
     update_name,
 )
+from feed_assets_tests.blackboard.interleavings import Actor, explore
+from feed_assets_tests.blackboard.recording import RecordingBlackboard
+from feed_assets_tests.blackboard.replay import Failed
 from feed_assets_tests.file_feed import plain_reader
 
 NOW = datetime(2018, 5, 21, 16, tzinfo=UTC)

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from feed_assets.blackboard.memory import MemoryBlackboard
-from feed_assets.blackboard.recording import RecordingBlackboard
 from feed_assets.file_feed import (
     CheckOutcome,
     Column,
@@ -36,6 +35,7 @@ from feed_assets.file_feed import (
 )
 from feed_assets.file_feed.control import record_key
 from feed_assets.file_feed.record import FORMAT
+from feed_assets_tests.blackboard.recording import RecordingBlackboard
 
 NOW = datetime(2018, 5, 21, 16, tzinfo=UTC)
 TEXT = st.text(max_size=8)

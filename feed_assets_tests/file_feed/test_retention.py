@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from feed_assets.blackboard import AlreadyExistsError, Entry, LocalBlackboard
 from feed_assets.blackboard.memory import MemoryBlackboard
-from feed_assets.blackboard.recording import RecordingBlackboard
 from feed_assets.file_feed import (
     ClaimLostError,
     Facts,
@@ -36,6 +35,7 @@ from feed_assets.file_feed import (
     tag,
     update_name,
 )
+from feed_assets_tests.blackboard.recording import RecordingBlackboard
 from feed_assets_tests.file_feed import plain
 from feed_assets_tests.file_feed.stepping import SteppingBlackboard
 
@@ -254,6 +254,28 @@ def test_what_is_removed_together_leaves_nothing_and_nothing_else_goes(
             names = {key.removeprefix(folder)[:15] for key in board.objects() if key.startswith(folder)}
             assert {name for name in names if is_update_name(name)} == kept
     assert not [key for key in board.objects() if "/pins/" in key]
+
+
+def test_one_partition_is_planned_recovered_and_cleared_without_a_look_at_the_others(
+    board: SteppingBlackboard, feed: Feed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    days = [f"2018-05-{day:02}" for day in range(1, 31)]
+    for day in days:
+        for name in OLD:
+            plain.publish(board, f"{LOCATION}/{day}/", name)
+    pin(feed, days[3], OLD[0], until=NOW - timedelta(days=1), holder="gone")
+    monkeypatch.setattr("feed_assets.blackboard.memory.PAGE_SIZE", 50)
+    recording = RecordingBlackboard(board)
+    one = Feed(recording, LOCATION)
+
+    recover(one, within=PARTITION)
+    assert drop_ended_pins(one, now=NOW, within=PARTITION) == 0
+    removals = plan(one, POLICY, now=NOW, within=PARTITION)
+
+    assert [(each.partition, each.update) for each in removals] == [(PARTITION, name) for name in OLD[:-1]]
+    # The partition as it is, twice; its tags, pins (once more for the ended ones), claims and records.
+    assert [each.operation for each in recording.requests] == ["page"] * 7
+    assert removals == tuple(each for each in plan(feed, POLICY, now=NOW) if each.partition == PARTITION)
 
 
 def test_a_feed_without_partitions_is_kept_in_bounds_too(board: SteppingBlackboard, feed: Feed) -> None:

@@ -103,7 +103,7 @@ def test_an_update_whose_manifest_was_removed_by_hand_is_invalidated(board: Memo
         (b"3", "incomplete", "its manifest states 3, and there are 2 files: some are missing"),
         (b"", "incomplete", "its manifest is not a number of files"),
         (b"-1", "incomplete", "retention is removing it"),
-        (b"-2", "invalidated", "its record, which said why, is gone"),
+        (b"-2", "invalidated", "its record, with the reason, is gone"),
     ],
 )
 def test_a_manifest_that_disagrees_is_explained(

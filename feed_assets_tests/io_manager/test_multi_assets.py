@@ -5,6 +5,7 @@ from pyspark.sql import DataFrame, functions
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from feed_assets import checks
+from feed_assets.ads import KINDS
 from feed_assets.assets.external import raw_logs
 from feed_assets.io_manager import feed_metadata
 from feed_assets.partitions import daily, hourly
@@ -16,7 +17,7 @@ SCHEMA = StructType([StructField("id", StringType()), StructField("n", LongType(
 
 def split(shop):
     """Two audited feeds, `even` and `odd`, of one source in one step; an id that is 3 is odd."""
-    source = next(source for source in load_sources(shop.settings.sources_directory) if source.kind == "ads")
+    source = next(source for source in load_sources(shop.settings.sources_directory, KINDS) if source.kind == "ads")
     raw = raw_logs(source, hourly(shop.settings))
 
     @dg.multi_asset(

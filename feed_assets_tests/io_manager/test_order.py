@@ -7,6 +7,7 @@ import pytest
 from pyspark.sql import DataFrame, functions
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+from feed_assets.ads import KINDS
 from feed_assets.assets.external import raw_logs
 from feed_assets.blackboard import UnavailableError
 from feed_assets.checks import audit, not_empty
@@ -22,7 +23,7 @@ SCHEMA = StructType([StructField("id", StringType()), StructField("n", LongType(
 
 def ids(shop, during, *, audited):
     """The ids of the day's ads; `during` is called while the first run computes, when it has its inputs."""
-    source = next(source for source in load_sources(shop.settings.sources_directory) if source.kind == "ads")
+    source = next(source for source in load_sources(shop.settings.sources_directory, KINDS) if source.kind == "ads")
     raw = raw_logs(source, hourly(shop.settings))
     runs = []
 

@@ -2,7 +2,8 @@
 
 import json
 
-from feed_assets_tests.harness import ADS, DAY, ad, ads, failed_checks, messages
+from feed_assets.file_feed import invalidate_both
+from feed_assets_tests.harness import ADS, DAY, Interposed, ad, ads, failed_checks, messages, using_board
 
 QUARANTINE = f"quarantine/{ADS}"
 
@@ -63,3 +64,26 @@ def test_a_day_whose_bad_records_were_repaired_has_an_empty_quarantine(shop):
     assert result.success, messages(result)
     assert shop.latest(QUARANTINE) == shop.latest(ADS)
     assert kept(shop, shop.latest(QUARANTINE)) == []
+
+
+def test_an_update_that_is_overtaken_leaves_the_quarantine_of_the_one_in_force_the_latest(shop):
+    shop.land([*ads(40), *bad(1)])
+    newer = []
+
+    def repaired_meanwhile(operation, key):
+        if operation == "create" and key.startswith(f"{ADS}/.feed/records/") and not newer:
+            newer.append("begun")
+            shop.land(ads(40))
+            newer.append(shop.run("clean_ads"))
+
+    older = using_board(shop, Interposed(shop.board, repaired_meanwhile)).run("clean_ads")
+
+    assert older.success, messages(older)
+    assert newer[1].success, messages(newer[1])
+    first, second = sorted(path.name for path in (shop.base / ADS / DAY).iterdir())
+    assert (shop.latest(ADS), shop.latest(QUARANTINE)) == (second, second)
+    assert (len(kept(shop, first)), len(kept(shop, second))) == (1, 0)
+
+    # Each goes out of force with its update, and the one before comes back with its own.
+    invalidate_both(shop.feed(ADS), DAY, second, reason="wrong", author="ann", now=shop.now)
+    assert (shop.latest(ADS), shop.latest(QUARANTINE)) == (first, first)

@@ -7,13 +7,14 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+from feed_assets.ads import AD_CATALOG, KINDS
 from feed_assets.assets.external import raw_logs
+from feed_assets.engine.update_files import UnreadableFormatError, read_updates
 from feed_assets.file_feed import publish_files
 from feed_assets.io_manager import feed_metadata
-from feed_assets.io_manager.spark_files import UnreadableFormatError, read_updates
 from feed_assets.partitions import hourly
 from feed_assets.sources import load_sources
-from feed_assets.transforms import AD_CATALOG
+from feed_assets_tests.blackboard.recording import RecordingBlackboard
 from feed_assets_tests.harness import (
     ADS,
     ALL,
@@ -23,12 +24,20 @@ from feed_assets_tests.harness import (
     DAY,
     EFFECTIVENESS,
     NEXT_DAY,
+    SHOP_ADS,
+    SHOP_CLICKS,
+    Installation,
     Interposed,
+    ad,
     ads,
     click,
     messages,
+    settings_below,
     using_board,
+    write_sources,
 )
+
+RECORDS = f"{ADS}/.feed/records/{DAY}/"
 
 
 def test_a_day_in_many_hours_is_read_whole(shop):
@@ -60,7 +69,7 @@ def test_a_file_that_lands_during_a_run_is_not_counted_and_is_growth_afterwards(
 
 def test_an_hourly_asset_reads_the_raw_files_of_its_own_hour(shop):
     shop.land([*ads(3), ads(1, start=9)[0] | {"time": f"{DAY} 13:00:00"}])
-    source = next(source for source in load_sources(shop.settings.sources_directory) if source.kind == "ads")
+    source = next(source for source in load_sources(shop.settings.sources_directory, KINDS) if source.kind == "ads")
     hours = hourly(shop.settings)
     raw = raw_logs(source, hours)
 
@@ -80,6 +89,31 @@ def test_an_hourly_asset_reads_the_raw_files_of_its_own_hour(shop):
     record = installation.record("ids/v1.0", f"{DAY}-12:00")
     assert [file.path for file in record.facts.inputs[0].files] == ["12/x.parquet"]
     assert record.facts.rows.published == 3
+
+
+def test_the_update_of_the_day_and_that_of_the_day_before_are_looked_up_once_however_many_sources_there_are(
+    shop, tmp_path
+):
+    names = ("shop_ads", "mall_ads", "park_ads")
+    # Where a source may be empty, the record also says whether its files were read before, and deleted since.
+    texts = [f"{SHOP_ADS.replace('shop_ads', name)}may_be_empty: true\n" for name in names]
+    many = Installation(settings_below(shop.base, write_sources(tmp_path / "many", *texts, SHOP_CLICKS)), shop.instance)
+    for name in names:
+        many.land([ad(name)], f"ads/{name}")
+    assert many.run("clean_ads").success
+    for path in (shop.base / "raw/ads").rglob("*.parquet"):
+        path.unlink()
+    recorded = RecordingBlackboard(shop.board)
+
+    assert using_board(many, recorded).run("clean_ads", day=NEXT_DAY, checks=False).success
+    of_the_day_before = [each for each in recorded.requests if each.key.startswith((f"{ADS}/{DAY}/", RECORDS))]
+    recorded.forget()
+    assert using_board(many, recorded).run("clean_ads", checks=False).success
+    of_the_day = [each for each in recorded.requests if each.operation == "read" and each.key.startswith(RECORDS)]
+
+    # The latest update and its manifest, where its record lies, and the record.
+    assert [each.operation for each in of_the_day_before] == ["page", "read", "page", "read"]
+    assert len(of_the_day) == 1
 
 
 @pytest.mark.parametrize("name", ["_temporary/part.parquet", ".hidden.parquet", "notes.txt", "deep/er.parquet"])

@@ -6,12 +6,13 @@ import dagster as dg
 import pytest
 from pyspark.sql import DataFrame, functions
 
+from feed_assets.ads import CLEAN_ADS, KINDS, judge_ads
 from feed_assets.assets.external import raw_logs
 from feed_assets.file_feed import RawInput
 from feed_assets.io_manager import feed_metadata
 from feed_assets.partitions import daily, hourly
 from feed_assets.sources import load_sources
-from feed_assets.transforms import CLEAN_ADS, canonical, judge_ads
+from feed_assets.sources.canonical import canonical
 from feed_assets_tests.harness import (
     ADS,
     CLICKS,
@@ -33,7 +34,7 @@ COPIES = "copies/v1.0"
 
 def copies(shop, compute, **more):
     """An unaudited daily asset of this project's raw ads, computed by `compute`."""
-    source = next(source for source in load_sources(shop.settings.sources_directory) if source.kind == "ads")
+    source = next(source for source in load_sources(shop.settings.sources_directory, KINDS) if source.kind == "ads")
     raw = raw_logs(source, hourly(shop.settings))
     asset = dg.asset(
         name="copies",
@@ -193,7 +194,7 @@ def test_a_partner_that_sent_nothing_that_day_adds_nothing_to_what_others_sent(t
 
 def test_what_an_attempt_that_failed_had_read_is_not_counted_with_the_next(shop):
     shop.land(ads(4))
-    (source,) = [source for source in load_sources(shop.settings.sources_directory) if source.kind == "ads"]
+    (source,) = [source for source in load_sources(shop.settings.sources_directory, KINDS) if source.kind == "ads"]
     attempts = []
 
     def compute(context: dg.AssetExecutionContext, records: DataFrame) -> DataFrame:

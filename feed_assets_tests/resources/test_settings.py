@@ -10,7 +10,6 @@ import pytest
 from feed_assets.file_feed import parse_time
 from feed_assets.resources import Settings
 from feed_assets.resources.settings import SettingsError
-from feed_assets.sources import partners_directory
 
 
 def test_without_any_variable_data_goes_below_the_working_directory(monkeypatch, tmp_path):
@@ -21,7 +20,14 @@ def test_without_any_variable_data_goes_below_the_working_directory(monkeypatch,
     assert settings.base == str(tmp_path / "data")
     assert settings.first_day == date(2019, 11, 24)
     assert settings.as_of is None
-    assert settings.sources_directory == partners_directory()
+    assert settings.sources_directory == Path("sources")
+
+
+def test_a_project_names_the_directory_of_its_sources_and_the_environment_another():
+    own, other = Path("descriptions"), {"FEED_ASSETS_SOURCES": "elsewhere"}
+
+    assert Settings.from_environment({}, sources_directory=own).sources_directory == own
+    assert Settings.from_environment(other, sources_directory=own).sources_directory == Path("elsewhere")
 
 
 def test_a_base_in_a_bucket_is_taken_as_it_is():
@@ -33,6 +39,9 @@ def test_a_base_in_a_bucket_is_taken_as_it_is():
     [
         ("FEED_ASSETS_AS_OF", "yesterday"),
         ("FEED_ASSETS_AS_OF", "9999-12-31T23:59:59-12:00"),
+        ("FEED_ASSETS_AS_OF", "0001-01-01"),
+        ("FEED_ASSETS_AS_OF", "19691231.235959"),
+        ("FEED_ASSETS_AS_OF", "9999-01-01"),
         ("FEED_ASSETS_BASE", "~nobody-of-this-name/data"),
         ("FEED_ASSETS_FIRST_DAY", "2019-11-31"),
         ("FEED_ASSETS_SENSOR_SECONDS", "0"),

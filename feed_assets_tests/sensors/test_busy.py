@@ -11,11 +11,11 @@ import dagster as dg
 import pytest
 from dagster._core.test_utils import create_run_for_test
 
+from feed_assets.ads import AD_CATALOG
 from feed_assets.io_manager import feed_metadata
+from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.busy import BACKFILL_TAG, busy_partitions
-from feed_assets.sensors.feeds import FeedGraph
 from feed_assets.sensors.liveness import ALIVE_TAG, DEAD_AFTER_SECONDS, alive, fail_dead_runs, first_tags
-from feed_assets.transforms import AD_CATALOG
 from feed_assets_tests.harness import DAY, NEXT_DAY, between
 
 HOURLY, DAILY = dg.AssetKey("hourly"), dg.AssetKey("daily")
@@ -33,7 +33,7 @@ def feeds():
     @dg.asset(key=DAILY, partitions_def=days, metadata=feed_metadata("daily/v1", AD_CATALOG))
     def daily(): ...
 
-    return FeedGraph.of(dg.Definitions([hourly, daily]).get_repository_def())
+    return AssetFeedGraph.of(dg.Definitions([hourly, daily]).get_repository_def())
 
 
 def started(instance, tags, *assets):
@@ -126,7 +126,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 import dagster as dg
-from feed_assets.backfill import backfill, instance_at
+from feed_assets.operations.day_runs import backfill, instance_at
 
 @dg.asset(partitions_def=dg.DailyPartitionsDefinition("2019-11-24", end_date="2019-11-30"))
 def slow(context):

@@ -7,9 +7,9 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
-from feed_assets.blackboard.recording import RecordingBlackboard
 from feed_assets.file_feed import RawInput
 from feed_assets.sources import evening, read_set
+from feed_assets_tests.blackboard.recording import RecordingBlackboard
 from feed_assets_tests.harness import ADS, DAY, NEXT_DAY, SHOP_ADS, Installation, using_board, write_sources
 
 MIDNIGHT = datetime(2019, 11, 25, tzinfo=UTC)

@@ -24,9 +24,9 @@ from hypothesis import strategies as st
 from feed_assets.file_feed import FeedInput, RawInput, read_record
 from feed_assets.sources import evening, evening_read, read_set
 from feed_assets_tests import harness
+from feed_assets_tests.ads import reference
+from feed_assets_tests.ads.events import Ad, Click
 from feed_assets_tests.harness import ADS, CLICKS, EFFECTIVENESS, SHOP_ADS, SHOP_CLICKS, Installation
-from feed_assets_tests.transforms import reference
-from feed_assets_tests.transforms.events import Ad, Click
 
 FIRST = date(2019, 11, 24)
 DAYS = [str(FIRST + timedelta(days=ahead)) for ahead in range(3)]

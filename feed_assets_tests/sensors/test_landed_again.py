@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from feed_assets.ads import KINDS
 from feed_assets.sources import load_sources
 from feed_assets.sources.landing import land
 from feed_assets_tests.harness import ADS, DAY, NEXT_DAY, SHOP_ADS, SHOP_CLICKS, write_sources
@@ -16,7 +17,7 @@ def test_days_that_lost_or_got_records_by_landing_again_are_made_again(shop, spa
     corrected = write_sources(tmp_path / "corrected", a_day_later, SHOP_CLICKS)
 
     def land_as_described(installation):
-        ads, _ = load_sources(installation.settings.sources_directory)
+        ads, _ = load_sources(installation.settings.sources_directory, KINDS)
         return land(spark, installation.board, ads, file, now=installation.now, again=True)
 
     land_as_described(shop)

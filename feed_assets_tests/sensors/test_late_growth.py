@@ -9,9 +9,10 @@ import dagster as dg
 import pytest
 from dagster._core.test_utils import create_run_for_test
 
-from feed_assets.blackboard.recording import RecordingBlackboard
+from feed_assets.blackboard import UnavailableError
 from feed_assets.file_feed import Facts, claim, invalidate, stage
 from feed_assets.sources import read_set
+from feed_assets_tests.blackboard.recording import RecordingBlackboard
 from feed_assets_tests.harness import (
     ADS,
     AS_OF,
@@ -26,7 +27,7 @@ from feed_assets_tests.harness import (
 )
 
 LATE_GROWTH = sys.modules["feed_assets.sensors.late_growth"]
-REQUESTS = sys.modules["feed_assets.sensors.requests"]
+REQUESTS = sys.modules["feed_assets.dependencies.requests"]
 
 
 @pytest.fixture
@@ -306,7 +307,9 @@ def test_today_is_still_being_written_and_days_before_the_lookback_are_settled(d
     assert list(desk.tick("late_growth").asked) == ["2019-11-24", "2019-11-30"]
 
 
-@pytest.mark.parametrize("cursor", ["", "{", "[1]", "17", '{"requested": [], "resume": 3}', '{"requested": {"a": 1}}'])
+@pytest.mark.parametrize(
+    "cursor", ["", "{", "[1]", "17", '{"resume": 3}', '{"resume": "clicks@2019-11-29"}', '{"requested": {"a": 1}}']
+)
 def test_an_unreadable_cursor_starts_afresh(processed, cursor):
     processed.raw_bytes(DAY, {"late": 50})
     processed.cursors["late_growth"] = cursor
@@ -330,11 +333,10 @@ def test_a_tick_that_runs_out_of_time_is_continued_by_the_next_and_asks_for_noth
         desk.raw_bytes(day, {"x": 1})
         desk.raw_bytes(day, {"x": 1}, "clicks/shop_clicks")
 
-    asked = [desk.tick("late_growth").asked for _ in range(12)]
+    asked = [desk.tick("late_growth").asked for _ in range(6)]
 
-    each_once = [(day, asset) for tick in asked[:6] for day, assets in tick.items() for asset in assets]
-    assert sorted(each_once) == sorted((day, asset) for day in days(3) for asset in ("clean_ads", "clean_clicks"))
-    assert asked[6:] == [{}] * 6
+    everything = ("ad_effectiveness", "clean_ads", "clean_clicks")
+    assert asked == [*({day: everything} for day in days(3)), {}, {}, {}]
 
 
 def test_two_ticks_at_once_ask_once(processed):
@@ -357,12 +359,53 @@ def test_a_request_without_a_result_is_repeated_twice_after_growing_pauses(proce
     asked = []
     for minutes in (0, 9, 11, 30, 32, 600, 900):
         tick = processed.at(AS_OF + timedelta(minutes=minutes)).tick("late_growth")
+        processed.fail(tick)
         asked += [(minutes, request.run_key) for request in tick.requests]
 
     assert [minutes for minutes, _ in asked] == [0, 11, 32]
     assert len({run_key for _, run_key in asked}) == 3
     assert "3 times" in tick.skipped
     assert "came to no result" in tick.skipped
+
+
+def test_a_request_that_never_became_a_run_is_repeated_under_its_run_key_and_does_not_count(processed):
+    processed.raw_bytes(DAY, {"late": 50})
+    ticks = {
+        minutes: processed.at(AS_OF + timedelta(minutes=minutes)).tick("late_growth")
+        for minutes in (0, 9, 11, 20, 22, 33, 44)
+    }
+
+    assert [minutes for minutes, tick in ticks.items() if tick.requests] == [0, 11, 22, 33, 44]
+    assert len({request.run_key for tick in ticks.values() for request in tick.requests}) == 1
+
+    processed.fail(ticks[44])
+    after_a_failure = processed.at(AS_OF + timedelta(minutes=55)).tick("late_growth")
+    assert after_a_failure.requests[0].run_key.endswith("#2")
+
+
+def test_requests_that_are_on_record_when_storage_goes_away_are_returned_and_the_others_follow(desk):
+    for day in days(3):
+        desk.raw_bytes(day, {"x": 1})
+
+    def away(operation, key):
+        if operation == "create" and f"/.feed/requests/{days(3)[1]}/" in key:
+            raise UnavailableError(f"{key} cannot be written")
+
+    interrupted = using_board(desk, Interposed(desk.board, away)).tick("late_growth")
+
+    assert list(interrupted.asked) == days(3)[:1]
+    assert list(desk.tick("late_growth").asked) == days(3)[1:]
+
+
+def test_a_tick_that_can_put_no_request_on_record_fails(processed):
+    processed.raw_bytes(DAY, {"late": 50})
+
+    def away(operation, key):
+        if operation == "create":
+            raise UnavailableError(f"{key} cannot be written")
+
+    with pytest.raises(UnavailableError):
+        using_board(processed, Interposed(processed.board, away)).tick("late_growth")
 
 
 def test_what_was_asked_for_is_known_after_dagsters_database_is_lost(processed):

@@ -13,16 +13,17 @@ from dagster._core.execution.backfill import BulkActionStatus, PartitionBackfill
 from dagster._core.test_utils import create_run_for_test
 from pyspark.sql.types import StringType, StructField, StructType
 
-from feed_assets.backfill import backfill
-from feed_assets.blackboard.recording import RecordingBlackboard
+from feed_assets.blackboard import UnavailableError
 from feed_assets.file_feed import FeedInput, invalidate
 from feed_assets.io_manager import feed_metadata
+from feed_assets.operations.day_runs import backfill
 from feed_assets.partitions import daily, hourly
-from feed_assets_tests.harness import ADS, CATALOG, CLICKS, DAY, EFFECTIVENESS, NEXT_DAY, days, using_board
+from feed_assets_tests.blackboard.recording import RecordingBlackboard
+from feed_assets_tests.harness import ADS, CATALOG, CLICKS, DAY, EFFECTIVENESS, NEXT_DAY, Interposed, days, using_board
 
 NEW_MANIFESTS = sys.modules["feed_assets.sensors.new_manifests"]
-REQUESTS = sys.modules["feed_assets.sensors.requests"]
-MADE_FROM = sys.modules["feed_assets.sensors.made_from"]
+REQUESTS = sys.modules["feed_assets.dependencies.requests"]
+MADE_FROM = sys.modules["feed_assets.dependencies.inputs_read"]
 CATALOG_CSV = {"catalog.csv": "ad_id,advertiser\na1,Ann\n"}
 
 
@@ -439,6 +440,32 @@ def test_more_runs_than_a_tick_asks_for_are_asked_for_by_the_next(desk, monkeypa
     asked = [list(desk.tick("new_manifests").asked) for _ in range(4)]
 
     assert asked == [days(7)[:3], days(7)[3:6], days(7)[6:], []]
+
+
+def test_a_tick_that_storage_interrupts_has_put_nothing_on_record_as_requested(desk):
+    for day in days(2):
+        desk.process(day)
+        desk.process(day, "clicks")
+
+    def away(operation, key):
+        if operation == "read" and f"/.feed/requests/{days(2)[1]}/" in key:
+            raise UnavailableError(f"{key} cannot be read")
+
+    with pytest.raises(UnavailableError):
+        using_board(desk, Interposed(desk.board, away)).tick("new_manifests")
+
+    assert list(desk.tick("new_manifests").asked) == days(2)
+
+
+def test_a_tick_whose_time_is_up_before_anything_is_asked_for_asks_for_a_run_at_least(desk, monkeypatch):
+    monkeypatch.setattr(NEW_MANIFESTS, "TICK_SECONDS", -1)
+    for day in days(3):
+        desk.process(day)
+        desk.process(day, "clicks")
+
+    asked = [list(desk.tick("new_manifests").asked) for _ in range(4)]
+
+    assert asked == [*([day] for day in days(3)), []]
 
 
 def test_a_tick_that_runs_out_of_time_leaves_the_rest_to_the_next(settled, tmp_path, monkeypatch):

@@ -9,19 +9,21 @@ from pathlib import Path
 import pytest
 from pyspark.sql import Observation
 
+from feed_assets.ads import KINDS
+from feed_assets.ads.cleaning import judge_ads, judge_clicks
+from feed_assets.ads.effectiveness import ad_effectiveness
+from feed_assets.ads.schemas import AD_CATALOG
 from feed_assets.blackboard.local import LocalBlackboard
+from feed_assets.engine.judged_rows import published_rows, verdict_counts
+from feed_assets.sources.canonical import canonical
 from feed_assets.sources.landing import land
 from feed_assets.sources.loading import load_sources
 from feed_assets.sources.raw import raw_frame, read_set
-from feed_assets.transforms.canonical import canonical
-from feed_assets.transforms.cleaning import judge_ads, judge_clicks, published_rows, verdict_counts
-from feed_assets.transforms.effectiveness import ad_effectiveness
-from feed_assets.transforms.schemas import AD_CATALOG
 from feed_assets_tests.generator import NO_TIME, Dirt, Shape, generate
 from feed_assets_tests.layouts import LAYOUTS, Portal
 
 NOW = datetime(2019, 12, 1, tzinfo=UTC)
-SOURCES = {source.key: source for source in load_sources(Path(__file__).parent / "partners")}
+SOURCES = {source.key: source for source in load_sources(Path(__file__).parent / "partners", KINDS)}
 SHAPE = Shape(impressions=5000, users=400, ads=60, click_rate=0.1)
 DIRT = Dirt(late=0.1, malformed=0.02, no_time=0.02, no_ad=0.02)
 
@@ -49,7 +51,7 @@ def judged(spark, blackboard, key, date):
 
 def counts(frame):
     observed = Observation()
-    frame.observe(observed, *verdict_counts()).write.format("noop").mode("overwrite").save()
+    frame.observe(observed, *verdict_counts(frame)).write.format("noop").mode("overwrite").save()
     return {name: count for name, count in observed.get.items() if count}
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from feed_assets.file_feed import RawFile, RawInput
-from feed_assets.sources.growth import Change, decide
+from feed_assets.sources.growth import GrowthKind, decide
 
 GB = 10**9
 FIVE = Decimal(5)
@@ -26,33 +26,33 @@ def day(**files):
 @pytest.mark.parametrize(
     ("name", "before", "now", "kind"),
     [
-        ("2/29", 100 * GB, 102 * GB, Change.BELOW_THRESHOLD),
-        ("2/28", 100 * GB, 104 * GB, Change.BELOW_THRESHOLD),
-        ("2/27", 100 * GB, 110 * GB, Change.GROWN),
-        ("exactly 5 %", 100, 105, Change.GROWN),
-        ("a byte less than 5 %", 100 * GB, 105 * GB - 1, Change.BELOW_THRESHOLD),
+        ("2/29", 100 * GB, 102 * GB, GrowthKind.BELOW_THRESHOLD),
+        ("2/28", 100 * GB, 104 * GB, GrowthKind.BELOW_THRESHOLD),
+        ("2/27", 100 * GB, 110 * GB, GrowthKind.GROWN),
+        ("exactly 5 %", 100, 105, GrowthKind.GROWN),
+        ("a byte less than 5 %", 100 * GB, 105 * GB - 1, GrowthKind.BELOW_THRESHOLD),
         (
             "a byte less than 5 % of more than 28 digits",
             10**32,
             10**32 * 105 // 100 - 1,
-            Change.BELOW_THRESHOLD,
+            GrowthKind.BELOW_THRESHOLD,
         ),
-        ("exactly 5 % of more than 28 digits", 10**32, 10**32 * 105 // 100, Change.GROWN),
+        ("exactly 5 % of more than 28 digits", 10**32, 10**32 * 105 // 100, GrowthKind.GROWN),
     ],
 )
 def test_growth_by_the_threshold_or_more_is_processed_again(name, before, now, kind):
     decision = decide(day(a=before), day(a=before, late=now - before), FIVE)
 
     assert decision.kind is kind
-    assert decision.reprocess is (kind is Change.GROWN)
+    assert decision.reprocess is (kind is GrowthKind.GROWN)
     assert (decision.baseline_bytes, decision.current_bytes) == (before, now)
 
 
 def test_two_growths_of_four_percent_against_one_baseline_add_up():
     baseline = day(a=100)
 
-    assert decide(baseline, day(a=100, b=4), FIVE).kind is Change.BELOW_THRESHOLD
-    assert decide(baseline, day(a=100, b=4, c=4), FIVE).kind is Change.GROWN
+    assert decide(baseline, day(a=100, b=4), FIVE).kind is GrowthKind.BELOW_THRESHOLD
+    assert decide(baseline, day(a=100, b=4, c=4), FIVE).kind is GrowthKind.GROWN
 
 
 @pytest.mark.parametrize("threshold", ["0.1", "0.30", "2.5", "33.3333333333333333333333333333333333"])
@@ -62,32 +62,32 @@ def test_a_threshold_with_decimals_is_compared_exactly(threshold):
     base = exact.denominator * 100
     reached = base + exact.numerator
 
-    assert decide(day(a=base), day(a=base, b=reached - base), percent).kind is Change.GROWN
-    assert decide(day(a=base * 2), day(a=base * 2, b=(reached - base) * 2 - 1), percent).kind is not Change.GROWN
+    assert decide(day(a=base), day(a=base, b=reached - base), percent).kind is GrowthKind.GROWN
+    assert decide(day(a=base * 2), day(a=base * 2, b=(reached - base) * 2 - 1), percent).kind is not GrowthKind.GROWN
 
 
 def test_with_a_threshold_of_zero_any_growth_counts_and_no_growth_does_not():
-    assert decide(day(a=100), day(a=100, b=1), Decimal(0)).kind is Change.GROWN
-    assert decide(day(a=100), day(a=100), Decimal(0)).kind is Change.UNCHANGED
+    assert decide(day(a=100), day(a=100, b=1), Decimal(0)).kind is GrowthKind.GROWN
+    assert decide(day(a=100), day(a=100), Decimal(0)).kind is GrowthKind.UNCHANGED
 
 
 def test_a_file_replaced_by_one_of_equal_size_is_noticed_by_its_tag():
     decision = decide(day(a=(100, "old"), b=5), day(a=(100, "new"), b=5), FIVE)
 
-    assert (decision.kind, decision.reprocess, decision.changed) == (Change.REPLACED, True, 1)
+    assert (decision.kind, decision.reprocess, decision.changed) == (GrowthKind.REPLACED, True, 1)
     assert decision.growth_percent == 0
 
 
 def test_a_file_deleted_and_made_up_for_by_another_is_a_replacement():
     decision = decide(day(a=100, b=50), day(a=100, c=51), FIVE)
 
-    assert (decision.kind, decision.added, decision.removed) == (Change.REPLACED, 1, 1)
+    assert (decision.kind, decision.added, decision.removed) == (GrowthKind.REPLACED, 1, 1)
 
 
 def test_a_deleted_file_shrinks_the_day_and_it_is_processed_again():
     decision = decide(day(a=100, b=50), day(a=100), FIVE)
 
-    assert (decision.kind, decision.reprocess, decision.removed) == (Change.SHRUNK, True, 1)
+    assert (decision.kind, decision.reprocess, decision.removed) == (GrowthKind.SHRUNK, True, 1)
     assert decision.growth_percent == Decimal(-5000) / 150 or decision.growth_percent < 0
 
 
@@ -95,25 +95,25 @@ def test_a_deleted_file_shrinks_the_day_and_it_is_processed_again():
 def test_a_day_whose_files_are_all_gone_is_not_processed_again(nothing):
     decision = decide(day(a=100), nothing, FIVE)
 
-    assert (decision.kind, decision.reprocess) == (Change.VANISHED, False)
+    assert (decision.kind, decision.reprocess) == (GrowthKind.VANISHED, False)
 
 
 @pytest.mark.parametrize("baseline", [day(), day(a=0)])
 def test_growth_from_no_bytes_at_all_has_no_percentage_and_counts(baseline):
     decision = decide(baseline, day(a=0, b=7), FIVE)
 
-    assert (decision.kind, decision.growth_percent) == (Change.GROWN, None)
+    assert (decision.kind, decision.growth_percent) == (GrowthKind.GROWN, None)
 
 
 def test_files_that_were_never_processed_are():
     decision = decide(None, day(a=1), FIVE)
 
-    assert (decision.kind, decision.reprocess) == (Change.NEVER_PROCESSED, True)
+    assert (decision.kind, decision.reprocess) == (GrowthKind.NEVER_PROCESSED, True)
 
 
 @pytest.mark.parametrize(("baseline", "current"), [(None, None), (None, day()), (day(), None), (day(), day())])
 def test_nothing_then_and_nothing_now_is_unchanged(baseline, current):
-    assert decide(baseline, current, FIVE).kind is Change.UNCHANGED
+    assert decide(baseline, current, FIVE).kind is GrowthKind.UNCHANGED
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_nothing_then_and_nothing_now_is_unchanged(baseline, current):
             day(a=100, b=10),
             (
                 "grown, +10 % (threshold 5 %): 100 -> 110 bytes, 1 -> 2 files (1 added, 0 removed, 0 changed); "
-                "processed again"
+                "to be processed again"
             ),
         ),
         (
@@ -141,13 +141,13 @@ def test_nothing_then_and_nothing_now_is_unchanged(baseline, current):
             (
                 "grown from nothing (threshold 5 %): 0 -> 3 bytes, 0 -> 1 files "
                 "(1 added, 0 removed, 0 changed); "
-                "processed again"
+                "to be processed again"
             ),
         ),
         (
             None,
             day(a=3),
-            "never processed: 0 -> 3 bytes, 0 -> 1 files (1 added, 0 removed, 0 changed); processed",
+            "never processed: 0 -> 3 bytes, 0 -> 1 files (1 added, 0 removed, 0 changed); to be processed",
         ),
         (
             day(a=4),
@@ -172,10 +172,10 @@ def test_every_pair_of_read_sets_has_a_decision_that_is_unchanged_exactly_when_t
     decision = decide(baseline, current, threshold)
     equal = set(baseline.files if baseline else ()) == set(current.files if current else ())
 
-    assert (decision.kind is Change.UNCHANGED) is equal
+    assert (decision.kind is GrowthKind.UNCHANGED) is equal
     assert decision.sentence().startswith(decision.kind.replace("_", " "))
     assert (decision.growth_percent is None) is (decision.baseline_bytes == 0)
-    if decision.kind is Change.GROWN and decision.growth_percent is not None:
+    if decision.kind is GrowthKind.GROWN and decision.growth_percent is not None:
         assert decision.growth_percent.compare(threshold) >= 0
     assert not (decision.reprocess and decision.current_files == 0)
 

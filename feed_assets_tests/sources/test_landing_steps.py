@@ -8,6 +8,7 @@ from threading import RLock
 
 import pytest
 
+from feed_assets.ads import KINDS
 from feed_assets.blackboard.local import LocalBlackboard
 from feed_assets.sources.errors import LandingError
 from feed_assets.sources.landing import land
@@ -18,13 +19,14 @@ from feed_assets.sources.raw import raw_days, raw_frame
 from feed_assets.sources.spec import Source
 
 NOW = datetime(2019, 12, 1, tzinfo=UTC)
-SOURCE = load_source(Path(__file__).parent / "partners" / "portal_ads.yaml")
-IN_TOKYO = Source.model_validate(
+SOURCE = load_source(Path(__file__).parent / "partners" / "portal_ads.yaml", KINDS)
+IN_TOKYO = Source.of(
     {
         **SOURCE.model_dump(),
         "time_zone": "Asia/Tokyo",
         "columns": {**SOURCE.columns, "event_time": "to_timestamp_ntz(time)"},
-    }
+    },
+    KINDS,
 )
 """The same source, once it is known that its times are those of Tokyo, nine hours ahead."""
 
@@ -216,7 +218,7 @@ def test_a_landing_whose_staging_is_swept_while_it_is_at_work_fails_and_shows_no
         if operation == "create" and not swept:
             swept.append(sweep_staging(blackboard, SOURCE.key, now=datetime.now(UTC) + 2 * ABANDONED))
 
-    with pytest.raises(LandingError, match=r"What was staged for .*log\.csv was removed meanwhile; land it again"):
+    with pytest.raises(LandingError, match=r"staged for .*log\.csv was removed meanwhile; land the file again"):
         land(spark, Stepped(blackboard, sweep), SOURCE, log, now=NOW)
 
     assert hours(blackboard) == []

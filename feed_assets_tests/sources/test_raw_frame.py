@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from feed_assets.ads import KINDS
 from feed_assets.blackboard.local import LocalBlackboard
 from feed_assets.sources.loading import load_source
 from feed_assets.sources.raw import RECORD_COLUMNS, raw_frame, read_set
 
-SOURCE = load_source(Path(__file__).parent / "partners" / "portal_clicks.yaml")
+SOURCE = load_source(Path(__file__).parent / "partners" / "portal_clicks.yaml", KINDS)
 DAY = date(2019, 11, 24)
 
 

@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from feed_assets.sources.loading import load_source, load_sources, partners_directory
-from feed_assets.sources.spec import Kind, SpecError, quoted
+from feed_assets.ads import KINDS
+from feed_assets.ads.partners import partners_directory
+from feed_assets.sources.loading import load_source, load_sources
+from feed_assets.sources.spec import SpecError, quoted
 
 GOOD = """\
 name: partner
@@ -30,7 +32,7 @@ def described(tmp_path):
     def load(text, name="partner.yaml"):
         path = tmp_path / name
         path.write_text(text, encoding="utf-8")
-        return load_source(path)
+        return load_source(path, KINDS)
 
     return load
 
@@ -50,7 +52,7 @@ def problems(described, tmp_path):
 def test_a_source_is_what_its_file_says(described):
     source = described(GOOD)
 
-    assert (source.key, source.kind, source.identifier) == ("ads/partner", Kind.ADS, "impression_id")
+    assert (source.key, source.kind, source.identifier) == ("ads/partner", "ads", "impression_id")
     assert source.growth_threshold_percent == Decimal("2.5")
     assert (source.time_zone, source.null_tokens, source.filter) == ("UTC", ("",), None)
     assert source.expressions["cost"] == "CAST(NULL AS decimal(18,6))"
@@ -68,7 +70,7 @@ def test_a_day_is_due_three_hours_after_its_last_one_unless_the_source_says_othe
 
 
 def test_the_sources_that_come_with_the_project_are_one_log_described_twice():
-    ads, clicks = load_sources(partners_directory())
+    ads, clicks = load_sources(partners_directory(), KINDS)
 
     assert (ads.key, clicks.key) == ("ads/open_bandit_ads", "clicks/open_bandit_clicks")
     assert ads.format == clicks.format
@@ -192,6 +194,16 @@ speed: 3
             "partner.yaml:3: format.encoding: 'hex' is no encoding; use a name such as utf-8",
         ),
         ("lookback_days: 7", "lookback_days: [", "partner.yaml:10: this is not YAML: "),
+        (
+            "lookback_days: 7",
+            "lookback_days: 1000000",
+            "partner.yaml:9: lookback_days: is 1000000: input should be less than or equal to 3650",
+        ),
+        (
+            "lookback_days: 7",
+            "lookback_days: 7\nbuffer_hours: 1000000000000",
+            "partner.yaml:10: buffer_hours: is 1000000000000: input should be less than or equal to 8760",
+        ),
     ],
 )
 def test_each_mistake_is_named_where_it_is(problems, old, new, said):
@@ -220,7 +232,7 @@ def test_no_text_whatever_makes_loading_fail_in_another_way(tmp_path_factory, te
     path.write_bytes(text.encode("utf-8", "surrogatepass"))
 
     with pytest.raises(SpecError, match=re.escape(f"{path}:")):
-        load_source(path)
+        load_source(path, KINDS)
 
 
 def test_a_directory_gives_its_sources_in_order_of_kind_and_name(tmp_path):
@@ -228,7 +240,7 @@ def test_a_directory_gives_its_sources_in_order_of_kind_and_name(tmp_path):
         text = GOOD.replace("name: partner", f"name: {name}").replace("kind: ads", f"kind: {kind}")
         (tmp_path / f"{name}{kind}.yaml").write_text(text)
 
-    assert [source.key for source in load_sources(tmp_path)] == ["ads/a", "ads/b", "clicks/c"]
+    assert [source.key for source in load_sources(tmp_path, KINDS)] == ["ads/a", "ads/b", "clicks/c"]
 
 
 def test_problems_of_several_files_and_a_name_used_twice_are_reported_together(tmp_path):
@@ -237,7 +249,7 @@ def test_problems_of_several_files_and_a_name_used_twice_are_reported_together(t
     (tmp_path / "c.yaml").write_text(GOOD.replace("lookback_days: 7", "lookback_days: soon"))
 
     with pytest.raises(SpecError) as caught:
-        load_sources(tmp_path)
+        load_sources(tmp_path, KINDS)
 
     assert str(caught.value).replace(f"{tmp_path}/", "").splitlines() == [
         "b.yaml:2: name: a.yaml describes ads/partner too; give one of them another name",
@@ -249,15 +261,15 @@ def test_one_name_may_be_that_of_ads_and_of_clicks(tmp_path):
     (tmp_path / "a.yaml").write_text(GOOD)
     (tmp_path / "b.yaml").write_text(GOOD.replace("kind: ads", "kind: clicks"))
 
-    assert [source.key for source in load_sources(tmp_path)] == ["ads/partner", "clicks/partner"]
+    assert [source.key for source in load_sources(tmp_path, KINDS)] == ["ads/partner", "clicks/partner"]
 
 
 def test_a_directory_that_is_not_there_and_a_file_that_would_be_skipped_are_errors(tmp_path):
     with pytest.raises(SpecError, match="not a directory"):
-        load_sources(tmp_path / "nowhere")
+        load_sources(tmp_path / "nowhere", KINDS)
     (tmp_path / "partner.yml").write_text(GOOD)
     with pytest.raises(SpecError, match=r"name it partner\.yaml"):
-        load_sources(tmp_path)
+        load_sources(tmp_path, KINDS)
 
 
 def test_a_column_may_have_any_name():

@@ -1,0 +1,294 @@
+"""How effective each ad was on the day it was shown: which impression a click belongs to, and the sums.
+
+Here: attribution and the figures per ad. Not here: cleaning, and which days' updates are read.
+
+A click belongs to at most one impression:
+
+- If it names one: the impression of that id on the click's day or the day before. Of several, as partners number
+  theirs alike, one of the ad that the click names, of those one of its user, of those the earliest. No window
+  applies, and clocks that disagree do no harm: a click logged before its impression took no time.
+- Else, if its user is known: the last impression of that user and that ad at or before the click, no longer
+  ago than the attribution window, the limit included. Of equally late ones the last by impression id.
+- Else, and where there is no such impression: none; it is an orphan.
+
+Which source an event is from does not come into it, because a partner's ads and its clicks are two sources: users
+of equal names are one user, whichever partners they are from.
+
+An impression counts one click, the first; this is what keeps a CTR a share. It counts on the day shown, with
+clicks from that day or the next. Each click of a day is thereby counted in exactly one place of one day:
+
+    clicks on the day = (clicks - clicks_next_day) + repeat_clicks + previous_day_clicks + orphan_clicks
+
+Clicks count for the ad of their impression, orphans for the ad they name.
+
+Two neighbouring days divide the later day's clicks between them. Both compute that division, each from the inputs it
+read. `shared_clicks` states it as a digest for either midnight: where the digests of two days are equal, no click
+counts on both days or on neither.
+"""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from statistics import NormalDist
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - as everyone writes Spark
+from pyspark.sql.types import LongType, StructField, StructType
+
+from feed_assets.ads.moments import microseconds, start_of, within
+from feed_assets.ads.schemas import AD_EFFECTIVENESS, COUNT, TOTAL_COST
+from feed_assets.datasets import ONE_DAY
+from feed_assets.engine.spark_schemas import as_declared
+
+CONFIDENCE: Final = 0.95
+Z: Final = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
+"""About 1.96: the standard normal deviate that leaves half of what is not covered on either side."""
+
+SHOWN: Final = 1
+CLICKED: Final = 2
+"""In this order where both happened at once: an impression at the moment of the click explains it."""
+
+CLICKS_BEFORE: Final = "_clicks_before"
+CLICKS_AFTER: Final = "_clicks_after"
+"""Of one ad, a hash of the day's clicks on the day before's impressions, and of the next day's on the day's own."""
+
+COUNTS: Final = [field.name for field in AD_EFFECTIVENESS if field.dataType == COUNT]
+MICROSECONDS_A_SECOND: Final = 1_000_000
+
+
+def ad_effectiveness(
+    ads: DataFrame,
+    clicks: DataFrame,
+    catalog: DataFrame,
+    *,
+    day: date,
+    attribution_window: timedelta = ONE_DAY,
+) -> DataFrame:
+    """One row, as `AD_EFFECTIVENESS` declares it, for each ad with an impression or a click on the UTC day.
+
+    The arguments and errors are those of `ads_with_shared_clicks`.
+    """
+    ads_of_the_day = ads_with_shared_clicks(ads, clicks, catalog, day=day, attribution_window=attribution_window)
+    return as_declared(ads_of_the_day, AD_EFFECTIVENESS)
+
+
+def shared_clicks(ads_of_the_day: DataFrame) -> DataFrame:
+    """One row: `before` and `after`, BIGINT digests of the clicks that the day shares with either neighbour.
+
+    `before` covers the day's clicks that belong to impressions of the day before, `after` the next day's clicks that
+    belong to impressions of the day, each with its ad; NULL where there is none. A day's `after` equals the next day's
+    `before` where both attribute the same clicks to the same day. Takes a frame of `ads_with_shared_clicks`.
+    """
+    digests = {"before": CLICKS_BEFORE, "after": CLICKS_AFTER}
+    return ads_of_the_day.agg(
+        *[
+            F.bit_xor(F.when(F.col(column).isNotNull(), F.xxhash64("ad_id", column))).alias(name)
+            for name, column in digests.items()
+        ]
+    )
+
+
+def ads_with_shared_clicks(
+    ads: DataFrame,
+    clicks: DataFrame,
+    catalog: DataFrame,
+    *,
+    day: date,
+    attribution_window: timedelta = ONE_DAY,
+) -> DataFrame:
+    """The rows of `ad_effectiveness` with two more columns, from which `shared_clicks` makes its digests.
+
+    `ads` (`CLEAN_ADS`) hold the day before, the day and the next, `clicks` (`CLEAN_CLICKS`) the day and the
+    next, as far as they exist; other days' rows are ignored. `catalog` is an `AD_CATALOG`; of several rows
+    for an ad one is taken, always the same. Raises ValueError unless the window is positive, at most a day:
+    no further back is read.
+    """
+    if not timedelta() < attribution_window <= ONE_DAY:
+        message = (
+            f"attribution_window is {attribution_window}; it takes more than zero and at most {ONE_DAY}, "
+            "because a click is compared with the impressions of its own day and the day before."
+        )
+        raise ValueError(message)
+    shown = ads.filter(within("event_time", day - ONE_DAY, days=3))
+    clicked = clicks.filter(within("event_time", day, days=2)).withColumn("_click", F.xxhash64("source", "click_id"))
+    explained = _by_name(shown, clicked, day).unionByName(_by_user(shown, clicked, attribution_window))
+    impressions = _impressions(shown.filter(within("event_time", day)))
+    per_ad = impressions.join(_clicks(explained, day), "ad_id", "full_outer")
+    shared = [CLICKS_BEFORE, CLICKS_AFTER]
+    declared = StructType([*AD_EFFECTIVENESS, *(StructField(name, LongType()) for name in shared)])
+    return as_declared(_figures(_enriched(per_ad, catalog)), declared)
+
+
+def _by_name(ads: DataFrame, clicks: DataFrame, day: date) -> DataFrame:
+    """The clicks that name an impression: its source and id, clicked_at, shown_at (NULL for orphans), ad_id, `_click`.
+
+    `_click` is a hash that tells the click from all others.
+
+    Impressions of one id are few, as each source has at most one a day.
+    """
+    named = clicks.filter(F.col("impression_id").isNotNull())
+    impression = F.struct("event_time", "source", "ad_id", "user_id")
+    impressions = (
+        _touched(ads, named, "impression_id").groupBy("impression_id").agg(F.collect_list(impression).alias("_alike"))
+    )
+
+    def near(shown: Column) -> Column:
+        # A click on the next day goes back to the day and no further: so that day's own run will see it.
+        today = F.col("event_time") < start_of(day + ONE_DAY)
+        return F.when(today, shown.event_time < start_of(day + ONE_DAY)).otherwise(shown.event_time >= start_of(day))
+
+    def ranked(shown: Column) -> Column:
+        differs = [~shown[name].eqNullSafe(F.col(name)) for name in ("ad_id", "user_id")]
+        return F.struct(*differs, shown.event_time, shown.source, shown.ad_id)
+
+    return (
+        named.join(impressions, "impression_id", "left")
+        .withColumn("_seen", F.array_min(F.transform(F.filter("_alike", near), ranked)))
+        .select(
+            "_seen.source",
+            "impression_id",
+            F.col("event_time").alias("clicked_at"),
+            F.col("_seen.event_time").alias("shown_at"),
+            F.coalesce("_seen.ad_id", "ad_id").alias("ad_id"),
+            "_click",
+        )
+    )
+
+
+def _by_user(ads: DataFrame, clicks: DataFrame, attribution_window: timedelta) -> DataFrame:
+    """The clicks that name no impression, in the same columns.
+
+    Impressions and clicks of a user and an ad pass by once, in order of time. A join would pair each click
+    with each impression, and there are users with ten thousand of both.
+    """
+    unnamed = clicks.filter(F.col("impression_id").isNull())
+    known = unnamed.filter(F.col("user_id").isNotNull())
+    columns = ["user_id", "ad_id", "event_time", "impression_id", "source"]
+    events = (
+        _touched(ads, known, "user_id", "ad_id")
+        .select(*columns, F.lit(SHOWN).alias("_what"), F.lit(None).cast("bigint").alias("_click"))
+        .unionByName(known.select(*columns, F.lit(CLICKED).alias("_what"), "_click"))
+    )
+    so_far = Window.partitionBy("user_id", "ad_id").orderBy("event_time", "_what", "impression_id", "source")
+    impression = F.when(F.col("_what") == SHOWN, F.struct("event_time", "impression_id", "source"))
+    last = F.last(impression, ignorenulls=True).over(so_far.rowsBetween(Window.unboundedPreceding, Window.currentRow))
+    ago = F.unix_micros("event_time") - F.unix_micros("_last.event_time")
+    attributed = (
+        events.withColumn("_last", last)
+        .filter(F.col("_what") == CLICKED)
+        .withColumn("_seen", F.when(ago <= microseconds(attribution_window), F.col("_last")))
+        .select(
+            "_seen.source",
+            "_seen.impression_id",
+            F.col("event_time").alias("clicked_at"),
+            F.col("_seen.event_time").alias("shown_at"),
+            "ad_id",
+            "_click",
+        )
+    )
+    anonymous = unnamed.filter(F.col("user_id").isNull()).select(
+        F.lit(None).cast("string").alias("source"),
+        "impression_id",
+        F.col("event_time").alias("clicked_at"),
+        F.lit(None).cast("timestamp").alias("shown_at"),
+        "ad_id",
+        "_click",
+    )
+    return attributed.unionByName(anonymous)
+
+
+def _touched(ads: DataFrame, clicks: DataFrame, *key: str) -> DataFrame:
+    """The ads that share this key with a click, and few others.
+
+    Of a day's ads next to none are clicked. Numbers instead of ids make the set of keys so small that Spark
+    can broadcast it, and then most ads are dropped where they are read, before any is moved. Two keys with
+    one hash do no harm: those who call this compare the keys themselves.
+    """
+    keys = clicks.select(F.xxhash64(*key).alias("_key"))
+    return ads.withColumn("_key", F.xxhash64(*key)).join(keys, "_key", "left_semi").drop("_key")
+
+
+def _impressions(ads: DataFrame) -> DataFrame:
+    """Per ad: impressions, users, cost, and the campaign it was shown for most often.
+
+    Users first: popular ads are then counted by many tasks, and each user of an ad is there just once.
+    """
+    per_user = ads.groupBy("ad_id", "user_id").agg(F.count(F.lit(1)).alias("_shown"), F.sum("cost").alias("cost"))
+    totals = per_user.groupBy("ad_id").agg(
+        F.sum("_shown").alias("impressions"), F.count("user_id").alias("users"), F.sum("cost").alias("cost")
+    )
+    per_campaign = ads.filter(F.col("campaign_id").isNotNull()).groupBy("ad_id", "campaign_id").count()
+    most_often = per_campaign.groupBy("ad_id").agg(F.min(F.struct(-F.col("count"), "campaign_id")).alias("_top"))
+    return totals.join(most_often, "ad_id", "left").withColumn("campaign_id", F.col("_top.campaign_id")).drop("_top")
+
+
+def _clicks(explained: DataFrame, day: date) -> DataFrame:
+    """Per ad, of the clicks that concern the day: the counts, the median time to click, the shared clicks."""
+    today = F.col("clicked_at") < start_of(day + ONE_DAY)
+    explains = F.col("shown_at").isNotNull()
+    of_today = explains & within("shown_at", day)
+    of_yesterday = explains & (F.col("shown_at") < start_of(day))
+    per_impression = (
+        explained.filter(today | of_today)
+        .groupBy("ad_id", F.when(of_today, F.struct("source", "impression_id", "shown_at")).alias("_impression"))
+        .agg(
+            F.min("clicked_at").alias("_first"),
+            F.count_if(today).alias("_today"),
+            F.count_if(of_yesterday).alias("_of_yesterday"),
+            F.bit_xor(F.when(of_yesterday, F.col("_click"))).alias(CLICKS_BEFORE),
+            F.bit_xor(F.when(of_today & ~today, F.col("_click"))).alias(CLICKS_AFTER),
+        )
+    )
+    clicked = F.col("_impression").isNotNull()
+    after_midnight = clicked & (F.col("_first") >= start_of(day + ONE_DAY))
+    delay = F.greatest(F.unix_micros("_first") - F.unix_micros("_impression.shown_at"), F.lit(0))
+    return per_impression.groupBy("ad_id").agg(
+        F.count_if(clicked).alias("clicks"),
+        F.count_if(after_midnight).alias("clicks_next_day"),
+        (F.sum(F.when(clicked, F.col("_today"))) - F.count_if(clicked & ~after_midnight)).alias("repeat_clicks"),
+        F.sum("_of_yesterday").alias("previous_day_clicks"),
+        F.sum(F.when(~clicked, F.col("_today") - F.col("_of_yesterday"))).alias("orphan_clicks"),
+        (F.percentile(F.when(clicked, delay), F.lit(0.5)) / MICROSECONDS_A_SECOND).alias("median_seconds_to_click"),
+        F.bit_xor(CLICKS_BEFORE).alias(CLICKS_BEFORE),
+        F.bit_xor(CLICKS_AFTER).alias(CLICKS_AFTER),
+    )
+
+
+def _enriched(per_ad: DataFrame, catalog: DataFrame) -> DataFrame:
+    """With what the catalog knows of the ad; of several rows for an ad the greatest."""
+    known = catalog.groupBy("ad_id").agg(F.max(F.struct("campaign_id", "advertiser", "landing_page")).alias("_known"))
+    return per_ad.join(known, "ad_id", "left").select(
+        *[name for name in per_ad.columns if name != "campaign_id"],
+        F.coalesce("campaign_id", "_known.campaign_id").alias("campaign_id"),
+        "_known.advertiser",
+        "_known.landing_page",
+    )
+
+
+def _figures(per_ad: DataFrame) -> DataFrame:
+    """With zeros where nothing was counted, and the rates."""
+    impressions, clicks = F.col("impressions"), F.col("clicks")
+    low, high = wilson_interval(clicks, impressions)
+    return (
+        per_ad.fillna(0, COUNTS)
+        .withColumn("cost", F.col("cost").cast(TOTAL_COST))
+        .withColumn("ctr", F.when(impressions > 0, clicks / impressions))
+        .withColumn("ctr_low", low)
+        .withColumn("ctr_high", high)
+        .withColumn("cost_per_click", F.when(clicks > 0, F.col("cost") / clicks).cast(TOTAL_COST))
+    )
+
+
+def wilson_interval(successes: Column, trials: Column) -> tuple[Column, Column]:
+    """The ends of the 95 % Wilson score interval of a share, DOUBLE; NULL without trials.
+
+    E. B. Wilson, "Probable inference, the law of succession, and statistical inference", JASA 22 (1927).
+    Unlike the textbook interval it stays within 0 and 1, and has a width where none or all succeeded.
+    """
+    share = successes / trials
+    middle = successes + Z * Z / 2
+    reach = Z * F.sqrt(trials * share * (1 - share) + Z * Z / 4)
+    low = F.when(successes == 0, 0.0).otherwise((middle - reach) / (trials + Z * Z))
+    high = F.when(successes == trials, 1.0).otherwise((middle + reach) / (trials + Z * Z))
+    return F.when(trials > 0, low), F.when(trials > 0, high)

@@ -1,0 +1,27 @@
+"""The ad catalog: a feed that is published outside this project.
+
+Here: how Dagster knows it. Not here: how it is read; Dagster never makes it.
+"""
+
+import dagster as dg
+
+from feed_assets.ads import AD_CATALOG
+from feed_assets.assets.common import GROUP
+from feed_assets.io_manager import feed_metadata
+
+AD_CATALOG_LOCATION = "ad-catalog/v1.0"
+
+
+def ad_catalog() -> dg.AssetSpec:
+    """The external feed that says whose ad an ad is. Optional: effectiveness is enriched where it is there."""
+    return dg.AssetSpec(
+        "ad_catalog",
+        description=(
+            "Campaign, advertiser and landing page of each ad: an unpartitioned feed that others publish, for "
+            f"example with `feed-assets feed publish <base>/{AD_CATALOG_LOCATION} catalog.csv`."
+        ),
+        group_name=GROUP,
+        kinds={"csv"},
+        owners=["team:campaigns"],
+        metadata=feed_metadata(AD_CATALOG_LOCATION, AD_CATALOG, identity=["ad_id"]),
+    )

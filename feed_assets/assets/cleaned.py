@@ -1,0 +1,91 @@
+"""A cleaned asset of any kind: a day of what all sources of the kind sent, judged together, as one feed.
+
+Here: the factory, and what every such asset reads. Not here: any one kind, its rules, and what is thrown out and why.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from datetime import date
+from functools import reduce
+from typing import Any
+
+import dagster as dg
+from pyspark.sql import DataFrame
+
+from feed_assets.assets.column_lineage import clean_lineage
+from feed_assets.assets.external import raw_key
+from feed_assets.datasets import ONE_DAY
+from feed_assets.io_manager.asset_metadata import CONFIGURATION, EVENING_BEFORE
+from feed_assets.sources import Kind, Source
+from feed_assets.sources.canonical import canonical
+
+IO_MANAGER = "file_feed"
+
+EVENING_HOURS = 1
+"""How far before midnight an event can lie that is delivered again after it: partners retry within minutes."""
+
+Judge = Callable[[dg.AssetExecutionContext, DataFrame, date, DataFrame | None], DataFrame]
+"""Judges the records of a day in canonical columns: context, records, day, records of the evening before, if any."""
+
+
+def cleaned(
+    name: str,
+    kind: Kind,
+    sources: Sequence[Source],
+    partitions: dg.PartitionsDefinition,
+    judge: Judge,
+    *,
+    metadata: Mapping[str, Any],
+    description: str,
+    group_name: str | None = None,
+    owners: Sequence[str] = (),
+    required_resource_keys: AbstractSet[str] = frozenset(),
+) -> dg.AssetsDefinition:
+    """One asset over all sources of a kind: each brought to the canonical columns, all of them judged together.
+
+    `metadata` declares the feed (`feed_metadata`). Sources of other kinds are left out. `required_resource_keys` are
+    the resources that `judge` takes from its context.
+    """
+    mine = [source for source in sources if source.kind == kind.name]
+
+    @dg.asset(
+        name=name,
+        ins={source.name: _records(source) for source in mine},
+        partitions_def=partitions,
+        io_manager_key=IO_MANAGER,
+        kinds={"pyspark", "parquet"},
+        metadata={**metadata, CONFIGURATION: ", ".join(f"{source.name} {source.digest}" for source in mine)},
+        required_resource_keys=set(required_resource_keys),
+        code_version="1",
+        description=description,
+        group_name=group_name,
+        owners=list(owners),
+    )
+    def clean(context: dg.AssetExecutionContext, **records: dict[str, DataFrame]) -> DataFrame:
+        day = date.fromisoformat(context.partition_key)
+        context.add_output_metadata(clean_lineage(mine))
+        today, before = (_events(mine, records, of) for of in (day, day - ONE_DAY))
+        return judge(context, _union(today), day, _union(before) if before else None)
+
+    return clean
+
+
+def _events(
+    sources: Sequence[Source], records: Mapping[str, Mapping[str, DataFrame]], day: date
+) -> Sequence[DataFrame]:
+    """What each partner that sent something sent of this day, in the canonical columns."""
+    return [canonical(records[source.name][str(day)], source) for source in sources if str(day) in records[source.name]]
+
+
+def _union(frames: Sequence[DataFrame]) -> DataFrame:
+    return reduce(DataFrame.unionByName, frames)
+
+
+def _records(source: Source) -> dg.AssetIn:
+    """A frame a day of what a partner sent: the day itself, and the evening before where there is any."""
+    return dg.AssetIn(
+        raw_key(source),
+        input_manager_key=IO_MANAGER,
+        dagster_type=dict,
+        metadata={EVENING_BEFORE: EVENING_HOURS},
+    )

@@ -1,0 +1,117 @@
+"""The Dagster checks of an audited asset: one for each expectation, evaluated together by the audit.
+
+Here: reading the context of a check, and asking for the audit. Not here: the audit (`steps.audit`), the rules
+(`quality`, `ads`), how results look in Dagster (`results`), and what its UI shows afterwards (`reports`).
+"""
+
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import dagster as dg
+from pydantic import Field
+
+from feed_assets.checks.reports import report, report_left_out
+from feed_assets.checks.results import results
+from feed_assets.io_manager.asset_metadata import declared_feed
+from feed_assets.io_manager.retries import retrying
+from feed_assets.io_manager.step_contexts import run_of
+from feed_assets.io_manager.time_windows import partitions_before, window_of
+from feed_assets.quality.expectation import Expectation
+from feed_assets.quality.subject import Tolerance
+from feed_assets.resources import BlackboardResource, Clock, SparkResource
+from feed_assets.steps import Audited, Output, audit_output
+from feed_assets.steps.candidate import NothingToAuditError
+
+
+class Limits(dg.ConfigurableResource[None]):
+    """How much is still good enough; a run may change it in its configuration."""
+
+    quarantined_share: float = Field(
+        default=0.05, ge=0, le=1, description="The share of the records read that may be quarantined."
+    )
+    usual_rows_factor: float = Field(
+        default=2.0,
+        ge=1,
+        description="How far a partition's row count may be from the median of recent ones, as a factor.",
+    )
+    recent_days: int = Field(
+        default=7, ge=1, description="How many partitions before make that median; without a time, how many updates."
+    )
+
+    @property
+    def tolerance(self) -> Tolerance:
+        """The same without Dagster."""
+        return Tolerance(self.quarantined_share, self.usual_rows_factor, self.recent_days)
+
+
+def audit(
+    asset: dg.AssetsDefinition, expectations: Sequence[Expectation], *, key: dg.AssetKey | str | None = None
+) -> dg.AssetChecksDefinition:
+    """The checks of an audited asset, one for each expectation, evaluated together on each partition of a run.
+
+    `key` says which of the assets of a multi-asset; each audited one needs an audit. All blocking expectations hold:
+    the staged update is published. One fails: it is rejected, with the reason, and readers keep the update before.
+    Evaluated again on a published update, one that fails invalidates it, and one that nobody can judge any more warns.
+    The checks need the resources `blackboard`, `spark`, `clock` and `limits`.
+
+    Raises DagsterInvalidDefinitionError where the asset is no audited feed, or two expectations have one name.
+    """
+    key = asset.key if key is None else dg.AssetKey.from_user_string(key) if isinstance(key, str) else key
+    declaration = declared_feed(asset.metadata_by_key[key])
+    if declaration is None or not declaration.audited:
+        message = f"{key.to_user_string()} is not an audited feed: give it `metadata=feed_metadata(..., audited=True)`."
+        raise dg.DagsterInvalidDefinitionError(message)
+    if twice := [name for name, times in Counter(each.name for each in expectations).items() if times > 1]:
+        message = f"Two expectations of {key.to_user_string()} are called {', '.join(twice)}: give one another `name`."
+        raise dg.DagsterInvalidDefinitionError(message)
+    partitions = asset.specs_by_key[key].partitions_def
+
+    @dg.multi_asset_check(
+        name=f"{key.to_python_identifier()}_audit",
+        specs=[_spec(key, expectation, partitions) for expectation in expectations],
+        can_subset=True,
+        compute_kind="pyspark",
+    )
+    def check(
+        context: dg.AssetCheckExecutionContext,
+        blackboard: BlackboardResource,
+        spark: SparkResource,
+        clock: Clock,
+        limits: Limits,
+    ) -> Iterator[dg.AssetCheckResult]:
+        run = run_of(context.run, blackboard, spark, clock, context.log)
+        made_here = key in context.job_def.asset_layer.selected_asset_keys
+        audited: dict[str | None, Audited] = {}
+        with retrying(context.retry_number):
+            for partition in map(str, context.partition_keys) if partitions is not None else [None]:
+                try:
+                    audited[partition] = one = audit_output(
+                        run,
+                        Output(declaration, partition, window_of(partitions, partition)),
+                        expectations,
+                        before=list(partitions_before(partitions, partition, limits.recent_days)),
+                        tolerance=limits.tolerance,
+                        made_here=made_here,
+                    )
+                except NothingToAuditError as error:
+                    raise dg.Failure(description=str(error), allow_retries=False) from None
+                report(context, key, one, now=run.now())
+        if any(one.blocking for one in audited.values()):
+            report_left_out(context, key, audited, blackboard=run.board, now=run.now())
+        yield from results(context, key, audited)
+
+    return check
+
+
+def _spec(key: dg.AssetKey, expectation: Expectation, partitions: dg.PartitionsDefinition | None) -> dg.AssetCheckSpec:
+    with warnings.catch_warnings():
+        # Partitions on check specs are a preview feature, and the only way to gate a day and not all days.
+        warnings.simplefilter("ignore", dg.PreviewWarning)
+        return dg.AssetCheckSpec(
+            expectation.name,
+            asset=key,
+            description=expectation.description,
+            blocking=expectation.blocking,
+            partitions_def=partitions,
+        )

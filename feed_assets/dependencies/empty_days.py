@@ -1,0 +1,66 @@
+"""Days on which one kind of source sent nothing, for a known reason, while another kind has data.
+
+Here: finding them, so that an empty update is published and what reads both kinds can be computed. Not here: days with
+raw files (`raw_growth`), and why an empty day is legal (`sources.absence`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+
+from feed_assets.blackboard import Blackboard
+from feed_assets.datasets import FeedDeclaration
+from feed_assets.dependencies.inputs_read import was_decided_against
+from feed_assets.dependencies.raw_growth import Phase, phase
+from feed_assets.file_feed import Feed, latest_of_all, recorded_digests
+from feed_assets.sources import Source, absences
+
+
+@dataclass(frozen=True, slots=True)
+class EmptyDays:
+    """Why there is nothing to come, by day; and a sentence for each day whose raw files were there and are gone."""
+
+    reasons: Mapping[str, str]
+    gone: tuple[str, ...] = ()
+
+
+def empty_days(
+    board: Blackboard,
+    sources: Sequence[Source],
+    declaration: FeedDeclaration,
+    days: Collection[str],
+    *,
+    now: datetime,
+) -> EmptyDays:
+    """The watched days among `days`, none of which has raw data of these sources, that are to be published as empty.
+
+    `sources` are all of one kind. Two listings of the feed, and where a day has no update, one of each source's ledger.
+    """
+    watched = sorted(
+        day for day in days if any(phase(day, source, sources, now) is Phase.WATCHED for source in sources)
+    )
+    if not watched:
+        return EmptyDays({})
+    feed = declaration.on(board)
+    in_force = latest_of_all(feed, now=now, first=watched[0], last=watched[-1])
+    recorded = recorded_digests(feed, first=watched[0], last=watched[-1])
+    missing = [
+        date.fromisoformat(day) for day in watched if day not in in_force and not _was_tried(feed, day, recorded)
+    ]
+    reasons: dict[date, str] = {}
+    gone: dict[date, str] = {}
+    for source in sources:
+        found = absences(board, source, missing)
+        for day, why in found.reasons.items():
+            reasons.setdefault(day, f"{source.key} {day}: no records, and none are missing: {why}")
+        for day, why in found.gone.items():
+            gone.setdefault(day, f"{source.key} {day}: {why}")
+    asked = {str(day): why for day, why in sorted(reasons.items()) if day not in gone}
+    return EmptyDays(asked, tuple(why for _, why in sorted(gone.items())))
+
+
+def _was_tried(feed: Feed, day: str, recorded: Mapping[str, Mapping[str, str]]) -> bool:
+    newest = max(recorded.get(day, ()), default=None)
+    return newest is not None and was_decided_against(feed, day, newest)

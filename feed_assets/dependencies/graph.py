@@ -1,0 +1,111 @@
+"""What depends on what, as far as decisions need to know it: feeds, by their locations, and their partitions.
+
+Here: the questions that decisions ask. Not here: the answers, which are those of whoever runs the feeds
+(`sensors.asset_graph` answers from Dagster's assets), and any access to storage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from feed_assets.datasets import FeedDeclaration
+
+Place = tuple[str, str | None]
+"""A feed's location, and one of its partitions; None for a feed without partitions."""
+
+
+@dataclass(frozen=True, slots=True)
+class FeedNode:
+    """A feed, and what it is computed from.
+
+    `name` is what people call it. `upstream` are the locations of the partitioned feeds that it reads, `raw_sources`
+    the sources (`<kind>/<name>`) whose raw data it reads, with `evening_hours` of the day before as context.
+    """
+
+    name: str
+    declaration: FeedDeclaration
+    partitioned: bool
+    made_here: bool
+    upstream: tuple[str, ...] = ()
+    raw_sources: frozenset[str] = frozenset()
+    evening_hours: int = 0
+
+    @property
+    def location(self) -> str:
+        """Where the feed is, below the base."""
+        return self.declaration.location
+
+
+@dataclass(frozen=True, slots=True)
+class Parent:
+    """A partition of a feed that a partition of a derived feed reads.
+
+    A `required` parent has to have a valid update. A `context` parent makes the partition stale when its first update
+    comes; later updates do so only where the partition and its neighbour no longer agree (see `staleness`).
+    """
+
+    feed: str
+    partition: str
+    required: bool
+    context: bool
+
+    @property
+    def place(self) -> Place:
+        """The feed and the partition."""
+        return self.feed, self.partition
+
+
+class FeedGraph(Protocol):
+    """Answers about feeds, each named by its location."""
+
+    @property
+    def feeds(self) -> Mapping[str, FeedNode]:
+        """All feeds by location, upstream before downstream."""
+
+    def has(self, feed: str, partition: str) -> bool:
+        """Whether the feed has this partition by now."""
+
+    def has_time(self, feed: str, partition: str) -> bool:
+        """Whether the partition stands for a time; a name does not."""
+
+    def between(self, feed: str, start: datetime, end: datetime) -> set[str]:
+        """The partitions of the feed that begin in this time; none where they are no times."""
+
+    def neighbours(self, feed: str, partition: str) -> Mapping[str, str]:
+        """The partitions right `before` and `after` this one in time, as far as the feed has them."""
+
+    def parents(self, feed: str, partition: str) -> list[Parent]:
+        """The partitions of partitioned feeds that this partition reads now, by location and partition."""
+
+    def children(self, feed: str, partition: str | None) -> set[tuple[str, str]]:
+        """The partitions of derived feeds that read this partition, each with its feed."""
+
+    def alike(self, one: str, other: str) -> bool:
+        """Whether both feeds have the same partitions, so that one run can compute them."""
+
+
+def derived(graph: FeedGraph) -> list[FeedNode]:
+    """The partitioned feeds made here from other feeds, upstream first."""
+    return [node for node in graph.feeds.values() if node.made_here and node.partitioned and node.upstream]
+
+
+def descendants(graph: FeedGraph, feeds: Iterable[str]) -> list[FeedNode]:
+    """The derived feeds that any of these feeds leads to, upstream first."""
+    reached = set(feeds)
+    found = []
+    for node in derived(graph):
+        if reached & set(node.upstream):
+            reached.add(node.location)
+            found.append(node)
+    return found
+
+
+def affected(graph: FeedGraph, node: FeedNode, partition: str | None) -> set[tuple[str, str]]:
+    """What a change of this partition can make stale: what reads it, and its neighbours, which share with it."""
+    found = graph.children(node.location, partition)
+    if partition is not None and node.made_here and node.upstream:
+        found |= {(node.location, each) for each in graph.neighbours(node.location, partition).values()}
+    return found

@@ -1,0 +1,162 @@
+"""Reading explicit lists of files with Spark, and writing a DataFrame as the files of one claim.
+
+Here: the only places where Spark touches feed files. Not here: which files, and what becomes of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import PurePosixPath
+from typing import Any
+from uuid import uuid4
+
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession, functions
+from pyspark.sql.types import StringType, StructField, StructType
+
+from feed_assets.engine.jvm import java_session
+from feed_assets.engine.paths import to_read, to_write
+from feed_assets.file_feed import FeedError, Update
+
+READERS = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json"}
+COMPRESSION_SUFFIXES = (".gz", ".bz2", ".zst", ".snappy")
+FILES_METRIC, ROWS_METRIC = "number of written files", "number of output rows"
+
+
+class UnreadableFormatError(FeedError):
+    """A feed holds files of a kind that is not read here."""
+
+
+class WriteMismatchError(FeedError):
+    """Spark did not say how many files and rows its committed tasks wrote."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What one write reported of itself: the files its committed tasks left, and the rows that went into them."""
+
+    files: int
+    rows: int
+
+
+def read_updates(spark: SparkSession, updates: Sequence[Update], schema: StructType) -> DataFrame:
+    """All rows of these updates under the declared schema; no updates, or updates without files, is an empty frame.
+
+    Exactly the resolved files are read. Columns of the schema that a file lacks are NULL; others are left out.
+    """
+    frames = [_read(spark, kind, uris, schema) for kind, uris in sorted(_uris_by_format(updates).items()) if uris]
+    if not frames:
+        return _no_rows(spark, schema)
+    return reduce(DataFrame.unionByName, frames)
+
+
+def _no_rows(spark: SparkSession, schema: StructType) -> DataFrame:
+    """An empty frame that Spark knows to be empty; one made from Python's side would start Python's workers."""
+    nothing = [functions.lit(None).cast(field.dataType).alias(field.name) for field in schema]
+    return spark.range(0).select(*nothing)
+
+
+def count_update(spark: SparkSession, update: Update) -> int:
+    """How many rows an update has, whatever its schema."""
+    formats = _uris_by_format([update])
+    return sum(_reader(spark, kind).format(kind).load(uris).count() for kind, uris in formats.items())
+
+
+def write_files(frame: DataFrame, uri: str, kind: str = "parquet") -> Written:
+    """Write the rows, as Parquet or as JSON lines, to a location that nobody else writes to.
+
+    Raises WriteMismatchError where the committed tasks' own counts of files and rows are not to be had: a listing
+    could count what a lost task left behind.
+    """
+    label = f"write {uri} {uuid4().hex}"
+    context = frame.sparkSession.sparkContext
+    before = context.getLocalProperty("spark.job.description")
+    context.setLocalProperty("spark.job.description", label)
+    try:
+        frame.write.format(kind).save(to_write(uri))
+    finally:
+        context.setLocalProperty("spark.job.description", before)  # type: ignore[arg-type] # None unsets it
+    return _committed(frame.sparkSession, label)
+
+
+def _read(spark: SparkSession, kind: str, uris: list[str], schema: StructType) -> DataFrame:
+    if kind == "csv":
+        return reduce(DataFrame.unionByName, (_read_csv(spark, uri, schema) for uri in uris))
+    return _reader(spark, kind).schema(schema).format(kind).load(uris)
+
+
+def _read_csv(spark: SparkSession, uri: str, schema: StructType) -> DataFrame:
+    """The rows of one file, its columns by the names in its header: Spark itself goes by their order."""
+    header = spark.read.option("header", "true").csv(uri).columns
+    there = StructType([schema[name] if name in schema.names else StructField(name, StringType()) for name in header])
+    rows = _reader(spark, "csv").schema(there).csv(uri)
+    return rows.select(
+        [
+            functions.col(field.name)
+            if field.name in header
+            else functions.lit(None).cast(field.dataType).alias(field.name)
+            for field in schema
+        ]
+    )
+
+
+def _reader(spark: SparkSession, kind: str) -> DataFrameReader:
+    if kind == "parquet":
+        return spark.read
+    return spark.read.option("mode", "FAILFAST").option("header", "true")
+
+
+def _uris_by_format(updates: Sequence[Update]) -> dict[str, list[str]]:
+    uris: dict[str, list[str]] = {}
+    for update in updates:
+        for uri in update.uris():
+            uris.setdefault(_format(update, uri), []).append(to_read(uri))
+    return uris
+
+
+def _format(update: Update, uri: str) -> str:
+    name = PurePosixPath(uri).name
+    for suffix in COMPRESSION_SUFFIXES:
+        name = name.removesuffix(suffix)
+    kind = READERS.get(PurePosixPath(name).suffix)
+    if kind is None:
+        message = (
+            f"{uri} is of a kind that is not read here ({', '.join(READERS)} are). "
+            f"Invalidate update {update.name} or publish it again in one of these."
+        )
+        raise UnreadableFormatError(message)
+    return kind
+
+
+def _committed(spark: SparkSession, label: str) -> Written:
+    """What the committed tasks of the write with this description reported, from Spark's own records."""
+    session = java_session(spark)
+    session.sparkContext().listenerBus().waitUntilEmpty()
+    store = session.sharedState().statusStore()
+    executions = store.executionsList()
+    for index in range(executions.size() - 1, -1, -1):
+        execution = executions.apply(index)
+        if execution.description() == label:
+            number = execution.executionId()
+            return _written(store.planGraph(number).allNodes(), store.executionMetrics(number), label)
+    raise WriteMismatchError(_no_count(label))
+
+
+def _written(nodes: Any, values: Any, label: str) -> Written:
+    """The counts of the one node of a plan that counts files written; others count rows as well."""
+    for index in range(nodes.size()):
+        metrics = nodes.apply(index).metrics()
+        counters = [metrics.apply(each) for each in range(metrics.size())]
+        found = {each.name(): values.get(each.accumulatorId()) for each in counters}
+        if FILES_METRIC in found and all(found[name].isDefined() for name in (FILES_METRIC, ROWS_METRIC)):
+            files, rows = (int(found[name].get().replace(",", "")) for name in (FILES_METRIC, ROWS_METRIC))
+            return Written(files=files, rows=rows)
+    raise WriteMismatchError(_no_count(label))
+
+
+def _no_count(label: str) -> str:
+    return (
+        f"Spark kept no count of what it committed for `{label}`, so this update cannot be published. "
+        "Run the partition again; if it persists, raise spark.sql.ui.retainedExecutions."
+    )

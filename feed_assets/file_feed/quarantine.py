@@ -1,0 +1,114 @@
+"""The quarantine of a feed: the records that an update could not use, in force exactly while the update is.
+
+It is a feed of its own, `quarantine/<location>`, with an update of the same name for each update whose record names it.
+Readers of it need to know none of this: its latest update is the quarantine of the update in force, without files where
+nothing was set aside. Here: where it is, and making both updates visible, or taking both out of force, one after the
+other. Not here: which records these are, and writing them (`steps.quarantining`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from datetime import datetime
+
+from feed_assets.file_feed.control import StoredRecord, read_record, stored_record
+from feed_assets.file_feed.feed import Feed, Update, open_feed
+from feed_assets.file_feed.publishing import publish
+from feed_assets.file_feed.record import CheckOutcome, Record
+from feed_assets.file_feed.staging import Staged, claim_of
+from feed_assets.file_feed.withdrawal import invalidate, reject
+
+_log = logging.getLogger("feed_assets.file_feed")
+
+FOLDER = "quarantine"
+"""The folder below the base that holds the quarantines of all feeds, each at its feed's location."""
+
+QUARANTINE = "quarantine"
+"""The detail of an update's record that says where its quarantine is: a feed with an update of the same name."""
+
+WAITING = frozenset({"staged", "publishing"})
+
+
+def quarantine_of(feed: Feed) -> Feed:
+    """The feed that keeps the records which this one could not use. The feed has a location below its blackboard."""
+    return Feed(feed.blackboard, f"{FOLDER}/{feed.location}")
+
+
+def publish_both(staged: Staged, *, now: datetime, checks: Sequence[CheckOutcome] = ()) -> Update:
+    """Publish an update, then its quarantine. Raises as `publish` does."""
+    update = publish(staged, now=now, checks=checks)
+    publish_quarantine(staged.claim.feed, staged.record, now=now)
+    return update
+
+
+def publish_quarantine(feed: Feed, record: Record, *, now: datetime) -> None:
+    """Publish the quarantine of a published update where that is still to be done; else change nothing."""
+    found = _find(feed, record)
+    if found is not None and found[1].record.state in WAITING:
+        publish(_staged(*found), now=now)
+
+
+def reject_both(staged: Staged, *, reason: str, now: datetime, checks: Sequence[CheckOutcome] = ()) -> None:
+    """Turn an update and its quarantine away; the files of both stay until retention. Raises as `reject` does."""
+    reject(staged, reason=reason, checks=checks, now=now)
+    found = _find(staged.claim.feed, staged.record)
+    if found is not None and found[1].record.state in WAITING:
+        reject(_staged(*found), reason=_because(staged.claim.name, "rejected", reason), now=now)
+
+
+def invalidate_both(
+    feed: Feed, partition: str | None, name: str, *, reason: str, author: str, now: datetime
+) -> Feed | None:
+    """Take an update and its quarantine out of force. Raises as `invalidate` does.
+
+    Returns the feed of the quarantine, None where the update has none. Called again after it stopped in between, it
+    does what is left.
+    """
+    invalidate(feed, partition, name, reason=reason, author=author, now=now)
+    record = read_record(feed, partition, name)
+    found = _find(feed, record) if record else None
+    if found is None:
+        return None
+    kept, stored = found
+    if stored.record.state in {"published", "publishing"}:
+        invalidate(kept, partition, name, reason=_because(name, "invalidated", reason), author=author, now=now)
+    elif stored.record.state == "staged":
+        reject(_staged(kept, stored), reason=_because(name, "invalidated", reason), now=now)
+    return kept
+
+
+def _because(name: str, state: str, reason: str) -> str:
+    return f"its update {name} was {state}: {reason}"
+
+
+def _find(feed: Feed, record: Record) -> tuple[Feed, StoredRecord] | None:
+    """The quarantine that a record names, and its own record."""
+    location = record.facts.details.get(QUARANTINE)
+    kept = _named(feed, str(location)) if location else None
+    stored = stored_record(kept, record.partition, record.update) if kept else None
+    return (kept, stored) if kept and stored else None
+
+
+def _named(feed: Feed, location: str) -> Feed | None:
+    """The quarantine at a location of the blackboard that this feed was written on.
+
+    The feed may be opened from elsewhere: from above, or by itself, so that its blackboard is the feed.
+    """
+    own = location.removeprefix(f"{FOLDER}/")
+    if f"/{feed.location}".endswith(f"/{own}"):
+        return Feed(feed.blackboard, f"{feed.location.removesuffix(own)}{location}")
+    base = feed.uri.removesuffix(f"/{own}")
+    if base == feed.uri:
+        _log.warning(
+            "%s was written at %s and has been moved or copied: its quarantine, %s, is left as it is.",
+            feed.uri,
+            own,
+            location,
+        )
+        return None
+    return open_feed(f"{base}/{location}")
+
+
+def _staged(feed: Feed, stored: StoredRecord) -> Staged:
+    return Staged(claim_of(feed, stored.record), stored.record, stored.key, stored.tag)

@@ -1,0 +1,110 @@
+"""What an asset says of its feed, in its Dagster metadata: the location and the schema.
+
+Here: writing that metadata and reading it back. Not here: any access to storage. The schema stands
+once, as Dagster's column schema: the UI shows it, readers apply it, and the contract is held to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import dagster as dg
+from pyspark.sql.types import StructType
+
+from feed_assets.datasets import FeedDeclaration
+from feed_assets.file_feed import Column
+
+FEED = "feed/location"
+IDENTITY = "feed/identity"
+RAW_SOURCE = "feed/raw_source"
+OPTIONAL = "feed/optional"
+CONTEXT = "feed/context"
+EVENING_BEFORE = "feed/evening_before"
+"""On an input of raw data, a frame a day: how many hours before the first are read as well, as context."""
+AUDITED = "feed/audited"
+CONFIGURATION = "feed/configuration"
+"""A digest of what the asset was built from besides its code, part of the configuration that a record states."""
+BOUNDARY = "feed/boundary"
+"""On an output: digests of what its partition shares with the one `before` and the one `after`, as its record keeps
+them. Two neighbours agree where the earlier one's `after` equals the later one's `before`."""
+COLUMN_SCHEMA = "dagster/column_schema"
+
+
+def declared_feed(metadata: Mapping[str, Any]) -> FeedDeclaration | None:
+    """The feed that this asset metadata declares, or None where the asset is not a feed."""
+    location = plain(metadata.get(FEED))
+    if location is None:
+        return None
+    identity = str(plain(metadata.get(IDENTITY)) or "")
+    return FeedDeclaration(
+        location=str(location),
+        columns=tuple(
+            Column(
+                name=column.name,
+                type=column.type,
+                nullable=column.constraints.nullable,
+                description=column.description or "",
+            )
+            for column in plain(metadata[COLUMN_SCHEMA]).columns
+        ),
+        identity=tuple(name for name in identity.split(", ") if name),
+        audited=bool(plain(metadata.get(AUDITED))),
+    )
+
+
+def feed_metadata(
+    location: str, schema: StructType, *, identity: Sequence[str] = (), audited: bool = False
+) -> dict[str, Any]:
+    """The metadata that makes an asset a feed.
+
+    `identity` names the columns that are unique in a partition. An `audited` feed's updates stay staged until
+    its checks publish them (see `checks.audit`).
+    """
+    return {
+        FEED: location,
+        IDENTITY: ", ".join(identity),
+        AUDITED: audited,
+        COLUMN_SCHEMA: table_schema(schema),
+    }
+
+
+def raw_metadata(source_key: str) -> dict[str, Any]:
+    """The metadata of an asset that stands for a partner's raw partitions; `source_key` is `<kind>/<source>`."""
+    return {RAW_SOURCE: source_key}
+
+
+def raw_source(metadata: Mapping[str, Any]) -> str | None:
+    """The source an asset stands for, or None where it is not raw data."""
+    value = plain(metadata.get(RAW_SOURCE))
+    return None if value is None else str(value)
+
+
+def table_schema(schema: StructType) -> dg.TableSchema:
+    """A Spark schema as the Dagster UI shows it."""
+    return dg.TableSchema(
+        columns=[
+            dg.TableColumn(
+                name=field.name,
+                type=field.dataType.simpleString(),
+                description=field.metadata.get("comment"),
+                constraints=dg.TableColumnConstraints(nullable=field.nullable),
+            )
+            for field in schema
+        ]
+    )
+
+
+def is_required(metadata: Mapping[str, Any], window: dg.TimeWindow | None, own: dg.TimeWindow | None) -> bool:
+    """Whether an upstream partition has to be there: it lies in the output's own time, and is not optional.
+
+    `metadata` is that of the input. An input without a time (`window` is None) is always the output's own. An output
+    without a time is made from those partitions of time that there are.
+    """
+    inside = window is None or (own is not None and own.start <= window.start and window.end <= own.end)
+    return inside and not metadata.get(OPTIONAL)
+
+
+def plain(value: Any) -> Any:
+    """The value itself, also where Dagster has wrapped it as a MetadataValue."""
+    return value.value if isinstance(value, dg.MetadataValue) else value

@@ -1,0 +1,128 @@
+"""What Dagster's contexts know of a step: its outputs, their partitions, its code and its configuration.
+
+Here: reading contexts, also where only a private name of Dagster's leads there. Not here: storage and Spark.
+"""
+
+import hashlib
+import json
+import logging
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import dagster as dg
+from dagster._core.execution.plan.outputs import StepOutputHandle  # the only name for an output of a step
+from pyspark.sql import DataFrame
+
+from feed_assets.datasets import ONE_DAY
+from feed_assets.io_manager.asset_metadata import CONFIGURATION, declared_feed, is_required, plain
+from feed_assets.io_manager.time_windows import time_window, window_of
+from feed_assets.resources import BlackboardResource, Clock, SparkResource
+from feed_assets.steps import Output, Run
+
+INFRASTRUCTURE = frozenset({"blackboard", "clock", "file_feed", "io_manager", "spark"})
+"""Resources that decide where and when something is computed, never what; no part of an update's configuration."""
+
+
+def run_of(
+    run: dg.DagsterRun, blackboard: BlackboardResource, spark: SparkResource, clock: Clock, log: logging.Logger
+) -> Run:
+    """The run as steps and audits know it. Spark starts when one of them first asks for it."""
+    return Run(
+        run_id=run.run_id,
+        root_run_id=run.root_run_id or run.run_id,
+        board=blackboard.blackboard,
+        spark=lambda: spark.spark_session,
+        now=clock.now,
+        log=log,
+    )
+
+
+def outputs_of(step: Any, manager: dg.IOManager) -> Iterator[Output]:
+    """The partitions of feeds that this attempt is to give to this IO manager: of the outputs that the run selected."""
+    for name in sorted(step.selected_output_names):
+        handle = StepOutputHandle(step.step.key, name)
+        if step.get_io_manager(handle) is not manager:
+            continue
+        context = step.get_output_context(handle)
+        declaration = declared_feed(context.definition_metadata)
+        if declaration is None:
+            continue
+        definition = context.asset_partitions_def if context.has_asset_partitions else None
+        version, digest = _code_version(context), _config_digest(context)
+        for partition in partitions_of(context):
+            yield Output(declaration, partition, window_of(definition, partition), version, digest)
+
+
+def partitions_of(output: dg.OutputContext) -> list[str | None]:
+    """The partitions that an output of this run has; [None] where the asset has no partitions."""
+    return list(map(str, output.asset_partition_keys)) if output.has_asset_partitions else [None]
+
+
+def partitions_read(context: dg.InputContext) -> list[str | None]:
+    """The partitions that an input of this run has; [None] where the upstream asset has no partitions."""
+    return list(map(str, context.asset_partition_keys)) if context.has_asset_partitions else [None]
+
+
+def makes_hours(step: Any) -> bool:
+    """Whether the partitions that this step makes are shorter than a day."""
+    own = step.entity_partitions_def
+    window = time_window(own, step.partition_key_range.start) if own is not None else None
+    return window is not None and window.end - window.start < ONE_DAY
+
+
+def is_required_input(context: dg.InputContext, partition: str | None) -> bool:
+    """Whether a missing upstream partition is an error: it is inside the output's own time, and not optional.
+
+    Partitions that a mapping adds outside that time (the next day's clicks) are read where they exist, and so are all
+    of an output without a time of its own, or without partitions.
+    """
+    upstream = context.asset_partitions_def if context.has_asset_partitions else None
+    own = context.step_context.entity_partitions_def
+    if upstream is not None and own is None:
+        return False
+    window = time_window(upstream, partition)
+    if window is None:
+        return is_required(context.definition_metadata, None, None)
+    windows = [time_window(own, key) for key in context.step_context.partition_key_range]
+    first, last = windows[0], windows[-1]
+    time = dg.TimeWindow(first.start, last.end) if first is not None and last is not None else None
+    return is_required(context.definition_metadata, window, time)
+
+
+def frames_by_partition(
+    context: dg.OutputContext, obj: DataFrame | Mapping[str, DataFrame]
+) -> Mapping[str | None, DataFrame]:
+    """The frames to write by the partition each belongs to. Raises where they are not those of this run."""
+    keys = partitions_of(context)
+    if isinstance(obj, DataFrame) and len(keys) == 1:
+        return {keys[0]: obj}
+    if isinstance(obj, Mapping) and set(obj) == set(keys):
+        return {key: obj[key] for key in keys if key is not None}
+    got = sorted(obj) if isinstance(obj, Mapping) else type(obj).__name__
+    raise dg.DagsterInvariantViolationError(
+        f"{context.asset_key.to_user_string()} returned {got} for the partitions {keys}: return one DataFrame "
+        "in a run over one partition, and a dict with a DataFrame for each key in a run over several."
+    )
+
+
+def _code_version(context: dg.OutputContext) -> str:
+    """The version that the asset's code declares, or ""."""
+    layer = context.step_context.job_def.asset_layer
+    return layer.get(context.asset_key).code_version or ""
+
+
+def _config_digest(context: dg.OutputContext) -> str:
+    """16 hex digits that change with the configuration of the op and of every resource that is not infrastructure.
+
+    So they do with what the asset was built from, where it says that (`CONFIGURATION`).
+    """
+    resolved = context.step_context.resolved_run_config
+    op = resolved.ops.get(context.step_context.op.name)
+    settings = {
+        "asset": plain(context.definition_metadata.get(CONFIGURATION)),
+        "op": op.config if op else None,
+        "resources": {
+            name: resource.config for name, resource in resolved.resources.items() if name not in INFRASTRUCTURE
+        },
+    }
+    return hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode()).hexdigest()[:16]

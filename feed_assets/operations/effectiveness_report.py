@@ -1,0 +1,184 @@
+"""Figures of ad effectiveness for people: days and top ads, read from the feed.
+
+Here: which numbers a report shows. Not here: how they came about (`ads`, `explanation`), the page
+(`report_page`), and printing (`cli`). DuckDB reads the few files of a day in milliseconds, so a report needs no Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from decimal import Decimal
+from math import sqrt
+from pathlib import Path
+from shlex import quote
+from tempfile import TemporaryDirectory
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import duckdb
+
+from feed_assets.ads.effectiveness import Z
+from feed_assets.file_feed import Feed, FeedError, Update, latest_of_all
+
+TOP_ADS = 20
+
+_DAY = """
+    SELECT coalesce(sum(impressions), 0) AS impressions, coalesce(sum(clicks), 0) AS clicks,
+           coalesce(sum(orphan_clicks), 0) AS orphan_clicks, sum(cost) AS cost, count(*) AS ads
+    FROM read_parquet($files)
+"""
+_TOP = """
+    SELECT ad_id, campaign_id, advertiser, impressions, users, clicks, ctr, ctr_low, ctr_high, cost, cost_per_click,
+           median_seconds_to_click, orphan_clicks
+    FROM read_parquet($files) ORDER BY impressions DESC, ad_id LIMIT $top
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class DayFigures:
+    """A day's totals over all ads, with the update they were read from; rates are shares from 0 to 1."""
+
+    day: str
+    update: str
+    ads: int
+    impressions: int
+    clicks: int
+    ctr: float | None
+    ctr_low: float | None
+    ctr_high: float | None
+    cost: str | None
+    orphan_clicks: int
+
+
+def day_figures(feed: Feed, *, now: datetime, first: str = "", last: str | None = None) -> list[DayFigures]:
+    """The totals of every day from first to last that has a valid update of ad effectiveness."""
+    updates = latest_of_all(feed, now=now, first=first, last=last)
+    return [figures_of(day, update) for day, update in sorted(updates.items())]
+
+
+def top_ads(update: Update, *, top: int = TOP_ADS) -> list[dict[str, Any]]:
+    """The ads with the most impressions, a row each as the feed declares them."""
+    return _query(update, _TOP, top=top)
+
+
+def totals(days: Sequence[DayFigures]) -> DayFigures:
+    """The figures of all these days together; `ads` counts an ad once a day, `day` names the period."""
+    impressions, clicks = sum(day.impressions for day in days), sum(day.clicks for day in days)
+    costs = [Decimal(day.cost) for day in days if day.cost is not None]
+    names = sorted({day.day for day in days})
+    return _rated(
+        day=" to ".join(dict.fromkeys([names[0], names[-1]])) if names else "",
+        update="",
+        ads=sum(day.ads for day in days),
+        impressions=impressions,
+        clicks=clicks,
+        cost=str(sum(costs)) if costs else None,
+        orphan_clicks=sum(day.orphan_clicks for day in days),
+    )
+
+
+def days_picture(days: Sequence[DayFigures]) -> bytes:
+    """Impressions and click-through rate of these days, as a PNG."""
+    from feed_assets.operations import plots  # noqa: PLC0415 - loads matplotlib, which figures alone do not need
+
+    return plots.days([asdict(day) for day in days], title="Impressions and click-through rate")
+
+
+def ads_picture(rows: Sequence[Mapping[str, Any]], day: str) -> bytes:
+    """The click-through rates of a day's top ads, as a PNG."""
+    from feed_assets.operations import plots  # noqa: PLC0415 - as above
+
+    return plots.click_through_rates(rows, title=f"Click-through rate of the most shown ads, {day}")
+
+
+def percent(share: float | None) -> str:
+    """A share from 0 to 1 as people read it everywhere: `0.34 %`; small ones with more digits, none as `-`."""
+    return "-" if share is None else f"{100 * share:.{_digits(share)}f} %"
+
+
+def interval(low: float | None, high: float | None) -> str:
+    """Both ends of an interval of shares: `0.21 - 0.55 %`."""
+    return "-" if low is None or high is None else f"{100 * low:.{_digits(high)}f} - {percent(high)}"
+
+
+def _digits(share: float) -> int:
+    """Digits after the point that leave at least two that say something, as far as six digits do."""
+    return next((digits for digits in (2, 4) if 100 * share >= 10 ** (1 - digits) or share == 0), 6)
+
+
+def wilson(clicks: int, impressions: int) -> tuple[float, float]:
+    """The 95 % Wilson score interval of a share; impressions are at least one.
+
+    The same formula as `ads.effectiveness.wilson_interval`, which computes it in Spark.
+    """
+    share = clicks / impressions
+    middle, reach = clicks + Z * Z / 2, Z * sqrt(impressions * share * (1 - share) + Z * Z / 4)
+    low = 0.0 if clicks == 0 else (middle - reach) / (impressions + Z * Z)
+    high = 1.0 if clicks == impressions else (middle + reach) / (impressions + Z * Z)
+    return low, high
+
+
+def figures_of(day: str, update: Update) -> DayFigures:
+    """The totals of one update of ad effectiveness."""
+    (sums,) = _query(update, _DAY) or [{"impressions": 0, "clicks": 0, "orphan_clicks": 0, "cost": None, "ads": 0}]
+    return _rated(
+        day=day,
+        update=update.name,
+        ads=int(sums["ads"]),
+        impressions=int(sums["impressions"]),
+        clicks=int(sums["clicks"]),
+        cost=None if sums["cost"] is None else str(sums["cost"]),
+        orphan_clicks=int(sums["orphan_clicks"]),
+    )
+
+
+def _rated(
+    *, day: str, update: str, ads: int, impressions: int, clicks: int, cost: str | None, orphan_clicks: int
+) -> DayFigures:
+    """The figures with the rate that follows from them, and its interval."""
+    low, high = wilson(clicks, impressions) if impressions else (None, None)
+    ctr = clicks / impressions if impressions else None
+    return DayFigures(day, update, ads, impressions, clicks, ctr, low, high, cost, orphan_clicks)
+
+
+def _query(update: Update, sql: str, **parameters: object) -> list[dict[str, Any]]:
+    if not update.files:
+        return []
+    with readable(update), ExitStack() as stack:
+        files = local_files(update, stack)
+        connection = stack.enter_context(duckdb.connect())
+        result = connection.execute(sql, {"files": files, **parameters})
+        names = [column[0] for column in result.description or ()]
+        return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
+
+
+@contextmanager
+def readable(update: Update) -> Iterator[None]:
+    """Turn DuckDB's refusal of the update's files, inside, into a FeedError that says what to do about them."""
+    try:
+        yield
+    except duckdb.Error as error:
+        partition = f" -p {quote(update.partition)}" if update.partition is not None else ""
+        named = f"{quote(update.feed.uri)}{partition} --update {update.name}"
+        message = (
+            f"The files of {update.uri} cannot be read: {str(error).partition(chr(10))[0]} "
+            f"`feed-assets feed files {named}` lists them; "
+            f"`feed-assets feed invalidate {named} --reason TEXT` takes them out of force."
+        )
+        raise FeedError(message) from error
+
+
+def local_files(update: Update, stack: ExitStack) -> list[str]:
+    """The update's files as paths on this machine: where they are, or copies that live as long as `stack`."""
+    if all(uri.startswith("file:") for uri in update.uris()):
+        return [unquote(urlsplit(uri).path) for uri in update.uris()]
+    folder = Path(stack.enter_context(TemporaryDirectory()))
+    copies = []
+    for index, file in enumerate(update.files):
+        copy = folder / f"{index}-{Path(file.path).name}"
+        copy.write_bytes(update.feed.blackboard.read(update.key(file.path)).data)
+        copies.append(str(copy))
+    return copies

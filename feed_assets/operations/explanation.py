@@ -1,0 +1,242 @@
+"""Why a day is as it is: for each asset what is in force, what was tried, and why each update was computed.
+
+Here: putting the blackboard's records into sentences. Not here: printing them (`cli`), or any state of Dagster's:
+its database can be gone, and these answers are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+
+from feed_assets.blackboard import Blackboard
+from feed_assets.dependencies.graph import FeedGraph, FeedNode
+from feed_assets.dependencies.inputs_read import inputs_read
+from feed_assets.dependencies.raw_growth import Phase, SourceDecision, growth_decisions
+from feed_assets.dependencies.requests import last_asked
+from feed_assets.dependencies.staleness import staleness
+from feed_assets.file_feed import Feed, FeedInput, RawInput, Record, UpdateStatus, history, records
+from feed_assets.file_feed.wording import counted
+from feed_assets.sources import GrowthKind, Source, decide
+
+FIRST = date(1970, 1, 2)
+"""No event lies before: times of earlier years are not usable."""
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateStory:
+    """One update: what became of it, why it was made, and what it was made from."""
+
+    name: str
+    state: str
+    in_force: bool
+    made_because: str
+    outcome: str
+    rows: Mapping[str, int]
+    failed_checks: tuple[str, ...]
+    inputs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AssetStory:
+    """One asset on one day: its updates, newest first, how its raw data has grown, and whether it is behind."""
+
+    asset: str
+    location: str
+    day: str
+    latest: str | None
+    growth: tuple[str, ...]
+    standing: str
+    updates: tuple[UpdateStory, ...]
+
+    @property
+    def summary(self) -> str:
+        """The latest news in a line: why the update in force was made, and what came of later attempts."""
+        in_force = next((update for update in self.updates if update.in_force), None)
+        later = [update for update in self.updates if update.name > (self.latest or "")]
+        parts = [in_force.made_because if in_force else "no valid update"]
+        parts += [f"{update.name} {update.state}: {update.outcome}" for update in later[:1]]
+        return "; ".join(part for part in parts if part)
+
+
+def explain(
+    board: Blackboard, graph: FeedGraph, sources: Sequence[Source], day: date, *, now: datetime
+) -> list[AssetStory]:
+    """The story of a day, upstream first: every partitioned feed that is made here."""
+    return [
+        _story(board, graph, node, sources, day, now)
+        for node in graph.feeds.values()
+        if node.made_here and node.partitioned
+    ]
+
+
+def _story(
+    board: Blackboard, graph: FeedGraph, node: FeedNode, sources: Sequence[Source], day: date, now: datetime
+) -> AssetStory:
+    feed = node.declaration.on(board)
+    statuses = history(feed, str(day), now=now)
+    known = {record.update: record for record in records(feed, str(day))}
+    kinds = {source.key: source for source in sources}
+    latest = next((status.name for status in statuses if status.latest), None)
+    if node.upstream:
+        growth: tuple[str, ...] = ()
+        standing = next(iter(staleness(board, graph, node, [str(day)], now=now))).reason
+    else:
+        growth = tuple(standing for _, standing in _standings(board, graph, node, sources, (day, day), now))
+        standing = "; ".join(growth) or "no raw data"
+    return AssetStory(
+        asset=node.name,
+        location=node.location,
+        day=str(day),
+        latest=latest,
+        growth=growth,
+        standing=standing + _asked(feed, str(day), latest),
+        updates=tuple(_update(status, statuses, known, kinds) for status in statuses),
+    )
+
+
+def unprocessed(
+    board: Blackboard, graph: FeedGraph, sources: Sequence[Source], *, now: datetime
+) -> list[tuple[str, str]]:
+    """Every day with raw data that the update in force does not hold, and what comes of it; a line for each source.
+
+    Looks at all days up to today. One listing a source, two of each feed, and the record of each such day's update.
+    """
+    found = []
+    for node in graph.feeds.values():
+        if node.made_here and node.partitioned and not node.upstream:
+            standings = _standings(board, graph, node, sources, (FIRST, now.date()), now)
+            found += [(each.day, standing) for each, standing in standings if each.differs or each.evening_changed]
+    return sorted(found)
+
+
+def _standings(
+    board: Blackboard,
+    graph: FeedGraph,
+    node: FeedNode,
+    sources: Sequence[Source],
+    days: tuple[date, date],
+    now: datetime,
+) -> Iterator[tuple[SourceDecision, str]]:
+    """How each source's raw data of each day stands against what the update in force read, and what comes of it."""
+    read = [source for source in sources if source.key in node.raw_sources]
+    for each in growth_decisions(board, read, node, now=now, days=days):
+        outcome = None
+        if each.differs and not graph.has(node.location, each.day):
+            outcome = "before the first partition, so no sensor asks for it (FEED_ASSETS_FIRST_DAY says which that is)"
+            if each.phase is Phase.OPEN:
+                outcome = "the day is not over, so no sensor asks for it yet"
+        yield each, _standing(node.declaration.on(board), each, outcome)
+
+
+def _asked(feed: Feed, day: str, latest: str | None) -> str:
+    """What the sensors asked for since the update in force, if that had to be repeated."""
+    asked = last_asked(feed, day)
+    if asked is None or asked.times == 1 or not asked.state.startswith(f"{latest or 'none'}/"):
+        return ""
+    again = f"again after {asked.again_at:%Y-%m-%d %H:%M:%S}" if asked.again_at else "not again by itself"
+    return f"; requested {asked.times} times without a result, last at {asked.at:%Y-%m-%d %H:%M:%S}, {again}"
+
+
+def _standing(feed: Feed, each: SourceDecision, outcome: str | None) -> str:
+    """The decision with its outcome; without numbers of growth if no record names what the update in force read."""
+    unknown = each.decision.kind == GrowthKind.NEVER_PROCESSED and each.update is not None
+    if not unknown or inputs_read(feed, each.day, each.update or "") is not None:
+        return each.sentence(outcome)
+    there = f"{counted(each.decision.current_files, 'file')}, {each.decision.current_bytes} bytes"
+    return (
+        f"{each.source.key} {each.day}: {there}; what update {each.update} read of it is not known, "
+        f"as no record says so; {outcome or 'to be processed again'}"
+    )
+
+
+def _update(
+    status: UpdateStatus, statuses: Sequence[UpdateStatus], known: Mapping[str, Record], sources: Mapping[str, Source]
+) -> UpdateStory:
+    record = known.get(status.name)
+    before = _in_force_before(status.name, statuses, known)
+    rows = record.facts.rows if record else None
+    return UpdateStory(
+        name=status.name,
+        state=status.state,
+        in_force=status.latest,
+        made_because=_because(record, before, sources),
+        outcome=status.why,
+        rows={
+            "read": rows.read,
+            "published": rows.published,
+            "quarantined": rows.quarantined,
+            "duplicates": rows.duplicates,
+        }
+        if rows
+        else {},
+        failed_checks=tuple(
+            f"{check.name}: " + ", ".join(f"{name} {value}" for name, value in check.observed.items())
+            for check in (record.checks if record else ())
+            if not check.passed
+        ),
+        inputs=tuple(_input(each) for each in (record.facts.inputs if record else ())),
+    )
+
+
+def _in_force_before(name: str, statuses: Sequence[UpdateStatus], known: Mapping[str, Record]) -> Record | None:
+    """The record of the update that was valid when this one was begun, as far as it is still known."""
+    return next(
+        (
+            known[status.name]
+            for status in statuses
+            if status.name < name and status.name in known and status.state in {"valid", "invalidated"}
+        ),
+        None,
+    )
+
+
+def _because(record: Record | None, before: Record | None, sources: Mapping[str, Source]) -> str:
+    if record is None:
+        return "published by others, without a record"
+    if before is None:
+        return "first processed"
+    changes = [*_raw_changes(record, before, sources), *_feed_changes(record, before)]
+    if changes:
+        return "; ".join(changes)
+    if record.facts.code_version != before.facts.code_version:
+        return f"same inputs, code version {before.facts.code_version} -> {record.facts.code_version}"
+    if record.facts.config_digest != before.facts.config_digest:
+        return "same inputs, other configuration"
+    return "same inputs, run again"
+
+
+def _raw_changes(record: Record, before: Record, sources: Mapping[str, Source]) -> list[str]:
+    earlier = before.read_sets
+    changes = []
+    for each in record.read_sets.values():
+        if each != earlier.get(each.source):
+            source = sources.get(each.source)
+            if source is None:
+                changes.append(f"{each.source} changed")
+            else:
+                decision = decide(earlier.get(each.source), each, source.growth_threshold_percent)
+                percent = f" {decision.growth_percent:+.1f} %" if decision.growth_percent is not None else ""
+                changes.append(f"{each.source} {decision.kind.replace('_', ' ')}{percent}")
+    return changes
+
+
+def _feed_changes(record: Record, before: Record) -> list[str]:
+    earlier = {(each.feed, each.partition): each.update for each in before.facts.inputs if isinstance(each, FeedInput)}
+    return [
+        f"{_named(each)} {earlier.get((each.feed, each.partition)) or 'missing'} -> {each.update}"
+        for each in record.facts.inputs
+        if isinstance(each, FeedInput) and each.update != earlier.get((each.feed, each.partition))
+    ]
+
+
+def _input(each: FeedInput | RawInput) -> str:
+    context = " (context)" if each.context else ""
+    if isinstance(each, RawInput):
+        return f"raw/{each.source} {each.partition}: {counted(len(each.files), 'file')}, {each.bytes:,} bytes{context}"
+    return f"{_named(each)}: {each.update or 'nothing valid'}{context}"
+
+
+def _named(each: FeedInput) -> str:
+    return f"{each.feed} {each.partition}" if each.partition else each.feed

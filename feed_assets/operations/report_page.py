@@ -1,0 +1,119 @@
+"""The report as a page that can be shown to others: one HTML file that refers to nothing outside itself.
+
+Here: what the page shows, in which order. Not here: the figures (`effectiveness_report`, `accounting`), and its looks
+(`report_page.html.jinja`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from importlib.metadata import version
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from feed_assets.datasets import days_between, is_day
+from feed_assets.file_feed import Feed, Update, latest_of_all
+from feed_assets.operations.accounting import Accounting, account
+from feed_assets.operations.effectiveness_report import DayFigures, figures_of, interval, percent, top_ads, totals
+
+TOP_ADS_OF_ONE_DAY = 20
+TOP_ADS_OF_SEVERAL_DAYS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class DaySection:
+    """A day of the page: its figures, and its most shown ads."""
+
+    figures: DayFigures
+    ads: Sequence[Mapping[str, Any]]
+
+    @property
+    def scale(self) -> float:
+        """The share at the right end of the day's chart: the highest end of an interval."""
+        return max((ad["ctr_high"] or 0.0 for ad in self.ads), default=0.0) or 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class ReportPage:
+    """All that the page shows. `missing` are days of the period without an update that readers see."""
+
+    title: str
+    period: str
+    total: DayFigures
+    days: Sequence[DaySection]
+    missing: Sequence[str]
+    accounting: Accounting
+    location: str
+    made_at: datetime
+    program: str
+
+    @property
+    def most_impressions(self) -> int:
+        """The impressions at the right end of the chart of days."""
+        return max((day.figures.impressions for day in self.days), default=0) or 1
+
+    @property
+    def scale(self) -> float:
+        """The share at the right end of the chart of days."""
+        return max((day.figures.ctr_high or 0.0 for day in self.days), default=0.0) or 1.0
+
+
+def page(feed: Feed, days: Sequence[str], *, now: datetime) -> str:
+    """The report on these days as one HTML page."""
+    return render(gather(feed, days, now=now))
+
+
+def gather(feed: Feed, days: Sequence[str], *, now: datetime) -> ReportPage:
+    """Read what the page shows. Days between the first and the last are named as missing where they have no update."""
+    found = latest_of_all(feed, now=now, first=min(days, default=""), last=max(days, default=""))
+    updates = {day: update for day, update in sorted(found.items()) if day in days}
+    top = TOP_ADS_OF_ONE_DAY if len(days) == 1 else TOP_ADS_OF_SEVERAL_DAYS
+    shown = [DaySection(figures_of(day, update), top_ads(update, top=top)) for day, update in updates.items()]
+    total = totals([day.figures for day in shown])
+    return ReportPage(
+        title="Ad effectiveness",
+        period=total.day,
+        total=total,
+        days=shown,
+        missing=[day for day in _between(updates) if day not in updates],
+        accounting=account(feed, updates),
+        location=feed.uri,
+        made_at=now,
+        program=f"feed_assets {version('feed_assets')}",
+    )
+
+
+def render(content: ReportPage) -> str:
+    """The page as HTML."""
+    environment = Environment(
+        loader=PackageLoader("feed_assets.operations", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(percent=percent, number=_number, money=_money)
+    environment.globals.update(interval=interval)
+    return environment.get_template("report_page.html.jinja").render(page=content)
+
+
+def _between(updates: Mapping[str, Update]) -> list[str]:
+    """All days from the first to the last that has an update; partitions of other names are passed over."""
+    days = [date.fromisoformat(name) for name in updates if is_day(name)]
+    return days_between(min(days), max(days)) if days else []
+
+
+def _number(value: int | None) -> str:
+    return "-" if value is None else f"{value:,}"
+
+
+def _money(value: object) -> str:
+    """An amount with its cents, and with more digits only below a cent; none as `-`."""
+    if value is None:
+        return "-"
+    amount = Decimal(str(value))
+    return f"{amount:,.2f}" if amount == 0 or abs(amount) >= Decimal("0.01") else f"{amount:,.6f}"

@@ -1,0 +1,180 @@
+"""Expectations for any feed on its columns: their types, and the values in them.
+
+Here: the schema, identity, NULL, accepted values, references. Not here: times (`time_rules`), and numbers
+of rows (`row_rules`).
+
+Every function makes one expectation. It takes `blocking`: without it a failure warns, and publishes; and
+`name`, which has to be unique among the expectations of an asset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from feed_assets.quality.expectation import (
+    UNKNOWN_VALUES,
+    Expectation,
+    Judgement,
+    Reference,
+    Subject,
+)
+from feed_assets.quality.rule_text import Value, check_name, joined, literal, quoted, rows_counted
+
+
+def schema_as_declared(*, blocking: bool = True) -> Expectation:
+    """The files have the columns and types that the asset declares."""
+    return Expectation(
+        "schema_as_declared", "The files have the declared columns and types.", _schema_as_declared, blocking=blocking
+    )
+
+
+def unique(*columns: str, blocking: bool = True, name: str = "") -> Expectation:
+    """No two rows are alike in these columns. Rows with NULL in one of them count as alike."""
+
+    def judge(_: Subject, counted: Mapping[str, Any]) -> Judgement:
+        surplus = counted["rows"] - counted["identities"]
+        return Judgement(
+            surplus == 0,
+            {"rows": counted["rows"], "rows with an identity seen before": surplus},
+            f"{surplus:,} of {rows_counted(counted['rows'])} repeat {joined(columns)}, limit 0.",
+        )
+
+    unnamed = " OR ".join(f"{quoted(column)} IS NULL" for column in columns)
+    identity = ", ".join(map(quoted, columns))
+    return Expectation(
+        name or check_name("unique", columns),
+        f"No two rows share their identity ({', '.join(columns)}).",
+        judge,
+        # Of a struct, as Spark compares many structs faster than values of several columns.
+        {"rows": "count(1)", "identities": f"count(DISTINCT IF({unnamed}, NULL, struct({identity})))"},
+        blocking,
+        own_pass=True,
+    )
+
+
+def not_null(*columns: str, blocking: bool = True, name: str = "") -> Expectation:
+    """These columns are never NULL."""
+
+    def judge(_: Subject, counted: Mapping[str, Any]) -> Judgement:
+        nulls = {column: counted[f"null_{column}"] for column in columns}
+        found = ", ".join(f"{count:,} in {column}" for column, count in nulls.items() if count)
+        return Judgement(
+            not found,
+            {f"NULL in {column}": count for column, count in nulls.items()},
+            f"NULL: {found or 'none'}, limit 0.",
+        )
+
+    counts = {f"null_{column}": f"count_if({quoted(column)} IS NULL)" for column in columns}
+    never = f"{', '.join(columns)} {'is' if len(columns) == 1 else 'are'} never NULL."
+    return Expectation(name or check_name("not_null", columns), never, judge, counts, blocking)
+
+
+def accepted_values(column: str, *values: Value, blocking: bool = True, name: str = "") -> Expectation:
+    """The column has no other values than these; NULL is not judged."""
+    accepted = ", ".join(map(literal, values))
+    return _few(
+        name or check_name("accepted_values", [column]),
+        f"{column} is one of {', '.join(map(str, values))}.",
+        f"{quoted(column)} NOT IN ({accepted})",
+        column,
+        f"have another {column} than the {len(values)} accepted",
+        blocking=blocking,
+    )
+
+
+def in_range(
+    column: str,
+    *,
+    at_least: Value | None = None,
+    at_most: Value | None = None,
+    blocking: bool = True,
+    name: str = "",
+) -> Expectation:
+    """The column lies between two bounds, both included; NULL is not judged. Raises ValueError without a bound."""
+    limits = [(">=", at_least), ("<=", at_most)]
+    inside = " AND ".join(f"{quoted(column)} {sign} {literal(bound)}" for sign, bound in limits if bound is not None)
+    if not inside:
+        message = f"in_range({column!r}) has no bound: give at_least, at_most, or both."
+        raise ValueError(message)
+    wanted = " and ".join(
+        f"{word} {bound}" for word, bound in (("at least", at_least), ("at most", at_most)) if bound is not None
+    )
+    return _few(
+        name or check_name("in_range", [column]),
+        f"{column} is {wanted}.",
+        f"NOT ({inside})",
+        column,
+        f"have {column} not {wanted}",
+        blocking=blocking,
+    )
+
+
+def references(
+    *columns: str,
+    feed: str,
+    to: tuple[str, ...] | None = None,
+    partitioned: bool = True,
+    blocking: bool = True,
+    name: str = "",
+) -> Expectation:
+    """The values of these columns are all in another feed's latest update; rows with NULL in one are not judged.
+
+    `feed` is its location below the base, such as `ad-catalog/v1.0`; `to` its columns of the same types, by default of
+    the same names. The update is that of the same partition, or with `partitioned=False` that of a feed without
+    partitions.
+    """
+    target = to or columns
+    where = f"{feed}" if target == columns else f"{feed} ({', '.join(target)})"
+
+    def judge(_: Subject, counted: Mapping[str, Any]) -> Judgement:
+        unknown = counted[UNKNOWN_VALUES]
+        if unknown is None:
+            observed = {feed: "no valid update"}
+            return Judgement(passed=None, observed=observed, sentence=f"{feed} has no valid update to compare with.")
+        rows = rows_counted(counted["rows"])
+        sentence = f"{unknown:,} of {rows} have values of {joined(columns)} that {where} lacks, limit 0."
+        return Judgement(unknown == 0, {"rows": counted["rows"], "rows without a match": unknown}, sentence)
+
+    return Expectation(
+        name or check_name("references", columns),
+        f"Every {joined(columns)} is in the latest update of {where}.",
+        judge,
+        {"rows": "count(1)"},
+        blocking,
+        reference=Reference(columns, feed, target, partitioned),
+    )
+
+
+def has_declared_schema(subject: Subject) -> bool:
+    """Whether the files have the declared columns and types, so that anything else can be counted."""
+    return bool(_schema_as_declared(subject, {}).passed)
+
+
+def _schema_as_declared(subject: Subject, _: Mapping[str, Any]) -> Judgement:
+    declared = {column.name: column.type for column in subject.promised}
+    found = {column.name: column.type for column in subject.found}
+    differences = "; ".join(
+        f"{name}: declared {declared.get(name, 'nothing')}, found {found.get(name, 'nothing')}"
+        for name in [*declared, *(found.keys() - declared.keys())]
+        if declared.get(name) != found.get(name)
+    )
+    sentence = f"{differences}." if differences else f"All {len(declared)} columns are as declared."
+    return Judgement(not differences, {"differences": differences or "none", "columns": len(found)}, sentence)
+
+
+def _few(name: str, description: str, wrong: str, column: str, fault: str, *, blocking: bool) -> Expectation:
+    """No row for which the SQL in `wrong` is true; `fault` says what such rows have."""
+
+    def judge(_: Subject, counted: Mapping[str, Any]) -> Judgement:
+        observed: dict[str, Any] = {"rows": counted["rows"], "rows not as expected": counted["wrong"]}
+        example = ""
+        if counted["wrong"]:
+            observed["for example"] = counted["example"]
+            example = f" (for example {counted['example']})"
+        sentence = f"{counted['wrong']:,} of {rows_counted(counted['rows'])} {fault}{example}, limit 0."
+        return Judgement(counted["wrong"] == 0, observed, sentence)
+
+    example = f"min(IF({wrong}, string({quoted(column)}), NULL))"
+    counts = {"rows": "count(1)", "wrong": f"count_if({wrong})", "example": example}
+    return Expectation(name, description, judge, counts, blocking)

@@ -1,0 +1,139 @@
+"""Expectations for any feed on how many rows it has, and on what became of the records that were read.
+
+Here: counts and shares. Not here: what is in the rows (`column_rules`, `time_rules`).
+
+Every function makes one expectation. It takes `blocking`: without it a failure warns, and publishes; and
+`name`, which has to be unique among the expectations of an asset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from statistics import median
+from typing import Any
+
+from feed_assets.quality.expectation import (
+    WITHOUT_RECORD,
+    Expectation,
+    Judgement,
+    Subject,
+)
+from feed_assets.quality.rule_text import percent, rows_counted
+
+
+def not_empty(*, unless_sent_so: bool = False, blocking: bool = True, name: str = "not_empty") -> Expectation:
+    """There is at least one row.
+
+    With `unless_sent_so`, no row is as good where the inputs were there: raw files that came, updates upstream, or a
+    source whose partner sent that there is nothing.
+    """
+
+    def judge(subject: Subject, counted: Mapping[str, Any]) -> Judgement:
+        rows = counted["rows"]
+        observed = {"rows": rows}
+        if rows:
+            return Judgement(passed=True, observed=observed, sentence=f"{rows_counted(rows)}, at least 1 expected.")
+        if not unless_sent_so:
+            return Judgement(passed=False, observed=observed, sentence="No rows, at least 1 expected.")
+        if subject.inputs_seen is None:
+            return Judgement(passed=None, observed=observed, sentence="No rows, and no record says what was read.")
+        if subject.inputs_seen:
+            return Judgement(passed=True, observed=observed, sentence="No rows. The inputs were there.")
+        return Judgement(passed=False, observed=observed, sentence="No rows, and nothing at all was read.")
+
+    unless = ", unless the inputs were there and nothing of them was left" if unless_sent_so else ""
+    return Expectation(name, f"There is at least one row{unless}.", judge, {"rows": "count(1)"}, blocking)
+
+
+def row_count_near_median(
+    *, factor: float | None = None, blocking: bool = False, name: str = "row_count_near_median"
+) -> Expectation:
+    """The row count is at most `factor` times, and at least one `factor`-th of, the median of the partitions before.
+
+    Where partitions have no time, it is the median of the partition's updates before. Without `factor` the limit is
+    that of `Limits`, whose `recent_days` also says how many make the median. Nothing before is as expected.
+    """
+
+    def judge(subject: Subject, counted: Mapping[str, Any]) -> Judgement:
+        rows = counted["rows"]
+        if not subject.recent_rows:
+            observed: dict[str, Any] = {"rows": rows, "median of recent days": "none yet"}
+            return Judgement(
+                passed=True, observed=observed, sentence=f"{rows_counted(rows)}, and nothing before to compare."
+            )
+        usual, limit = median(subject.recent_rows), subject.usual_rows_factor if factor is None else factor
+        observed = {
+            "rows": rows,
+            "median of recent days": usual,
+            "days": len(subject.recent_rows),
+            "factor": limit,
+        }
+        sentence = (
+            f"{rows_counted(rows)}, the median of the {len(subject.recent_rows)} before is {usual:,g}, "
+            f"limit a factor of {limit:g}."
+        )
+        return Judgement(usual <= limit * rows and rows <= limit * usual, observed, sentence)
+
+    limit = (
+        "the factor of `limits.usual_rows_factor` (2 unless configured)" if factor is None else f"a factor {factor:g}"
+    )
+    only = "" if blocking else " A warning only: real days differ."
+    return Expectation(
+        name, f"The row count is within {limit} of the median before.{only}", judge, {"rows": "count(1)"}, blocking
+    )
+
+
+def rows_accounted(*, blocking: bool = True) -> Expectation:
+    """Records read = rows published + quarantined + duplicates, and the files hold the published rows."""
+    return Expectation(
+        "rows_accounted",
+        "Records read = rows published + quarantined + duplicates, and the files hold the published ones.",
+        _rows_accounted,
+        {"rows": "count(1)"},
+        blocking,
+    )
+
+
+def quarantined_share(*, limit: float | None = None, blocking: bool = True) -> Expectation:
+    """At most this share (0 to 1) of the records read is quarantined; without `limit`, that of `Limits`."""
+
+    def judge(subject: Subject, _: Mapping[str, Any]) -> Judgement:
+        rows = subject.rows
+        if rows is None:
+            return WITHOUT_RECORD
+        at_most = subject.quarantined_share_limit if limit is None else limit
+        share = rows.quarantined / rows.read if rows.read else 0.0
+        observed = {
+            "quarantined": rows.quarantined,
+            "read": rows.read,
+            "share": round(share, 4),
+            "limit": at_most,
+        }
+        sentence = (
+            f"{rows.quarantined:,} of {rows.read:,} records quarantined ({percent(share)}), limit {percent(at_most)}."
+        )
+        return Judgement(rows.quarantined <= at_most * rows.read, observed, sentence)
+
+    shown = "`limits.quarantined_share` (5 % unless configured)" if limit is None else percent(limit)
+    return Expectation(
+        "quarantined_share", f"At most {shown} of the records read had to be quarantined.", judge, blocking=blocking
+    )
+
+
+def _rows_accounted(subject: Subject, counted: Mapping[str, Any]) -> Judgement:
+    rows = subject.rows
+    if rows is None:
+        return WITHOUT_RECORD
+    accounted = rows.published + rows.quarantined + rows.duplicates
+    observed = {
+        "read": rows.read,
+        "published": rows.published,
+        "quarantined": rows.quarantined,
+        "duplicates": rows.duplicates,
+        "rows in the files": counted["rows"],
+    }
+    sentence = (
+        f"{rows.read:,} records read; {rows.published:,} published + {rows.quarantined:,} quarantined + "
+        f"{rows.duplicates:,} duplicates make {accounted:,}; the files hold {rows_counted(counted['rows'])}."
+    )
+    return Judgement(rows.read == accounted and rows.published == counted["rows"], observed, sentence)

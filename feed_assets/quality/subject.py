@@ -1,0 +1,204 @@
+"""What is known of an update under audit, and counting what the expectations ask of it.
+
+Here: storage and Spark on behalf of an audit. Not here: which update it is (`steps.candidate`), and any judgement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import DataType, StructField, StructType
+
+from feed_assets.datasets import FeedDeclaration
+from feed_assets.engine.paths import to_read
+from feed_assets.engine.spark_schemas import spark_schema
+from feed_assets.engine.update_files import count_update, read_updates
+from feed_assets.file_feed import (
+    Column,
+    Feed,
+    FeedInput,
+    RawFile,
+    RawInput,
+    Record,
+    Update,
+    begun,
+    latest,
+    latest_of_all,
+    read_record,
+    records,
+)
+from feed_assets.quality.expectation import UNKNOWN_VALUES, Expectation, Reference, Subject
+
+EMPTY_SOURCES = "empty_sources"
+"""The detail of a record that says why sources without a raw file are no fault; by source."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """How much is still good enough: the share of records quarantined, and how far the row count may be from usual.
+
+    Usual is the median of so many `recent` partitions, or of updates where partitions stand for no time. Row counts may
+    differ from it by `usual_rows_factor`.
+    """
+
+    quarantined_share: float
+    usual_rows_factor: float
+    recent: int
+
+
+def describe(
+    update: Update,
+    record: Record | None,
+    declaration: FeedDeclaration,
+    spark: SparkSession,
+    *,
+    published: bool,
+    window: tuple[datetime, datetime] | None,
+    before: Sequence[str],
+    tolerance: Tolerance,
+    now: datetime,
+) -> Subject:
+    """What the expectations need to know besides the counts.
+
+    `window` is the time of the update's partition, None where it stands for none; `before` names the partitions of the
+    time before.
+    """
+    found = _found_schema(spark, update)
+    # Columns that were declared since are no fault of an update that is published already; where no record tells which
+    # these are, a column that a version may add counts as promised.
+    had = {column.name for column in found}
+    promised = (record.facts.schema if record else ()) or tuple(
+        column for column in declaration.columns if column.name in had or not column.nullable
+    )
+    return Subject(
+        declaration=declaration,
+        partition=update.partition,
+        window=window,
+        published=published,
+        promised=promised,
+        found=found,
+        rows=record.facts.rows if record else None,
+        recent_rows=_rows_before(update, before, now) if window else _own_rows_before(update, tolerance.recent),
+        upstream_rows=_upstream_rows(update, record, spark) if record else None,
+        inputs_seen=_inputs_seen(record, window) if record else None,
+        quarantined_share_limit=tolerance.quarantined_share,
+        usual_rows_factor=tolerance.usual_rows_factor,
+        now=now,
+    )
+
+
+def count(
+    spark: SparkSession,
+    update: Update,
+    declaration: FeedDeclaration,
+    expectations: Sequence[Expectation],
+    *,
+    now: datetime,
+) -> Mapping[tuple[str, str], Any]:
+    """All counts of all expectations, by expectation and name.
+
+    They take one pass together, one for each expectation with a pass of its own, and a join for each reference.
+    """
+    together = [each for each in expectations if each.counts and not each.own_pass]
+    passes = [group for group in (together, *([each] for each in expectations if each.own_pass)) if group]
+    counted: dict[tuple[str, str], Any] = {}
+    if not passes and not any(each.reference for each in expectations):
+        return counted
+    rows = read_updates(spark, [update], spark_schema(declaration.columns))
+    for group in passes:
+        counts = {(each.name, name): sql for each in group for name, sql in each.counts.items()}
+        (row,) = rows.selectExpr(*(f"{sql} AS c{number}" for number, sql in enumerate(counts.values()))).collect()
+        counted |= zip(counts, row, strict=True)
+    for each in expectations:
+        if each.reference is not None:
+            counted[each.name, UNKNOWN_VALUES] = _unknown_values(rows, update, each.reference, now)
+    return counted
+
+
+def _unknown_values(rows: DataFrame, update: Update, reference: Reference, now: datetime) -> int | None:
+    """How many rows have values that the other feed lacks; None where that has no valid update."""
+    feed = Feed(update.feed.blackboard, reference.feed)
+    other = latest(feed, update.partition if reference.partitioned else None, now=now)
+    if other is None:
+        return None
+    types: Mapping[str, DataType] = {field.name: field.dataType for field in rows.schema}
+    schema = StructType([StructField(to, types[own]) for own, to in zip(reference.columns, reference.to, strict=True)])
+    known = read_updates(rows.sparkSession, [other], schema).toDF(*reference.columns)
+    mine = rows.select(*reference.columns).dropna()
+    return mine.join(known, on=list(reference.columns), how="left_anti").count()
+
+
+def _found_schema(spark: SparkSession, update: Update) -> tuple[Column, ...]:
+    """The columns that the files have, all taken together; Parquet keeps no NOT NULL that one could rely on."""
+    paths = [to_read(uri) for uri in update.uris()]
+    if not paths:
+        return ()
+    schema = spark.read.option("mergeSchema", "true").parquet(*paths).schema
+    return tuple(
+        Column(name=field.name, type=field.dataType.simpleString(), nullable=field.nullable, description="")
+        for field in schema
+    )
+
+
+def _own_rows_before(update: Update, count: int) -> tuple[int, ...]:
+    """The published rows of the partition's own updates before, at most so many."""
+    earlier = (each for each in records(update.feed, update.partition) if each.update < update.name)
+    published = [each.facts.rows.published for each in earlier if each.state == "published" and each.facts.rows]
+    return tuple(published[:count])
+
+
+def _rows_before(update: Update, before: Sequence[str], now: datetime) -> tuple[int, ...]:
+    """The published rows of these partitions of the same feed."""
+    if not before:
+        return ()
+    in_force = latest_of_all(update.feed, now=now, first=min(before), last=max(before))
+    found = (read_record(update.feed, each, in_force[each].name) for each in sorted(before) if each in in_force)
+    return tuple(record.facts.rows.published for record in found if record and record.facts.rows)
+
+
+def _upstream_rows(update: Update, record: Record, spark: SparkSession) -> Mapping[str, int | None]:
+    """Rows of the updates of the same partition that this one was made from, from their records or else counted."""
+    rows: dict[str, int | None] = {}
+    for each in record.facts.inputs:
+        if not isinstance(each, FeedInput) or each.partition != update.partition:
+            continue
+        if each.update is None:
+            rows[each.feed] = 0
+            continue
+        upstream = Feed(update.feed.blackboard, each.feed)
+        of = read_record(upstream, each.partition, each.update)
+        if of is not None and of.facts.rows is not None:
+            rows[each.feed] = of.facts.rows.published
+        else:
+            rows[each.feed] = _count_rows(spark, upstream, each)
+    return rows
+
+
+def _inputs_seen(record: Record, window: tuple[datetime, datetime] | None) -> bool:
+    """Whether anything was there to read: a feed's update, raw files, or a partner's word that there are none.
+
+    A run over several partitions records what it read for all of them: raw files count where they are of the
+    partition's own time, if it has one.
+    """
+    own = [each for each in record.facts.inputs if not each.context]
+    there = any(_has_files(each, window) if isinstance(each, RawInput) else each.update is not None for each in own)
+    return there or bool(record.facts.details.get(EMPTY_SOURCES))
+
+
+def _has_files(read: RawInput, window: tuple[datetime, datetime] | None) -> bool:
+    return any(window is None or window[0] <= _hour(read, file) < window[1] for file in read.files)
+
+
+def _hour(read: RawInput, file: RawFile) -> datetime:
+    return datetime.combine(date.fromisoformat(read.partition), time(int(file.path[:2])), UTC)
+
+
+def _count_rows(spark: SparkSession, feed: Feed, reference: FeedInput) -> int | None:
+    """The rows of an update that somebody published without a record; None where it is no longer valid."""
+    moment = begun(reference.update or "")
+    update = latest(feed, reference.partition, now=moment, as_of=moment)
+    return count_update(spark, update) if update and update.name == reference.update else None

@@ -1,0 +1,76 @@
+"""What the ticks of several sensors share: the cursor, the time they have, and the requests that they send.
+
+Here: Dagster's side of a request. Not here: what was asked for already (`dependencies.requests`), and why.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+import dagster as dg
+
+from feed_assets.blackboard import Blackboard
+from feed_assets.dependencies.requests import Asked, Request, Requests
+from feed_assets.sensors.asset_graph import AssetFeedGraph
+from feed_assets.sensors.busy import busy_partitions
+
+TICK_SECONDS = 40.0
+"""A tick of the daemon has 60 s; what a tick does not get to is the first thing in the next."""
+
+MAX_EVENTS = 200
+"""Asset events of one tick; an event costs some milliseconds to store. The next ticks report the rest."""
+
+WHY_TAG = "feed_assets/why"
+
+
+def load_cursor(text: str | None) -> dict[str, object]:
+    """The cursor's content; one that cannot be read starts afresh: storage and run keys keep that harmless."""
+    try:
+        content = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def requests_of_tick(instance: dg.DagsterInstance, board: Blackboard, feeds: AssetFeedGraph, now: datetime) -> Requests:
+    """No requests yet: runs under way, and runs that earlier requests became, are those of this instance."""
+    busy = {
+        partition: frozenset(feeds.locations[key] for key in keys if key in feeds.locations)
+        for partition, keys in busy_partitions(instance, feeds).items()
+    }
+
+    def became_a_run(feed: str, partition: str, asked: Asked) -> bool:
+        # If not, the same run key is safe: Dagster starts it once at most.
+        subject = _subject(feeds, feed, partition, asked)
+        runs = instance.get_runs(dg.RunsFilter(tags={"dagster/partition": partition}))
+        return any(subject in run.tags.get("dagster/run_key", "").partition(":")[2].split(",") for run in runs)
+
+    return Requests(board, feeds, now, busy, became_a_run)
+
+
+def run_requests(
+    sensor: str, feeds: AssetFeedGraph, requests: Iterable[Request], run_config: Mapping[str, Any] | None
+) -> list[dg.RunRequest]:
+    """The runs of these requests. A run key names the sensor, and each request by its number and its state."""
+    return [
+        dg.RunRequest(
+            run_key=f"{sensor}:{','.join(_subjects(feeds, request))}",
+            run_config=dict(run_config or {}),
+            partition_key=request.need.partition,
+            asset_selection=[feeds.keys[feed] for feed in request.need.feeds],
+            tags={WHY_TAG: request.need.reason[:250]},
+        )
+        for request in requests
+    ]
+
+
+def _subjects(feeds: AssetFeedGraph, request: Request) -> list[str]:
+    return sorted(_subject(feeds, feed, request.need.partition, asked) for feed, asked in request.asked.items())
+
+
+def _subject(feeds: AssetFeedGraph, feed: str, partition: str, asked: Asked) -> str:
+    """The part of a run key that names the request for one asset."""
+    return f"{feeds.feeds[feed].name}@{partition}:{asked.state}#{asked.times}"

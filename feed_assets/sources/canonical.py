@@ -1,0 +1,86 @@
+"""A partner's records in canonical columns.
+
+Here: evaluating a source's expressions, and telling what was not sent from what could not be read. Not
+here: whether a record can be used (a project's own rules), and what a source may say (see `spec`).
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import and_
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everyone writes Spark
+
+from feed_assets.engine.session import SESSION_SETTINGS
+from feed_assets.sources.expressions import check_expressions, event_time, named_columns
+from feed_assets.sources.kinds import EVENT_TIME, SOURCE
+from feed_assets.sources.partner_columns import columns_named
+from feed_assets.sources.spec import RESERVED_COLUMNS, Source, SpecError, quoted
+
+
+class SessionSettingsError(RuntimeError):
+    """The Spark session is not set up so that bad values become NULL; the message names the setting."""
+
+
+def canonical(raw: DataFrame, source: Source) -> DataFrame:
+    """The records of a raw frame in the canonical columns of their kind, one row each, ready to be judged.
+
+    `raw` holds the partner's columns, `_file`, `_line`, `_malformed`. Out come the columns of the kind's
+    schema, NULL where nothing usable was sent; `source`; these three; `_raw`, the partner's fields as a JSON object;
+    `_unparsable`, the first of the kind's `parsed` columns that is NULL although every field it is made of was sent.
+
+    Raises SessionSettingsError where the session is not set to `SESSION_SETTINGS`, and SpecError where Spark does
+    not take one of the expressions or `raw` lacks a column that one of them names.
+    """
+    _check_settings(raw.sparkSession)
+    check_expressions(raw.sparkSession, source)
+    _check_columns(raw, source)
+    kind = source.declared_kind
+    types = {column.name: column.type for column in kind.schema}
+    sent = [name for name in raw.columns if name not in RESERVED_COLUMNS]
+    values = {name: F.expr(text) for name, text in source.expressions.items()}
+    values |= {EVENT_TIME: event_time(raw, source), SOURCE: F.lit(source.name)}
+    unreadable = [
+        F.when(values[name].cast(types[name]).isNull() & were_sent, F.lit(name))
+        for name in kind.parsed
+        if (were_sent := _all_sent(raw.sparkSession, source.columns.get(name))) is not None
+    ]
+    return raw.select(
+        *[values[name].cast(type_).alias(name) for name, type_ in (types | {SOURCE: "string"}).items()],
+        "_file",
+        "_line",
+        "_malformed",
+        F.to_json(F.struct(*map(quoted, sent)), {"ignoreNullFields": "false"}).alias("_raw"),
+        F.coalesce(*unreadable, F.lit(None).cast("string")).alias("_unparsable"),
+    )
+
+
+def _check_settings(spark: SparkSession) -> None:
+    for name, wanted in SESSION_SETTINGS.items():
+        found = spark.conf.get(name)
+        if str(found).lower() != wanted.lower():
+            message = (
+                f"The Spark session has {name}={found}, and partners' values are read with {name}={wanted}. "
+                "Start the session with engine.session.SESSION_SETTINGS."
+            )
+            raise SessionSettingsError(message)
+
+
+def _check_columns(raw: DataFrame, source: Source) -> None:
+    """Without the column that it names, an expression may mean something else, such as Spark's own `user`."""
+    there = {name.lower() for name in raw.columns}
+    problems = [
+        source.problem(location, f"the records have no column {name!r}; they have {', '.join(raw.columns)}")
+        for location, names in named_columns(raw.sparkSession, source).items()
+        for name in names
+        if name.lower() not in there
+    ]
+    if problems:
+        raise SpecError("\n".join(problems))
+
+
+def _all_sent(spark: SparkSession, expression: str | None) -> Column | None:
+    """Whether all of the partner's columns in this SQL expression hold something; None if it has none."""
+    used = [F.col(quoted(name)).isNotNull() for name in columns_named(spark, expression)] if expression else []
+    return reduce(and_, used) if used else None

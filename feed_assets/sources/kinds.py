@@ -1,0 +1,100 @@
+"""Kinds of records: which canonical columns the sources of one kind share.
+
+Here: a kind as a plain value, which a project declares beside its transforms, and what makes a kind usable. Not here:
+any one kind, how a source makes these columns (see `spec`), and how records get them (see `canonical`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from feed_assets.file_feed import Column
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+NAME = re.compile(r"[a-z0-9_]+")
+EVENT_TIME, SOURCE = "event_time", "source"
+
+
+class KindError(ValueError):
+    """A kind cannot be used as it is declared; a line for each problem: the kind, the column, what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What the records of some sources have in common: their name and their canonical columns.
+
+    `name` is the first level of raw partitions, and what a source's description says under `kind`. `schema` are the
+    canonical columns in order, with Spark's names of types; those that may not be null have to be given by every
+    source. `identifier` is the column that identifies a record, a string: a source that gives no expression for it gets
+    a digest of its `identity`. Every kind has a required `event_time`, a timestamp: landing places records by it.
+    `source`, the source's name, is a string that no source gives; a schema names it to put it in its place.
+
+    Raises KindError for a name or a schema that breaks these rules.
+    """
+
+    name: str
+    schema: tuple[Column, ...]
+    identifier: str
+
+    def __post_init__(self) -> None:
+        if problems := list(self._problems()):
+            raise KindError("\n".join(f"kind {self.name!r}: {problem}" for problem in problems))
+
+    @classmethod
+    def of_schema(cls, name: str, schema: StructType, identifier: str) -> Kind:
+        """The kind whose canonical columns are those of a Spark schema, such as that of the cleaned feed."""
+        return cls(
+            name,
+            tuple(
+                Column(each.name, each.dataType.simpleString(), each.nullable, each.metadata.get("comment", ""))
+                for each in schema
+            ),
+            identifier,
+        )
+
+    @property
+    def columns(self) -> Mapping[str, str]:
+        """Canonical column -> Spark SQL type, of what a source can give."""
+        return {column.name: column.type for column in self.schema if column.name != SOURCE}
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """The columns that every source has to give."""
+        ready = {self.identifier, SOURCE}
+        return tuple(column.name for column in self.schema if not column.nullable and column.name not in ready)
+
+    @property
+    def parsed(self) -> tuple[str, ...]:
+        """The columns that are not text, `event_time` first: NULL may mean that what was sent is no such value."""
+        others = (name for name, type_ in self.columns.items() if type_.lower() != "string" and name != EVENT_TIME)
+        return (EVENT_TIME, *others)
+
+    def _problems(self) -> Iterator[str]:
+        types = {column.name: column.type.lower() for column in self.schema}
+        if not NAME.fullmatch(self.name):
+            yield "a kind's name becomes a path; use only a-z, 0-9 and _"
+        if len({name.lower() for name in types}) < len(self.schema):
+            yield "two columns have one name (case does not count); give each its own name"
+        if hidden := [name for name in types if name.startswith("_")]:
+            yield f"column {hidden[0]!r} begins with _, as bookkeeping does; give it another name"
+        if types.get(EVENT_TIME) != "timestamp" or EVENT_TIME not in self.required:
+            yield f"records land by {EVENT_TIME!r}; add such a column, a timestamp that is not nullable"
+        if types.get(self.identifier) != "string":
+            yield f"the identifier {self.identifier!r} is no column of type string; name one of the schema's"
+        if types.get(SOURCE, "string") != "string":
+            yield f"column {SOURCE!r} holds the source's name; make it a string, or call it something else"
+
+
+def by_name(kinds: Iterable[Kind]) -> dict[str, Kind]:
+    """The kinds by name. Raises KindError where two have one name."""
+    named: dict[str, Kind] = {}
+    for kind in kinds:
+        if named.setdefault(kind.name, kind) != kind:
+            message = f"kind {kind.name!r}: two kinds have this name; give one of them another"
+            raise KindError(message)
+    return named

@@ -1,0 +1,172 @@
+"""The audit: evaluates expectations on an update, and publishes, rejects or invalidates it.
+
+Here: the only place where an audited update becomes visible. Not here: the rules, and counting for them (`quality`).
+A store or a Spark that fails is an error of the run; only data can fail an expectation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from feed_assets.file_feed import (
+    CheckOutcome,
+    Update,
+    invalidate_both,
+    latest,
+    publish_both,
+    publish_quarantine,
+    reject_both,
+)
+from feed_assets.quality.column_rules import has_declared_schema
+from feed_assets.quality.expectation import Expectation, Judgement, Subject
+from feed_assets.quality.subject import Tolerance, count, describe
+from feed_assets.steps.candidate import Candidate, NothingToAudit, find_candidate
+from feed_assets.steps.run import Output, Run
+
+UNCOUNTED = object()
+"""Stands for the value of a count that was not taken; NULL is a value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Audited:
+    """The audit of one partition: the update's name ("none" where there was none), all outcomes, what was done.
+
+    `candidate` is the update that the audit decided on, now or before; None where there was none.
+    """
+
+    update: str
+    outcomes: Sequence[CheckOutcome]
+    done: str
+    candidate: Candidate | None = None
+
+    def of(self, names: set[str]) -> list[CheckOutcome]:
+        """The outcomes with these names."""
+        return [outcome for outcome in self.outcomes if outcome.name in names]
+
+    @property
+    def blocking(self) -> list[CheckOutcome]:
+        """The outcomes for which the update was turned away."""
+        return [outcome for outcome in self.outcomes if not outcome.passed and outcome.severity == "ERROR"]
+
+
+def audit_output(
+    run: Run,
+    output: Output,
+    expectations: Sequence[Expectation],
+    *,
+    before: Sequence[str],
+    tolerance: Tolerance,
+    made_here: bool = True,
+) -> Audited:
+    """Audit the update of an output, and do what the outcomes demand.
+
+    All blocking expectations hold: a staged update is published. One fails: it is rejected, with the reason, and
+    readers keep the update before; an update that is published already is invalidated. `before` names the partitions
+    of the time before. `made_here` is whether this run was to make the update: then no other run's is audited, and if
+    it is missing, every expectation fails. Else NothingToAuditError is raised where there is none.
+    """
+    declaration, partition = output.declaration, output.partition
+    feed = declaration.on(run.board)
+    found = find_candidate(feed, partition, root_run_id=run.root_run_id, made_here=made_here, now=run.now())
+    if isinstance(found, NothingToAudit):
+        run.log.error(found.reason)
+        return _not_audited(expectations, found)
+    spark = run.spark()
+    subject = describe(
+        found.update,
+        found.record,
+        declaration,
+        spark,
+        published=found.staged is None,
+        window=output.window,
+        before=before,
+        tolerance=tolerance,
+        now=run.now(),
+    )
+    countable = expectations if has_declared_schema(subject) else ()
+    counted = count(spark, found.update, declaration, countable, now=run.now())
+    outcomes = _evaluate(expectations, subject, counted)
+    done = _settle(run, found, outcomes)
+    run.log.info(done)
+    return Audited(found.update.name, outcomes, done, found)
+
+
+def _evaluate(
+    expectations: Sequence[Expectation], subject: Subject, counted: Mapping[tuple[str, str], Any]
+) -> tuple[CheckOutcome, ...]:
+    """The outcome of each expectation on what was counted; without its counts an expectation fails."""
+    outcomes = []
+    for expectation in expectations:
+        values = {name: counted.get((expectation.name, name), UNCOUNTED) for name in expectation.counted_names}
+        if UNCOUNTED in values.values():
+            not_declared = "the files are not as declared"
+            judgement = Judgement(
+                passed=False, observed={"not counted": not_declared}, sentence=f"Not counted: {not_declared}."
+            )
+        else:
+            judgement = expectation.judge(subject, values)
+        # A lost record is lost lineage, not lost data: if the answer is unknown, the update keeps its state.
+        warns = judgement.passed is None and subject.published
+        outcomes.append(
+            CheckOutcome(
+                name=expectation.name,
+                passed=bool(judgement.passed),
+                severity="ERROR" if expectation.blocking and not warns else "WARN",
+                observed=judgement.observed,
+                description=judgement.sentence or expectation.description,
+            )
+        )
+    return tuple(outcomes)
+
+
+def _not_audited(expectations: Sequence[Expectation], found: NothingToAudit) -> Audited:
+    """The answer where there is nothing to evaluate: the outcomes on record, else that every expectation fails."""
+    if found.rejected is not None and found.rejected.record is not None:
+        return Audited(found.rejected.update.name, found.rejected.record.checks, found.reason, found.rejected)
+    outcomes = tuple(
+        CheckOutcome(
+            name=each.name,
+            passed=False,
+            severity="ERROR" if each.blocking else "WARN",
+            observed={"not audited": found.reason},
+            description=f"Not audited: {found.reason}",
+        )
+        for each in expectations
+    )
+    return Audited("none", outcomes, found.reason)
+
+
+def _settle(run: Run, candidate: Candidate, outcomes: Sequence[CheckOutcome]) -> str:
+    """Publish, reject or invalidate the candidate as the outcomes demand; what was done, in a sentence."""
+    update = candidate.update
+    failed = [outcome for outcome in outcomes if not outcome.passed and outcome.severity == "ERROR"]
+    name = f"{update.feed.location} {update.partition or ''} update {update.name}"
+    if candidate.staged is not None and not failed:
+        publish_both(candidate.staged, now=run.now(), checks=outcomes)
+        return f"{name}: all blocking checks hold; published{_overtaken(run, update)}."
+    reason = "; ".join(f"{outcome.name}: {_values(outcome.observed)}" for outcome in failed)
+    if candidate.staged is not None:
+        reject_both(candidate.staged, reason=reason, checks=outcomes, now=run.now())
+        return f"{name}: rejected ({reason}). Readers keep the update before."
+    if failed:
+        author = f"run {run.run_id}"
+        invalidate_both(update.feed, update.partition, update.name, reason=reason, author=author, now=run.now())
+        return f"{name}: invalidated ({reason}). The update before is in force again."
+    if candidate.record is not None:
+        # The run that published it may have stopped before its quarantine.
+        publish_quarantine(update.feed, candidate.record, now=run.now())
+    return f"{name}: was published before, and no blocking check fails."
+
+
+def _overtaken(run: Run, update: Update) -> str:
+    """Which newer update is in force instead, if one is."""
+    in_force = latest(update.feed, update.partition, now=run.now())
+    if in_force is None or in_force.name <= update.name:
+        return ""
+    return f" as history: {in_force.name} was begun later, so it read newer inputs and stays in force"
+
+
+def _values(observed: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in observed.items())

@@ -1,0 +1,98 @@
+"""The update that an audit is about: the run's own, one that waits, or the one in force.
+
+Here: finding it. Not here: what is expected of it, and what becomes of it (`audit`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from feed_assets.file_feed import Feed, FeedError, Record, Staged, Update, find_staged, latest, read_record, records
+
+LOOKED_AT = 20
+"""How many records back a run's own update is looked for."""
+
+
+class NothingToAuditError(FeedError):
+    """Somebody asked for an audit, and the partition has no update; the message says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """The update under audit: a staged one, or a published one (then `staged` is None)."""
+
+    update: Update
+    record: Record | None
+    staged: Staged | None
+
+
+@dataclass(frozen=True, slots=True)
+class NothingToAudit:
+    """Why this run has no update to audit, and what to do. `rejected` is its own update if an audit rejected it."""
+
+    reason: str
+    rejected: Candidate | None = None
+
+
+def find_candidate(
+    feed: Feed, partition: str | None, *, root_run_id: str, made_here: bool, now: datetime
+) -> Candidate | NothingToAudit:
+    """The update that this run, or one that it re-executes, made; where neither was to make one, another.
+
+    That is a staged one newer than the latest, else the latest itself. A run that was to make one (`made_here`) never
+    audits another's; it gets the reason if there is none, where any other gets NothingToAuditError. An update whose
+    manifest somebody removed is no candidate.
+    """
+    staged = find_staged(feed, partition, root_run_id=root_run_id)
+    if staged is not None:
+        return _waiting(staged)
+    in_force = latest(feed, partition, now=now)
+    if made_here:
+        return _own(feed, partition, root_run_id, in_force)
+    waiting = find_staged(feed, partition)
+    if waiting is not None and (in_force is None or waiting.claim.name > in_force.name):
+        return _waiting(waiting)
+    if in_force is None:
+        of = f" of {partition}" if partition else ""
+        message = f"{feed.location} has nothing staged or valid{of} to check: materialize it."
+        raise NothingToAuditError(message + _unfinished(feed, partition))
+    return Candidate(in_force, read_record(feed, partition, in_force.name), None)
+
+
+def _unfinished(feed: Feed, partition: str | None) -> str:
+    """Why the newest update is not in force, where its audit had passed."""
+    for record in records(feed, partition, newest=1):
+        if record.state == "publishing":
+            run = record.facts.run_id
+            return f" The audit of {record.update} had passed when its run {run} stopped: re-execute that run."
+        if record.state == "published":
+            return f" {record.update} was published, and taken out of force: it is not published again."
+    return ""
+
+
+def _own(feed: Feed, partition: str | None, root_run_id: str, in_force: Update | None) -> Candidate | NothingToAudit:
+    """What became of the update of this run where it is not staged: published before, or turned away."""
+    elsewhere = f"In force is {in_force.name}." if in_force else "No update is in force."
+    advice = f"{elsewhere} Materialize {feed.title(partition)} again."
+    for record in records(feed, partition, newest=LOOKED_AT):
+        if record.facts.root != root_run_id:
+            continue
+        if record.state not in {"publishing", "published"}:
+            reason = f"This run's update {record.update} was {record.state} ({record.history[-1].reason}). {advice}"
+            own = Candidate(Update(feed, partition, record.update, record.files), record, None)
+            return NothingToAudit(reason, own if record.state == "rejected" else None)
+        valid = in_force
+        if in_force is None or in_force.name != record.update:
+            update = Update(feed, partition, record.update, ())
+            valid = latest(feed, partition, now=update.begun, as_of=update.begun)
+        if valid is not None and valid.name == record.update:
+            return Candidate(valid, record, None)
+        return NothingToAudit(f"This run's update {record.update} was published, and taken out of force. {advice}")
+    return NothingToAudit(f"This run staged no update, so none is published. {advice}")
+
+
+def _waiting(staged: Staged) -> Candidate:
+    claimed, record = staged.claim, staged.record
+    update = Update(feed=claimed.feed, partition=claimed.partition, name=claimed.name, files=record.files)
+    return Candidate(update, record, staged)

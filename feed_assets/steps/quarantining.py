@@ -1,0 +1,41 @@
+"""Writing the quarantine of an update: the records it could not use, each with its reason.
+
+Here: from judged rows to a staged quarantine. Not here: which records these are (`engine.judged_rows`), and publishing
+or rejecting it with its update (`file_feed.quarantine`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from pyspark.sql import DataFrame
+
+from feed_assets.engine.judged_rows import quarantined_rows
+from feed_assets.engine.update_files import Written, write_files
+from feed_assets.file_feed import Claim, Facts, FeedInput, Rows, stage, staged_files
+from feed_assets.file_feed.quarantine import QUARANTINE, quarantine_of
+
+
+def stage_quarantine(claimed: Claim, judged: DataFrame, rows: Rows, facts: Facts, *, now: datetime) -> dict[str, str]:
+    """Write the quarantined records of a judged frame, and stage them under their update's name.
+
+    Returns the details for the record of the update. Every judged update has a quarantine, without files where nothing
+    was set aside: whichever updates are published, overtaken or invalidated in whatever order, the latest quarantine is
+    that of the update in force. `facts` are those of the update: its run counts.
+    """
+    feed = quarantine_of(claimed.feed)
+    # The claim of the update is the claim of its quarantine: nothing else is written to this feed.
+    kept = replace(claimed, feed=feed)
+    written = write_files(quarantined_rows(judged), kept.uri, "json") if rows.quarantined else Written(files=0, rows=0)
+    own = replace(
+        facts,
+        rows=Rows(read=rows.quarantined, published=written.rows, quarantined=0, duplicates=0, reasons={}),
+        schema=(),
+        inputs=(FeedInput(feed=claimed.feed.location, partition=claimed.partition, update=claimed.name),),
+        code_version="",
+        config_digest="",
+        details={"quarantined_from": f"{claimed.feed.location} {claimed.name}"},
+    )
+    stage(kept, staged_files(kept, written.files), own, now=now)
+    return {QUARANTINE: feed.location}

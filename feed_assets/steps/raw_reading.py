@@ -1,0 +1,141 @@
+"""Reading the raw partitions of a step: exactly which files it reads, on record, counted, and as frames.
+
+Here: what a step reads of partners' records, and how much of that belongs to each output. Not here: listing raw files
+(`sources.raw`), and reading feeds (`step`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from pyspark.sql import DataFrame
+
+from feed_assets.datasets import ONE_DAY
+from feed_assets.file_feed import Claim, FeedInput, RawInput, Record, latest, read_record
+from feed_assets.file_feed.wording import counted
+from feed_assets.sources import (
+    Source,
+    absences,
+    evening,
+    evening_read,
+    raw_frame,
+    read_sets,
+    records_by_hour,
+)
+from feed_assets.steps.raw_hours import Slice
+from feed_assets.steps.run import Place, Run, Window
+
+
+@dataclass(slots=True)
+class RawReader:
+    """Reads raw partitions for a step with these claims, and adds what it reads to the step's `inputs`.
+
+    `records` counts raw records by a time they belong to. That time is the hour, in UTC. In a step that makes a single
+    partition, which all records are of, it is the start of what was counted together. `empty_sources` says of each such
+    time, for each source that has no raw file of it, why that is no fault.
+    """
+
+    run: Run
+    claims: Sequence[Claim]
+    inputs: list[FeedInput | RawInput]
+    records: Counter[datetime] = field(default_factory=Counter)
+    empty_sources: dict[datetime, dict[str, str]] = field(default_factory=dict)
+    _in_force: dict[Place, Record | None] = field(default_factory=dict, init=False)
+
+    def read(self, source: Source, slices: Sequence[Slice], *, evening_hours: int) -> dict[str, DataFrame]:
+        """A frame a slice, and of the day before its last so many hours, where there is any."""
+        spark, board, log = self.run.spark(), self.run.board, self.run.log
+        before = slices[0].day - ONE_DAY
+        days = sorted({each.day for each in slices})
+        there = read_sets(board, source.key, [before, *days] if evening_hours else days)
+        frames = {}
+        if evening_hours and (snapshot := self._evening(there[before], evening_hours)).files:
+            self.inputs.append(snapshot)
+            log.info(f"{source.key} {before}: the last {evening_hours} h are read as context.")
+            frames[str(before)] = raw_frame(spark, board, source, snapshot)
+        read = {each: each.of(there[each.day]) for each in slices}
+        for day in days:
+            # A record keeps the read set of a day, be it read in one frame or in several.
+            files = tuple(file for each in slices if each.day == day for file in read[each].files)
+            snapshot = replace(there[day], files=files)
+            self.inputs.append(snapshot)
+            log.info(
+                f"{source.key} {day}: the read set is {counted(len(files), 'raw file')}, {snapshot.bytes:,} bytes."
+            )
+        own = {each.key: raw_frame(spark, board, source, snapshot) for each, snapshot in read.items()}
+        self._count(read, own)
+        self._explain_empty(source, [each for each, snapshot in read.items() if not snapshot.files])
+        return frames | own
+
+    def records_read(self, window: Window | None) -> int:
+        """How many raw records were read for a partition of this time."""
+        return sum(count for moment, count in self.records.items() if self._belongs(moment, window))
+
+    def empty_in(self, window: Window | None) -> dict[str, str]:
+        """Why sources without a raw file of this time are no fault, by source."""
+        empty = sorted(self.empty_sources.items())
+        return {source: why for moment, of in empty if self._belongs(moment, window) for source, why in of.items()}
+
+    @property
+    def _single(self) -> bool:
+        """Whether the step makes one partition only, so that all it reads is read for that one."""
+        return len({each.partition for each in self.claims}) <= 1
+
+    def _belongs(self, moment: datetime, window: Window | None) -> bool:
+        return self._single or (window is not None and window[0] <= moment < window[1])
+
+    def _count(self, read: Mapping[Slice, RawInput], frames: Mapping[str, DataFrame]) -> None:
+        """Count the records that are read. To count what passes through would keep Spark from compiling the pass."""
+        if not self._single:
+            self.records.update(records_by_hour(self.run.spark(), self.run.board, read.values()))
+            return
+        for each, snapshot in read.items():
+            if snapshot.files:
+                # Parquet's footers tell, and to group by hour takes half as long again.
+                self.records[each.start] += frames[each.key].count()
+
+    def _explain_empty(self, source: Source, empty: Sequence[Slice]) -> None:
+        """Note why slices without a raw file are complete; where nobody knows, the checks judge.
+
+        Raises RawFilesGoneError where a landing put files there that somebody has removed.
+        """
+        known = absences(self.run.board, source, sorted({each.day for each in empty}))
+        for each in empty:
+            why = known.reason(each.day)
+            if why and not self._read_before(source.key, each):
+                self.empty_sources.setdefault(each.start, {})[source.key] = why
+                self.run.log.info(f"{source.key} {each.key}: no records, and none are missing: {why}.")
+
+    def _read_before(self, source_key: str, wanted: Slice) -> bool:
+        """Whether the update in force has read raw files of these hours: if none is left, they were deleted."""
+        for claimed in self.claims:
+            record = self._record_in_force(claimed, claimed.partition)
+            inputs = record.facts.inputs if record else ()
+            raw = (each for each in inputs if isinstance(each, RawInput) and not each.context)
+            place = source_key, str(wanted.day)
+            if any((each.source, each.partition) == place and wanted.of(each).files for each in raw):
+                return True
+        return False
+
+    def _evening(self, there: RawInput, hours: int) -> RawInput:
+        """The last hours of the day before, as that day's update read them; as they are where it has no update.
+
+        `there` is what lies there now of one source.
+        """
+        for claimed in self.claims:
+            record = self._record_in_force(claimed, there.partition)
+            if record is not None and record.read_sets:
+                nothing = replace(there, files=())
+                return evening_read(record.read_sets.get(there.source, nothing), there, hours)
+        return evening(there, hours)
+
+    def _record_in_force(self, claimed: Claim, partition: str | None) -> Record | None:
+        """The record of the update in force, None where there is none: looked up once, however many sources ask."""
+        place = claimed.feed.location, partition
+        if place not in self._in_force:
+            update = latest(claimed.feed, partition, now=self.run.now())
+            self._in_force[place] = read_record(claimed.feed, partition, update.name) if update else None
+        return self._in_force[place]

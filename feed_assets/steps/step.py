@@ -1,0 +1,142 @@
+"""One attempt at a step: it claims its updates, reads its inputs, and stages or publishes what it makes.
+
+Here: claiming and resolving in one place, in that order. An update is ordered by its claim, so an update that was made
+from older inputs never overtakes one that was made from newer inputs, whichever is written first. Not here: reading raw
+files (`raw_reading`), writing files (`writing`), the audit of what was staged (`audit`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from feed_assets.datasets import FeedDeclaration
+from feed_assets.engine.spark_schemas import spark_schema
+from feed_assets.engine.update_files import read_updates
+from feed_assets.file_feed import (
+    Claim,
+    Facts,
+    Feed,
+    FeedError,
+    FeedInput,
+    RawInput,
+    Staged,
+    Update,
+    claim,
+    latest,
+    publish_both,
+)
+from feed_assets.file_feed.wording import counted
+from feed_assets.quality.subject import EMPTY_SOURCES
+from feed_assets.sources import Source
+from feed_assets.steps.raw_hours import slices
+from feed_assets.steps.raw_reading import RawReader
+from feed_assets.steps.run import Output, Place, Run
+from feed_assets.steps.writing import write
+
+
+class MissingUpdateError(FeedError):
+    """A required input has no valid update. To run again changes nothing until someone publishes one."""
+
+    def __init__(self, feed: Feed, partition: str | None) -> None:
+        self.feed, self.partition = feed, partition
+        self.command = f"feed-assets feed ls {feed.uri}" + (f" --partition {partition}" if partition else "")
+        super().__init__(
+            f"{feed.location} has no valid update" + (f" of {partition}" if partition else "") + ". "
+            f"See why with `{self.command}`; then materialize that partition first."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One attempt at a step. `Step.begin` makes it, so that its claims come before anything is read.
+
+    `claims` has the claim for each output. `inputs` lists what was read so far; each update's record keeps that list.
+    """
+
+    run: Run
+    outputs: Mapping[Place, Output]
+    claims: Mapping[Place, Claim]
+    inputs: list[FeedInput | RawInput]
+    raw: RawReader
+
+    @classmethod
+    def begin(cls, run: Run, outputs: Iterable[Output]) -> Step:
+        """Claim an update for each output: one LIST and one PUT for each."""
+        expected = {output.place: output for output in outputs}
+        claims: dict[Place, Claim] = {}
+        now = run.now()
+        for place, output in expected.items():
+            claims[place] = claim(output.declaration.on(run.board), output.partition, now=now, owner=run.run_id)
+            run.log.info(f"{output.declaration.location} {output.partition or ''}: update {claims[place].name} begun.")
+        inputs: list[FeedInput | RawInput] = []
+        return cls(run, expected, claims, inputs, RawReader(run, tuple(claims.values()), inputs))
+
+    def read_feed(
+        self,
+        declaration: FeedDeclaration,
+        partitions: Sequence[str | None] = (None,),
+        *,
+        optional: Collection[str | None] = (),
+        context: bool = False,
+    ) -> dict[str, DataFrame]:
+        """The rows of the latest valid update of each of these partitions, by partition ("" where there are none).
+
+        An `optional` partition without a valid update has no rows; with `context`, the record states that the optional
+        ones are context only. Raises MissingUpdateError.
+        """
+        feed, now = declaration.on(self.run.board), self.run.now()
+        spark = self.run.spark()
+        schema = spark_schema(declaration.columns)
+        frames = {}
+        for partition in partitions:
+            update = latest(feed, partition, now=now)
+            self._note(feed, partition, update, context=context and partition in optional)
+            if update is None and partition not in optional:
+                raise MissingUpdateError(feed, partition)
+            frames[partition or ""] = read_updates(spark, [update] if update else [], schema)
+        return frames
+
+    def _note(self, feed: Feed, partition: str | None, update: Update | None, *, context: bool) -> None:
+        """Record and log which update this input is."""
+        name = update.name if update else None
+        self.inputs.append(FeedInput(feed=feed.location, partition=partition, update=name, context=context))
+        found = f"update {name}, {counted(len(update.files), 'file')}" if update else "no valid update, read as empty"
+        self.run.log.info(f"{feed.location} {partition or ''}: {found}.")
+
+    def read_raw(
+        self, source: Source, hours: Iterable[str], *, by_hour: bool = False, evening_hours: int = 0
+    ) -> dict[str, DataFrame]:
+        """The partner's records of these hours, such as `2019-11-24-05:00`: a frame a day, or `by_hour` one an hour.
+
+        They are those that lie there at this moment, and nothing that comes later. With `evening_hours` the end of the
+        day before comes with them, under that day, where there is any.
+        """
+        return self.raw.read(source, slices(hours, by_hour=by_hour), evening_hours=evening_hours)
+
+    def stage(self, place: Place, frame: DataFrame, details: Mapping[str, Any] | None = None) -> Staged:
+        """Write the rows of an output and put them on record, with these `details`; nobody reads them yet.
+
+        A frame with a verdict column (see `engine.judged_rows`) is split: published rows become the update, quarantined
+        ones an update of the same name in the quarantine feed. Raises MissingColumnsError.
+        """
+        output = self.outputs[place]
+        empty_sources = self.raw.empty_in(output.window)
+        facts = Facts(
+            schema=output.declaration.columns,
+            inputs=tuple(self.inputs),
+            code_version=output.code_version,
+            config_digest=output.config_digest,
+            run_id=self.run.run_id,
+            root_run_id=self.run.root_run_id,
+            details={**({EMPTY_SOURCES: empty_sources} if empty_sources else {}), **(details or {})},
+        )
+        read = self.raw.records_read(output.window)
+        return write(self.claims[place], frame, facts, read=read, now=self.run.now)
+
+    def publish(self, staged: Staged) -> Update:
+        """Publish what was staged, without an audit. Raises as `file_feed.publish` does."""
+        return publish_both(staged, now=self.run.now())

@@ -1,0 +1,183 @@
+"""What holds of cleaning whatever the events are: over random days in which everything collides."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import DataFrame, Observation, SparkSession, functions
+
+from feed_assets.ads import judge_ads, judge_clicks
+from feed_assets.engine.judged_rows import published_rows, quarantined_rows, verdict_counts
+from feed_assets_tests.ads import reference
+from feed_assets_tests.ads.events import (
+    DAY,
+    MICROSECOND,
+    MIDNIGHT,
+    NOON,
+    ONE_DAY,
+    PROVENANCE,
+    SECOND,
+    Ad,
+    Click,
+    described,
+    rows,
+    unjudged_ads,
+    unjudged_clicks,
+)
+
+MOMENTS = [
+    *[NOON + steps * SECOND / 2 for steps in range(6)],
+    *[NOON + steps * SECOND + MICROSECOND for steps in range(3)],
+    MIDNIGHT - MICROSECOND,
+    MIDNIGHT,
+    MIDNIGHT + ONE_DAY,
+    None,
+]
+VALUES: dict[str, Sequence[Any]] = {
+    "event_time": MOMENTS,
+    "ad_id": ["a", "a", "a", "b", " ", "\t", None],
+    "user_id": ["u", "u", "v", "", " \t", None],
+    "source": ["one", "one", "two"],
+    "file": ["a.csv", "b.csv"],
+    "malformed": [None, None, None, None, "a;b"],
+    "unparsable": [None, None, None, "cost", "event_time"],
+}
+ADS = VALUES | {"impression_id": ["i", "j", "k", "", None], "cost": [None, Decimal(0), Decimal(1), Decimal(-1)]}
+CLICKS = VALUES | {"click_id": ["i", "j", "k", "l", "m", None]}
+
+Event = Ad | Click
+
+
+def events_of(kind: type[Ad | Click], values: dict[str, Sequence[Any]]) -> st.SearchStrategy[list[Any]]:
+    """Days of up to a dozen events, each with a line of its own."""
+    event = st.builds(kind, **{name: st.sampled_from(choices) for name, choices in values.items()})
+    return st.lists(event, max_size=12).map(lambda events: [replace(e, line=n) for n, e in enumerate(events)])
+
+
+def random_events(kind: type[Ad | Click], values: dict[str, Sequence[Any]], chance: random.Random) -> list[Any]:
+    return [
+        kind(**{name: chance.choice(choices) for name, choices in values.items()}, line=line)
+        for line in range(chance.randrange(15))
+    ]
+
+
+def together(cases: Sequence[Sequence[Any]]) -> list[Any]:
+    """All cases as one day, kept apart by their sources and ads, so that Spark is asked once."""
+    return [
+        replace(
+            event,
+            source=f"{number}/{event.source}",
+            ad_id=f"{number}/{event.ad_id}" if (event.ad_id or "").strip() else event.ad_id,
+            line=number * 1000 + event.line,
+        )
+        for number, case in enumerate(cases)
+        for event in case
+    ]
+
+
+def judged(spark: SparkSession, events: Sequence[Any]) -> DataFrame:
+    if events and isinstance(events[0], Click):
+        return judge_clicks(unjudged_clicks(spark, events), day=DAY, repeated_within=SECOND)
+    return judge_ads(unjudged_ads(spark, events), day=DAY)
+
+
+def verdicts(frame: DataFrame) -> dict[int, str]:
+    found = frame.collect()
+    by_line = {row["_line"]: f"{row['verdict']}: {row['reason']}" for row in found}
+    assert len(by_line) == len(found), "an event came out twice"
+    return by_line
+
+
+def assert_as_the_reference_says(spark: SparkSession, cases: Sequence[Sequence[Any]]) -> None:
+    everything = together(cases)
+    expected = {}
+    for number, case in enumerate(cases):
+        of_case = reference.judge(case, day=DAY, repeated_within=SECOND)
+        expected |= {number * 1000 + (line or 0): verdict for line, verdict in of_case.items()}
+    assert verdicts(judged(spark, everything)) == expected
+
+
+@settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    cases=st.lists(events_of(Ad, ADS), min_size=3, max_size=8)
+    | st.lists(events_of(Click, CLICKS), min_size=3, max_size=8)
+)
+def test_small_days_are_judged_as_the_reference_says(spark: SparkSession, cases: list[list[Any]]) -> None:
+    assert_as_the_reference_says(spark, cases)
+
+
+@pytest.mark.parametrize(("kind", "values"), [(Ad, ADS), (Click, CLICKS)])
+def test_two_thousand_days_are_judged_as_the_reference_says(spark: SparkSession, kind: Any, values: Any) -> None:
+    chance = random.Random(20191127)
+
+    assert_as_the_reference_says(spark, [random_events(kind, values, chance) for _ in range(2000)])
+
+
+@pytest.mark.parametrize(("kind", "values"), [(Ad, ADS), (Click, CLICKS)])
+def test_what_was_read_is_published_quarantined_or_duplicate_and_nothing_else(
+    spark: SparkSession, kind: Any, values: Any
+) -> None:
+    chance = random.Random(1)
+    events = together([random_events(kind, values, chance) for _ in range(300)])
+    observation = Observation()
+    frame = judged(spark, events)
+
+    published = published_rows(frame.observe(observation, *verdict_counts(frame))).count()
+    counts = Counter[str]()
+    for name, count in observation.get.items():
+        counts[name.split(":")[0]] += count
+
+    assert counts["published"] == published
+    assert counts["quarantined"] == quarantined_rows(frame).count()
+    assert counts.total() == len(events)
+    assert min(counts.values()) > 0
+
+
+@pytest.mark.parametrize(("kind", "values"), [(Ad, ADS), (Click, CLICKS)])
+def test_cleaning_what_is_clean_changes_nothing(spark: SparkSession, kind: Any, values: Any) -> None:
+    chance = random.Random(2)
+    events = together([random_events(kind, values, chance) for _ in range(300)])
+    clean = published_rows(judged(spark, events))
+    nowhere = [functions.lit(None).cast(field.dataType).alias(field.name) for field in PROVENANCE.values()]
+    again = clean.select("*", *nowhere)
+
+    judge = judge_clicks if kind is Click else judge_ads
+    twice = published_rows(judge(again, day=DAY))
+
+    assert described(twice.schema) == described(clean.schema)
+    assert Counter(map(repr, rows(twice))) == Counter(map(repr, rows(clean)))
+
+
+@pytest.mark.parametrize(("kind", "values"), [(Ad, ADS), (Click, CLICKS)])
+def test_the_order_in_which_events_arrive_makes_no_difference(spark: SparkSession, kind: Any, values: Any) -> None:
+    chance = random.Random(3)
+    events = together([random_events(kind, values, chance) for _ in range(300)])
+    shuffled = chance.sample(events, len(events))
+
+    assert verdicts(judged(spark, shuffled)) == verdicts(judged(spark, events))
+
+
+@pytest.mark.parametrize("split", [timedelta(0), SECOND])
+def test_a_day_judged_after_the_one_before_publishes_no_id_again(spark: SparkSession, split: timedelta) -> None:
+    chance = random.Random(4)
+    around = [MIDNIGHT + steps * SECOND / 2 + split for steps in range(-4, 4)]
+    values = CLICKS | {"event_time": around, "malformed": [None], "unparsable": [None]}
+    events = together([random_events(Click, values, chance) for _ in range(300)])
+    frame = unjudged_clicks(spark, events)
+
+    before = published_rows(judge_clicks(frame, day=DAY - ONE_DAY))
+    after = published_rows(judge_clicks(frame, day=DAY, earlier=frame))
+
+    identity = ["source", "click_id"]
+    assert before.count() > 0
+    assert after.count() > 0
+    assert before.join(after, identity).count() == 0

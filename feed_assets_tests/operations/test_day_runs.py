@@ -1,0 +1,133 @@
+"""Many days in one process; what a command line shows of it is tested there."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import dagster as dg
+import pytest
+
+from feed_assets.operations.day_runs import SelectionError, backfill, stages
+from feed_assets.operations.failed_runs import failed_runs
+from feed_assets.sensors.failures import root_cause
+
+DAYS = ["2019-11-24", "2019-11-25", "2019-11-26"]
+
+
+def test_ctrl_c_ends_the_backfill_and_not_only_its_run():
+    begun = []
+
+    @dg.asset(partitions_def=dg.DailyPartitionsDefinition("2019-11-24", end_date="2019-11-30"))
+    def slow(context):
+        begun.append(context.partition_key)
+        if context.partition_key == DAYS[1]:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(60)
+
+    with dg.DagsterInstance.ephemeral() as instance:
+        with pytest.raises(KeyboardInterrupt):
+            list(backfill(dg.Definitions([slow]), instance, DAYS, run_config={}))
+        runs = {run.tags["dagster/partition"]: run.status for run in instance.get_runs()}
+
+    assert begun == DAYS[:2]
+    assert runs == {DAYS[0]: dg.DagsterRunStatus.SUCCESS, DAYS[1]: dg.DagsterRunStatus.FAILURE}
+
+
+def test_each_run_names_the_assets_and_the_partition_that_it_makes():
+    days = dg.DailyPartitionsDefinition("2019-11-24", end_date="2019-11-30")
+
+    @dg.asset(partitions_def=days)
+    def first(): ...
+
+    @dg.asset(partitions_def=days, deps=[first])
+    def second(): ...
+
+    with dg.DagsterInstance.ephemeral() as instance:
+        results = list(backfill(dg.Definitions([first, second]), instance, DAYS[:1], run_config={}))
+        runs = {run.run_id: run for run in instance.get_runs()}
+
+    assert [(result.assets, result.success) for result in results] == [(("first",), True), (("second",), True)]
+    for result in results:
+        run = runs[result.run_id]
+        assert {key.to_user_string() for key in run.asset_selection} == set(result.assets)
+        assert run.tags["dagster/partition"] == result.partition == DAYS[0]
+
+
+def chain(fails: dict[str, str]) -> dg.Definitions:
+    """Two daily assets, one made of the other, and one of hours; a day in `fails` ends with that message."""
+    daily = dg.DailyPartitionsDefinition("2019-11-24", end_date="2019-11-30")
+
+    @dg.asset(partitions_def=daily)
+    def first(context) -> None:
+        if message := fails.get(context.partition_key):
+            raise ValueError(message)
+
+    @dg.asset(partitions_def=daily, deps=[first])
+    def second() -> None: ...
+
+    @dg.asset(partitions_def=dg.HourlyPartitionsDefinition("2019-11-24-00:00", end_date="2019-11-25-00:00"))
+    def hourly() -> None: ...
+
+    return dg.Definitions([first, second, hourly])
+
+
+def test_only_selected_assets_are_made_and_each_run_is_announced():
+    announced = []
+    with dg.DagsterInstance.ephemeral() as instance:
+        results = list(
+            backfill(
+                chain({}),
+                instance,
+                DAYS[:2],
+                run_config={},
+                selection="first",
+                starting=lambda day, assets: announced.append((day, *assets)),
+            )
+        )
+
+    assert [(each.partition, each.assets) for each in results] == [(day, ("first",)) for day in DAYS[:2]]
+    assert announced == [(day, "first") for day in DAYS[:2]]
+
+
+def test_a_selection_takes_the_syntax_of_the_ui_and_says_what_is_wrong_with_it():
+    definitions = chain({})
+
+    def names(selection: str) -> list[list[str]]:
+        return [[key.to_user_string() for key in level] for level in stages(definitions, selection)]
+
+    assert names("+second") == [["first"], ["second"]]
+    assert names("key:sec*") == [["second"]]
+    assert names("second, first") == [["first"], ["second"]]
+    for selection, part in (
+        ("third", "no selection of assets"),
+        ("first,hourly", "different partitions"),
+        ("((", "no selection"),
+    ):
+        with pytest.raises(SelectionError, match=part):
+            stages(definitions, selection)
+
+
+def test_a_failed_run_is_told_until_a_later_one_has_made_it_good():
+    fails = {DAYS[0]: "no such thing"}
+    with dg.DagsterInstance.ephemeral() as instance:
+        list(backfill(chain(fails), instance, DAYS[:2], run_config={}, selection="+second"))
+        (failed,) = failed_runs(instance, DAYS[0])
+        assert failed.assets == ("first",)
+        assert "no such thing" in failed.reasons[0]
+        assert failed_runs(instance, DAYS[1]) == []
+
+        fails.clear()
+        list(backfill(chain(fails), instance, DAYS[:1], run_config={}, selection="first"))
+        assert failed_runs(instance, DAYS[0]) == []
+
+
+def test_of_an_error_of_javas_the_last_cause_is_told():
+    message = (
+        "Py4JJavaError: An error occurred while calling o1.save.\n: org.x.E: m\n\tat a.b\nCaused by: x.Y: disk\n\tat"
+    )
+
+    assert root_cause(message) == "x.Y: disk"
+    assert root_cause("ValueError: one\ntwo") == "ValueError: one"
+    assert root_cause("") == "no reason known"

@@ -1,0 +1,156 @@
+"""What is said of raw data against what was read of it: only what will really come of it."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+
+from feed_assets.ads import KINDS
+from feed_assets.file_feed import RawInput
+from feed_assets.operations.explanation import explain, unprocessed
+from feed_assets.sensors.asset_graph import AssetFeedGraph
+from feed_assets.sources import Source, load_sources
+from feed_assets_tests.harness import ADS, DAY, Installation
+
+LONG_AFTER = datetime(2020, 1, 1, tzinfo=UTC)
+
+
+def feeds_of(desk: Installation) -> AssetFeedGraph:
+    return AssetFeedGraph.of(desk.definitions.get_repository_def())
+
+
+def sources_of(desk: Installation) -> tuple[Source, ...]:
+    return load_sources(desk.settings.sources_directory, KINDS)
+
+
+def standing(desk: Installation, day: str = DAY) -> str:
+    """How the raw ads of a day stand."""
+    stories = explain(desk.board, feeds_of(desk), sources_of(desk), date.fromisoformat(day), now=desk.now)
+    return next(story.standing for story in stories if story.asset == "clean_ads")
+
+
+def test_a_day_that_is_due_is_processed(desk):
+    desk.raw_bytes(DAY, {"x": 10})
+
+    assert "never processed: 0 -> 10 bytes" in standing(desk)
+    assert "; to be processed (no valid update)" in standing(desk)
+    assert desk.tick("late_growth").asked
+
+
+def test_of_a_day_outside_the_lookback_it_is_said_that_no_sensor_asks_for_it_and_what_makes_it(desk):
+    desk.raw_bytes(DAY, {"x": 10})
+    later = desk.at(LONG_AFTER)
+
+    said = standing(later)
+
+    assert "never processed: 0 -> 10 bytes" in said
+    assert "outside the lookback of 7 days, so no sensor asks for it" in said
+    assert f"`feed-assets backfill --from {DAY} --to {DAY}`" in said
+    assert "processed again" not in said
+    assert "; to be processed" not in said
+    assert later.tick("late_growth").asked == {}
+
+
+def test_growth_outside_the_lookback_names_the_command_too(desk):
+    desk.raw_bytes(DAY, {"x": 100})
+    desk.process()
+    desk.raw_bytes(DAY, {"late": 50})
+
+    said = standing(desk.at(LONG_AFTER))
+
+    assert "grown, +50 %" in said
+    assert "feed-assets backfill" in said
+
+
+def test_a_day_that_nothing_happened_to_needs_no_command_however_old_it_is(desk):
+    desk.raw_bytes(DAY, {"x": 100})
+    desk.process()
+
+    assert "unchanged" in standing(desk.at(LONG_AFTER))
+    assert "backfill" not in standing(desk.at(LONG_AFTER))
+
+
+def test_of_today_it_is_said_that_it_is_not_over(desk):
+    today = str(desk.now.date())
+    desk.raw_bytes(today, {"x": 10})
+
+    assert "the day is not over, so no sensor asks for it yet" in standing(desk, today)
+
+
+def test_of_a_day_before_the_first_partition_it_is_said_which_setting_keeps_sensors_from_it(desk):
+    desk.raw_bytes("2019-11-19", {"x": 10})
+    morning = desk.at(datetime(2019, 11, 23, 3, tzinfo=UTC))
+
+    assert "before the first partition, so no sensor asks for it (FEED_ASSETS_FIRST_DAY" in standing(
+        morning, "2019-11-19"
+    )
+    assert morning.tick("late_growth").asked == {}
+
+
+def test_of_what_was_tried_and_is_not_in_force_it_is_said_that_it_is_not_tried_again(desk):
+    desk.raw_bytes(DAY, {"x": 10})
+    tried = desk.process(good=False)
+
+    assert f"tried as {tried}, which is not in force, so it is not tried again" in standing(desk)
+    assert desk.tick("late_growth").asked == {}
+
+
+def test_of_an_update_without_a_record_it_is_said_that_its_read_set_is_not_known(desk):
+    desk.raw_bytes(DAY, {"x": 10})
+    update = desk.base / ADS / DAY / "20191130.000000"
+    update.mkdir(parents=True)
+    (update / "_SUCCESS").write_text("0")
+
+    said = standing(desk)
+
+    assert "1 file, 10 bytes; what update 20191130.000000 read of it is not known, as no record says so" in said
+    assert "never processed" not in said
+    assert said.endswith("; to be processed again")
+    assert desk.tick("late_growth").asked
+
+
+def test_of_an_update_published_by_hand_it_is_said_that_its_read_set_is_not_known(desk, tmp_path):
+    desk.raw_bytes(DAY, {"x": 10})
+    update = desk.publish(ADS, DAY, {"a.csv": "x"}, tmp_path / "scratch")
+
+    assert f"what update {update.name} read of it is not known" in standing(desk)
+
+
+def test_a_source_that_an_update_has_not_read_was_never_processed(desk):
+    desk.raw_bytes(DAY, {"x": 10})
+    update = desk.make(ADS, DAY, [RawInput(source="ads/other_ads", partition=DAY, files=())])
+
+    said = standing(desk)
+    assert "never processed: 0 -> 10 bytes" in said
+    assert f"; to be processed (update {update})" in said
+
+
+def test_a_request_that_came_to_nothing_twice_is_told(desk):
+    desk.raw_bytes(DAY, {"x": 10})
+    desk.fail(desk.tick("late_growth"))
+    assert "requested" not in standing(desk)
+
+    later = desk.at(desk.now + timedelta(minutes=11))
+    assert later.tick("late_growth").asked
+
+    assert "requested 2 times without a result, last at 2019-12-01 00:11:00, again after" in standing(later)
+    later.process()
+    assert "requested" not in standing(later)
+
+
+def test_every_day_with_unprocessed_data_is_named_however_old_and_no_other(desk):
+    for day in ("2019-11-21", "2019-11-24", "2019-11-29", "2019-11-30", "2019-12-01"):
+        desk.raw_bytes(day, {"x": 100})
+    desk.at(datetime(2019, 11, 28, tzinfo=UTC)).process("2019-11-21")
+    desk.process("2019-11-24")
+    desk.process("2019-11-29")
+    for day in ("2019-11-21", "2019-11-29"):
+        desk.raw_bytes(day, {"late": 1})
+    later = desk.at(datetime(2019, 12, 1, 12, tzinfo=UTC))
+
+    found = dict(unprocessed(later.board, feeds_of(later), sources_of(later), now=later.now))
+
+    assert list(found) == ["2019-11-21", "2019-11-29", "2019-11-30", "2019-12-01"]
+    assert "processed once more, as it has left the lookback" in found["2019-11-21"]
+    assert "left until it grows more, or leaves the lookback on 2019-12-07" in found["2019-11-29"]
+    assert "never processed: 0 -> 100 bytes" in found["2019-11-30"]
+    assert "no sensor asks for it" in found["2019-12-01"]

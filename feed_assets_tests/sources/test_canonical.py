@@ -1,0 +1,245 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from feed_assets.ads import ADS, CLEAN_ADS, CLEAN_CLICKS, CLICKS, KINDS
+from feed_assets.sources import Kind, Source, SpecError
+from feed_assets.sources.canonical import SessionSettingsError, canonical
+from feed_assets_tests.ads.events import rows
+
+FIELDS = ("id", "at", "ad", "price")
+
+
+def ads_source(*, columns: Mapping[str, str] | None = None, **more: Any) -> Source:
+    description = {
+        "name": "partner_ads",
+        "kind": "ads",
+        "format": {"type": "csv", "columns": list(FIELDS)},
+        "columns": {"event_time": "to_timestamp(at)", "ad_id": "ad", "cost": "price"} | dict(columns or {}),
+        "identity": ["id"],
+        "growth_threshold_percent": 5,
+        "lookback_days": 7,
+    }
+    return Source.of(description | more, KINDS)
+
+
+def raw(spark: SparkSession, *records: Sequence[str | None], fields: Sequence[str] = FIELDS) -> DataFrame:
+    columns = [*fields, "_file", "_malformed"]
+    schema = StructType([StructField(name, StringType()) for name in columns])
+    schema.add(StructField("_line", LongType()))
+    return spark.createDataFrame(
+        [(*record, "log.csv", None, line) for line, record in enumerate(records, start=1)], schema
+    )
+
+
+def test_a_record_comes_out_in_canonical_columns_with_what_the_partner_sent_beside_it(spark: SparkSession) -> None:
+    (ad,) = rows(canonical(raw(spark, ("1", "2019-11-27 08:30:00.5", "shoes", "0.25")), ads_source()))
+
+    assert ad.pop("impression_id")
+    assert json.loads(ad.pop("_raw")) == {"id": "1", "at": "2019-11-27 08:30:00.5", "ad": "shoes", "price": "0.25"}
+    assert ad == {
+        "event_time": datetime(2019, 11, 27, 8, 30, 0, 500_000, UTC),
+        "ad_id": "shoes",
+        "campaign_id": None,
+        "user_id": None,
+        "placement_id": None,
+        "cost": Decimal("0.25"),
+        "source": "partner_ads",
+        "_file": "log.csv",
+        "_line": 1,
+        "_malformed": None,
+        "_unparsable": None,
+    }
+
+
+@pytest.mark.parametrize(("kind", "schema"), [(ADS, CLEAN_ADS), (CLICKS, CLEAN_CLICKS)])
+def test_the_columns_are_those_of_the_kind_with_their_types(
+    spark: SparkSession, kind: Kind, schema: StructType
+) -> None:
+    description = ads_source().model_dump() | {"columns": {"event_time": "to_timestamp(at)", "ad_id": "ad"}}
+    source = Source.of(description | {"kind": kind.name}, [kind])
+
+    frame = canonical(raw(spark), source)
+
+    assert [(field.name, field.dataType) for field in frame.schema][: len(schema)] == [
+        (field.name, field.dataType) for field in schema
+    ]
+
+
+@pytest.mark.parametrize("price", ["free", "1e400", "9" * 13, "NaN", "1,5", ""])
+def test_a_cost_that_is_no_such_number_is_null_and_reported_unparsable(spark: SparkSession, price: str) -> None:
+    good, bad = rows(
+        canonical(raw(spark, ("1", "2019-11-27", "a", "1.5"), ("2", "2019-11-27", "a", price)), ads_source())
+    )
+
+    assert (good["cost"], good["_unparsable"]) == (Decimal("1.5"), None)
+    assert (bad["cost"], bad["_unparsable"]) == (None, "cost")
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["price", "cast(price as decimal(18,6))", "cast(price as double) / 1000", "price * 2", "cast(price as int)"],
+)
+def test_no_usual_way_to_read_a_number_fails_the_day_for_one_bad_value(spark: SparkSession, expression: str) -> None:
+    source = ads_source(columns={"cost": expression})
+
+    (bad,) = rows(canonical(raw(spark, ("1", "2019-11-27", "a", "n/a")), source))
+
+    assert bad["_unparsable"] == "cost"
+
+
+def test_a_cost_that_was_not_sent_is_unknown_and_not_unparsable(spark: SparkSession) -> None:
+    (ad,) = rows(canonical(raw(spark, ("1", "2019-11-27", "a", None)), ads_source()))
+
+    assert (ad["cost"], ad["_unparsable"]) == (None, None)
+
+
+def test_a_cost_made_of_several_fields_is_unparsable_only_if_all_of_them_were_sent(spark: SparkSession) -> None:
+    source = ads_source(columns={"cost": "cast(price as double) * cast(ad as double)"})
+    records = raw(spark, ("1", "2019-11-27", "x", "2"), ("2", "2019-11-27", "x", None))
+
+    assert [ad["_unparsable"] for ad in rows(canonical(records, source))] == ["cost", None]
+
+
+def test_a_field_named_in_a_literal_or_like_a_function_is_no_part_of_the_expression(spark: SparkSession) -> None:
+    fields = ("id", "at", "ad", "price", "round")
+    format_ = {"type": "csv", "columns": list(fields)}
+    source = ads_source(columns={"cost": "if(ad = 'round', round(price, 2), round(price))"}, format=format_)
+    records = raw(spark, ("1", "2019-11-27", "a", "cheap", None), fields=fields)
+
+    assert [ad["_unparsable"] for ad in rows(canonical(records, source))] == ["cost"]
+
+
+@pytest.mark.parametrize(
+    ("expression", "text"),
+    [
+        ("to_timestamp(at)", "yesterday"),
+        ("to_timestamp(at)", "2019-02-30 00:00:00"),
+        ("to_timestamp(at, 'yyyy-MM-dd')", "2019-1-1"),
+        ("to_timestamp(at, 'yyyyMMddHHmmssSSS')", "20131021192300738x"),
+        ("cast(at as timestamp)", "27.11.2019"),
+        ("timestamp_millis(cast(at as bigint))", "soon"),
+        ("to_timestamp_ntz(at)", "24:61"),
+    ],
+)
+def test_a_time_that_cannot_be_read_is_null_and_reported_unparsable(
+    spark: SparkSession, expression: str, text: str
+) -> None:
+    source = ads_source(columns={"event_time": expression})
+
+    (ad,) = rows(canonical(raw(spark, ("1", text, "a", "1")), source))
+
+    assert (ad["event_time"], ad["_unparsable"]) == (None, "event_time")
+
+
+def test_an_unparsable_time_is_named_before_an_unparsable_cost(spark: SparkSession) -> None:
+    (ad,) = rows(canonical(raw(spark, ("1", "?", "a", "?")), ads_source()))
+
+    assert ad["_unparsable"] == "event_time"
+
+
+def test_millisecond_digits_run_together_are_read(spark: SparkSession) -> None:
+    # Spark's pattern `yyyyMMddHHmmssSSS` reads nothing: where seconds end is not clear to Java.
+    expression = "to_timestamp(concat(left(at, 14), '.', substr(at, 15)), 'yyyyMMddHHmmss.SSS')"
+    source = ads_source(columns={"event_time": expression})
+
+    (ad,) = rows(canonical(raw(spark, ("1", "20131021192300738", "a", "1")), source))
+
+    assert ad["event_time"] == datetime(2013, 10, 21, 19, 23, 0, 738_000, UTC)
+
+
+@pytest.mark.parametrize(
+    ("wall", "instant"),
+    [
+        ("2019-07-01 12:00:00", datetime(2019, 7, 1, 16, 0, tzinfo=UTC)),
+        ("2019-12-01 12:00:00", datetime(2019, 12, 1, 17, 0, tzinfo=UTC)),
+        ("2019-11-27 23:30:00", datetime(2019, 11, 28, 4, 30, tzinfo=UTC)),
+    ],
+)
+def test_wall_time_is_turned_into_utc_with_the_zone_s_summer_time(
+    spark: SparkSession, wall: str, instant: datetime
+) -> None:
+    source = ads_source(columns={"event_time": "to_timestamp_ntz(at)"}, time_zone="America/New_York")
+
+    (ad,) = rows(canonical(raw(spark, ("1", wall, "a", "1")), source))
+
+    assert ad["event_time"] == instant
+
+
+def test_an_instant_from_a_source_of_local_times_is_refused(spark: SparkSession) -> None:
+    with pytest.raises(SpecError, match="Asia/Tokyo"):
+        canonical(raw(spark), ads_source(time_zone="Asia/Tokyo"))
+
+
+def test_the_id_follows_from_source_and_identity_alone(spark: SparkSession) -> None:
+    records = raw(
+        spark,
+        ("1", "2019-11-27", "a", "1"),
+        ("1", "2019-11-28", "b", "2"),
+        ("2", "2019-11-27", "a", "1"),
+    )
+    first, again, other = (ad["impression_id"] for ad in rows(canonical(records, ads_source())))
+    (elsewhere, *_) = (ad["impression_id"] for ad in rows(canonical(records, ads_source(name="other_ads"))))
+
+    assert first == again
+    assert len({first, other, elsewhere}) == 3
+
+
+def test_ids_of_several_fields_do_not_run_into_each_other_and_nulls_count(spark: SparkSession) -> None:
+    source = ads_source(identity=["id", "ad"])
+    sent = [("a", "bc"), ("ab", "c"), ("abc", None), (None, "abc"), (None, None), (None, None)]
+    records = raw(spark, *[(identifier, "2019-11-27", ad, "1") for identifier, ad in sent])
+
+    ids = [ad["impression_id"] for ad in rows(canonical(records, source))]
+
+    assert ids[4:] == [None, None]
+    assert len({*ids[:4]}) == 4
+
+
+def test_partners_may_use_canonical_names_and_odd_ones_for_their_own_columns(spark: SparkSession) -> None:
+    fields = ("event_time", "source", "user id", "a.b", "tick`", "cost")
+    source = ads_source(
+        columns={
+            "event_time": "to_timestamp(event_time)",
+            "ad_id": "concat(source, `user id`, `a.b`, `tick```)",
+            "cost": "cost",
+        },
+        format={"type": "csv", "columns": list(fields)},
+        identity=["a.b"],
+    )
+    (ad,) = rows(canonical(raw(spark, ("2019-11-27", "s", "u", "v", "w", "x"), fields=fields), source))
+
+    assert (ad["ad_id"], ad["source"], ad["_unparsable"]) == ("suvw", "partner_ads", "cost")
+    assert json.loads(ad["_raw"]) == dict(zip(fields, ("2019-11-27", "s", "u", "v", "w", "x"), strict=True))
+
+
+def test_what_the_partner_did_not_send_is_shown_as_null(spark: SparkSession) -> None:
+    (ad,) = rows(canonical(raw(spark, ("1", None, "a", None)), ads_source()))
+
+    assert json.loads(ad["_raw"]) == {"id": "1", "at": None, "ad": "a", "price": None}
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("spark.sql.ansi.enabled", "true"),
+        ("spark.sql.legacy.timeParserPolicy", "EXCEPTION"),
+        ("spark.sql.session.timeZone", "Asia/Tokyo"),
+    ],
+)
+def test_a_session_in_which_a_bad_value_would_fail_or_shift_is_refused(
+    spark: SparkSession, setting: str, value: str
+) -> None:
+    other = spark.newSession()
+    other.conf.set(setting, value)
+
+    with pytest.raises(SessionSettingsError, match=setting):
+        canonical(raw(other), ads_source())
