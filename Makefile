@@ -31,8 +31,8 @@ demo: $(READY) ## the main job on real logs, told step by step
 dev: $(READY) ## the Dagster UI with everything in it, sensors running
 	@$(BIN)/feed-assets dev --port $(PORT)
 
-test: $(READY) ## all tests
-	$(BIN)/python -m pytest
+test: $(READY) ## all tests, in two processes
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup --no-loadscope-reorder
 
 lint: $(READY) ## ruff, mypy, import rules, Dagster definitions
 	@$(BIN)/ruff check --quiet .

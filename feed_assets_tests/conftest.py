@@ -17,6 +17,17 @@ if TYPE_CHECKING:
     from feed_assets_tests.harness import Installation
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let two processes share the tests: all tests that use Spark in one of them, as a session takes long to start.
+
+    The other tests go to the other process file by file. The groups have no effect on a run in one process.
+    """
+    for item in items:
+        uses_spark = "spark" in getattr(item, "fixturenames", ())
+        item.add_marker(pytest.mark.xdist_group("spark" if uses_spark else item.nodeid.partition("::")[0]))
+
+
 @pytest.fixture(scope="session")
 def s3_server() -> Iterator[str]:
     """The endpoint of a server of S3 in this process, with any credentials accepted and no bucket in it."""
@@ -47,12 +58,15 @@ def s3_client(s3_server: str) -> S3Client:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """One warm session on two cores for all tests, set up as the project sets up its own."""
+    from feed_assets.engine.session import SINGLE_MACHINE  # noqa: PLC0415 - slow to load, and many tests need none
     from feed_assets.resources import SparkResource  # noqa: PLC0415 - slow to load, and many tests need none
 
     more = {
         "spark.app.name": "feed_assets_tests",
         "spark.log.level": "ERROR",
         "spark.sql.parquet.compression.codec": "zstd",
+        # Most code runs once or twice here: the second, thorough compiler costs more than it saves.
+        "spark.driver.extraJavaOptions": f"{SINGLE_MACHINE['spark.driver.extraJavaOptions']} -XX:TieredStopAtLevel=1",
     }
     session = SparkResource.on("local[2]", **more).spark_session
     yield session

@@ -90,6 +90,7 @@ def test_a_retry_of_such_a_run_is_its_own_day_and_not_dead_for_the_tags_it_inher
     assert fail_dead_runs(dagster_instance) == []
 
 
+@pytest.mark.parametrize("dagster_instance", ["sqlite"], indirect=True)  # of two threads, one waits for the other there
 def test_the_sign_of_life_is_renewed_until_the_run_ends(dagster_instance, monkeypatch):
     monkeypatch.setattr("feed_assets.sensors.liveness.BEAT_SECONDS", 0.01)
     started(dagster_instance, {ALIVE_TAG: f"{RUN} 17"})
