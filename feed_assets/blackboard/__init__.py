@@ -1,8 +1,8 @@
 """The storage everyone shares, behind one port: a directory, a bucket, or a dictionary in memory.
 
 Here: the port, its stores, and the way from a URI to a store. Not here: what is kept in them (see
-`feed_assets.file_feed`). `S3Blackboard` and `MemoryBlackboard` are in modules of their own, so that
-who keeps data on a local disk does not load an S3 client.
+`feed_assets.file_feed`). `S3Blackboard` and `MemoryBlackboard` are in modules of their own:
+a program that keeps its data on a local disk does not load an S3 client.
 """
 
 from feed_assets.blackboard.keys import check_key, check_prefix

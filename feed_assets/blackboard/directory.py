@@ -1,10 +1,10 @@
-"""What is in the directories of a local disk, in the order a store lists it; remembered where that is safe.
+"""The directories of a local disk, listed in the order of a store and remembered where that is safe.
 
 Here: the names in one directory, sorted, and the walk over a tree that starts in its middle. Not
 here: what an object is, its size or content, and anything that writes (see `local`).
 
-Names and keys are bytes in here: the order of keys is that of their bytes, names on a disk need not
-be Unicode, and nothing is decoded only to be skipped.
+Names and keys are bytes in this module. Keys are ordered by their bytes, names on a disk need not be
+Unicode, and a name that is skipped is never decoded.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 PRIVATE: Final = b".blackboard"
-"""Directories of this name hold a blackboard's unfinished files, and belong to no listing."""
+"""Directories of this name hold unfinished files. No listing shows them."""
 
 _LONGEST_TICK_NS: Final = 2_100_000_000
 _WORTH_KEEPING: Final = 100
@@ -27,7 +27,7 @@ _Stamp = tuple[int, int, int, int]
 
 
 class Directories:
-    """The directories of one tree, each read when it is asked for. Safe to share between threads.
+    """The directories of one tree, each read when it is needed. Safe to share between threads.
 
     A large directory that did not change is read once: its sorted names are kept under its
     modification time. That time alone would not do. A disk's clock ticks every few milliseconds
@@ -72,8 +72,8 @@ class Directories:
     def keys(self, base: bytes, folder: bytes, after: bytes) -> Iterator[bytes]:
         """The files below `base + folder`, as paths from `base`, in the order of whole paths.
 
-        Only those whose path from the folder is greater than `after`. A directory is read when the
-        walk gets there, and one with nothing greater never. `folder` is empty or ends in `/`.
+        Only those whose path from the folder is greater than `after`. A directory is read when the walk
+        reaches it. A directory without a greater path is never read. `folder` is empty or ends in `/`.
         """
         first, slash, rest = after.partition(b"/")
         names = self.names(base + folder)
@@ -86,7 +86,7 @@ class Directories:
                 yield folder + name
 
     def children(self, base: bytes, folder: bytes, after: bytes) -> Iterator[bytes]:
-        """What is directly in `base + folder` and greater than `after`, as `keys` has it.
+        """The entries directly in `base + folder` that are greater than `after`, in the order of `keys`.
 
         Files, and directories that hold a file at any depth: where there are only keys, an empty
         directory does not exist.

@@ -1,4 +1,4 @@
-"""Replacing one file by another under the eyes of programs that know nothing of this one.
+"""Replacing one file by another while programs that take no lock read and write beside it.
 
 Here: the lock under which blackboards take turns in a directory, and the exchange of two files in one step. Not here:
 what is in the files (see `local`).
@@ -20,7 +20,7 @@ from typing import Any, Final
 from feed_assets.blackboard.port import UnavailableError
 
 LONGEST_WAIT_SECONDS = 10.0
-"""How long a lock is waited for. It is held for moments, so a longer wait means that its holder stands still."""
+"""Seconds to wait for a lock. A lock is held for moments, so a longer wait means that its holder hangs."""
 
 _PAUSE_SECONDS: Final = 0.01
 _RENAME_EXCHANGE: Final = 2
@@ -30,11 +30,11 @@ _CANNOT_EXCHANGE: Final = {errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP}
 
 @contextmanager
 def locked(directory: Path) -> Iterator[int]:
-    """A descriptor of the directory, under which replacing and deleting in it take turns.
+    """Lock the directory and yield its descriptor: one process at a time replaces or deletes in it.
 
-    Names are to be used relative to it: where the directory is removed and made again meanwhile,
-    another process may hold the lock of the new one, but in the old one there is nothing to replace.
-    Raises UnavailableError where another process keeps the lock.
+    Use names relative to the descriptor. If the directory is removed and made again meanwhile, another
+    process may lock the new directory, but the old one holds nothing to replace.
+    Raises UnavailableError if another process keeps the lock.
     """
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -45,7 +45,7 @@ def locked(directory: Path) -> Iterator[int]:
 
 
 def exchange(file: Path, name: str, directory: int) -> None:
-    """Let the file and the one of this name in the directory change places, in one step.
+    """Exchange the file with the file of this name in the directory, in one step.
 
     Raises FileNotFoundError where there is none of this name (any more). A file system that cannot exchange renames
     instead: a name that was removed since it was looked at is then there again, and the file is gone from its own.
@@ -79,7 +79,7 @@ def _lock(descriptor: int, directory: Path) -> None:
 
 @cache
 def _renameat2() -> Any:
-    """The function of the C library, which Python does not offer; None where there is none."""
+    """The C library's `renameat2`, which Python does not offer; None if the library lacks it."""
     try:
         function = ctypes.CDLL(None, use_errno=True).renameat2
     except (AttributeError, OSError):

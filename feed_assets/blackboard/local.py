@@ -4,12 +4,12 @@ Here: how objects become files: written aside, then put into place in one step. 
 directories are listed in the order of keys (see `directory`).
 
 A write is on the disk when the call returns, so what a later object says of earlier ones still
-holds after a power cut. Programs that know nothing of this one may read and write in the same
-directory; what they write in place can be seen half-written, what is written here cannot.
+holds after a power cut. Other programs may read and write in the same
+directory. A file that they write in place can be seen half-written; a file written here cannot.
 
-Limits a disk has and S3 has not: an object cannot have others below it (`a` and `a/b`), a name
-between two `/` has at most 255 bytes, and the root is on one file system. Where several machines
-mount that, its locks have to work, and clocks to agree to a second.
+A disk has limits that S3 does not have: no object lies below another (`a` and `a/b`), a name
+between two `/` has at most 255 bytes, and the root is on one file system. If several machines
+mount it, its locks must work, and the clocks must agree to a second.
 """
 
 from __future__ import annotations
@@ -127,13 +127,13 @@ class LocalBlackboard:
             return self._create(key, content)
 
     def copy(self, source: str, key: str) -> Entry:
-        """See `Blackboard.copy`. Where the disk can do that, both keys then name one file."""
+        """See `Blackboard.copy`. If the disk supports hard links, both keys then name one file."""
         target = self._path(check_key(key))
         with (
             self._errors(f"copy {self.uri(source)} to {self.uri(key)}"),
             self._opened(source) as (content, status),
         ):
-            # Whoever wrote the source may not have waited for the disk.
+            # The source's writer may not have waited for the disk.
             os.fsync(content.fileno())
             try:
                 self._link(Path(os.path.realpath(self._path(source))), target, key)
@@ -225,7 +225,7 @@ class LocalBlackboard:
     def _opened(self, key: str) -> Iterator[tuple[BinaryIO, os.stat_result]]:
         path = self._path(check_key(key))
         try:
-            # Asked before opening, as opening a named pipe would wait for its writer.
+            # Check before opening: opening a named pipe would wait for its writer.
             found = stat.S_ISREG(path.stat().st_mode)
             file = path.open("rb") if found else None
         except _MISSING:
@@ -296,7 +296,7 @@ class LocalBlackboard:
             except FileNotFoundError:
                 continue
             except OSError:
-                # It is not empty. Where it is, and cannot be removed, no listing shows it.
+                # It is not empty, or cannot be removed. No listing shows an empty directory.
                 break
 
     @contextmanager
@@ -313,7 +313,7 @@ def _make_directory(path: Path) -> None:
     except FileExistsError as error:
         if path.exists() and not path.is_dir():
             raise _not_both(path) from error
-        # It was there when it was to be made, and removed when it was looked at.
+        # It existed when it was to be made, and was removed before it could be inspected.
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path)) from error
 
 
@@ -353,12 +353,12 @@ def _remove_empty(directory: Path) -> None:
             _remove_empty(each)
         directory.rmdir()
     except OSError:
-        # Not there, or not empty. Where it is empty and cannot be removed, no listing shows it.
+        # Missing, not empty, or not removable. No listing shows an empty directory.
         return
 
 
 def _status(path: bytes) -> os.stat_result | None:
-    """Of what a link leads to, where it leads somewhere; None where the file vanished since it was listed."""
+    """The status of the file, or of a link's target if it exists; None if the file vanished since it was listed."""
     try:
         return os.stat(path)  # noqa: PTH116 - once for each object of a listing: pathlib costs more than the call
     except OSError:

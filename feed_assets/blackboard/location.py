@@ -1,6 +1,6 @@
 """From a URI to the blackboard it names.
 
-Here: which URIs are understood, and which store each of them means. Not here: what is below the
+Here: the URIs that are understood, and the store that each names. Not here: the content of the
 location, or how a store works.
 """
 
@@ -66,11 +66,11 @@ def _local_path(uri: str) -> Path:
 
 
 def _bucket(uri: str, client_factory: Callable[[], S3Client] | None) -> Blackboard:
-    # Split by hand: in keys of S3 neither '?', '#' nor '%' means anything.
+    # Split by hand: '?', '#' and '%' have no meaning in S3 keys.
     bucket, _, prefix = uri.partition("://")[2].partition("/")
     if not bucket or "@" in bucket:
         raise UnknownLocationError(f"{uri!r} names no bucket. Write s3://bucket/prefix.")
-    # Who keeps data on a local disk does not wait for boto3 to load.
+    # boto3 loads slowly, and data on a local disk does not need it.
     from feed_assets.blackboard.s3 import S3Blackboard  # noqa: PLC0415 - see above
 
     client = client_factory() if client_factory else _client_of_the_environment()
@@ -84,7 +84,7 @@ def _client_of_the_environment() -> S3Client:
     try:
         return boto3.client("s3")
     except (BotoCoreError, ValueError) as error:
-        # Not chained: what is wrong may be a URL with credentials in it.
+        # Not chained: the error may quote a URL with credentials.
         raise UnavailableError(
             f"The settings for S3 cannot be used ({type(error).__name__}). "
             "Check AWS_PROFILE, AWS_REGION and AWS_ENDPOINT_URL_S3."

@@ -1,4 +1,4 @@
-"""What good data is: expectations over an update, and what it takes to judge them.
+"""Expectations over an update, and the counts that decide them.
 
 Here: rules, the update under audit, counting for them. Not here: publishing or rejecting (`steps`), Dagster (`checks`).
 """

@@ -3,8 +3,8 @@
 Here: the schema, identity, NULL, accepted values, references. Not here: times (`time_rules`), and numbers
 of rows (`row_rules`).
 
-Every function makes one expectation. It takes `blocking`: without it a failure warns, and publishes; and
-`name`, which has to be unique among the expectations of an asset.
+Every function makes one expectation. With `blocking=False`, a failure is a warning and the update is
+published. `name` must be unique among the expectations of an asset.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def unique(*columns: str, blocking: bool = True, name: str = "") -> Expectation:
         name or check_name("unique", columns),
         f"No two rows share their identity ({', '.join(columns)}).",
         judge,
-        # Of a struct, as Spark compares many structs faster than values of several columns.
+        # As one struct: Spark compares structs faster than the values of several columns.
         {"rows": "count(1)", "identities": f"count(DISTINCT IF({unnamed}, NULL, struct({identity})))"},
         blocking,
         own_pass=True,
@@ -71,7 +71,7 @@ def not_null(*columns: str, blocking: bool = True, name: str = "") -> Expectatio
 
 
 def accepted_values(column: str, *values: Value, blocking: bool = True, name: str = "") -> Expectation:
-    """The column has no other values than these; NULL is not judged."""
+    """The column holds only these values, or NULL."""
     accepted = ", ".join(map(literal, values))
     return _few(
         name or check_name("accepted_values", [column]),
@@ -91,7 +91,7 @@ def in_range(
     blocking: bool = True,
     name: str = "",
 ) -> Expectation:
-    """The column lies between two bounds, both included; NULL is not judged. Raises ValueError without a bound."""
+    """The column's values lie between two bounds, both included. NULL passes. Raises ValueError without a bound."""
     limits = [(">=", at_least), ("<=", at_most)]
     inside = " AND ".join(f"{quoted(column)} {sign} {literal(bound)}" for sign, bound in limits if bound is not None)
     if not inside:
@@ -118,11 +118,11 @@ def references(
     blocking: bool = True,
     name: str = "",
 ) -> Expectation:
-    """The values of these columns are all in another feed's latest update; rows with NULL in one are not judged.
+    """Another feed's latest update contains all values of these columns. Rows with a NULL among them pass.
 
-    `feed` is its location below the base, such as `ad-catalog/v1.0`; `to` its columns of the same types, by default of
-    the same names. The update is that of the same partition, or with `partitioned=False` that of a feed without
-    partitions.
+    `feed` is the other feed's location below the base, such as `ad-catalog/v1.0`. `to` are its columns, of the same
+    types and by default of the same names. The update is that of the same partition; with `partitioned=False` the
+    other feed has no partitions.
     """
     target = to or columns
     where = f"{feed}" if target == columns else f"{feed} ({', '.join(target)})"
@@ -147,7 +147,7 @@ def references(
 
 
 def has_declared_schema(subject: Subject) -> bool:
-    """Whether the files have the declared columns and types, so that anything else can be counted."""
+    """Whether the files have the declared columns and types. Without them nothing else can be counted."""
     return bool(_schema_as_declared(subject, {}).passed)
 
 
@@ -164,7 +164,7 @@ def _schema_as_declared(subject: Subject, _: Mapping[str, Any]) -> Judgement:
 
 
 def _few(name: str, description: str, wrong: str, column: str, fault: str, *, blocking: bool) -> Expectation:
-    """No row for which the SQL in `wrong` is true; `fault` says what such rows have."""
+    """Expect no row for which the SQL in `wrong` is true. `fault` describes such rows in a sentence."""
 
     def judge(_: Subject, counted: Mapping[str, Any]) -> Judgement:
         observed: dict[str, Any] = {"rows": counted["rows"], "rows not as expected": counted["wrong"]}

@@ -1,4 +1,4 @@
-"""An expectation: what is counted of an update, and when that is good enough.
+"""An expectation: the counts it needs of an update, and the rule that judges them.
 
 Here: the values that expectations are made of. Not here: any one rule (`column_rules`, `time_rules`, `row_rules`,
 `ads`), running them (`steps.audit`), and Spark: SQL states what has to be counted, so that the expectations of an
@@ -18,16 +18,16 @@ from feed_assets.file_feed import Column, Rows
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """An update under audit, as far as it is known without counting its rows.
+    """An update under audit: all facts that need no counting of its rows.
 
-    - partition: None where the feed has none; `window` its start and end, None where it stands for no time.
+    - partition: None if the feed has none. `window` is its start and end, None if it stands for no time.
     - published: whether the update is in force already.
     - promised, found: the schema declared when it was written, and the one its files really have.
-    - rows: what its record says; None without a record.
-    - recent_rows: the row counts of the partitions before; where those have no time, of the updates before.
-    - upstream_rows: the rows of the updates of its own partition that it was made from, by feed location. None is not
-      known: the update is gone. A feed that had no update has 0 rows. The whole is None without a record.
-    - inputs_seen: whether it was made from anything at all that was sent; None without a record.
+    - rows: the counts in its record; None without a record.
+    - recent_rows: the row counts of the partitions before. If partitions stand for no time, of the updates before.
+    - upstream_rows: by feed location, the rows of the input updates of the same partition: 0 for a feed that had no
+      update, None for an update that is gone. Without a record the whole is None.
+    - inputs_seen: whether it was computed from any input at all; None without a record.
     """
 
     declaration: FeedDeclaration
@@ -47,9 +47,9 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """Whether an expectation holds, the values that tell, and both in a sentence.
+    """Whether an expectation holds, the values that decide it, and both in a sentence.
 
-    `passed` is None where what it takes to tell is gone.
+    `passed` is None if the facts to decide it are gone.
     """
 
     passed: bool | None
@@ -59,9 +59,9 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """Columns whose values have to be in another feed: in `columns` of its latest update, in the same order.
+    """Columns whose values must occur in another feed: in `columns` of its latest update, in the same order.
 
-    That update is of the same partition where the feed is `partitioned`, else the feed's own.
+    If the feed is `partitioned`, the update is that of the same partition.
     """
 
     columns: tuple[str, ...]
@@ -72,11 +72,11 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """One rule: `counts` names SQL aggregates over the update's rows, `judge` decides on their values.
+    """One rule: `counts` are named SQL aggregates over the update's rows, and `judge` decides on their values.
 
-    Those with `own_pass` are counted in a pass of their own: beside distinct values Spark carries every other counter
-    once for each of them. With a `reference`, the values that the other feed lacks are counted too: `judge` gets their
-    number as UNKNOWN_VALUES, None where that feed has no valid update.
+    An expectation with `own_pass` is counted in a pass of its own: beside distinct values, Spark carries every
+    other counter once for each value. With a `reference`, the values that the other feed lacks are counted too. `judge`
+    gets their number as UNKNOWN_VALUES, None if that feed has no valid update.
     """
 
     name: str
@@ -89,7 +89,7 @@ class Expectation:
 
     @property
     def counted_names(self) -> tuple[str, ...]:
-        """The names under which `judge` gets its values."""
+        """The names of the values that `judge` gets."""
         return (*self.counts, *([UNKNOWN_VALUES] if self.reference else []))
 
 

@@ -1,9 +1,9 @@
-"""Expectations for any feed on how many rows it has, and on what became of the records that were read.
+"""Expectations for any feed on its number of rows, and on how the records that were read add up.
 
 Here: counts and shares. Not here: what is in the rows (`column_rules`, `time_rules`).
 
-Every function makes one expectation. It takes `blocking`: without it a failure warns, and publishes; and
-`name`, which has to be unique among the expectations of an asset.
+Every function makes one expectation. With `blocking=False`, a failure is a warning and the update is
+published. `name` must be unique among the expectations of an asset.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from feed_assets.quality.rule_text import percent, rows_counted
 def not_empty(*, unless_sent_so: bool = False, blocking: bool = True, name: str = "not_empty") -> Expectation:
     """There is at least one row.
 
-    With `unless_sent_so`, no row is as good where the inputs were there: raw files that came, updates upstream, or a
-    source whose partner sent that there is nothing.
+    With `unless_sent_so`, an empty update passes too if there was input: raw files, updates upstream, or a partner's
+    statement that there is nothing to send.
     """
 
     def judge(subject: Subject, counted: Mapping[str, Any]) -> Judgement:
@@ -50,8 +50,9 @@ def row_count_near_median(
 ) -> Expectation:
     """The row count is at most `factor` times, and at least one `factor`-th of, the median of the partitions before.
 
-    Where partitions have no time, it is the median of the partition's updates before. Without `factor` the limit is
-    that of `Limits`, whose `recent_days` also says how many make the median. Nothing before is as expected.
+    If partitions stand for no time, the median is over the earlier updates of the partition. Without `factor` the limit
+    is that of `Limits`; its `recent_days` also says how many partitions make the median. Without earlier rows the
+    expectation holds.
     """
 
     def judge(subject: Subject, counted: Mapping[str, Any]) -> Judgement:

@@ -1,4 +1,4 @@
-"""What rules are written in: names of checks, Spark's SQL, and sentences.
+"""The texts of rules: names of checks, Spark's SQL, and sentences.
 
 Here: text. Not here: any rule.
 """
@@ -13,7 +13,7 @@ Value = str | int | float | Decimal | date | datetime
 
 
 def check_name(rule: str, columns: tuple[str, ...] | list[str]) -> str:
-    """A name that Dagster takes for a check."""
+    """A name that Dagster accepts for a check."""
     return re.sub(r"\W+", "_", "_".join([rule, *columns]), flags=re.ASCII)
 
 

@@ -1,9 +1,9 @@
 """Expectations for any feed on the times in it, against the partition's own time and now.
 
-Here: how new the rows are, and whether they belong there. Not here: other values (`column_rules`).
+Here: how new the rows are, and whether they belong to the partition. Not here: other values (`column_rules`).
 
-Every function makes one expectation. It takes `blocking`: without it a failure warns, and publishes; and
-`name`, which has to be unique among the expectations of an asset.
+Every function makes one expectation. With `blocking=False`, a failure is a warning and the update is
+published. `name` must be unique among the expectations of an asset.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ def fresh(column: str, *, within: timedelta, blocking: bool = True, name: str = 
 
 
 def times_inside(column: str, *, blocking: bool = True, name: str = "") -> Expectation:
-    """Every time in the column lies inside the partition's own time, in UTC; a partition without a time has none.
+    """Every time in the column lies inside the partition's own time, in UTC. Fails for a partition without a time.
 
-    `column` is a TIMESTAMP; NULL is not judged.
+    `column` is a TIMESTAMP. NULL passes.
     """
 
     def judge(subject: Subject, counted: Mapping[str, Any]) -> Judgement:
