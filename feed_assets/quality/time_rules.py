@@ -48,7 +48,7 @@ def fresh(column: str, *, within: timedelta, blocking: bool = True, name: str = 
 
 
 def times_inside(column: str, *, blocking: bool = True, name: str = "") -> Expectation:
-    """Every time in the column lies inside the partition's own time, in UTC. Fails for a partition without a time.
+    """Every time in the column lies inside the partition's own time, in UTC. A partition without a time passes.
 
     `column` is a TIMESTAMP. NULL passes.
     """
