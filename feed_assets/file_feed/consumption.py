@@ -2,7 +2,8 @@
 
 Here: what is news since the last look, and the cursor that remembers the last look. Not here: which update is
 latest (`reading`) - another question - and what a consumer makes of the news. The cursor is the consumer's to keep;
-an old one brings news again that came after it, and none is lost.
+an old one brings news again that came after it, and none is lost. It grows with the partitions, and each look lists
+the feed: a consumer that keeps what it was told last of each partition watches a large feed in less (`watching`).
 """
 
 from __future__ import annotations
@@ -88,21 +89,21 @@ class _Seen:
 
     def settled(self, there: Mapping[str, Any]) -> _Seen:
         """The same, with the floor at the horizon; what is not delivered yet of that before it is watched."""
-        floor = max(self.floor, _horizon(max(self.delivered, default="")))
+        floor = max(self.floor, horizon(max(self.delivered, default="")))
         open_ones = sorted(name for name in there if name < floor and self.is_news(name))
         delivered = frozenset(name for name in self.delivered if name >= floor)
         return _Seen(self.reported, delivered, frozenset(open_ones[-WATCHED:]), floor)
 
     def to_plain(self) -> object:
         """For JSON: mostly a single name."""
-        if self == _Seen(self.reported, frozenset({self.reported}), frozenset(), _horizon(self.reported)):
+        if self == _Seen(self.reported, frozenset({self.reported}), frozenset(), horizon(self.reported)):
             return self.reported
         return [self.reported, sorted(self.delivered), sorted(self.watched), self.floor]
 
     @classmethod
     def from_plain(cls, plain: str | list[Any]) -> _Seen:
         """Raises ValueError or TypeError where this is nothing that `to_plain` gives."""
-        reported, delivered, watched, floor = (plain, [plain], [], _horizon(plain)) if isinstance(plain, str) else plain
+        reported, delivered, watched, floor = (plain, [plain], [], horizon(plain)) if isinstance(plain, str) else plain
         names = (*delivered, *watched, *(name for name in (reported, floor) if name != ""))
         if not all(is_update_name(name) for name in names):
             message = "not the name of an update"
@@ -215,7 +216,7 @@ class _Look:
         if in_force is None:
             return _Seen()
         listed_from = self.start(scanned.partition) if scanned.skipped else ""
-        floor = max(_horizon(in_force.name), listed_from)
+        floor = max(horizon(in_force.name), listed_from)
         return _Seen("", frozenset(valid) - {in_force.name}, frozenset(), min(floor, in_force.name))
 
 
@@ -232,6 +233,6 @@ def _changes(seen: _Seen, partition: str | None, valid: list[str], in_force: Upd
         yield Change("published", partition, now, in_force)
 
 
-def _horizon(name: str) -> str:
+def horizon(name: str) -> str:
     """The update name HORIZON before this one; "" of none."""
     return update_name(max(begun(name), EARLIEST + HORIZON) - HORIZON) if name else ""
