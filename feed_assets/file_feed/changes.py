@@ -14,7 +14,7 @@ import hashlib
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Literal, get_args
 
 from feed_assets.blackboard import AlreadyExistsError, BlackboardError, list_all
@@ -60,7 +60,7 @@ class Position:
     @classmethod
     def at(cls, moment: datetime) -> Position:
         """The position of a reader that begins with what happens from this moment on, in the store's time."""
-        return cls(_time_key(max(moment, datetime.min.replace(tzinfo=UTC) + OVERLAP) - OVERLAP))
+        return cls(_time_key(moment))
 
     def past(self, keys: Sequence[str]) -> Position:
         """The position after these keys too, which ascend and hold those that were seen before."""

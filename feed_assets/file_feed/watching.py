@@ -47,11 +47,12 @@ class Watch:
 
     def scanning(self, interval: timedelta, *, now: datetime) -> Watch:
         """The same with a scan under way, if one is or is due: `interval` after the last one began."""
-        if self.place is not None or (self.scan_begun != EARLIEST and now < self.scan_begun + interval):
+        if self.place is not None or self.scan_begun <= now < self.scan_begun + interval:
             return self
         if self.scan_begun == EARLIEST:
             return replace(self, scan_begun=now, place="")
-        since = max(self.scan_begun - SKEW, self.since) if self.since else self.scan_begun
+        begun = min(self.scan_begun, now)  # the clock may have been set back
+        since = max(begun - SKEW, min(self.since, begun)) if self.since else begun
         return Watch(self.position, now, "", since, everything=self.cut_short)
 
     def to_plain(self) -> dict[str, Any]:

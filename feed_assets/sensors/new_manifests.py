@@ -68,8 +68,7 @@ def new_manifests(
     )
     def sensor(context: dg.SensorEvaluationContext, blackboard: BlackboardResource, clock: Clock) -> dg.SensorResult:
         feeds = AssetFeedGraph.of(context.repository_def)
-        started = time.monotonic()
-        tick = _Tick(context, feeds, blackboard.blackboard, clock.now(), started + TICK_SECONDS, started + SCAN_SECONDS)
+        tick = _Tick(context, feeds, blackboard.blackboard, clock.now(), time.monotonic() + TICK_SECONDS)
         return tick.result(lookback_days, timedelta(seconds=scan_seconds), run_config)
 
     return sensor
@@ -87,7 +86,6 @@ class _Tick:
     board: Blackboard
     now: datetime
     deadline: float
-    scan_deadline: float
     wall: datetime = field(default_factory=lambda: datetime.now(UTC))
     events: list[dg.AssetMaterialization | dg.AssetObservation] = field(default_factory=list)
     touched: set[tuple[str, str]] = field(default_factory=set)
@@ -172,12 +170,12 @@ class _Tick:
 
     def _scan(self, watches: dict[str, Watch]) -> None:
         """Go on with the scans that are under way, the one that has begun first: a partition at least."""
-        touched = len(self.touched)
-        scanned = 0
+        touched, scanned = len(self.touched), 0
+        deadline = min(self.deadline, time.monotonic() + SCAN_SECONDS)
 
         def over() -> bool:
             enough = len(self.events) >= MAX_EVENTS or len(self.touched) >= touched + NEWLY_TOUCHED
-            return enough or time.monotonic() > min(self.deadline, self.scan_deadline)
+            return enough or time.monotonic() > deadline
 
         under_way = sorted(
             (location for location, watch in watches.items() if watch.place is not None),

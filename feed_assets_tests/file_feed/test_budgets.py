@@ -65,7 +65,13 @@ def recorded(content: dict[str, bytes], *, content_tags: bool = True) -> tuple[F
 
 def area(key: str) -> str:
     """Which part of a feed a request was about."""
-    parts = {"claims": "claim", "records": "record", "_SUCCESS": "manifest", "schema.json": "schema", "/changes/": "log"}
+    parts = {
+        "claims": "claim",
+        "records": "record",
+        "_SUCCESS": "manifest",
+        "schema.json": "schema",
+        "/changes/": "log",
+    }
     return next((name for part, name in {**parts, "tags": "tags", "pins": "pins"}.items() if part in key), "data")
 
 
@@ -351,7 +357,9 @@ def test_rejecting_costs_the_record_and_an_entry_in_the_log(empty: tuple[Feed, R
     ]
 
 
-def test_invalidating_costs_the_record_the_manifest_and_an_entry_in_the_log(empty: tuple[Feed, RecordingBlackboard]) -> None:
+def test_invalidating_costs_the_record_the_manifest_and_an_entry_in_the_log(
+    empty: tuple[Feed, RecordingBlackboard],
+) -> None:
     feed, board = empty
     update = publish_files(feed, DAY, [], now=NOW, owner="me")
     board.forget()
