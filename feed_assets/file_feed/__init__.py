@@ -9,7 +9,7 @@ Requests, besides those for the data files; `feed_assets_tests/file_feed/test_bu
 |---|---|
 | latest of a partition | 1 LIST while its last day fits a page; of a year-old history of any length about 10 |
 | is what I hold still latest | 1 LIST |
-| latest of all, news, history of all | a LIST for each page of keys; `history` reads the records of what is not valid |
+| latest, scan, history of all | a LIST for each page of keys; `history` reads the records of what is not valid |
 | what is new in the whole feed, by its log | 1 LIST, and at most one for each partition that the log names |
 | publish after an audit | PUT: claim, record 3, manifest, log; LIST: 3 |
 | publish local files | PUT: claim, record 2, manifest, log; LIST: 3 |
@@ -26,7 +26,6 @@ given up, and one that was overtaken learns that its update is history.
 
 from feed_assets.file_feed.changes import LogEntry, LogPage, Position, fold_changes, log_page
 from feed_assets.file_feed.claims import Claim, claim
-from feed_assets.file_feed.consumption import Change, Cursor, news
 from feed_assets.file_feed.contract import check_contract
 from feed_assets.file_feed.control import read_record, recorded_digests, records
 from feed_assets.file_feed.errors import (
@@ -75,7 +74,7 @@ from feed_assets.file_feed.schema import promised_schema
 from feed_assets.file_feed.staging import Staged, find_staged, stage, staged_files
 from feed_assets.file_feed.states import UpdateStatus, histories, history
 from feed_assets.file_feed.verification import Finding, verify
-from feed_assets.file_feed.watching import Look, Watch, looks_at_named, scan_on
+from feed_assets.file_feed.watching import Change, Look, Watch, looks_at_named, scan_on
 from feed_assets.file_feed.withdrawal import invalidate, reject
 
 __all__ = [
@@ -86,7 +85,6 @@ __all__ = [
     "Claim",
     "ClaimLostError",
     "Column",
-    "Cursor",
     "Downstream",
     "Facts",
     "Feed",
@@ -140,7 +138,6 @@ __all__ = [
     "log_page",
     "looks_at_named",
     "manifest",
-    "news",
     "open_feed",
     "parse_manifest",
     "parse_time",

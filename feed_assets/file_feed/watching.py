@@ -1,9 +1,12 @@
 """Watching a feed for a consumer that knows which update of each partition it was told last.
 
-Here: what has changed against that, by the change log and by scans. Not here: what the consumer knows, and how long it
-may take. The log (`changes`) names what is new in a whole feed at once, and may lack entries. A scan looks at every
-partition, finds what other programs did, and may stop after each partition and go on there. `consumption` needs no
-knowledge of its own from the consumer, and a cursor that grows with the partitions instead.
+Here: what has changed against that, by the change log and by scans. Not here: which update is latest (`reading`), what
+the consumer knows, and how long it may take.
+
+The log (`changes`) names what is new in a whole feed at once, and may lack entries. A scan looks at every partition,
+finds what other programs did, and may stop after each partition and go on there. Each new update in force and each loss
+is found until the consumer knows of it. An update that became valid behind a newer one (`older`) may be found twice, by
+the log and by scans that begin within SKEW of each other: the consumer has to know it again.
 """
 
 from __future__ import annotations
@@ -12,17 +15,50 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 
 from feed_assets.file_feed.changes import LogEntry, Position
-from feed_assets.file_feed.consumption import Change, horizon
-from feed_assets.file_feed.feed import Feed
-from feed_assets.file_feed.names import is_update_name, update_name
+from feed_assets.file_feed.feed import Feed, Update
+from feed_assets.file_feed.names import begun, is_update_name, update_name
 from feed_assets.file_feed.reading import EARLIEST, RECENT, Found, is_valid, latest, newest_valid, updates_from
 from feed_assets.file_feed.scanning import Scanned, scan
 
 SKEW = timedelta(minutes=15)
 """How far the store's clock and the consumer's may differ."""
+
+HORIZON = timedelta(days=2)
+"""How much earlier than the update that was told last one may have been begun that a scan still finds when it becomes
+valid late."""
+
+Kind = Literal["published", "older", "invalidated"]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One piece of news of a partition (None: the feed has none). `update` is what is in force there now, if any.
+
+    - published: the update `name` is in force now, and was not.
+    - older: the update `name` is valid, and a newer one is in force.
+    - invalidated: the update `name` was in force and is not valid any more, so an older one is in force, or none.
+    """
+
+    kind: Kind
+    partition: str | None
+    name: str
+    update: Update | None
+
+    def sentence(self) -> str:
+        """What happened, for people."""
+        subject = f"{self.partition}: update {self.name}" if self.partition is not None else f"update {self.name}"
+        in_force = f"{self.update.name} is in force" if self.update else "nothing valid is left"
+        match self.kind:
+            case "published":
+                return f"{subject} was published"
+            case "older":
+                return f"{subject} became valid, and the newer {in_force}"
+            case "invalidated":
+                return f"{subject} is not valid any more, {in_force}"
+
 
 Known = Mapping[str, str]
 """The update of each partition that the consumer was told last ("" for a feed without partitions)."""
@@ -51,8 +87,8 @@ class Watch:
             return self
         if self.scan_begun == EARLIEST:
             return replace(self, scan_begun=now, place="")
-        begun = min(self.scan_begun, now)  # the clock may have been set back
-        since = max(begun - SKEW, min(self.since, begun)) if self.since else begun
+        last = min(self.scan_begun, now)  # the clock may have been set back
+        since = max(last - SKEW, min(self.since, last)) if self.since else last
         return Watch(self.position, now, "", since, everything=self.cut_short)
 
     def to_plain(self) -> dict[str, Any]:
@@ -111,11 +147,11 @@ def scan_on(feed: Feed, watch: Watch, known: Known, *, now: datetime) -> Iterato
     """
     place = watch.place or ""
     gone = sorted((f"{name}/" for name in known if not place or f"{name}/" > f"{place}/"), reverse=True)
-    recent = horizon(update_name(max(now, EARLIEST + RECENT)))
+    recent = _horizon(update_name(max(now, EARLIEST + RECENT)))
 
     def start(partition: str) -> str:
         # From a while before what is known on, where something may have become valid late.
-        return horizon(known[partition]) if partition in known else recent
+        return _horizon(known[partition]) if partition in known else recent
 
     for scanned in scan(feed, start=start, first=place):
         if scanned.partition and scanned.partition == place:
@@ -183,3 +219,8 @@ def _listed(feed: Feed, starts: Mapping[str, str]) -> Iterator[Scanned]:
         else:
             # The page ended in its middle: it is listed by itself, so that no update is torn.
             yield Scanned(partition, updates_from(feed, partition, start=start), skipped=True)
+
+
+def _horizon(name: str) -> str:
+    """The update name HORIZON before this one; "" of none."""
+    return update_name(max(begun(name), EARLIEST + HORIZON) - HORIZON) if name else ""

@@ -15,7 +15,6 @@ from feed_assets.blackboard.memory import MemoryBlackboard
 from feed_assets.file_feed import (
     CheckOutcome,
     Column,
-    Cursor,
     Facts,
     Feed,
     Policy,
@@ -27,7 +26,6 @@ from feed_assets.file_feed import (
     is_latest,
     latest,
     latest_of_all,
-    news,
     plan,
     publish,
     publish_files,
@@ -280,17 +278,6 @@ def test_of_updates_that_are_not_valid_the_records_are_read(empty: tuple[Feed, R
     board.forget()
     assert [status.state for status in statuses_of(feed, DAY, now=NOW)] == ["rejected", "valid", "valid", "valid"]
     assert board.counts() == {"page": 3, "read": 1}
-
-
-@pytest.mark.parametrize(("updates", "pages"), [(499, 1), (500, 1), (501, 2), (2_000, 5)])
-def test_news_costs_the_pages_of_the_listing_and_reads_no_manifest(updates: int, pages: int) -> None:
-    feed, board = recorded(objects(history(updates, every=timedelta(seconds=10))))
-    changes, cursor = news(feed, Cursor(complete=True), now=NOW)
-    assert len(changes) == updates
-    assert board.counts() == {"page": pages}
-    board.forget()
-    assert news(feed, cursor, now=NOW)[0] == []
-    assert board.counts() == {"page": pages}
 
 
 @pytest.mark.parametrize(("updates", "pages"), [(0, 1), (10, 2), (999, 2), (1_000, 2), (1_001, 3)])
