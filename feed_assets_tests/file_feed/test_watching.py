@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from feed_assets.blackboard import Blackboard, UnavailableError, memory
+from feed_assets.blackboard.local import LocalBlackboard
 from feed_assets.blackboard.memory import MemoryBlackboard
 from feed_assets.blackboard.s3 import S3Blackboard
 from feed_assets.file_feed import (
@@ -376,21 +380,32 @@ def test_a_store_is_asked_as_often_as_the_memory(s3_client, clock: Clock, change
     assert counts[0] == counts[1] == {"page": 1 + min(changed, 1)}
 
 
-def test_a_manifest_whose_tag_does_not_tell_is_read_once_while_it_stays(clock: Clock) -> None:
-    inner = MemoryBlackboard(content_tags=False, clock=clock)
-    board = RecordingBlackboard(inner)
-    consumer = Consumer(Feed(board, ROOT[:-1]), clock)
-    for day in DAYS:
-        plain.publish(inner, f"{ROOT}{day}/", A)
-    reads = []
-    for _ in range(3):
+def test_a_manifest_whose_tag_does_not_tell_is_read_once_while_it_stays_the_same(clock: Clock, tmp_path: Path) -> None:
+    for inner in (MemoryBlackboard(content_tags=False, clock=clock), LocalBlackboard(tmp_path)):
+        board = RecordingBlackboard(inner)
+        consumer = Consumer(Feed(board, ROOT[:-1]), clock)
+        for day in DAYS:
+            publish(consumer.feed, day, clock)
+        a_minute_ago(tmp_path)
+        reads = []
+        for _ in range(3):
+            board.forget()
+            consumer.settle()
+            reads.append(board.counts()["read"])
+        invalidate(consumer.feed, DAYS[1], A, reason="wrong", author="test", now=START)
+        publish(consumer.feed, DAYS[1], clock, B)
+        a_minute_ago(tmp_path)
         board.forget()
         consumer.settle()
-        reads.append(board.counts()["read"])
-    plain.publish(inner, f"{ROOT}{DAYS[1]}/", A, files=2)
-    board.forget()
-    consumer.settle()
-    assert [*reads, board.counts()["read"]] == [3, 0, 0, 1]
+        manifests = sorted(each.key for each in board.requests if each.operation == "read")
+        assert (reads, manifests) == ([3, 0, 0], [f"{ROOT}{DAYS[1]}/{name}/_SUCCESS" for name in (A, B)])
+
+
+def a_minute_ago(directory: Path) -> None:
+    """Date these manifests back: a file that was written in this moment may still change and keep its time."""
+    for path in directory.rglob("_SUCCESS"):
+        if (written := path.stat().st_mtime) > time.time() - 30:
+            os.utime(path, (written - 60, written - 60))
 
 
 # --- any order --------------------------------------------------------------------------------------------------------
