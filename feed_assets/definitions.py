@@ -72,6 +72,7 @@ def build_definitions(settings: Settings, **replaced: Any) -> dg.Definitions:
             sensors.new_manifests(
                 lookback_days=max((source.lookback_days for source in sources), default=7),
                 interval_seconds=settings.sensor_seconds,
+                scan_seconds=settings.scan_seconds,
                 run_config=settings.run_config,
             ),
             sensors.landings(sources, hours, interval_seconds=settings.sensor_seconds),

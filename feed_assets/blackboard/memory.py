@@ -13,6 +13,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from pathlib import Path
 
 from feed_assets.blackboard.keys import check_key, check_prefix
@@ -25,6 +26,9 @@ from feed_assets.blackboard.port import (
     NotFoundError,
     Page,
 )
+
+_TAGS = count(1)
+"""Of all blackboards of the process, as all have the same URIs: no two writes share a tag."""
 
 _FIRST_SECOND = datetime(2000, 1, 1, tzinfo=UTC)
 
@@ -167,7 +171,7 @@ class MemoryBlackboard:
     def _put(self, key: str, data: bytes) -> Entry:
         self._writes += 1
         modified = self._clock() if self._clock else _FIRST_SECOND + timedelta(seconds=self._writes)
-        tag = self.tag_of(data) or str(self._writes)
+        tag = self.tag_of(data) or str(next(_TAGS))
         if key not in self._stored:
             insort(self._keys, key)
         self._stored[key] = _Stored(data, tag, modified)

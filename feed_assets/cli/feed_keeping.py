@@ -22,6 +22,7 @@ from feed_assets.file_feed import (
     Removal,
     carry_out,
     drop_ended_pins,
+    fold_changes,
     plan,
     recover,
     require_latest,
@@ -140,6 +141,8 @@ def gc(
             say(f"Removed {counted(ended, 'pin')} that had ended.")
     removals = plan(place.feed, Policy(keep, younger_than, longest_write), now=moment, within=place.partition)
     outcomes = carry_out(place.feed, removals, now=moment) if yes else []
+    if yes:
+        fold_changes(place.feed, now=moment)
     if as_json:
         done: list[Outcome | None] = [*outcomes] if yes else [None] * len(removals)
         print_json([_as_json(removal, outcome) for removal, outcome in zip(removals, done, strict=True)])

@@ -9,12 +9,14 @@ Requests, besides those for the data files; `feed_assets_tests/file_feed/test_bu
 |---|---|
 | latest of a partition | 1 LIST while its last day fits a page; of a year-old history of any length about 10 |
 | is what I hold still latest | 1 LIST |
-| latest of all, news, history of all | a LIST for each page of keys; `history` reads the records of what is not valid |
-| publish after an audit | PUT: claim, record 3, manifest; LIST: 3 |
-| publish local files | PUT: claim, record 2, manifest; LIST: 3 |
+| latest, scan, history of all | a LIST for each page of keys; `history` reads the records of what is not valid |
+| what is new in the whole feed, by its log | 1 LIST, and at most one for each partition that the log names |
+| publish after an audit | PUT: claim, record 3, manifest, log; LIST: 3 |
+| publish local files | PUT: claim, record 2, manifest, log; LIST: 3 |
 | a schema | 1 GET when it is staged, and 1 when it is published |
 | find what is staged | 2 LIST, and a GET for each of the newest records without a manifest |
-| remove updates | PUT: 2 each; DELETE: the files, and 4 each; LIST: 3 for each page of a hundred updates together |
+| reject, invalidate | PUT: record, manifest where there may be one, log |
+| remove updates | PUT: 3 each; DELETE: the files, and 4 each; LIST: 3 for each page of a hundred updates together |
 
 Why publishing takes as many: the record says `publishing` before the manifest and `published` after it, which tells a
 writer that died from somebody who took the update out of force. The three listings are what to come after; what was
@@ -22,8 +24,8 @@ written, and that nobody else wrote there; and what readers see at last: a write
 given up, and one that was overtaken learns that its update is history.
 """
 
+from feed_assets.file_feed.changes import LogEntry, LogPage, Position, fold_changes, log_page
 from feed_assets.file_feed.claims import Claim, claim
-from feed_assets.file_feed.consumption import Change, Cursor, news
 from feed_assets.file_feed.contract import check_contract
 from feed_assets.file_feed.control import read_record, recorded_digests, records
 from feed_assets.file_feed.errors import (
@@ -72,6 +74,7 @@ from feed_assets.file_feed.schema import promised_schema
 from feed_assets.file_feed.staging import Staged, find_staged, stage, staged_files
 from feed_assets.file_feed.states import UpdateStatus, histories, history
 from feed_assets.file_feed.verification import Finding, verify
+from feed_assets.file_feed.watching import Change, Look, Watch, looks_at_named, scan_on
 from feed_assets.file_feed.withdrawal import invalidate, reject
 
 __all__ = [
@@ -82,7 +85,6 @@ __all__ = [
     "Claim",
     "ClaimLostError",
     "Column",
-    "Cursor",
     "Downstream",
     "Facts",
     "Feed",
@@ -90,12 +92,16 @@ __all__ = [
     "FeedInput",
     "File",
     "Finding",
+    "LogEntry",
+    "LogPage",
+    "Look",
     "MixedFeedError",
     "NoValidUpdateError",
     "NotPublishedError",
     "Outcome",
     "Pin",
     "Policy",
+    "Position",
     "RawFile",
     "RawInput",
     "Record",
@@ -110,6 +116,7 @@ __all__ = [
     "Update",
     "UpdateChangedError",
     "UpdateStatus",
+    "Watch",
     "begun",
     "carry_out",
     "check_contract",
@@ -118,6 +125,7 @@ __all__ = [
     "downstream",
     "drop_ended_pins",
     "find_staged",
+    "fold_changes",
     "histories",
     "history",
     "inputs_digest",
@@ -127,8 +135,9 @@ __all__ = [
     "is_update_name",
     "latest",
     "latest_of_all",
+    "log_page",
+    "looks_at_named",
     "manifest",
-    "news",
     "open_feed",
     "parse_manifest",
     "parse_time",
@@ -150,6 +159,7 @@ __all__ = [
     "reject",
     "reject_both",
     "require_latest",
+    "scan_on",
     "stage",
     "staged_files",
     "tag",

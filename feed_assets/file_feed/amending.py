@@ -49,7 +49,7 @@ def amend(
             if stored.record.state not in _FOLLOWS[change.state]:
                 raise NotPublishedError(_settled(claimed, stored.record)) from None
         else:
-            return StoredRecord(amended, stored.key, entry.tag)
+            return StoredRecord(amended, stored.key, entry.tag, entry.modified)
 
 
 def reread(claimed: Claim, key: str) -> StoredRecord:
@@ -63,7 +63,7 @@ def reread(claimed: Claim, key: str) -> StoredRecord:
     if record is None or record.token != claimed.token:
         message = f"{claimed.uri} is no longer this writer's: it took too long and was given up. Write it again."
         raise ClaimLostError(message)
-    return StoredRecord(record, key, content.entry.tag)
+    return StoredRecord(record, key, content.entry.tag, content.entry.modified)
 
 
 def _says(record: Record, change: Transition, checks: Sequence[CheckOutcome]) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from datetime import datetime
 
 from feed_assets.blackboard import NotFoundError, list_all
 from feed_assets.file_feed.errors import UnreadableRecordError
@@ -24,11 +25,12 @@ CLAIMS = "claims"
 
 @dataclass(frozen=True, slots=True)
 class StoredRecord:
-    """A record, and the key and tag under which it was read."""
+    """A record, the key and tag under which it was read, and when it was written by the store's clock, if known."""
 
     record: Record
     key: str
     tag: str
+    modified: datetime | None = None
 
 
 def record_key(feed: Feed, record: Record) -> str:

@@ -13,8 +13,9 @@ from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
-from feed_assets.blackboard import AlreadyExistsError, ConflictError, UnavailableError
+from feed_assets.blackboard import AlreadyExistsError, ConflictError, Entry, UnavailableError
 from feed_assets.file_feed.amending import amend, reread
+from feed_assets.file_feed.changes import log_act
 from feed_assets.file_feed.claims import Claim, claim
 from feed_assets.file_feed.control import StoredRecord
 from feed_assets.file_feed.errors import BadNameError, ClaimLostError, FeedError, NotPublishedError, TornUpdateError
@@ -35,8 +36,8 @@ def publish(staged: Staged, *, now: datetime, checks: Sequence[CheckOutcome] = (
 
     The record says `publishing` first, with the outcomes of `checks`, so if somebody rejects it at the same time, only
     one of the two succeeds. Then comes the manifest, and a look at what readers now see. At last the record says
-    `published`; if that answer is lost, the manifest still tells the truth. An update that was claimed before the
-    latest one becomes history at once, and its record says so.
+    `published`, and the change log; if these are lost, the manifest still tells the truth. An update that was claimed
+    before the latest one becomes history at once, and its record says so.
 
     Raises ClaimLostError where the claim was given up, TornUpdateError where other files are there than were staged,
     NotPublishedError where the update was rejected or taken out of force, SchemaChangeError where a schema that it
@@ -88,10 +89,11 @@ def publish_files(
 
 def _make_visible(staged: Staged, stored: StoredRecord, now: datetime) -> Update:
     """Write the manifest of what its record says is being published, look, and let the record say `published`."""
-    tag = _create_manifest(staged)
-    newer = _confirm(staged, tag, now)
+    entry = _create_manifest(staged)
+    newer = _confirm(staged, entry.tag, now)
+    written: datetime | None = None
     try:
-        amend(staged.claim, stored, Transition("published", now, newer, staged.claim.owner))
+        written = amend(staged.claim, stored, Transition("published", now, newer, staged.claim.owner)).modified
     except NotPublishedError:
         # Somebody decided otherwise between the two changes of the record, and may have stopped before doing it.
         take_out_of_force(staged.claim)
@@ -99,11 +101,13 @@ def _make_visible(staged: Staged, stored: StoredRecord, now: datetime) -> Update
     except ClaimLostError as error:
         if not staged.record.files:
             # Nothing else tells an update without files from one that retention has removed.
-            _take_back(staged, tag, now, str(error))
+            _take_back(staged, entry.tag, now, str(error))
             raise
         _log.warning("%s is published, and its record is gone: %s", staged.claim.uri, error)
     except UnavailableError as error:
         _log.warning("%s is published, and its record does not say so yet: %s", staged.claim.uri, error)
+    # The later of the two writes, as readers may have passed the time of the first by now.
+    log_act(staged.claim.feed, staged.claim.partition, staged.claim.name, "published", at=written or entry.modified)
     return _update(staged)
 
 
@@ -122,11 +126,11 @@ def _published_before(staged: Staged) -> Update:
     return _update(staged)
 
 
-def _create_manifest(staged: Staged) -> str:
-    """Create the manifest, or find that it is there; its tag."""
+def _create_manifest(staged: Staged) -> Entry:
+    """Create the manifest, or find that it is there."""
     claimed, count = staged.claim, len(staged.record.files)
     try:
-        return claimed.feed.blackboard.create(f"{claimed.prefix}{MANIFEST}", manifest(count)).tag
+        return claimed.feed.blackboard.create(f"{claimed.prefix}{MANIFEST}", manifest(count))
     except (AlreadyExistsError, UnavailableError) as error:
         there = read_manifest(claimed.feed, claimed.partition, claimed.name)
         if there is None:
@@ -138,7 +142,7 @@ def _create_manifest(staged: Staged) -> str:
                 raise NotPublishedError(message) from error
             message = f"{claimed.uri} was given up and is being removed: write the update again."
             raise ClaimLostError(message) from error
-        return there.entry.tag
+        return there.entry
 
 
 def _confirm(staged: Staged, tag: str, now: datetime) -> str:

@@ -35,6 +35,15 @@ SECOND = timedelta(seconds=1)
 ATTEMPTS = 3
 """How often an update is resolved again where what was listed has changed when it is looked at."""
 
+REMEMBERED = 100_000
+"""How many manifests a process remembers that it had to read."""
+
+TICK = timedelta(seconds=3)
+"""More than a tick of a disk's clock: a file that was written in place within it may change and keep its tag."""
+
+_STATED: dict[tuple[str, str, datetime], int | None] = {}
+"""What a manifest states, by its URI, tag and time, where the tag does not tell."""
+
 _log = logging.getLogger("feed_assets.file_feed")
 _Result = TypeVar("_Result")
 
@@ -153,20 +162,31 @@ def is_valid(feed: Feed, found: Found) -> bool:
 
 
 def valid_as_listed(feed: Feed, found: Found) -> bool:
-    """The same; raises MovedError where the manifest, when it is read, is not the one that was listed."""
+    """The same; raises MovedError where the manifest, when it is read, is not the one that was listed.
+
+    A process reads a manifest once, as long as its tag and its time stay.
+    """
     entry = found.manifest
     if entry is None or entry.size > MAX_BYTES or entry.tag == feed.blackboard.tag_of(INVALIDATED):
         return False
     # A listing of two pages may show the manifest of before and the files of after a removal: then it is read, too.
     if not found.split and feed.blackboard.tag_of(manifest(len(found.files))) == entry.tag:
         return True
+    read_as = (feed.blackboard.uri(entry.key), entry.tag, entry.modified)
+    if not found.split and read_as in _STATED:
+        return _STATED[read_as] == len(found.files)
     try:
         content = feed.blackboard.read(entry.key, limit=MAX_BYTES + 1)
     except NotFoundError:
         raise MovedError(entry.key) from None
     if content.entry.tag != entry.tag:
         raise MovedError(entry.key)
-    return parse_manifest(content.data) == len(found.files)
+    stated = parse_manifest(content.data)
+    if entry.modified < datetime.now(UTC) - TICK:
+        if len(_STATED) >= REMEMBERED:
+            _STATED.clear()
+        _STATED[read_as] = stated
+    return stated == len(found.files)
 
 
 def newest_valid(

@@ -8,7 +8,7 @@ what was not given up yet:
    planned for, or is created where there is none. From then on a writer that comes back late cannot publish it.
 2. Look once more whether it is held, or has become the latest; if so it gets its manifest back.
 3. Give it up: that manifest is replaced by one that nobody ever gives back, on condition that it is still there.
-4. Delete the files. 5. Delete its claim, its record and its pins. 6. Delete the manifest.
+4. Delete the files. 5. Delete its claim, its record and its pins. 6. Delete the manifest, and log it.
 
 So it is invalid before the first file goes, and stays so: a count never comes to match what is left. The manifest goes
 last: a writer that can create its own afterwards finds neither files nor record. Several retentions may be at an update
@@ -28,6 +28,7 @@ from datetime import datetime
 from uuid import uuid4
 
 from feed_assets.blackboard import AlreadyExistsError, ConflictError, Entry, UnavailableError, list_all
+from feed_assets.file_feed.changes import log_act
 from feed_assets.file_feed.control import CLAIMS, RECORDS
 from feed_assets.file_feed.feed import Feed
 from feed_assets.file_feed.holds import PINS, held_updates
@@ -129,6 +130,8 @@ def _remove(feed: Feed, removals: Sequence[Removal], now: datetime) -> list[Outc
     for target in _going(targets):
         prefix = feed.update_prefix(*target.place)
         feed.blackboard.delete(f"{prefix}{MANIFEST}", prefix)
+        if target.taken is not None:  # else another removal had given it up before
+            log_act(feed, *target.place, "removed", at=target.taken.modified)
     return [Outcome(target.removal, removed=not target.left_alone, why=target.left_alone) for target in targets]
 
 
@@ -207,7 +210,7 @@ def _give_up(feed: Feed, target: _Target) -> None:
     if target.taken is None:
         return
     try:
-        _write(feed, target, NEVER_VALID, tag=target.taken.tag)
+        target.taken = _write(feed, target, NEVER_VALID, tag=target.taken.tag)
     except (AlreadyExistsError, ConflictError):
         target.left_alone = CHANGED
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from feed_assets.blackboard import AlreadyExistsError, ConflictError
+from feed_assets.blackboard import AlreadyExistsError, ConflictError, Entry
 from feed_assets.file_feed.amending import amend
+from feed_assets.file_feed.changes import log_act
 from feed_assets.file_feed.claims import Claim
 from feed_assets.file_feed.control import StoredRecord, record_key, stored_record
 from feed_assets.file_feed.errors import NotPublishedError, NoValidUpdateError
@@ -31,6 +32,8 @@ def reject(staged: Staged, *, reason: str, now: datetime, checks: Sequence[Check
     if staged.record.state == "publishing":
         # Its publisher may be alive after all. Then it finds that its manifest cannot be created.
         take_out_of_force(staged.claim)
+    if amended.modified is not None:
+        log_act(staged.claim.feed, staged.claim.partition, staged.claim.name, "rejected", at=amended.modified)
     return amended.record
 
 
@@ -56,22 +59,23 @@ def invalidate(feed: Feed, partition: str | None, name: str, *, reason: str, aut
         stored = _foreign_record(feed, Record(partition, name, "", "", (), Facts(), history=(change,)))
     elif not invalidated:
         amend(claim_of(feed, stored.record), stored, change)
-    take_out_of_force(claim_of(feed, stored.record))
+    entry = take_out_of_force(claim_of(feed, stored.record))
+    log_act(feed, partition, name, "invalidated", at=entry.modified)
 
 
-def take_out_of_force(claimed: Claim) -> None:
+def take_out_of_force(claimed: Claim) -> Entry:
     """Leave a manifest that makes no update valid, and that no publisher can create again."""
     board, key = claimed.feed.blackboard, f"{claimed.prefix}{MANIFEST}"
     while True:
         there = read_manifest(claimed.feed, claimed.partition, claimed.name)
         try:
             if there is None:
-                board.create(key, INVALIDATED)
-            elif there.data not in {INVALIDATED, NEVER_VALID}:  # who sets a pin must see that files are being deleted
-                board.replace(key, INVALIDATED, tag=there.entry.tag)
+                return board.create(key, INVALIDATED)
+            if there.data not in {INVALIDATED, NEVER_VALID}:  # who sets a pin must see that files are being deleted
+                return board.replace(key, INVALIDATED, tag=there.entry.tag)
         except (AlreadyExistsError, ConflictError):
             continue
-        return
+        return there.entry
 
 
 def _require_was_published(feed: Feed, partition: str | None, name: str, stored: StoredRecord | None) -> None:

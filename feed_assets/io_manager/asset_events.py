@@ -90,6 +90,16 @@ def is_shown(instance: dg.DagsterInstance, key: dg.AssetKey, update: Update) -> 
     return shown == {UPDATE: update.name, STATE: IN_FORCE}
 
 
+def has_event_about(instance: dg.DagsterInstance, key: dg.AssetKey, partition: str | None, update: str) -> bool:
+    """Whether Dagster was told of this update: whether an event of late is about it."""
+    where = dg.AssetRecordsFilter(asset_key=key, asset_partitions=[partition] if partition else None)
+    observed = instance.fetch_observations(where, limit=SEARCHED).records
+    tags = [each.asset_observation.tags or {} for each in observed if each.asset_observation is not None]
+    return any(each.get(DATA_VERSION_TAG) == update for each in tags) or (
+        _about(_newest_first(instance, key, partition), update) is not None
+    )
+
+
 def _newest_first(
     instance: dg.DagsterInstance, key: dg.AssetKey, partition: str | None, *, limit: int = SEARCHED
 ) -> Iterator[dg.AssetMaterialization]:

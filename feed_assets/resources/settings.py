@@ -47,6 +47,7 @@ class Settings:
     """Where the data is, which days there are, who the partners are, which Spark computes, how often sensors look.
 
     `alerts` is whether a webhook for them is configured; its address stays in the environment, as it is a secret.
+    `scan_seconds` is how often a scan for what other programs wrote begins, 0 for at each look.
     """
 
     base: str
@@ -57,6 +58,7 @@ class Settings:
     sensor_seconds: int
     log_level: str
     alerts: bool = False
+    scan_seconds: int = 600
 
     @classmethod
     def from_environment(
@@ -64,8 +66,8 @@ class Settings:
     ) -> Settings:
         """Read the variables `FEED_ASSETS_...`, each of which has a default.
 
-        They are BASE, AS_OF, FIRST_DAY, SOURCES, SPARK_MASTER, SENSOR_SECONDS, LOG_LEVEL and
-        ALERT_WEBHOOK. The default of SOURCES is `sources_directory`.
+        They are BASE, AS_OF, FIRST_DAY, SOURCES, SPARK_MASTER, SENSOR_SECONDS, SCAN_SECONDS,
+        LOG_LEVEL and ALERT_WEBHOOK. The default of SOURCES is `sources_directory`.
         Raises SettingsError naming the variable and what it takes.
         """
         base = environment.get("FEED_ASSETS_BASE") or DEFAULT_BASE
@@ -79,7 +81,8 @@ class Settings:
             spark_master=environment.get("FEED_ASSETS_SPARK_MASTER") or "local[*]",
             log_level=_log_level(environment.get("FEED_ASSETS_LOG_LEVEL") or "INFO"),
             alerts=bool(environment.get(WEBHOOK)),
-            sensor_seconds=_seconds(environment.get("FEED_ASSETS_SENSOR_SECONDS") or "30"),
+            sensor_seconds=_seconds(environment, "SENSOR_SECONDS", "30", least=1),
+            scan_seconds=_seconds(environment, "SCAN_SECONDS", "600", least=0),
         )
 
     @property
@@ -116,9 +119,10 @@ def _log_level(text: str) -> str:
     return text
 
 
-def _seconds(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) == 0:
-        message = f"FEED_ASSETS_SENSOR_SECONDS is {text!r}; it takes a whole number of seconds from 1."
+def _seconds(environment: Mapping[str, str], name: str, default: str, *, least: int) -> int:
+    text = environment.get(f"FEED_ASSETS_{name}") or default
+    if not text.isascii() or not text.isdigit() or int(text) < least:
+        message = f"FEED_ASSETS_{name} is {text!r}; it takes a whole number of seconds from {least}."
         raise SettingsError(message)
     return int(text)
 

@@ -1,14 +1,15 @@
 """The sensor for feeds: updates that others published, invalidations, and what has fallen behind them.
 
-Here: asset events, the cursor, the time that a tick has, and run requests. Not here: what counts as news
-(`file_feed.consumption`), what a change touches (`dependencies.graph`) and what is behind (`dependencies.staleness`).
+Here: asset events, the cursor, the time that a tick has, what Dagster knows of each partition, and run requests. Not
+here: what has changed against that (`file_feed.watching`), what a change touches (`dependencies.graph`) and what is
+behind (`dependencies.staleness`).
 """
 
 import json
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import dagster as dg
@@ -16,22 +17,40 @@ import dagster as dg
 from feed_assets.blackboard import Blackboard
 from feed_assets.dependencies.catching_up import plan_stale
 from feed_assets.dependencies.graph import FeedNode, affected
-from feed_assets.file_feed import Change, Cursor, FeedError, news, read_record
+from feed_assets.file_feed import Change, FeedError, Look, Watch, is_update_name, looks_at_named, read_record, scan_on
+from feed_assets.file_feed.changes import log_page
 from feed_assets.file_feed.wording import counted
-from feed_assets.io_manager.asset_events import INVALIDATED, still_in_force
+from feed_assets.io_manager.asset_events import INVALIDATED, has_event_about, still_in_force
 from feed_assets.io_manager.metadata import DATA_VERSION_TAG
 from feed_assets.resources import BlackboardResource, Clock
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.ticks import MAX_EVENTS, TICK_SECONDS, load_cursor, requests_of_tick, run_requests
 
+SCAN_SECONDS = 10.0
+"""How much of a tick goes into scans, which are to delay no news."""
+
+TOGETHER = 100
+"""Entries of a change log that are looked at before the time is."""
+
+NEWLY_TOUCHED = 200
+"""A tick's scans stop once they have touched so many partitions: the tick compares each with its inputs."""
+
+MOST_TOUCHED = 1_000
+"""Partitions beyond the lookback that the cursor keeps for later. The next scan finds again what is left out."""
+
 
 def new_manifests(
-    *, lookback_days: int, interval_seconds: int, run_config: Mapping[str, Any] | None = None
+    *,
+    lookback_days: int,
+    interval_seconds: int,
+    scan_seconds: int = 600,
+    run_config: Mapping[str, Any] | None = None,
 ) -> dg.SensorDefinition:
     """Watches every feed of the code location.
 
     Derived feeds are kept up with their inputs over `lookback_days`, and beyond that wherever a change arrives;
-    requested runs get `run_config`.
+    requested runs get `run_config`. A tick reads the change log of each feed. Every `scan_seconds` (0: at each tick) a
+    scan of all partitions begins, which finds what programs did that write no log.
     """
 
     @dg.sensor(
@@ -43,47 +62,53 @@ def new_manifests(
             "Reports each new valid update, each invalidation and each update that became valid late, once, as an "
             "asset event with the update as its data version, and runs the derived partitions that are behind "
             "their inputs. "
-            "Updates that runs of this instance published are known already and cause nothing."
+            "Updates that runs of this instance published are known already and cause nothing. What programs without "
+            f"feed_assets did is found by a scan that begins every {scan_seconds} seconds."
         ),
     )
     def sensor(context: dg.SensorEvaluationContext, blackboard: BlackboardResource, clock: Clock) -> dg.SensorResult:
         feeds = AssetFeedGraph.of(context.repository_def)
         tick = _Tick(context, feeds, blackboard.blackboard, clock.now(), time.monotonic() + TICK_SECONDS)
-        return tick.result(lookback_days, run_config)
+        return tick.result(lookback_days, timedelta(seconds=scan_seconds), run_config)
 
     return sensor
 
 
 @dataclass(slots=True)
 class _Tick:
-    """One evaluation: what it may use, and how long."""
+    """One evaluation: what it may use, how long, and what it has found.
+
+    `now` is the installation's time, which may be fixed; `wall` is the real one, as change logs and manifests have it.
+    """
 
     context: dg.SensorEvaluationContext
     feeds: AssetFeedGraph
     board: Blackboard
     now: datetime
     deadline: float
+    wall: datetime = field(default_factory=lambda: datetime.now(UTC))
+    events: list[dg.AssetMaterialization | dg.AssetObservation] = field(default_factory=list)
+    touched: set[tuple[str, str]] = field(default_factory=set)
+    told: set[tuple[str, str | None, str]] = field(default_factory=set)
 
-    def result(self, lookback_days: int, run_config: Mapping[str, Any] | None) -> dg.SensorResult:
+    def result(
+        self, lookback_days: int, scan_interval: timedelta, run_config: Mapping[str, Any] | None
+    ) -> dg.SensorResult:
         cursor = load_cursor(self.context.cursor)
         held = cursor.get("feeds")
-        cursors: dict[str, Any] = dict(held) if isinstance(held, dict) else {}
+        held = held if isinstance(held, dict) else {}
+        watches = {
+            location: Watch.from_plain(held.get(location), now=self.wall).scanning(scan_interval, now=self.wall)
+            for location in self.feeds.feeds
+        }
         requests = requests_of_tick(self.context.instance, self.board, self.feeds, self.now)
-
-        events: list[dg.AssetMaterialization | dg.AssetObservation] = []
-        touched = self._touched(cursor.get("touched"))
-        resume = None
-        for place, node in enumerate(_from(self.feeds.feeds.values(), cursor.get("resume"))):
-            if (place and self._out_of_time()) or len(events) >= MAX_EVENTS:
-                resume = node.location
-                break
-            changes = self._news(node, cursors, MAX_EVENTS - len(events))
-            events.extend(self._events(node, changes))
-            touched |= {each for change in changes for each in affected(self.feeds, node, change.partition)}
+        self.touched = self._touched(cursor.get("touched"))
+        resume = self._read_logs(watches, cursor.get("resume"))
+        self._scan(watches)
 
         still_open = plan_stale(
             requests,
-            touched,
+            self.touched,
             lookback_days=lookback_days,
             out_of_time=self._out_of_time,
             warn=self.context.log.warning,
@@ -92,16 +117,16 @@ class _Tick:
         for note in requests.decided:
             self.context.log.info(note)
         content = {
-            "feeds": cursors,
+            "feeds": {location: watch.to_plain() for location, watch in watches.items()},
             "touched": sorted([self.feeds.feeds[feed].name, partition] for feed, partition in still_open),
             **({"resume": resume} if resume else {}),
         }
         return dg.SensorResult(
             run_requests=runs,
-            asset_events=events,
+            asset_events=self.events,
             skip_reason=None
             if runs
-            else f"{counted(len(events), 'event')} reported, no run needed. " + "; ".join(requests.decided[:3]),
+            else f"{counted(len(self.events), 'event')} reported, no run needed. " + "; ".join(requests.decided[:3]),
             cursor=json.dumps(content, sort_keys=True),
         )
 
@@ -119,70 +144,136 @@ class _Tick:
             if isinstance(each, list) and [type(part) for part in each] == [str, str] and each[0] in feeds
         }
 
-    def _news(self, node: FeedNode, cursors: dict[str, Any], limit: int) -> list[Change]:
-        """What is new in a feed. One that cannot be read, or a partition with an odd name, holds up no other."""
-        location = node.location
-        feed = node.declaration.on(self.board)
-        try:
-            changes, cursor = news(feed, Cursor.from_json(str(cursors.get(location, ""))), now=self.now, limit=limit)
-        except FeedError as error:
-            self.context.log.warning(f"{location} cannot be looked at: {error}")
-            return []
-        cursors[location] = cursor.to_json()
-        known = []
-        for change in changes:
-            if self.feeds.can_have(location, change.partition):
-                known.append(change)
-            else:
-                where = repr(change.partition) if change.partition is not None else "the feed itself"
+    # --- what has changed ----------------------------------------------------------------------------------------
+
+    def _read_logs(self, watches: dict[str, Watch], first: object) -> str | None:
+        """Follow the change logs, from this feed's on; the feed to begin with next time, if the tick is over."""
+        for place, location in enumerate(_from(list(watches), first)):
+            if (place and self._out_of_time()) or len(self.events) >= MAX_EVENTS:
+                return location
+            node, feed = self.feeds.feeds[location], self.feeds.feeds[location].declaration.on(self.board)
+            page = log_page(feed, watches[location].position, now=self.wall)
+            new = page.new
+            while True:
+                some = new[: min(TOGETHER, MAX_EVENTS - len(self.events))]
+                known = self._known_versions(node, {entry.partition or "" for entry in some}) if some else {}
+                for look in looks_at_named(feed, some, known, now=self.now):
+                    watches[location] = self._take(node, watches[location], look)
+                new = new[len(some) :]
+                if not new or self._out_of_time() or len(self.events) >= MAX_EVENTS:
+                    break
+            position = page.position_before(new[0] if new else None)
+            watches[location] = replace(watches[location], position=position)
+            if new:
+                return location
+        return None
+
+    def _scan(self, watches: dict[str, Watch]) -> None:
+        """Go on with the scans that are under way, the one that has begun first: a partition at least."""
+        touched, scanned = len(self.touched), 0
+        deadline = min(self.deadline, time.monotonic() + SCAN_SECONDS)
+
+        def over() -> bool:
+            enough = len(self.events) >= MAX_EVENTS or len(self.touched) >= touched + NEWLY_TOUCHED
+            return enough or time.monotonic() > deadline
+
+        under_way = sorted(
+            (location for location, watch in watches.items() if watch.place is not None),
+            key=lambda location: (not watches[location].place, watches[location].scan_begun),
+        )
+        for location in under_way:
+            if scanned and over():
+                return
+            node = self.feeds.feeds[location]
+            try:
+                known = self._known_versions(node)
+                for look in scan_on(node.declaration.on(self.board), watches[location], known, now=self.now):
+                    if scanned and over():
+                        return
+                    watches[location] = replace(self._take(node, watches[location], look), place=look.partition or "")
+                    scanned += 1
+            except FeedError as error:
+                self.context.log.warning(f"{location} cannot be looked at: {error}")
+            watches[location] = replace(watches[location], place=None)
+
+    def _take(self, node: FeedNode, watch: Watch, look: Look) -> Watch:
+        """Report what a look came to, and note what it touches."""
+        if not self.feeds.can_have(node.location, look.partition):
+            for change in look.changes if look.touched else ():
+                where = repr(look.partition) if look.partition is not None else "the feed itself"
                 self.context.log.warning(
-                    f"{location}: an update in {where} is passed over, which is no partition of the asset "
+                    f"{node.location}: an update in {where} is passed over, which is no partition of the asset "
                     f"{node.name} ({change.sentence()})."
                 )
-        return known
+            return watch
+        for change in look.changes:
+            self._tell(node, change)
+        if look.touched:
+            for place in affected(self.feeds, node, look.partition):
+                if len(self.touched) < MOST_TOUCHED:
+                    self.touched.add(place)
+                elif place not in self.touched:
+                    watch = replace(watch, cut_short=True)
+        return watch
 
-    def _events(self, node: FeedNode, changes: list[Change]) -> Iterator[dg.AssetMaterialization | dg.AssetObservation]:
-        """What Dagster does not know of these changes. An update that a run of ours published it has seen already."""
-        if not changes:
+    # --- what Dagster knows --------------------------------------------------------------------------------------
+
+    def _tell(self, node: FeedNode, change: Change) -> None:
+        """Report a change that Dagster does not know of."""
+        key = self.feeds.keys[node.location]
+        place = (node.location, change.partition, change.name if change.kind != "invalidated" else "")
+        if place in self.told or self._is_known(node, change):
             return
-        known = self._known_versions(node)
-        for change in changes:
-            if change.kind != "invalidated" and self._is_known(node, change, known.get(change.partition or "", "")):
-                continue
-            self.context.log.info(change.sentence())
-            if change.kind == "invalidated":
-                # Dagster goes on from the update before, or from nothing, as every reader does.
-                yield still_in_force(
-                    self.context.instance,
-                    self.feeds.keys[node.location],
-                    change.partition,
-                    change.update,
-                    why=f"{change.sentence()}.",
-                    metadata={INVALIDATED: change.name},
-                )
-            else:
-                yield _event(self.feeds.keys[node.location], node, change)
+        self.told.add(place)
+        self.context.log.info(change.sentence())
+        if change.kind == "invalidated":
+            # Dagster goes on from the update before, or from nothing, as every reader does.
+            event: dg.AssetMaterialization | dg.AssetObservation = still_in_force(
+                self.context.instance,
+                key,
+                change.partition,
+                change.update,
+                why=f"{change.sentence()}.",
+                metadata={INVALIDATED: change.name},
+            )
+        else:
+            event = _event(key, node, change)
+        self.events.append(event)
 
-    def _is_known(self, node: FeedNode, change: Change, version: str) -> bool:
-        """Whether Dagster knows of an update from the run that computed it; it does not know of a loss since."""
-        if change.kind == "published" and version == change.name:
+    def _is_known(self, node: FeedNode, change: Change) -> bool:
+        """Whether Dagster knows of a change from the run that made it, or is going to once that run has ended."""
+        if change.kind == "older" and has_event_about(
+            self.context.instance, self.feeds.keys[node.location], change.partition, change.name
+        ):
             return True
         record = read_record(node.declaration.on(self.board), change.partition, change.name)
         run = self.context.instance.get_run_by_id(record.facts.run_id) if record and record.facts.run_id else None
-        return run is not None and (change.kind == "older" or version > change.name or not run.is_finished)
+        if record is None or run is None:
+            return False
+        if change.kind == "invalidated":
+            # What a run has staged, Dagster shows before it is in force; so it does if it never came into force.
+            return record.state in {"staged", "publishing", "rejected"} and not run.is_finished
+        return change.kind == "older" or not run.is_finished
 
-    def _known_versions(self, node: FeedNode) -> dict[str, str]:
-        """The data version that Dagster last saw of each partition, from one query."""
+    def _known_versions(self, node: FeedNode, partitions: Collection[str] | None = None) -> dict[str, str]:
+        """The update that Dagster was told last of each partition, or of these, from one query."""
+        key, instance = self.feeds.keys[node.location], self.context.instance
         if not node.partitioned:
-            event = self.context.instance.get_latest_materialization_event(self.feeds.keys[node.location])
+            event = instance.get_latest_materialization_event(key)
             materialization = event.asset_materialization if event else None
-            tags = (materialization.tags if materialization else None) or {}
-            return {"": tags[DATA_VERSION_TAG]} if DATA_VERSION_TAG in tags else {}
-        storage = self.context.instance.event_log_storage
-        tags_by_partition = storage.get_latest_tags_by_partition(
-            self.feeds.keys[node.location], dg.DagsterEventType.ASSET_MATERIALIZATION, [DATA_VERSION_TAG]
-        )
-        return {partition: tags[DATA_VERSION_TAG] for partition, tags in tags_by_partition.items()}
+            tags_by_partition: Mapping[str, Mapping[str, str]] = {
+                "": (materialization.tags if materialization else None) or {}
+            }
+        else:
+            tags_by_partition = instance.event_log_storage.get_latest_tags_by_partition(
+                key,
+                dg.DagsterEventType.ASSET_MATERIALIZATION,
+                [DATA_VERSION_TAG],
+                asset_partitions=None if partitions is None else sorted(partitions),
+            )
+        known = {partition: tags.get(DATA_VERSION_TAG, "") for partition, tags in tags_by_partition.items()}
+        # Another version is none of ours: Dagster makes one up where it is told none.
+        return {partition: version for partition, version in known.items() if is_update_name(version)}
 
 
 def _event(key: dg.AssetKey, node: FeedNode, change: Change) -> dg.AssetMaterialization | dg.AssetObservation:
@@ -211,8 +302,7 @@ def _event(key: dg.AssetKey, node: FeedNode, change: Change) -> dg.AssetMaterial
     )
 
 
-def _from(feeds: Iterable[FeedNode], location: object) -> list[FeedNode]:
+def _from(locations: list[str], first: object) -> list[str]:
     """The feeds, beginning with the one that the tick before did not get to any more."""
-    all_of_them = list(feeds)
-    at = next((place for place, node in enumerate(all_of_them) if node.location == location), 0)
-    return [*all_of_them[at:], *all_of_them[:at]]
+    at = locations.index(first) if isinstance(first, str) and first in locations else 0
+    return [*locations[at:], *locations[:at]]

@@ -121,7 +121,7 @@ def _installation(directory: Path, instance: dg.DagsterInstance, size: int, look
     texts = (text.replace("lookback_days: 7", f"lookback_days: {lookback}") for text in (SHOP_ADS, SHOP_CLICKS))
     sources = write_sources(directory / f"sources-{lookback}", *texts)
     first = LAST - timedelta(days=size // HOURS + 1)
-    return Installation(settings_below(directory / "base", sources, first_day=first), instance)
+    return Installation(settings_below(directory / "base", sources, first_day=first, scan_seconds=600), instance)
 
 
 def _make(directory: Path, size: int) -> None:

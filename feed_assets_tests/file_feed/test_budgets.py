@@ -15,7 +15,6 @@ from feed_assets.blackboard.memory import MemoryBlackboard
 from feed_assets.file_feed import (
     CheckOutcome,
     Column,
-    Cursor,
     Facts,
     Feed,
     Policy,
@@ -27,7 +26,6 @@ from feed_assets.file_feed import (
     is_latest,
     latest,
     latest_of_all,
-    news,
     plan,
     publish,
     publish_files,
@@ -65,7 +63,13 @@ def recorded(content: dict[str, bytes], *, content_tags: bool = True) -> tuple[F
 
 def area(key: str) -> str:
     """Which part of a feed a request was about."""
-    parts = {"claims": "claim", "records": "record", "_SUCCESS": "manifest", "schema.json": "schema"}
+    parts = {
+        "claims": "claim",
+        "records": "record",
+        "_SUCCESS": "manifest",
+        "schema.json": "schema",
+        "/changes/": "log",
+    }
     return next((name for part, name in {**parts, "tags": "tags", "pins": "pins"}.items() if part in key), "data")
 
 
@@ -223,6 +227,7 @@ def test_removals_look_together_so_their_reads_grow_with_pages() -> None:
         ("page", "pins"): 2 + 1,  # and one for their own that have ended
         ("page", "record"): 1,
         ("replace", "manifest"): 200,
+        ("create", "log"): 100,
         ("delete", "manifest"): 100,
         ("delete", "data"): 100 + 100,  # the files, and the folder itself
         ("delete", "claim"): 100,
@@ -275,17 +280,6 @@ def test_of_updates_that_are_not_valid_the_records_are_read(empty: tuple[Feed, R
     assert board.counts() == {"page": 3, "read": 1}
 
 
-@pytest.mark.parametrize(("updates", "pages"), [(499, 1), (500, 1), (501, 2), (2_000, 5)])
-def test_news_costs_the_pages_of_the_listing_and_reads_no_manifest(updates: int, pages: int) -> None:
-    feed, board = recorded(objects(history(updates, every=timedelta(seconds=10))))
-    changes, cursor = news(feed, Cursor(complete=True), now=NOW)
-    assert len(changes) == updates
-    assert board.counts() == {"page": pages}
-    board.forget()
-    assert news(feed, cursor, now=NOW)[0] == []
-    assert board.counts() == {"page": pages}
-
-
 @pytest.mark.parametrize(("updates", "pages"), [(0, 1), (10, 2), (999, 2), (1_000, 2), (1_001, 3)])
 def test_that_nothing_is_staged_costs_two_listings(updates: int, pages: int) -> None:
     names = history(updates, every=timedelta(hours=1))
@@ -300,15 +294,15 @@ def test_that_nothing_is_staged_costs_two_listings(updates: int, pages: int) -> 
 
 
 @pytest.mark.parametrize("updates", [0, 1_000])
-def test_publishing_costs_four_writes_and_three_listings_besides_the_data(updates: int, tmp_path: Path) -> None:
+def test_publishing_costs_five_writes_and_three_listings_besides_the_data(updates: int, tmp_path: Path) -> None:
     for number in range(3):
         (tmp_path / str(number)).touch()
     feed, board = recorded(objects(history(updates, every=timedelta(minutes=10))))
     publish_files(feed, DAY, sorted(tmp_path.iterdir()), now=NOW, owner="me")
-    assert areas(board, "create") == ["claim", "record", "manifest"]
+    assert areas(board, "create") == ["claim", "record", "manifest", "log"]
     # What is there to come after; whether all the files are there, and no others; and what readers see at last. The
     # record says `publishing` before the manifest and `published` after it.
-    assert board.counts() == {"create": 3, "replace": 1, "upload": 3, "page": 3}
+    assert board.counts() == {"create": 4, "replace": 1, "upload": 3, "page": 3}
 
 
 def test_a_schema_costs_one_more_read(tmp_path: Path, empty: tuple[Feed, RecordingBlackboard]) -> None:
@@ -317,11 +311,11 @@ def test_a_schema_costs_one_more_read(tmp_path: Path, empty: tuple[Feed, Recordi
     board.forget()
     publish_files(feed, DAY, [], now=NOW, owner="me", facts=FACTS)
     assert areas(board, "read") == ["schema"]
-    assert board.counts() == {"create": 3, "replace": 1, "read": 1, "page": 3}
+    assert board.counts() == {"create": 4, "replace": 1, "read": 1, "page": 3}
 
 
 @pytest.mark.parametrize("checks", [PASSED, ()], ids=["with outcomes of checks", "without"])
-def test_publishing_what_was_staged_before_costs_two_more_writes_and_a_listing(
+def test_publishing_what_was_staged_before_costs_four_writes_and_a_listing(
     empty: tuple[Feed, RecordingBlackboard], checks: tuple[CheckOutcome, ...]
 ) -> None:
     feed, board = empty
@@ -334,22 +328,28 @@ def test_publishing_what_was_staged_before_costs_two_more_writes_and_a_listing(
         ("create", "manifest"),
         ("page", "data"),
         ("replace", "record"),
+        ("create", "log"),
     ]
 
 
-def test_rejecting_costs_one_write(empty: tuple[Feed, RecordingBlackboard]) -> None:
+def test_rejecting_costs_the_record_and_an_entry_in_the_log(empty: tuple[Feed, RecordingBlackboard]) -> None:
     feed, board = empty
     claimed = claim(feed, DAY, now=NOW, owner="me")
     staged = stage(claimed, (), Facts(), now=NOW)
     board.forget()
     reject(staged, reason="no", now=NOW)
-    assert board.counts() == {"replace": 1}
+    assert [(request.operation, area(request.key)) for request in board.requests] == [
+        ("replace", "record"),
+        ("create", "log"),
+    ]
 
 
-def test_invalidating_costs_the_record_and_the_manifest(empty: tuple[Feed, RecordingBlackboard]) -> None:
+def test_invalidating_costs_the_record_the_manifest_and_an_entry_in_the_log(
+    empty: tuple[Feed, RecordingBlackboard],
+) -> None:
     feed, board = empty
     update = publish_files(feed, DAY, [], now=NOW, owner="me")
     board.forget()
     invalidate(feed, DAY, update.name, reason="wrong", author="me", now=NOW)
     assert Counter(areas(board, "replace")) == {"record": 1, "manifest": 1}
-    assert board.counts() == {"read": 3, "page": 1, "replace": 2}
+    assert board.counts() == {"read": 3, "page": 1, "replace": 2, "create": 1}

@@ -62,6 +62,11 @@ def _tokens_that_repeat(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("feed_assets.file_feed.claims.uuid4", token)
     monkeypatch.setattr("feed_assets.file_feed.removal.uuid4", token)
+    # For the same reason a process remembers no manifest that it has read.
+    monkeypatch.setattr("feed_assets.file_feed.reading.TICK", timedelta(days=36500))
+    # The change log comes after each act, and no program here reads it: each further request multiplies the states.
+    for module in ("publishing", "withdrawal", "removal"):
+        monkeypatch.setattr(f"feed_assets.file_feed.{module}.log_act", lambda *_, **__: None)
 
 
 @pytest.fixture(params=[True, False], ids=["tags tell the content", "tags as on a disk"])

@@ -61,6 +61,11 @@ def planned(feed: Feed, policy: Policy = POLICY) -> list[str]:
     return [removal.update for removal in plan(feed, policy, now=NOW)]
 
 
+def keys_left(board: MemoryBlackboard, update: str = "") -> list[str]:
+    """What is left that belongs to an update, save what the change log says of it."""
+    return [key for key in board.objects() if update in key and "/.feed/changes/" not in key]
+
+
 def names_left(board: MemoryBlackboard) -> set[str]:
     return {key.removeprefix(DAY).split("/")[0] for key in board.objects() if key.startswith(DAY)}
 
@@ -76,7 +81,7 @@ def test_the_newest_valid_updates_are_kept_and_older_ones_go_with_all_that_belon
     assert [(outcome.removal.update, outcome.removed) for outcome in outcomes] == [(OLD[0], True), (OLD[1], True)]
     assert outcomes[0].removal.reason == "outdated by 2 valid updates"
     assert outcomes[0].removal.bytes == 4
-    assert not [key for key in board.objects() if OLD[0] in key or OLD[1] in key]
+    assert keys_left(board, OLD[0]) == keys_left(board, OLD[1]) == []
     assert plain.latest_name(board.objects(), DAY) == OLD[2]
 
 
@@ -119,8 +124,8 @@ def test_a_claim_without_files_goes_after_the_longest_write(board: SteppingBlack
     removals = plan(feed, POLICY, now=NOW)
     assert [removal.update for removal in removals] == [OLD[0]]
     assert carry_out(feed, removals, now=NOW)[0].removed
-    assert [key for key in board.objects() if OLD[0] in key] == []
-    assert len(board.objects()) == 1
+    assert keys_left(board, OLD[0]) == []
+    assert len(keys_left(board)) == 1
 
 
 def test_the_empty_folders_that_a_killed_writer_left_go_with_its_update(tmp_path: Path) -> None:
@@ -129,7 +134,8 @@ def test_the_empty_folders_that_a_killed_writer_left_go_with_its_update(tmp_path
     (tmp_path / claimed.prefix / "_temporary" / "0" / "task").mkdir(parents=True)
     (outcome,) = carry_out(feed, plan(feed, POLICY, now=NOW), now=NOW)
     assert outcome.removed
-    assert [path for path in tmp_path.rglob("*") if path.name != ".blackboard"] == []
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == [f"{claimed.name}.removed"]
+    assert [path.name for path in (tmp_path / "ads").iterdir()] == [".feed"]
 
 
 def test_pins_that_have_ended_are_dropped_and_those_that_hold_stay(board: SteppingBlackboard, feed: Feed) -> None:
@@ -150,7 +156,7 @@ def test_what_is_tagged_or_pinned_stays_until_the_pin_ends(board: SteppingBlackb
     assert planned(feed) == [OLD[2], OLD[3]]
     carry_out(feed, plan(feed, POLICY, now=NOW), now=NOW)
     assert names_left(board) == {OLD[0], OLD[1], OLD[4]}
-    assert not [key for key in board.objects() if OLD[2] in key]
+    assert keys_left(board, OLD[2]) == []
 
 
 def test_what_was_held_since_the_plan_stays(board: SteppingBlackboard, feed: Feed) -> None:
@@ -215,7 +221,7 @@ def test_a_late_publisher_learns_that_its_update_was_given_up(board: SteppingBla
     carry_out(feed, plan(feed, POLICY, now=NOW), now=NOW)
     with pytest.raises(ClaimLostError):
         publish(staged, now=NOW)
-    assert board.objects() == {}
+    assert keys_left(board) == []
 
 
 def test_other_partitions_and_odd_names_are_left_alone(board: SteppingBlackboard, feed: Feed) -> None:

@@ -45,6 +45,7 @@ def test_a_base_in_a_bucket_is_taken_as_it_is():
         ("FEED_ASSETS_BASE", "~nobody-of-this-name/data"),
         ("FEED_ASSETS_FIRST_DAY", "2019-11-31"),
         ("FEED_ASSETS_SENSOR_SECONDS", "0"),
+        ("FEED_ASSETS_SCAN_SECONDS", "-1"),
         ("FEED_ASSETS_SENSOR_SECONDS", "½"),
         ("FEED_ASSETS_SENSOR_SECONDS", "1.5"),
     ],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 
 import dagster as dg
 import pytest
@@ -14,7 +14,7 @@ from dagster._core.test_utils import create_run_for_test
 from pyspark.sql.types import StringType, StructField, StructType
 
 from feed_assets.blackboard import UnavailableError
-from feed_assets.file_feed import FeedInput, invalidate
+from feed_assets.file_feed import Facts, FeedInput, claim, invalidate, stage
 from feed_assets.io_manager import feed_metadata
 from feed_assets.operations.day_runs import backfill
 from feed_assets.partitions import daily, hourly
@@ -395,7 +395,15 @@ def test_nothing_is_asked_for_while_a_run_on_it_is_under_way_and_it_is_not_forgo
 
 
 @pytest.mark.parametrize(
-    "cursor", ["", "{", "[]", '{"feeds": 3, "requested": 4, "touched": 5}', '{"touched": [[1], "x"]}']
+    "cursor",
+    [
+        "",
+        "{",
+        "[]",
+        '{"feeds": 3, "requested": 4, "touched": 5}',
+        '{"touched": [[1], "x"]}',
+        json.dumps({"feeds": {CATALOG: '{"complete":true,"format":1,"partitions":{"":"20191124.100000"}}'}}),
+    ],
 )
 def test_an_unreadable_cursor_starts_afresh_and_loses_nothing(settled, tmp_path, cursor):
     update = settled.publish(CATALOG, None, CATALOG_CSV, tmp_path / "catalog")
@@ -475,6 +483,108 @@ def test_a_tick_that_runs_out_of_time_leaves_the_rest_to_the_next(settled, tmp_p
     told = [event for _ in range(6) for event in settled.tick("new_manifests").told]
 
     assert [asset for asset, _, _ in told] == ["ad_catalog"]
+
+
+@pytest.fixture
+def scanned(desk):
+    """A day that is up to date, a first scan behind it, and no other for an hour."""
+    process(desk)
+    rarely = replace(desk, settings=replace(desk.settings, scan_seconds=3600), _definitions=None)
+    rarely.tick("new_manifests")
+    return rarely
+
+
+def by_hand(desk, location, day, name):
+    """An update of a program that writes no change log."""
+    for path, content in (("part-0", b"x"), ("_SUCCESS", b"1")):
+        desk.board.create(f"{desk.feed(location).update_prefix(day, name)}{path}", content)
+    return ("clean_ads", day, name)
+
+
+def test_a_tick_without_news_lists_the_log_of_each_feed_and_no_partition_beyond_the_lookback(scanned):
+    for day in days(4, date(2019, 11, 21)):
+        process(scanned, day)
+    scanned.tick("new_manifests")
+    recording = RecordingBlackboard(scanned.board)
+    tick = using_board(scanned, recording).tick("new_manifests")
+
+    logs = [each.key for each in recording.requests if "/changes/" in each.key]
+    assert sorted(logs) == sorted(f"{each}/.feed/changes/" for each in (ADS, CLICKS, EFFECTIVENESS, CATALOG))
+    assert (tick.told, tick.asked) == ([], {})
+    assert len(tick.cursor) < 1_500
+
+
+def test_what_the_log_names_is_told_at_once_and_what_it_lacks_when_a_scan_is_due(scanned):
+    foreign = by_hand(scanned, ADS, NEXT_DAY, "20191201.100000")
+    ours = ("clean_ads", DAY, scanned.process())
+
+    assert scanned.tick("new_manifests").told == [ours]
+
+    content = json.loads(scanned.cursors["new_manifests"])
+    for watch in content["feeds"].values():
+        watch["scan"][0] = "2019-11-30T00:00:00+00:00"
+    scanned.cursors["new_manifests"] = json.dumps(content)
+
+    assert scanned.tick("new_manifests").told == [foreign]
+    assert scanned.tick("new_manifests").told == []
+
+
+def test_a_scan_that_gets_one_partition_a_tick_goes_on_and_delays_no_news(desk, monkeypatch):
+    monkeypatch.setattr(NEW_MANIFESTS, "SCAN_SECONDS", -1)
+    foreign = [by_hand(desk, ADS, day, "20191201.100000") for day in days(4)]
+    rarely = replace(desk, settings=replace(desk.settings, scan_seconds=3600), _definitions=None)
+    told = [rarely.tick("new_manifests").told for _ in range(2)]
+    ours = ("clean_clicks", DAY, rarely.process(kind="clicks"))
+    told += [rarely.tick("new_manifests").told for _ in range(6)]
+
+    assert ours in told[2]
+    assert [event for each in told for event in each if event != ours] == foreign
+    assert all(len(set(each) - {ours}) <= 1 for each in told)
+    assert rarely.tick("new_manifests").told == []
+
+
+def test_two_instances_are_each_told_everything_once(desk):
+    process(desk)
+    both = [desk, replace(desk, instance=dg.DagsterInstance.ephemeral(), cursors={})]
+    for each in both:
+        each.tick("new_manifests")
+    events = [("clean_ads", DAY, desk.process()), by_hand(desk, ADS, NEXT_DAY, "20191201.100000")]
+
+    assert [sorted(each.tick("new_manifests").told) for each in both] == [sorted(events)] * 2
+    assert [each.tick("new_manifests").told for each in both] == [[], []]
+
+
+def test_a_staged_update_is_no_loss_while_its_run_is_under_way_and_makes_way_when_it_has_ended(settled):
+    before = settled.latest(ADS)
+    run = create_run_for_test(settled.instance, status=dg.DagsterRunStatus.STARTED)
+    claimed = claim(settled.feed(ADS), DAY, now=settled.now, owner="test")
+    stage(claimed, (), Facts(run_id=run.run_id), now=settled.now)
+    settled.instance.report_runless_asset_event(
+        dg.AssetMaterialization("clean_ads", partition=DAY, tags={"dagster/data_version": claimed.name})
+    )
+    assert settled.tick("new_manifests").told == []
+
+    settled.instance.report_run_canceled(run)
+
+    assert settled.tick("new_manifests").told == [("clean_ads", DAY, before)]
+    assert settled.tick("new_manifests").told == []
+
+
+def test_what_is_touched_beyond_what_the_cursor_keeps_is_found_again_by_the_next_scan(desk, monkeypatch):
+    monkeypatch.setattr(NEW_MANIFESTS, "MOST_TOUCHED", 2)
+    monkeypatch.setattr(REQUESTS, "MAX_REQUESTS", 1)
+    old = days(4, date(2019, 11, 23))
+    for day in old:
+        desk.process(day)
+        desk.process(day, "clicks")
+
+    asked = []
+    for _ in range(12):
+        for day in (asking := desk.tick("new_manifests").asked):
+            desk.relate(day)
+        asked += asking
+
+    assert sorted(asked) == old
 
 
 def test_storage_is_listed_once_and_records_are_read_once(desk, monkeypatch):

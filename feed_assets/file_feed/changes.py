@@ -1,0 +1,140 @@
+"""The change log of a feed: a small object for each act, so that one listing after a position shows what is new.
+
+Here: the names of the entries; writing, reading and folding them. Not here: the acts (`publishing`, `withdrawal`,
+`removal`), and what follows from an entry (`watching`).
+
+All that an entry says is its key: `<day>/<time>/[<partition>/]<update>.<act>`, in the store's time of the act. The log
+is advisory. It lacks what other programs did, and what a writer did that stopped before its entry. An entry may come
+after others with a later time, so a reader looks back by OVERLAP and remembers what it has read there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal, get_args
+
+from feed_assets.blackboard import AlreadyExistsError, BlackboardError, list_all
+from feed_assets.file_feed.feed import Feed
+from feed_assets.file_feed.names import begun, is_partition_name, is_update_name, update_name
+
+CHANGES = "changes"
+
+OVERLAP = timedelta(minutes=5)
+"""How much older than the newest entry one may be that a reader sees for the first time. A scan finds what is older."""
+
+REMEMBERED = 100
+"""How many entries a position remembers at most. Where more come within OVERLAP, the reader looks back less far."""
+
+AHEAD = timedelta(hours=1)
+"""Entries further ahead of the reader's clock are left alone until then: they would hide all that comes before them."""
+
+KEPT = timedelta(days=7)
+"""How long entries are kept. A reader that comes back later finds the older changes with a scan."""
+
+Act = Literal["published", "invalidated", "rejected", "removed"]
+
+_log = logging.getLogger("feed_assets.file_feed")
+
+
+@dataclass(frozen=True, slots=True)
+class LogEntry:
+    """An act on an update. `key` is that of the entry below the log; keys ascend by time."""
+
+    key: str
+    partition: str | None
+    update: str
+    act: str
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """How far a reader has come: past every key up to `after`, and past those beyond it whose digests are `seen`."""
+
+    after: str = ""
+    seen: tuple[str, ...] = ()
+
+    @classmethod
+    def at(cls, moment: datetime) -> Position:
+        """The position of a reader that begins with what happens from this moment on, in the store's time."""
+        return cls(_time_key(moment))
+
+    def past(self, keys: Sequence[str]) -> Position:
+        """The position after these keys too, which ascend and hold those that were seen before."""
+        if not keys:
+            return self
+        oldest = _time_key(begun(keys[-1][:15].replace("/", ".")) - OVERLAP)
+        recent = [key for key in keys if key > oldest][-REMEMBERED:]
+        passed = [key for key in keys if key < recent[0]]
+        return Position(passed[-1] if passed else self.after, tuple(_digest(key) for key in recent))
+
+
+@dataclass(frozen=True, slots=True)
+class LogPage:
+    """What a reader finds after its position: all `keys`, and the `new` entries among them."""
+
+    position: Position
+    keys: tuple[str, ...]
+    new: tuple[LogEntry, ...]
+
+    def position_before(self, unread: LogEntry | None) -> Position:
+        """The position of a reader that is done with every entry before `unread`; None: with the whole page."""
+        return self.position.past([key for key in self.keys if unread is None or key < unread.key])
+
+
+def log_act(feed: Feed, partition: str | None, update: str, act: Act, *, at: datetime) -> None:
+    """Add an act to the log: one PUT. `at` is when the store did it. Logs a warning where storage takes none."""
+    inside = f"{partition}/" if partition is not None else ""
+    try:
+        feed.blackboard.create(f"{feed.control(CHANGES)}{_time_key(at)}/{inside}{update}.{act}", b"")
+    except AlreadyExistsError:
+        return
+    except BlackboardError as error:
+        _log.warning("%s %s was %s, and its change log does not say so: %s", feed.title(partition), update, act, error)
+
+
+def log_page(feed: Feed, position: Position, *, now: datetime) -> LogPage:
+    """The first page of the log after a position: one LIST. `now` is the time by the reader's clock."""
+    folder = feed.control(CHANGES)
+    listed = feed.blackboard.page(folder, after=f"{folder}{position.after}" if position.after else "").entries
+    end = _time_key(now + AHEAD)
+    found = [_parse(entry.key.removeprefix(folder)) for entry in listed]
+    entries = [entry for entry in found if entry is not None and entry.key < end]
+    new = tuple(entry for entry in entries if _digest(entry.key) not in position.seen)
+    return LogPage(position, tuple(entry.key for entry in entries), new)
+
+
+def fold_changes(feed: Feed, *, now: datetime) -> int:
+    """Delete the entries that are older than KEPT, and tell how many: a LIST for each page of them, and the DELETEs."""
+    folder, end = feed.control(CHANGES), _time_key(now - KEPT)
+    old = []
+    for entry in list_all(feed.blackboard, folder):
+        if entry.key.removeprefix(folder) >= end:
+            break
+        old.append(entry.key)
+    feed.blackboard.delete(*old)
+    return len(old)
+
+
+def _time_key(moment: datetime) -> str:
+    # A directory of its own for each day keeps directories on a disk short.
+    return update_name(moment).replace(".", "/")
+
+
+def _parse(key: str) -> LogEntry | None:
+    """The entry under this key; None for what is none."""
+    day, _, rest = key.partition("/")
+    time, _, rest = rest.partition("/")
+    partition, slash, name = rest.rpartition("/")
+    update, _, act = name.rpartition(".")
+    named = is_update_name(f"{day}.{time}") and is_update_name(update) and act in get_args(Act)
+    if not named or (slash and not is_partition_name(partition)):
+        return None
+    return LogEntry(key, partition if slash else None, update, act)
+
+
+def _digest(key: str) -> str:
+    return hashlib.sha256(key.encode()).hexdigest()[:8]

@@ -1,0 +1,226 @@
+"""Watching a feed for a consumer that knows which update of each partition it was told last.
+
+Here: what has changed against that, by the change log and by scans. Not here: which update is latest (`reading`), what
+the consumer knows, and how long it may take.
+
+The log (`changes`) names what is new in a whole feed at once, and may lack entries. A scan looks at every partition,
+finds what other programs did, and may stop after each partition and go on there. Each new update in force and each loss
+is found until the consumer knows of it. An update that became valid behind a newer one (`older`) may be found twice, by
+the log and by scans that begin within SKEW of each other: the consumer has to know it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
+
+from feed_assets.file_feed.changes import LogEntry, Position
+from feed_assets.file_feed.feed import Feed, Update
+from feed_assets.file_feed.names import begun, is_update_name, update_name
+from feed_assets.file_feed.reading import EARLIEST, RECENT, Found, is_valid, latest, newest_valid, updates_from
+from feed_assets.file_feed.scanning import Scanned, scan
+
+SKEW = timedelta(minutes=15)
+"""How far the store's clock and the consumer's may differ."""
+
+HORIZON = timedelta(days=2)
+"""How much earlier than the update that was told last one may have been begun that a scan still finds when it becomes
+valid late."""
+
+Kind = Literal["published", "older", "invalidated"]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One piece of news of a partition (None: the feed has none). `update` is what is in force there now, if any.
+
+    - published: the update `name` is in force now, and was not.
+    - older: the update `name` is valid, and a newer one is in force.
+    - invalidated: the update `name` was in force and is not valid any more, so an older one is in force, or none.
+    """
+
+    kind: Kind
+    partition: str | None
+    name: str
+    update: Update | None
+
+    def sentence(self) -> str:
+        """What happened, for people."""
+        subject = f"{self.partition}: update {self.name}" if self.partition is not None else f"update {self.name}"
+        in_force = f"{self.update.name} is in force" if self.update else "nothing valid is left"
+        match self.kind:
+            case "published":
+                return f"{subject} was published"
+            case "older":
+                return f"{subject} became valid, and the newer {in_force}"
+            case "invalidated":
+                return f"{subject} is not valid any more, {in_force}"
+
+
+Known = Mapping[str, str]
+"""The update of each partition that the consumer was told last ("" for a feed without partitions)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """How far a consumer has come in a feed; the same size for any feed.
+
+    `position` is its place in the log. `scan_begun` is when the last scan began, `place` the partition after which it
+    goes on (None: it has ended), and `since` the time from which on a manifest is new to it (None: this is the first
+    scan). A scan of `everything` takes every partition for changed, and so does the one after it if it was `cut_short`.
+    Times are those of the consumer's clock.
+    """
+
+    position: Position
+    scan_begun: datetime = EARLIEST
+    place: str | None = None
+    since: datetime | None = None
+    everything: bool = True
+    cut_short: bool = False
+
+    def scanning(self, interval: timedelta, *, now: datetime) -> Watch:
+        """The same with a scan under way, if one is or is due: `interval` after the last one began."""
+        if self.place is not None or self.scan_begun <= now < self.scan_begun + interval:
+            return self
+        if self.scan_begun == EARLIEST:
+            return replace(self, scan_begun=now, place="")
+        last = min(self.scan_begun, now)  # the clock may have been set back
+        since = max(last - SKEW, min(self.since, last)) if self.since else last
+        return Watch(self.position, now, "", since, everything=self.cut_short)
+
+    def to_plain(self) -> dict[str, Any]:
+        """For JSON; `from_plain` reads it."""
+        return {
+            "log": [self.position.after, *self.position.seen],
+            "scan": [self.scan_begun.isoformat(), self.since.isoformat() if self.since else None, self.place],
+            "all": [self.everything, self.cut_short],
+        }
+
+    @classmethod
+    def from_plain(cls, plain: Any, *, now: datetime) -> Watch:
+        """Read a watch. What cannot be read is one that begins now, with a scan of everything."""
+        try:
+            after, *seen = plain["log"]
+            begun, since, place = plain["scan"]
+            everything, cut_short = plain["all"]
+            if not all(isinstance(each, str) for each in (after, *seen, place or "")):
+                return cls(Position.at(now))
+            times = [datetime.fromisoformat(each).astimezone(UTC) if each else None for each in (begun, since)]
+        except (TypeError, KeyError, ValueError, OverflowError):
+            return cls(Position.at(now))
+        return cls(
+            Position(after, tuple(seen)), times[0] or EARLIEST, place, times[1], bool(everything), bool(cut_short)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a look at a partition came to: its changes, oldest first, and whether anything may have changed there."""
+
+    partition: str | None
+    changes: tuple[Change, ...]
+    touched: bool = True
+
+
+def looks_at_named(feed: Feed, entries: Sequence[LogEntry], known: Known, *, now: datetime) -> Iterator[Look]:
+    """Look at the partitions that these entries name: a LIST each, or less where one page holds several.
+
+    Where an update was lost, those of `latest` are added.
+    """
+    named: dict[str, set[str]] = {}
+    for entry in entries:
+        if entry.act != "removed":  # retention takes away only what is not in force
+            named.setdefault(entry.partition or "", set()).add(entry.update)
+    for scanned in _listed(feed, {partition: min(updates) for partition, updates in named.items()}):
+        fresh = named[scanned.partition]
+        yield Look(scanned.partition or None, tuple(_changes(feed, scanned, known, fresh, now)))
+
+
+def scan_on(feed: Feed, watch: Watch, known: Known, *, now: datetime) -> Iterator[Look]:
+    """Go on with the scan that is under way, partition by partition in the order of their keys.
+
+    `now` is the installation's time. Takes the LISTs of a skip-scan (see `scanning.scan`), and those of `latest` where
+    an update was lost. Raises MixedFeedError.
+    """
+    place = watch.place or ""
+    gone = sorted((f"{name}/" for name in known if not place or f"{name}/" > f"{place}/"), reverse=True)
+    recent = _horizon(update_name(max(now, EARLIEST + RECENT)))
+
+    def start(partition: str) -> str:
+        # From a while before what is known on, where something may have become valid late.
+        return _horizon(known[partition]) if partition in known else recent
+
+    for scanned in scan(feed, start=start, first=place):
+        if scanned.partition and scanned.partition == place:
+            continue
+        while gone and gone[-1] < f"{scanned.partition}/":
+            yield _scanned(feed, watch, Scanned(gone.pop()[:-1]), known, now)
+        if gone and gone[-1] == f"{scanned.partition}/":
+            gone.pop()
+        yield _scanned(feed, watch, scanned, known, now)
+    for folder in reversed(gone):
+        yield _scanned(feed, watch, Scanned(folder[:-1]), known, now)
+
+
+def _scanned(feed: Feed, watch: Watch, scanned: Scanned, known: Known, now: datetime) -> Look:
+    """What a scan sees of a partition: what is new there, by the time of its manifest, and what differs."""
+    fresh = {
+        name
+        for name, found in scanned.updates.items()
+        if watch.since is not None and found.manifest is not None and found.manifest.modified >= watch.since
+    }
+    changes = tuple(_changes(feed, scanned, known, fresh, now))
+    return Look(scanned.partition or None, changes, touched=watch.everything or bool(fresh or changes))
+
+
+def _changes(feed: Feed, scanned: Scanned, known: Known, fresh: AbstractSet[str], now: datetime) -> Iterator[Change]:
+    """The changes in a partition. Of what is not in force, only `fresh` updates are news."""
+    partition, updates, told = scanned.partition or None, scanned.updates, known.get(scanned.partition, "")
+    in_force = newest_valid(feed, partition, updates)
+    if told > (in_force.name if in_force else "") or (in_force is None and scanned.skipped):
+        # What is in force may lie in what was jumped over, or have come while the listing went on.
+        in_force = latest(feed, partition, now=now)
+    name = in_force.name if in_force else ""
+    if told > name:
+        yield Change("invalidated", partition, told, in_force)
+    for older in sorted(fresh & updates.keys()):
+        if older < name and is_valid(feed, updates[older]):
+            yield Change("older", partition, older, in_force)
+    if name > told:
+        yield Change("published", partition, name, in_force)
+
+
+def _listed(feed: Feed, starts: Mapping[str, str]) -> Iterator[Scanned]:
+    """These partitions, each from the update of this name on, or from an earlier one."""
+    waiting = sorted(starts, key=lambda partition: f"{partition}/", reverse=True)
+    while waiting:
+        partition = waiting.pop()
+        prefix, start = feed.prefix(partition or None), starts[partition]
+        if not waiting:
+            yield Scanned(partition, updates_from(feed, partition or None, start=start), skipped=True)
+            return
+        page = feed.blackboard.page(feed.root, after=f"{prefix}{start}")
+        shown: dict[str, dict[str, Found]] = {}
+        for entry in page.entries:
+            folder, _, rest = entry.key.removeprefix(feed.root).partition("/")
+            name, _, path = rest.partition("/")
+            if folder in starts and is_update_name(name) and path:
+                shown.setdefault(folder, {}).setdefault(name, Found(name)).add(path, entry)
+        end = page.next_after
+        while end is None or not end.startswith(prefix):
+            yield Scanned(partition, shown.get(partition, {}), skipped=True)
+            if not waiting or (end is not None and end < feed.prefix(waiting[-1])):
+                break
+            partition = waiting.pop()
+            prefix, start = feed.prefix(partition), starts[partition]
+        else:
+            # The page ended in its middle: it is listed by itself, so that no update is torn.
+            yield Scanned(partition, updates_from(feed, partition, start=start), skipped=True)
+
+
+def _horizon(name: str) -> str:
+    """The update name HORIZON before this one; "" of none."""
+    return update_name(max(begun(name), EARLIEST + HORIZON) - HORIZON) if name else ""
