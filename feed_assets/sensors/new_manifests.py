@@ -20,9 +20,10 @@ from feed_assets.file_feed import Change, Cursor, FeedError, news, read_record
 from feed_assets.file_feed.wording import counted
 from feed_assets.io_manager.asset_events import INVALIDATED, still_in_force
 from feed_assets.io_manager.metadata import DATA_VERSION_TAG
-from feed_assets.resources import BlackboardResource, Clock
+from feed_assets.resources import BlackboardResource, Clock, StateResource
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.ticks import MAX_EVENTS, TICK_SECONDS, load_cursor, requests_of_tick, run_requests
+from feed_assets.state import Store
 
 
 def new_manifests(
@@ -46,9 +47,12 @@ def new_manifests(
             "Updates that runs of this instance published are known already and cause nothing."
         ),
     )
-    def sensor(context: dg.SensorEvaluationContext, blackboard: BlackboardResource, clock: Clock) -> dg.SensorResult:
+    def sensor(
+        context: dg.SensorEvaluationContext, blackboard: BlackboardResource, state: StateResource, clock: Clock
+    ) -> dg.SensorResult:
         feeds = AssetFeedGraph.of(context.repository_def)
-        tick = _Tick(context, feeds, blackboard.blackboard, clock.now(), time.monotonic() + TICK_SECONDS)
+        deadline = time.monotonic() + TICK_SECONDS
+        tick = _Tick(context, feeds, blackboard.blackboard, state.store, clock.now(), deadline)
         return tick.result(lookback_days, run_config)
 
     return sensor
@@ -61,6 +65,7 @@ class _Tick:
     context: dg.SensorEvaluationContext
     feeds: AssetFeedGraph
     board: Blackboard
+    store: Store
     now: datetime
     deadline: float
 
@@ -68,7 +73,7 @@ class _Tick:
         cursor = load_cursor(self.context.cursor)
         held = cursor.get("feeds")
         cursors: dict[str, Any] = dict(held) if isinstance(held, dict) else {}
-        requests = requests_of_tick(self.context.instance, self.board, self.feeds, self.now)
+        requests = requests_of_tick(self.context.instance, self.store, self.board, self.feeds, self.now)
 
         events: list[dg.AssetMaterialization | dg.AssetObservation] = []
         touched = self._touched(cursor.get("touched"))
