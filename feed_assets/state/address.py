@@ -60,9 +60,11 @@ def explained(url: URL) -> Iterator[None]:
         raise StoreError(message) from None
     except (SQLAlchemyError, OSError) as error:
         cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+        server = "that the server answers and knows this user and database"
+        file = "that this user may write the file and its directory, that the disk has room, and nobody keeps it locked"
         message = (
-            f"The state database {shown(url)} cannot be used: {' '.join(str(cause).split()).rstrip('.?')}. Check "
-            f"{VARIABLE}, that this user may read and write there, that the disk has room, and that nobody locks it."
+            f"The state database {shown(url)} cannot be used: {' '.join(str(cause).split()).rstrip('.?')}. "
+            f"Check {VARIABLE}, and {file if url.drivername == 'sqlite' else server}."
         )
         raise StoreError(message) from None
 

@@ -9,6 +9,7 @@ import os
 import pwd
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -19,8 +20,6 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
-
-from feed_assets_tests.harness import free_port
 
 SECRET = "tiger-in-the-night"
 SECONDS_TO_START = 60
@@ -41,7 +40,8 @@ def postgresql() -> Iterator[str]:
         cluster = ["--auth=scram-sha-256", "--encoding=UTF8", "--locale=C", "--username=owner", "--no-sync"]
         made = [programs / "initdb", "-D", data, f"--pwfile={password}", *cluster]
         subprocess.run(made, check=True, stdout=subprocess.DEVNULL, cwd=folder, **user)
-        port = free_port()
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
         settings = {"listen_addresses": "127.0.0.1", "port": port, "unix_socket_directories": "", "fsync": "off"}
         options = [option for name, value in settings.items() for option in ("-c", f"{name}={value}")]
         log = (Path(folder) / "log").open("wb")
@@ -51,7 +51,7 @@ def postgresql() -> Iterator[str]:
             _wait_for(f"{url}/postgres", server, Path(folder) / "log")
             yield url
         finally:
-            server.send_signal(signal.SIGINT)  # ends connections, and then the server
+            server.send_signal(signal.SIGQUIT)  # at once: nobody is going to read the data again
             server.wait(30)
             log.close()
 
