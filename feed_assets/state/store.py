@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from alembic import command
@@ -116,8 +117,8 @@ class Store:
     @contextmanager
     def _transaction(self, *, writes: bool) -> Iterator[Connection]:
         with explained(self._url):
-            if self._file:
-                self._file.parent.mkdir(parents=True, exist_ok=True)
+            if self._file and not self._file.exists():
+                self._make(self._file)
             with self._engine.connect() as connection:
                 current = self._version(connection) == _revisions()[0]
                 connection.rollback()
@@ -126,6 +127,20 @@ class Store:
                 with connection.begin():
                     self._begin(connection, writes=writes)
                     yield connection
+
+    def _make(self, file: Path) -> None:
+        """Make an empty SQLite file with a write-ahead log, on a local disk: processes need to share memory for it.
+
+        With the log, readers and a writer do not wait for each other. It can be chosen only while nobody else uses the
+        file, so the file appears with it.
+        """
+        file.parent.mkdir(parents=True, exist_ok=True)
+        if on_local_disk(file):
+            with TemporaryDirectory(dir=file.parent) as folder, suppress(FileExistsError):
+                new = Path(folder) / file.name
+                with create_engine(self._url.set(database=str(new)), poolclass=NullPool).connect() as connection:
+                    connection.exec_driver_sql("PRAGMA journal_mode = WAL")
+                file.hardlink_to(new)
 
     def _begin(self, connection: Connection, *, writes: bool) -> None:
         if self._file:
@@ -150,9 +165,6 @@ class Store:
         config = Config()
         config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
         with _ONE_MIGRATION, self._engine.connect() as connection, connection.begin():
-            if self._file and on_local_disk(self._file):
-                # Readers and a writer do not wait for each other then; processes need to share memory for that.
-                connection.exec_driver_sql("PRAGMA journal_mode = WAL")
             self._begin(connection, writes=True)
             if not self._file:
                 connection.execute(text("SELECT pg_advisory_xact_lock(hashtext(:name))"), {"name": VERSION_TABLE})
