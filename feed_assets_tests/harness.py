@@ -43,8 +43,7 @@ from feed_assets.file_feed import (
 from feed_assets.io_manager import retries
 from feed_assets.resources import BlackboardResource, Settings, StateResource
 from feed_assets.sources import read_set
-from feed_assets.state import Asked, Store, last_asked, open_store, record_asked
-from feed_assets.state.address import state_url
+from feed_assets.state import Asked, Store, last_asked, record_asked
 
 DAY = "2019-11-24"
 NEXT_DAY = "2019-11-25"
@@ -168,7 +167,7 @@ class Installation:
 
     @property
     def store(self) -> Store:
-        return open_store(self.settings.state)
+        return Store(self.settings.state)
 
     @property
     def now(self) -> datetime:
@@ -510,7 +509,7 @@ class InterposedState(StateResource):
 
     @property
     def store(self) -> Store:
-        inner, operation, before = INTERPOSED[self.url]
+        operation, before = INTERPOSED[self.url]
 
         class Interposing(Store):
             def __getattribute__(self, name: str) -> Any:
@@ -518,14 +517,14 @@ class InterposedState(StateResource):
                     before()
                 return super().__getattribute__(name)
 
-        return Interposing(inner)
+        return Interposing(self.url)
 
 
-INTERPOSED: dict[str, tuple[Any, str, Callable[[], None]]] = {}
+INTERPOSED: dict[str, tuple[str, Callable[[], None]]] = {}
 
 
 def before_state(installation: Installation, operation: str, before: Callable[[], None]) -> Installation:
     """The same installation; `before` is called when a transaction begins, `writing` or `reading`."""
     url = installation.settings.state
-    INTERPOSED[url] = state_url(url), operation, before
+    INTERPOSED[url] = operation, before
     return installation.using(state=InterposedState(url=url))

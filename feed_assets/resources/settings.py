@@ -19,7 +19,7 @@ from feed_assets.file_feed import parse_time
 from feed_assets.file_feed.names import FIRST_YEAR, LAST_YEAR, parse_now
 from feed_assets.resources.notifier import WEBHOOK
 from feed_assets.state.address import VARIABLE as STATE
-from feed_assets.state.address import StoreError, sqlite_url, state_url
+from feed_assets.state.address import sqlite_url, state_url
 
 AS_OF_FILE = ".as-of"
 """A local base may say what time it is there: the demo's does, so that its story stays in its week."""
@@ -74,7 +74,7 @@ class Settings:
 
         They are BASE, STATE, AS_OF, FIRST_DAY, SOURCES, SPARK_MASTER, SENSOR_SECONDS, LOG_LEVEL and
         ALERT_WEBHOOK. The default of SOURCES is `sources_directory`.
-        Raises SettingsError naming the variable and what it takes.
+        Raises SettingsError, or StoreError for STATE, naming the variable and what it takes.
         """
         base = environment.get("FEED_ASSETS_BASE") or DEFAULT_BASE
         if "://" not in base:
@@ -117,10 +117,7 @@ def _state(text: str | None, base: str, dagster_home: str | None) -> str:
     """
     local = base.removeprefix("file://")
     folder = Path(local if "://" not in local else dagster_home or DEFAULT_HOME)
-    try:
-        return state_url(text or sqlite_url(folder / STATE_FILE)).render_as_string(hide_password=False)
-    except StoreError as error:
-        raise SettingsError(str(error)) from None
+    return state_url(text or sqlite_url(folder / STATE_FILE)).render_as_string(hide_password=False)
 
 
 def _first_day(text: str) -> date:

@@ -10,7 +10,7 @@ from dagster_aws.s3 import S3Resource
 from pydantic import PrivateAttr
 
 from feed_assets.blackboard import Blackboard, open_blackboard
-from feed_assets.state import Store, open_store
+from feed_assets.state import Store
 
 
 class BlackboardResource(dg.ConfigurableResource[None]):
@@ -44,11 +44,8 @@ class StateResource(dg.ConfigurableResource[None]):
     """The state database, by its URL, which Dagster shows: give one with a password as a `dg.EnvVar`."""
 
     url: str
-    _store: Store | None = PrivateAttr(default=None)
 
     @property
     def store(self) -> Store:
-        """The store; the same object for as long as this resource lives. Raises StoreError."""
-        if self._store is None:
-            self._store = open_store(self.url)
-        return self._store
+        """The store. Raises StoreError where the URL cannot be used."""
+        return Store(self.url)

@@ -9,6 +9,6 @@ request a run of each partition that is still due once more at most, and Dagster
 
 from feed_assets.state.address import StoreError
 from feed_assets.state.asked import Asked, asked_in, last_asked, record_asked
-from feed_assets.state.store import Event, Store, open_store
+from feed_assets.state.store import Event, Store
 
-__all__ = ["Asked", "Event", "Store", "StoreError", "asked_in", "last_asked", "open_store", "record_asked"]
+__all__ = ["Asked", "Event", "Store", "StoreError", "asked_in", "last_asked", "record_asked"]

@@ -23,7 +23,7 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import JSON, NullPool, column, create_engine, insert, select, table, text, update
-from sqlalchemy.engine import URL, Connection
+from sqlalchemy.engine import Connection
 
 from feed_assets.state.address import VARIABLE, StoreError, explained, on_local_disk, shown, state_url
 
@@ -65,27 +65,20 @@ class Transaction:
         return sequence
 
 
-def open_store(url: str) -> Store:
-    """The store at `sqlite:////directory/state.db` or `postgresql://user@host/database`; nothing is made yet.
-
-    Raises StoreError where the URL cannot be used.
-    """
-    return Store(state_url(url))
-
-
 class Store:
-    """A database of facts and events, for any number of threads and processes. All methods raise StoreError."""
+    """The facts and events at `sqlite:////directory/state.db` or `postgresql://user:password@host/database`.
 
-    def __init__(self, url: URL) -> None:
-        self._url = url
-        self._file = Path(url.database or "") if url.drivername == "sqlite" else None
+    Any number of threads and processes may use it. Nothing is made before something is written to an SQLite file. All
+    methods raise StoreError, and so does a URL that cannot be used.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._url = state_url(url)
+        self._file = Path(self._url.database or "") if self._url.drivername == "sqlite" else None
         # Without `isolation_level` SQLite's driver leaves it to `_begin` when a transaction begins.
         options = {"isolation_level": None, "timeout": WAIT_SECONDS} if self._file else {}
-        with explained(url):
-            self._engine = create_engine(url, poolclass=NullPool, connect_args=options)
-
-    def __repr__(self) -> str:
-        return f"Store({shown(self._url)})"
+        with explained(self._url):
+            self._engine = create_engine(self._url, poolclass=NullPool, connect_args=options)
 
     @contextmanager
     def writing(self) -> Iterator[Transaction]:

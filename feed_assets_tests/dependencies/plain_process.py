@@ -22,7 +22,7 @@ from feed_assets.dependencies.requests import Requests
 from feed_assets.file_feed import Column
 from feed_assets.operations.explanation import explain
 from feed_assets.sources import Kind, load_sources
-from feed_assets.state import open_store
+from feed_assets.state import Store
 from feed_assets.state.address import sqlite_url
 
 ADS, CLICKS, EFFECTIVENESS = "clean-ads/v1.0", "clean-clicks/v1.0", "ad-effectiveness/v1.0"
@@ -105,7 +105,7 @@ def main(base: str, sources_directory: str, moment: str) -> None:
         load_sources(Path(sources_directory), KINDS),
     )
     graph, warnings = Days(now), list[str]()
-    store = open_store(sqlite_url(Path(base) / ".state/state.db"))
+    store = Store(sqlite_url(Path(base) / ".state/state.db"))
     requests = Requests(store, board, graph, now, busy={}, became_a_run=lambda *_: False)
     late = LateDays(sources, {"ads": ADS, "clicks": CLICKS}, requests)
     late.plan(list(late.decisions()))

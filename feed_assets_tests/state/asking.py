@@ -13,7 +13,7 @@ from threading import Barrier
 
 from feed_assets.blackboard.memory import MemoryBlackboard
 from feed_assets.dependencies.requests import Need, Requests
-from feed_assets.state import open_store
+from feed_assets.state import Store
 from feed_assets_tests.dependencies.plain_process import ADS, CLICKS, Days
 
 NOW = datetime(2019, 12, 1, tzinfo=UTC)
@@ -24,7 +24,7 @@ THREADS = 4
 
 def tick(url: str, day: str, barrier: Barrier | None = None) -> list[str]:
     """What a tick that finds this day due is to run."""
-    requests = Requests(open_store(url), MemoryBlackboard(), GRAPH, NOW, {}, became_a_run=lambda *_: False)
+    requests = Requests(Store(url), MemoryBlackboard(), GRAPH, NOW, {}, became_a_run=lambda *_: False)
     due = requests.not_yet_asked(day, {ADS: "1", CLICKS: "1"})
     if due:
         requests.add(Need(day, due, "it is due"))
@@ -47,7 +47,7 @@ def main(url: str, what: str) -> None:
     if what == "race":
         print(*race(url))
     elif what == "before":
-        with open_store(url).writing() as transaction:
+        with Store(url).writing() as transaction:
             transaction.append("requested", NOW, {})
             os._exit(9)
     else:

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy
 
-from feed_assets.state import Asked, StoreError, address, asked_in, last_asked, open_store, record_asked, store
+from feed_assets.state import Asked, Store, StoreError, address, asked_in, last_asked, record_asked, store
 from feed_assets.state.address import sqlite_url, state_url
 from feed_assets_tests.state import asking
 from feed_assets_tests.state.server import SECRET, new_database
@@ -39,7 +39,7 @@ def started(url, what):
 
 
 def ask(url, state="1", place=PLACE):
-    with open_store(url).writing() as transaction:
+    with Store(url).writing() as transaction:
         record_asked(transaction, place, Asked(state, 1, NOW), reason="it is due")
 
 
@@ -48,12 +48,12 @@ def refused(url, state="1"):
     with pytest.raises(StoreError) as error:
         ask(url, state)
     shown = "".join(traceback.format_exception(error.value))
-    assert SECRET not in shown + repr(open_store(url))
+    assert SECRET not in shown + repr(Store(url))
     return str(error.value)
 
 
 def test_threads_and_processes_that_find_an_empty_database_and_the_same_days_ask_once_and_log_without_a_gap(database):
-    racing, seen, read = [started(database, "race") for _ in range(2)], [], open_store(database)
+    racing, seen, read = [started(database, "race") for _ in range(2)], [], Store(database)
     while any(process.poll() is None for process in racing):
         seen += read.events(len(seen), limit=3)
         assert [event.sequence for event in seen] == list(range(1, len(seen) + 1))
@@ -71,7 +71,7 @@ def test_a_process_that_dies_before_its_commit_leaves_nothing_and_holds_up_nobod
 
     ask(database)
 
-    (event,) = open_store(database).events()
+    (event,) = Store(database).events()
     assert (event.sequence, event.kind, event.at) == (1, "requested", NOW)
     assert event.details == {"feed": PLACE[0], "partition": PLACE[1], "state": "1", "times": 1, "reason": "it is due"}
 
@@ -87,24 +87,24 @@ def test_an_error_undoes_the_change_and_its_events(database):
     ask(database)
 
     def mistaken():
-        with open_store(database).writing() as transaction:
+        with Store(database).writing() as transaction:
             record_asked(transaction, PLACE, Asked("2", 1, NOW), reason="a mistake")
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         mistaken()
-    assert last_asked(open_store(database), [PLACE]) == {PLACE: Asked("1", 1, NOW)}
+    assert last_asked(Store(database), [PLACE]) == {PLACE: Asked("1", 1, NOW)}
     ask(database, "3")
-    assert [(event.sequence, event.details["state"]) for event in open_store(database).events()] == [(1, "1"), (2, "3")]
-    assert [event.sequence for event in open_store(database).events(after=1)] == [2]
+    assert [(event.sequence, event.details["state"]) for event in Store(database).events()] == [(1, "1"), (2, "3")]
+    assert [event.sequence for event in Store(database).events(after=1)] == [2]
 
 
 def test_a_reader_sees_the_last_commit_while_somebody_writes(database):
     ask(database)
 
-    with open_store(database).writing() as transaction:
+    with Store(database).writing() as transaction:
         record_asked(transaction, PLACE, Asked("2", 1, NOW), reason="another")
-        assert last_asked(open_store(database), [PLACE])[PLACE].state == "1"
+        assert last_asked(Store(database), [PLACE])[PLACE].state == "1"
         assert asked_in(transaction.connection, [PLACE])[PLACE].state == "2"
 
 
@@ -120,7 +120,7 @@ def test_many_places_are_a_query_for_each_thousand(database):
 
     sqlalchemy.event.listen(sqlalchemy.Engine, "before_cursor_execute", count)
     try:
-        found = last_asked(open_store(database), places)
+        found = last_asked(Store(database), places)
     finally:
         sqlalchemy.event.remove(sqlalchemy.Engine, "before_cursor_execute", count)
 
@@ -135,7 +135,7 @@ def test_a_database_of_a_newer_program_is_refused_and_left_as_it_is(database):
 
     assert "has the schema 9999, made by a newer feed_assets: update feed_assets" in refused(database)
     with pytest.raises(StoreError, match="9999"):
-        open_store(database).events()
+        Store(database).events()
 
 
 def test_a_database_that_other_programs_use_is_shared(database):
@@ -150,11 +150,11 @@ def test_a_database_that_other_programs_use_is_shared(database):
 
     ask(database)
 
-    assert len(open_store(database).events()) == 1
+    assert len(Store(database).events()) == 1
 
 
 def test_a_file_that_is_deleted_while_a_store_is_open_is_made_again(file):
-    held = open_store(sqlite_url(file))
+    held = Store(sqlite_url(file))
     ask(sqlite_url(file))
     assert len(held.events()) == 1
     file.unlink()
@@ -206,9 +206,9 @@ def test_a_full_disk_is_named_and_nothing_is_damaged(file):
 
     assert "state.db cannot be used: " in said
     assert "that the disk has room" in said
-    count = len(open_store(sqlite_url(file)).events())
+    count = len(Store(sqlite_url(file)).events())
     ask(sqlite_url(file))
-    assert len(open_store(sqlite_url(file)).events()) == count + 1
+    assert len(Store(sqlite_url(file)).events()) == count + 1
 
 
 def test_a_file_that_this_user_may_not_write_is_named():
@@ -246,7 +246,7 @@ def test_a_server_that_somebody_keeps_locked_is_named(server, monkeypatch):
     monkeypatch.setattr(store, "WAIT_SECONDS", 1)
     url = new_database(server)
 
-    with open_store(url).writing():
+    with Store(url).writing():
         assert "lock timeout" in refused(url)
 
 
@@ -254,4 +254,4 @@ def test_a_driver_that_is_missing_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "psycopg", None)
 
     with pytest.raises(StoreError, match=r"needs the package psycopg: pip install 'feed_assets\[postgres\]'"):
-        open_store(f"postgresql://me:{SECRET}@host/db")
+        Store(f"postgresql://me:{SECRET}@host/db")
