@@ -19,10 +19,11 @@ from feed_assets.io_manager import FileFeedIOManager
 from feed_assets.io_manager.asset_metadata import declared_feed
 from feed_assets.jobs import PROCESS_DAY, define_jobs
 from feed_assets.partitions import daily, hourly
-from feed_assets.resources import BlackboardResource, Settings, SparkResource, WebhookNotifier
+from feed_assets.resources import BlackboardResource, Settings, SparkResource, StateResource, WebhookNotifier
 from feed_assets.resources.notifier import WEBHOOK
 from feed_assets.schedules import process_yesterday
 from feed_assets.sources import load_sources
+from feed_assets.state.address import VARIABLE as STATE
 
 
 def build_definitions(settings: Settings, **replaced: Any) -> dg.Definitions:
@@ -41,6 +42,8 @@ def build_definitions(settings: Settings, **replaced: Any) -> dg.Definitions:
 
     resources: dict[str, Any] = {
         "blackboard": BlackboardResource.at(settings.base),
+        # Dagster shows what a resource is made with, and a server's URL may hold a password.
+        "state": StateResource(url=settings.state if settings.state.startswith("sqlite:") else dg.EnvVar(STATE)),
         "spark": SparkResource.on(settings.spark_master),
         "clock": settings.clock,
         "rules": Rules(),

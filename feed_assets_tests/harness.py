@@ -41,8 +41,9 @@ from feed_assets.file_feed import (
     staged_files,
 )
 from feed_assets.io_manager import retries
-from feed_assets.resources import BlackboardResource, Settings
+from feed_assets.resources import BlackboardResource, Settings, StateResource
 from feed_assets.sources import read_set
+from feed_assets.state import Asked, Store, last_asked, record_asked
 
 DAY = "2019-11-24"
 NEXT_DAY = "2019-11-25"
@@ -163,6 +164,10 @@ class Installation:
     @property
     def board(self) -> Blackboard:
         return LocalBlackboard(self.base)
+
+    @property
+    def store(self) -> Store:
+        return Store(self.settings.state)
 
     @property
     def now(self) -> datetime:
@@ -357,6 +362,13 @@ class Installation:
                 asset_selection=frozenset(request.asset_selection or ()),
             )
 
+    def an_hour_ago(self, location: str, day: str = DAY) -> None:
+        """Date the request that is on record back, instead of waiting until it may be repeated."""
+        place = (self.feed(location).uri, day)
+        asked = last_asked(self.store, [place])[place]
+        with self.store.writing() as transaction:
+            record_asked(transaction, place, Asked(asked.state, asked.times, AS_OF - timedelta(hours=1)), reason="test")
+
     def execute(self, tick: Tick) -> list[dg.ExecuteInProcessResult]:
         """Run what a tick asked for."""
         return [
@@ -492,3 +504,29 @@ def using_board(installation: Installation, board: Blackboard) -> Installation:
     """The same installation with its storage behind this blackboard."""
     REGISTERED[installation.settings.base] = board
     return installation.using(blackboard=SwitchedBlackboardResource.at(installation.settings.base))
+
+
+class InterposedState(StateResource):
+    """A state database whose transactions that write, or read, call first what is registered for its URL."""
+
+    @property
+    def store(self) -> Store:
+        operation, before = INTERPOSED[self.url]
+
+        class Interposing(Store):
+            def __getattribute__(self, name: str) -> Any:
+                if name == operation:
+                    before()
+                return super().__getattribute__(name)
+
+        return Interposing(self.url)
+
+
+INTERPOSED: dict[str, tuple[str, Callable[[], None]]] = {}
+
+
+def before_state(installation: Installation, operation: str, before: Callable[[], None]) -> Installation:
+    """The same installation; `before` is called when a transaction begins, `writing` or `reading`."""
+    url = installation.settings.state
+    INTERPOSED[url] = operation, before
+    return installation.using(state=InterposedState(url=url))

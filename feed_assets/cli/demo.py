@@ -48,7 +48,8 @@ def demo() -> None:
     ready_to_compute(settings)
     base = prepare_base(settings.base)
     os.environ[BASE] = str(base)
-    os.environ.pop("FEED_ASSETS_AS_OF", None)
+    for name in ("FEED_ASSETS_AS_OF", "FEED_ASSETS_STATE"):  # the demo has its own time and state, and empties both
+        os.environ.pop(name, None)
     if not os.environ.get(HOME):
         write_config(base / OWN_HOME)
     home = dagster_home(str(base))

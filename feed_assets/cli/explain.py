@@ -35,15 +35,15 @@ def explain(day: date | None, *, as_json: bool) -> None:
     """
     from feed_assets.operations.day_runs import InstanceConfigError  # noqa: PLC0415 - loads Dagster
     from feed_assets.operations.explanation import explain as stories_of  # noqa: PLC0415 - loads pydantic
+    from feed_assets.state import Store  # noqa: PLC0415 - loads SQLAlchemy
 
     installation = load_installation()
     settings = installation.settings
     if day is None:
         _show_unprocessed(installation, as_json=as_json)
         return
-    stories = stories_of(
-        installation.blackboard, installation.feeds, installation.sources, day, now=settings.clock.now()
-    )
+    board, feeds = installation.blackboard, installation.feeds
+    stories = stories_of(board, feeds, installation.sources, day, now=settings.clock.now(), store=Store(settings.state))
     unknown: InstanceConfigError | None = None
     failed: list[FailedRun] = []
     try:

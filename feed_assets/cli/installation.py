@@ -71,11 +71,13 @@ def known_sources(settings: Settings) -> tuple[Source, ...]:
 
 
 def load_settings() -> Settings:
-    """The settings of the environment."""
+    """The settings of the environment, with the Dagster home that commands would use."""
     from feed_assets.ads.partners import partners_directory  # noqa: PLC0415 - loads Spark's Python side
     from feed_assets.resources import Settings  # noqa: PLC0415 - loads Dagster and Spark's Python side
 
-    return Settings.from_environment(sources_directory=partners_directory())
+    home = find_dagster_home(os.environ.get(BASE) or "data")
+    environment = {**os.environ, HOME: str(home or "")}
+    return Settings.from_environment(environment, sources_directory=partners_directory())
 
 
 def ready_to_compute(settings: Settings) -> None:

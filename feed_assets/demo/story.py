@@ -31,6 +31,7 @@ from feed_assets.resources import BlackboardResource, Settings, SettingsError, S
 from feed_assets.resources.settings import AS_OF_FILE
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sources import Source, load_sources
+from feed_assets.state import Store
 
 AS_OF = "2019-12-01T06:00:00+00:00"
 FIRST, LAST = date(2019, 11, 24), date(2019, 11, 30)
@@ -238,7 +239,8 @@ class Demo:
 
     def _stories(self, day: date) -> list[explanation.AssetStory]:
         feeds = AssetFeedGraph.of(self.definitions.get_repository_def())
-        return explanation.explain(self._board, feeds, self._sources, day, now=self.settings.clock.now())
+        store, now = Store(self.settings.state), self.settings.clock.now()
+        return explanation.explain(self._board, feeds, self._sources, day, now=now, store=store)
 
     def _show_days(self, days: Sequence[str]) -> None:
         self.tell.table(self._day_rows(days))

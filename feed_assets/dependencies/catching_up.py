@@ -39,9 +39,9 @@ def plan_stale(
             warn(f"{node.name} is not kept up with its inputs: {error}")
             still_open |= {(node.location, partition) for partition in older}
             continue
-        for answer in answers:
-            if not answer.stale:
-                continue
+        stale = [answer for answer in answers if answer.stale]
+        requests.look_up((node.location, answer.partition) for answer in stale)
+        for answer in stale:
             place = (node.location, answer.partition)
             if requests.full or (requests.planned and out_of_time()):
                 requests.left_over += 1

@@ -42,10 +42,14 @@ class LateDays:
         """Plan one run a day, over the kinds whose raw data, or lack of it, calls for it and was not answered yet."""
         empty = self._empty(decisions)
         reasons = self._reasons(decisions, empty)
+        states_by_day = {
+            day: {self.feeds[each.source.kind]: state_of(each.update, each.state) for each in decided}
+            | dict.fromkeys(empty.get(day, ()), state_of(None, "empty"))
+            for day, decided in sorted(reasons.items())
+        }
+        self.requests.look_up((feed, day) for day, states in states_by_day.items() for feed in states)
         due_by_day = {}
-        for day, decided in sorted(reasons.items()):
-            states = {self.feeds[each.source.kind]: state_of(each.update, each.state) for each in decided}
-            states |= dict.fromkeys(empty.get(day, ()), state_of(None, "empty"))
+        for day, states in states_by_day.items():
             if due := self.requests.not_yet_asked(day, states):
                 due_by_day[day] = due
         try:

@@ -2,24 +2,24 @@
 
 Here: the record of what was asked for. Not here: why a run is needed, what is under way, and starting runs.
 
-What was asked for is an object in the control area of the feed, written on condition that nobody wrote it
-since it was read. So of two ticks at once one asks, on whatever machines they run, and Dagster's database may be lost.
-These objects are the last thing that a tick writes: whatever interrupts it before leaves no request on record that
-nobody got. A request that leads to no result is repeated a few times: a store that did not answer, or a machine
-that died, leaves no partition stale until a person looks. A request that never became a run does not count.
+What was asked for is in the state database; a tick compares and replaces it in one transaction. So of two ticks at
+once one asks, on whatever machines they run, and Dagster's database may be lost. If the state database is lost, each
+request that is still due is made once more at most. Asking is the last thing that a tick does: whatever interrupts it
+before leaves no request on record that nobody got. A request that leads to no result is repeated a few times: a store
+that did not answer, or a machine that died, leaves no partition stale until a person looks. A request that never became
+a run does not count, and is repeated under its run key, which Dagster starts once.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from feed_assets.blackboard import AlreadyExistsError, Blackboard, BlackboardError, ConflictError, NotFoundError
+from feed_assets.blackboard import Blackboard
 from feed_assets.dependencies.graph import FeedGraph
-from feed_assets.file_feed import Feed
-from feed_assets.file_feed.wording import counted
+from feed_assets.state import Asked, Store, asked_in, last_asked, record_asked
+from feed_assets.state.store import Transaction
 
 MAX_REQUESTS = 20
 """Runs asked for in one tick; what is left over is still due in the next."""
@@ -32,8 +32,6 @@ FIRST_PAUSE = timedelta(minutes=10)
 
 After so long a request that has not become a run was lost.
 """
-
-AREA = "requests"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,24 +53,6 @@ class Need:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What was last asked for of a partition: for which state of its input, how often, and when last."""
-
-    state: str
-    times: int
-    at: datetime
-
-    @property
-    def again_at(self) -> datetime | None:
-        """When the same may be asked for again, if no result has come by then; None if never."""
-        return self.at + FIRST_PAUSE * 2 ** (self.times - 1) if self.times < MOST_TIMES else None
-
-    def to_json(self) -> bytes:
-        """As it is stored."""
-        return json.dumps({"state": self.state, "times": self.times, "at": self.at.isoformat()}).encode()
-
-
-@dataclass(frozen=True, slots=True)
 class Request:
     """A need whose requests are on record: `asked` is what stands there for each feed that is due."""
 
@@ -80,9 +60,9 @@ class Request:
     asked: Mapping[str, Asked]
 
 
-def last_asked(feed: Feed, partition: str) -> Asked | None:
-    """What was last asked for of this partition; None where nothing was, or it cannot be read. One GET."""
-    return _read(feed, partition)[0]
+def again_at(asked: Asked) -> datetime | None:
+    """When the same may be asked for again, if no result has come by then; None if never."""
+    return asked.at + FIRST_PAUSE * 2 ** (asked.times - 1) if asked.times < MOST_TIMES else None
 
 
 @dataclass(slots=True)
@@ -93,6 +73,7 @@ class Requests:
     a feed and partition was started.
     """
 
+    store: Store
     board: Blackboard
     graph: FeedGraph
     now: datetime
@@ -103,8 +84,10 @@ class Requests:
     already: int = 0
     left_over: int = 0
     _planned: list[Need] = field(default_factory=list)
-    _found: dict[tuple[str, str], tuple[str | None, int]] = field(default_factory=dict)
-    """Before a request: the tag of the object that it replaces, if there is one, and how often it will have asked."""
+    _seen: dict[tuple[str, str], Asked | None] = field(default_factory=dict)
+    """What was on record of a feed and partition when this tick looked."""
+    _times: dict[tuple[str, str], int] = field(default_factory=dict)
+    """How often a feed and partition will have been asked for, with this tick's request."""
 
     @property
     def decided(self) -> list[str]:
@@ -124,10 +107,17 @@ class Requests:
 
     def not_yet_asked(self, partition: str, due: Mapping[str, str]) -> dict[str, str]:
         """The feeds to ask for now: not asked for in this state of their input, or long ago without a result."""
+        self.look_up((feed, partition) for feed in due)
         return {feed: state for feed, state in due.items() if self._may_ask(feed, partition, state)}
 
+    def look_up(self, places: Iterable[tuple[str, str]]) -> None:
+        """Read what is on record of these feeds and partitions in one query, before `not_yet_asked` of each."""
+        new = {place: self._on_record(*place) for place in places if place not in self._seen}
+        found = last_asked(self.store, new.values())
+        self._seen |= {place: found.get(key) for place, key in new.items()}
+
     def _may_ask(self, feed: str, partition: str, state: str) -> bool:
-        asked, tag = _read(self._feed(feed), partition)
+        asked = self._seen[feed, partition]
         times = 1
         if asked is not None and asked.state == state:
             if self.now < asked.at + FIRST_PAUSE:
@@ -135,14 +125,15 @@ class Requests:
                 return False
             times = asked.times
             if self.became_a_run(feed, partition, asked):
-                if asked.again_at is None:
+                again = again_at(asked)
+                if again is None:
                     self._give_up(feed, partition, asked)
                     return False
-                if self.now < asked.again_at:
+                if self.now < again:
                     self.already += 1
                     return False
                 times += 1
-        self._found[feed, partition] = tag, times
+        self._times[feed, partition] = times
         return True
 
     def add(self, need: Need) -> None:
@@ -162,51 +153,31 @@ class Requests:
     def put_on_record(self) -> list[Request]:
         """Ask for the planned runs: the last thing that a tick does, as what is on record counts as asked for.
 
-        A feed that another tick asks for meanwhile is left out. Where storage stops answering, the requests that are
-        on record are returned and the others are still due; where none is on record, its error is raised.
+        A feed that another tick has asked for meanwhile is left out. Raises StoreError: then the next tick asks, or, if
+        the connection was lost during the commit, the one after FIRST_PAUSE.
         """
-        requests: list[Request] = []
-        for place, need in enumerate(self._planned):
-            taken, error = self._take(need)
-            if taken:
-                requests.append(self._request(need, taken))
-            elif error is None:
-                self.notes.append(f"{self._title(need)}: another tick has just requested it")
-            if error is not None:
-                if not requests:
-                    raise error
-                left = counted(len(self._planned) - place, "request")
-                self.notes.append(f"{left} could not be put on record whole, left for the next tick: {error}")
-                break
-        return requests
+        if not self._planned:
+            return []
+        with self.store.writing() as transaction:
+            places = {self._on_record(feed, need.partition) for need in self._planned for feed in need.due}
+            there = asked_in(transaction.connection, places)
+            return [request for need in self._planned if (request := self._ask(transaction, need, there))]
 
-    def _request(self, need: Need, taken: Mapping[str, Asked]) -> Request:
-        """A run of the feeds whose requests are on record; the feeds downstream wait if others are missing."""
+    def _ask(self, transaction: Transaction, need: Need, there: Mapping[tuple[str, str], Asked]) -> Request | None:
+        """A run of the feeds that no other tick has asked for since; the feeds downstream wait if some are missing."""
+        taken: dict[str, Asked] = {}
+        for feed, state in need.due.items():
+            place, key = (feed, need.partition), self._on_record(feed, need.partition)
+            if there.get(key) == self._seen[place]:
+                taken[feed] = Asked(state, self._times[place], self.now)
+                record_asked(transaction, key, taken[feed], reason=need.reason)
+        if not taken:
+            self.notes.append(f"{self._title(need)}: another tick has just requested it")
+            return None
         downstream = need.downstream if len(taken) == len(need.due) else ()
         need = replace(need, due={feed: asked.state for feed, asked in taken.items()}, downstream=downstream)
         self.notes.append(f"{self._title(need)}: run requested ({need.reason})")
         return Request(need, taken)
-
-    def _take(self, need: Need) -> tuple[dict[str, Asked], BlackboardError | None]:
-        """The feeds whose requests are on record now, and why storage took no more, if it did not.
-
-        A feed is left out if another tick has asked for it since it was looked for.
-        """
-        taken: dict[str, Asked] = {}
-        for feed, state in need.due.items():
-            tag, times = self._found[feed, need.partition]
-            asked, where = Asked(state, times, self.now), _key(self._feed(feed), need.partition)
-            try:
-                if tag is None:
-                    self.board.create(where, asked.to_json())
-                else:
-                    self.board.replace(where, asked.to_json(), tag=tag)
-            except (AlreadyExistsError, ConflictError):
-                continue
-            except BlackboardError as error:
-                return taken, error
-            taken[feed] = asked
-        return taken, None
 
     def _give_up(self, feed: str, partition: str, asked: Asked) -> None:
         self.already += 1
@@ -216,8 +187,9 @@ class Requests:
             "and came to no result: look at its runs, then use `feed-assets backfill`"
         )
 
-    def _feed(self, feed: str) -> Feed:
-        return self.graph.feeds[feed].declaration.on(self.board)
+    def _on_record(self, feed: str, partition: str) -> tuple[str, str]:
+        """The feed's URI and the partition: several bases may share the state database."""
+        return self.graph.feeds[feed].declaration.on(self.board).uri, partition
 
     def _title(self, need: Need) -> str:
         """The feeds and the partition, for people."""
@@ -230,21 +202,3 @@ def state_of(update: str | None, inputs: str) -> str:
     Inputs that are what they were some time ago are another state, where something else was made since.
     """
     return f"{update or 'none'}/{inputs}"
-
-
-def _key(feed: Feed, partition: str) -> str:
-    return f"{feed.control(AREA, partition)}asked.json"
-
-
-def _read(feed: Feed, partition: str) -> tuple[Asked | None, str | None]:
-    """What was asked for, and the tag to replace it by; one that cannot be read is replaced by the next request."""
-    try:
-        content = feed.blackboard.read(_key(feed, partition))
-    except NotFoundError:
-        return None, None
-    try:
-        fields = json.loads(content.data)
-        asked = Asked(str(fields["state"]), int(fields["times"]), datetime.fromisoformat(fields["at"]))
-    except (ValueError, KeyError, TypeError):
-        return None, content.entry.tag
-    return asked, content.entry.tag

@@ -14,11 +14,12 @@ from feed_assets.blackboard import Blackboard
 from feed_assets.dependencies.graph import FeedGraph, FeedNode
 from feed_assets.dependencies.inputs_read import inputs_read
 from feed_assets.dependencies.raw_growth import Phase, SourceDecision, growth_decisions
-from feed_assets.dependencies.requests import last_asked
+from feed_assets.dependencies.requests import again_at
 from feed_assets.dependencies.staleness import staleness
 from feed_assets.file_feed import Feed, FeedInput, RawInput, Record, UpdateStatus, history, records
 from feed_assets.file_feed.wording import counted
 from feed_assets.sources import GrowthKind, Source, decide
+from feed_assets.state import Store, StoreError, last_asked
 
 FIRST = date(1970, 1, 2)
 """No event lies before: times of earlier years are not usable."""
@@ -61,18 +62,24 @@ class AssetStory:
 
 
 def explain(
-    board: Blackboard, graph: FeedGraph, sources: Sequence[Source], day: date, *, now: datetime
+    board: Blackboard, graph: FeedGraph, sources: Sequence[Source], day: date, *, now: datetime, store: Store
 ) -> list[AssetStory]:
     """The story of a day, upstream first: every partitioned feed that is made here."""
     return [
-        _story(board, graph, node, sources, day, now)
+        _story(board, graph, node, sources, day, now, store)
         for node in graph.feeds.values()
         if node.made_here and node.partitioned
     ]
 
 
 def _story(
-    board: Blackboard, graph: FeedGraph, node: FeedNode, sources: Sequence[Source], day: date, now: datetime
+    board: Blackboard,
+    graph: FeedGraph,
+    node: FeedNode,
+    sources: Sequence[Source],
+    day: date,
+    now: datetime,
+    store: Store,
 ) -> AssetStory:
     feed = node.declaration.on(board)
     statuses = history(feed, str(day), now=now)
@@ -91,7 +98,7 @@ def _story(
         day=str(day),
         latest=latest,
         growth=growth,
-        standing=standing + _asked(feed, str(day), latest),
+        standing=standing + _asked(store, feed, str(day), latest),
         updates=tuple(_update(status, statuses, known, kinds) for status in statuses),
     )
 
@@ -130,12 +137,16 @@ def _standings(
         yield each, _standing(node.declaration.on(board), each, outcome)
 
 
-def _asked(feed: Feed, day: str, latest: str | None) -> str:
+def _asked(store: Store, feed: Feed, day: str, latest: str | None) -> str:
     """What the sensors asked for since the update in force, if that had to be repeated."""
-    asked = last_asked(feed, day)
+    try:
+        asked = last_asked(store, [(feed.uri, day)]).get((feed.uri, day))
+    except StoreError as error:
+        return f"; what was requested is not known: {error}"
     if asked is None or asked.times == 1 or not asked.state.startswith(f"{latest or 'none'}/"):
         return ""
-    again = f"again after {asked.again_at:%Y-%m-%d %H:%M:%S}" if asked.again_at else "not again by itself"
+    next_time = again_at(asked)
+    again = f"again after {next_time:%Y-%m-%d %H:%M:%S}" if next_time else "not again by itself"
     return f"; requested {asked.times} times without a result, last at {asked.at:%Y-%m-%d %H:%M:%S}, {again}"
 
 

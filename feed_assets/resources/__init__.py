@@ -6,7 +6,7 @@ Here: reading the environment, opening connections, starting the JVM. Not here: 
 from feed_assets.resources.notifier import Alert, Notifier, WebhookNotifier
 from feed_assets.resources.settings import Clock, Settings, SettingsError
 from feed_assets.resources.spark import SparkResource
-from feed_assets.resources.storage import BlackboardResource
+from feed_assets.resources.storage import BlackboardResource, StateResource
 
 __all__ = [
     "Alert",
@@ -16,5 +16,6 @@ __all__ = [
     "Settings",
     "SettingsError",
     "SparkResource",
+    "StateResource",
     "WebhookNotifier",
 ]

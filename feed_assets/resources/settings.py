@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -18,12 +18,18 @@ import dagster as dg
 from feed_assets.file_feed import parse_time
 from feed_assets.file_feed.names import FIRST_YEAR, LAST_YEAR, parse_now
 from feed_assets.resources.notifier import WEBHOOK
+from feed_assets.state.address import VARIABLE as STATE
+from feed_assets.state.address import sqlite_url, state_url
 
 AS_OF_FILE = ".as-of"
 """A local base may say what time it is there: the demo's does, so that its story stays in its week."""
 
+STATE_FILE = ".state/state.db"
+"""Below a base, where no feed has a name that begins with a dot, or below a Dagster home."""
+
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 DEFAULT_BASE = "data"
+DEFAULT_HOME = ".dagster"
 DEFAULT_SOURCES = "sources"
 DEFAULT_FIRST_DAY = "2019-11-24"
 
@@ -46,11 +52,13 @@ class Clock(dg.ConfigurableResource[None]):
 class Settings:
     """Where the data is, which days there are, who the partners are, which Spark computes, how often sensors look.
 
-    `alerts` is whether a webhook for them is configured; its address stays in the environment, as it is a secret.
+    `state` is the URL of the state database, maybe with a password. `alerts` is whether a webhook for them is
+    configured; its address stays in the environment, as it is a secret.
     `scan_seconds` is how often a scan for what other programs wrote begins, 0 for at each look.
     """
 
     base: str
+    state: str = field(repr=False)
     first_day: date
     as_of: datetime | None
     sources_directory: Path
@@ -66,15 +74,16 @@ class Settings:
     ) -> Settings:
         """Read the variables `FEED_ASSETS_...`, each of which has a default.
 
-        They are BASE, AS_OF, FIRST_DAY, SOURCES, SPARK_MASTER, SENSOR_SECONDS, SCAN_SECONDS,
+        They are BASE, STATE, AS_OF, FIRST_DAY, SOURCES, SPARK_MASTER, SENSOR_SECONDS, SCAN_SECONDS,
         LOG_LEVEL and ALERT_WEBHOOK. The default of SOURCES is `sources_directory`.
-        Raises SettingsError naming the variable and what it takes.
+        Raises SettingsError, or StoreError for STATE, naming the variable and what it takes.
         """
         base = environment.get("FEED_ASSETS_BASE") or DEFAULT_BASE
         if "://" not in base:
             base = _local_base(base)
         return cls(
             base=base,
+            state=_state(environment.get(STATE), base, environment.get("DAGSTER_HOME")),
             first_day=_first_day(environment.get("FEED_ASSETS_FIRST_DAY") or DEFAULT_FIRST_DAY),
             as_of=_as_of(environment.get("FEED_ASSETS_AS_OF"), base),
             sources_directory=Path(environment.get("FEED_ASSETS_SOURCES") or sources_directory),
@@ -102,6 +111,16 @@ def _local_base(text: str) -> str:
     except RuntimeError:
         message = f"FEED_ASSETS_BASE is {text!r}; it takes a directory, and no user of that name has a home."
         raise SettingsError(message) from None
+
+
+def _state(text: str | None, base: str, dagster_home: str | None) -> str:
+    """The URL of the state database: by default a file in a local base; for a bucket, in the Dagster home.
+
+    So all who work on a local base agree, whatever their Dagster home is.
+    """
+    local = base.removeprefix("file://")
+    folder = Path(local if "://" not in local else dagster_home or DEFAULT_HOME)
+    return state_url(text or sqlite_url(folder / STATE_FILE)).render_as_string(hide_password=False)
 
 
 def _first_day(text: str) -> date:

@@ -1,6 +1,6 @@
-"""The blackboard as a Dagster resource.
+"""The blackboard and the state database as Dagster resources.
 
-Here: which store a base URI means and the credentials to reach it. Not here: the stores themselves.
+Here: which store a base URI or a URL means and the credentials to reach it. Not here: the stores themselves.
 """
 
 from typing import Any, Self
@@ -10,6 +10,7 @@ from dagster_aws.s3 import S3Resource
 from pydantic import PrivateAttr
 
 from feed_assets.blackboard import Blackboard, open_blackboard
+from feed_assets.state import Store
 
 
 class BlackboardResource(dg.ConfigurableResource[None]):
@@ -37,3 +38,14 @@ class BlackboardResource(dg.ConfigurableResource[None]):
 
     def _client(self) -> Any:
         return self.s3.get_client()
+
+
+class StateResource(dg.ConfigurableResource[None]):
+    """The state database, by its URL, which Dagster shows: give one with a password as a `dg.EnvVar`."""
+
+    url: str
+
+    @property
+    def store(self) -> Store:
+        """The store. Raises StoreError where the URL cannot be used."""
+        return Store(self.url)

@@ -17,7 +17,7 @@ from feed_assets.datasets import is_day
 from feed_assets.dependencies.late_days import LateDays
 from feed_assets.dependencies.raw_growth import SourceDecision
 from feed_assets.dependencies.requests import Requests
-from feed_assets.resources import BlackboardResource, Clock
+from feed_assets.resources import BlackboardResource, Clock, StateResource
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.liveness import fail_dead_runs
 from feed_assets.sensors.ticks import TICK_SECONDS, load_cursor, requests_of_tick, run_requests
@@ -47,12 +47,14 @@ def late_growth(
             "replaced or deleted, or that were never processed: with the assets made from them, and no others."
         ),
     )
-    def sensor(context: dg.SensorEvaluationContext, blackboard: BlackboardResource, clock: Clock) -> dg.SensorResult:
+    def sensor(
+        context: dg.SensorEvaluationContext, blackboard: BlackboardResource, state: StateResource, clock: Clock
+    ) -> dg.SensorResult:
         deadline = time.monotonic() + TICK_SECONDS
         feeds = AssetFeedGraph.of(context.repository_def)
         for run_id in fail_dead_runs(context.instance):
             context.log.warning(f"Run {run_id} is reported as failed: its process is gone.")
-        requests = requests_of_tick(context.instance, blackboard.blackboard, feeds, clock.now())
+        requests = requests_of_tick(context.instance, state.store, blackboard.blackboard, feeds, clock.now())
         days = LateDays(sources, {kind: feeds.locations[key] for kind, key in clean_assets.items()}, requests)
 
         decisions: list[SourceDecision] = []

@@ -22,9 +22,10 @@ from feed_assets.file_feed.changes import log_page
 from feed_assets.file_feed.wording import counted
 from feed_assets.io_manager.asset_events import INVALIDATED, has_event_about, still_in_force
 from feed_assets.io_manager.metadata import DATA_VERSION_TAG
-from feed_assets.resources import BlackboardResource, Clock
+from feed_assets.resources import BlackboardResource, Clock, StateResource
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.ticks import MAX_EVENTS, TICK_SECONDS, load_cursor, requests_of_tick, run_requests
+from feed_assets.state import Store
 
 SCAN_SECONDS = 10.0
 """How much of a tick goes into scans, which are to delay no news."""
@@ -66,9 +67,12 @@ def new_manifests(
             f"feed_assets did is found by a scan that begins every {scan_seconds} seconds."
         ),
     )
-    def sensor(context: dg.SensorEvaluationContext, blackboard: BlackboardResource, clock: Clock) -> dg.SensorResult:
+    def sensor(
+        context: dg.SensorEvaluationContext, blackboard: BlackboardResource, state: StateResource, clock: Clock
+    ) -> dg.SensorResult:
         feeds = AssetFeedGraph.of(context.repository_def)
-        tick = _Tick(context, feeds, blackboard.blackboard, clock.now(), time.monotonic() + TICK_SECONDS)
+        deadline = time.monotonic() + TICK_SECONDS
+        tick = _Tick(context, feeds, blackboard.blackboard, state.store, clock.now(), deadline)
         return tick.result(lookback_days, timedelta(seconds=scan_seconds), run_config)
 
     return sensor
@@ -84,6 +88,7 @@ class _Tick:
     context: dg.SensorEvaluationContext
     feeds: AssetFeedGraph
     board: Blackboard
+    store: Store
     now: datetime
     deadline: float
     wall: datetime = field(default_factory=lambda: datetime.now(UTC))
@@ -101,7 +106,7 @@ class _Tick:
             location: Watch.from_plain(held.get(location), now=self.wall).scanning(scan_interval, now=self.wall)
             for location in self.feeds.feeds
         }
-        requests = requests_of_tick(self.context.instance, self.board, self.feeds, self.now)
+        requests = requests_of_tick(self.context.instance, self.store, self.board, self.feeds, self.now)
         self.touched = self._touched(cursor.get("touched"))
         resume = self._read_logs(watches, cursor.get("resume"))
         self._scan(watches)

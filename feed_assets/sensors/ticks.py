@@ -13,9 +13,10 @@ from typing import Any
 import dagster as dg
 
 from feed_assets.blackboard import Blackboard
-from feed_assets.dependencies.requests import Asked, Request, Requests
+from feed_assets.dependencies.requests import Request, Requests
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.busy import busy_partitions
+from feed_assets.state import Asked, Store
 
 TICK_SECONDS = 40.0
 """A tick of the daemon has 60 s; what a tick does not get to is the first thing in the next."""
@@ -35,7 +36,9 @@ def load_cursor(text: str | None) -> dict[str, object]:
     return content if isinstance(content, dict) else {}
 
 
-def requests_of_tick(instance: dg.DagsterInstance, board: Blackboard, feeds: AssetFeedGraph, now: datetime) -> Requests:
+def requests_of_tick(
+    instance: dg.DagsterInstance, store: Store, board: Blackboard, feeds: AssetFeedGraph, now: datetime
+) -> Requests:
     """No requests yet: runs under way, and runs that earlier requests became, are those of this instance."""
     busy = {
         partition: frozenset(feeds.locations[key] for key in keys if key in feeds.locations)
@@ -48,7 +51,7 @@ def requests_of_tick(instance: dg.DagsterInstance, board: Blackboard, feeds: Ass
         runs = instance.get_runs(dg.RunsFilter(tags={"dagster/partition": partition}))
         return any(subject in run.tags.get("dagster/run_key", "").partition(":")[2].split(",") for run in runs)
 
-    return Requests(board, feeds, now, busy, became_a_run)
+    return Requests(store, board, feeds, now, busy, became_a_run)
 
 
 def run_requests(

@@ -215,3 +215,12 @@ def test_dagster_finds_the_definitions_valid(tmp_path):
 
     assert done.returncode == 0, done.stderr
     assert not (tmp_path / "base").exists()
+
+
+def test_a_state_database_with_a_password_stays_in_the_environment(tmp_path):
+    settings = settings_below(tmp_path, partners_directory(), state="postgresql://me:secret@host/db")
+
+    resource = build_definitions(settings).resources["state"]
+
+    assert "secret" not in repr(resource)
+    assert resource.url == dg.EnvVar("FEED_ASSETS_STATE")

@@ -22,12 +22,16 @@ from feed_assets.cli.installation import write_config
 from feed_assets.demo import logs
 from feed_assets.demo.story import prepare_base
 from feed_assets.file_feed import open_feed, publish_files
+from feed_assets.state import Store
 from datetime import UTC, datetime
 base = prepare_base("demo-data")
 write_config(base / ".dagster")
 deliveries = logs.cut(base)
 now = datetime(2019, 12, 1, tzinfo=UTC)
 update = publish_files(open_feed(str(base / "ad-catalog/v1.0")), None, [logs.CATALOG], now=now, owner="t")
+store = Store(f"sqlite:///{base.absolute()}/.state/state.db")
+with store.writing() as transaction:
+    assert transaction.append("test", now, {}) == 1  # the migrations are in the wheel
 print(update.name, deliveries.on_time.stat().st_size > 0, feed_assets.__file__)
 """
 

@@ -22,6 +22,8 @@ from feed_assets.dependencies.requests import Requests
 from feed_assets.file_feed import Column
 from feed_assets.operations.explanation import explain
 from feed_assets.sources import Kind, load_sources
+from feed_assets.state import Store
+from feed_assets.state.address import sqlite_url
 
 ADS, CLICKS, EFFECTIVENESS = "clean-ads/v1.0", "clean-clicks/v1.0", "ad-effectiveness/v1.0"
 FIRST_DAY = date(2019, 11, 20)
@@ -103,12 +105,15 @@ def main(base: str, sources_directory: str, moment: str) -> None:
         load_sources(Path(sources_directory), KINDS),
     )
     graph, warnings = Days(now), list[str]()
-    requests = Requests(board, graph, now, busy={}, became_a_run=lambda *_: False)
+    store = Store(sqlite_url(Path(base) / ".state/state.db"))
+    requests = Requests(store, board, graph, now, busy={}, became_a_run=lambda *_: False)
     late = LateDays(sources, {"ads": ADS, "clicks": CLICKS}, requests)
     late.plan(list(late.decisions()))
     plan_stale(requests, set(), lookback_days=7, out_of_time=lambda: False, warn=warnings.append)
     needs = [each.need for each in requests.put_on_record()]
-    stories = [explain(board, graph, sources, date.fromisoformat(need.partition), now=now) for need in needs]
+    stories = [
+        explain(board, graph, sources, date.fromisoformat(need.partition), now=now, store=store) for need in needs
+    ]
     print(
         json.dumps(
             {

@@ -24,7 +24,9 @@ def sources_of(desk: Installation) -> tuple[Source, ...]:
 
 def standing(desk: Installation, day: str = DAY) -> str:
     """How the raw ads of a day stand."""
-    stories = explain(desk.board, feeds_of(desk), sources_of(desk), date.fromisoformat(day), now=desk.now)
+    stories = explain(
+        desk.board, feeds_of(desk), sources_of(desk), date.fromisoformat(day), now=desk.now, store=desk.store
+    )
     return next(story.standing for story in stories if story.asset == "clean_ads")
 
 

@@ -10,6 +10,7 @@ import pytest
 from feed_assets.file_feed import parse_time
 from feed_assets.resources import Settings
 from feed_assets.resources.settings import SettingsError
+from feed_assets.state import StoreError
 
 
 def test_without_any_variable_data_goes_below_the_working_directory(monkeypatch, tmp_path):
@@ -83,3 +84,40 @@ def test_an_unusable_time_of_the_base_is_named_with_its_file(tmp_path):
 
     with pytest.raises(SettingsError, match=f"{Path(tmp_path / '.as-of')} is 'soon'"):
         Settings.from_environment({"FEED_ASSETS_BASE": str(tmp_path)})
+
+
+@pytest.mark.parametrize(
+    ("base", "home", "expected"),
+    [
+        ("/data", "", "/data/.state/state.db"),
+        ("/data", "/dagster", "/data/.state/state.db"),
+        ("file:///data", "/dagster", "/data/.state/state.db"),
+        ("s3://bucket/ads", "/dagster", "/dagster/.state/state.db"),
+        ("s3://bucket/ads", "", "{here}/.dagster/.state/state.db"),
+    ],
+)
+def test_the_state_database_is_in_a_local_base_and_of_a_bucket_in_the_dagster_home(
+    base, home, expected, monkeypatch, tmp_path
+):
+    monkeypatch.chdir(tmp_path)
+
+    settings = Settings.from_environment({"FEED_ASSETS_BASE": base, "DAGSTER_HOME": home})
+
+    assert settings.state == f"sqlite:///{expected.format(here=tmp_path)}"
+
+
+def test_a_state_database_of_a_server_is_taken_as_it_is_and_its_password_is_not_shown():
+    settings = Settings.from_environment({"FEED_ASSETS_STATE": "postgresql://me:secret@host/db"})
+
+    assert settings.state == "postgresql+psycopg://me:secret@host/db?connect_timeout=10"
+    assert "secret" not in repr(settings)
+
+
+@pytest.mark.parametrize(
+    "url", ["secret", "mysql://me:secret@host/db", "postgresql://me:se@secret@host/db", "sqlite://"]
+)
+def test_a_url_that_names_no_state_database_is_refused_and_not_shown(url):
+    with pytest.raises(StoreError, match="FEED_ASSETS_STATE takes sqlite:////directory") as refused:
+        Settings.from_environment({"FEED_ASSETS_STATE": url})
+
+    assert "secret" not in str(refused.value)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import sys
-from datetime import timedelta
 from pathlib import Path
 
 import dagster as dg
@@ -145,18 +143,11 @@ def test_a_request_counts_as_a_try_once_dagster_has_a_run_of_it(shop, daemon):
 
     keys = []
     for _ in range(3):
-        an_hour_ago(shop)
+        shop.an_hour_ago(ADS)
         runs = daemon.tick()
         assert what(runs) == [(DAY, ("clean_ads",), "FAILURE")]
         keys += [run.tags["dagster/run_key"] for run in runs]
 
     assert keys == [lost.run_key, lost.run_key.replace("#1", "#2"), lost.run_key.replace("#1", "#3")]
-    an_hour_ago(shop)
+    shop.an_hour_ago(ADS)
     assert daemon.tick() == []
-
-
-def an_hour_ago(shop):
-    """Date the request that is on record back, instead of waiting until it may be repeated."""
-    note = shop.base / ADS / ".feed/requests" / DAY / "asked.json"
-    fields = json.loads(note.read_text(encoding="utf-8"))
-    note.write_text(json.dumps(fields | {"at": (AS_OF - timedelta(hours=1)).isoformat()}), encoding="utf-8")

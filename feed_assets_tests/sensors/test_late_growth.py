@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from datetime import UTC, date, datetime, timedelta
 
@@ -9,9 +10,9 @@ import dagster as dg
 import pytest
 from dagster._core.test_utils import create_run_for_test
 
-from feed_assets.blackboard import UnavailableError
 from feed_assets.file_feed import Facts, claim, invalidate, stage
 from feed_assets.sources import read_set
+from feed_assets.state import StoreError
 from feed_assets_tests.blackboard.recording import RecordingBlackboard
 from feed_assets_tests.harness import (
     ADS,
@@ -20,7 +21,7 @@ from feed_assets_tests.harness import (
     DAY,
     NEXT_DAY,
     SHOP_ADS,
-    Interposed,
+    before_state,
     days,
     using_board,
     write_sources,
@@ -343,11 +344,11 @@ def test_two_ticks_at_once_ask_once(processed):
     processed.raw_bytes(DAY, {"late": 50})
     other = []
 
-    def tick_meanwhile(operation, key):
-        if operation == "create" and "/.feed/requests/" in key and not other:
+    def tick_meanwhile():
+        if not other:
             other.append(processed.tick("late_growth").asked)
 
-    tick = using_board(processed, Interposed(processed.board, tick_meanwhile)).tick("late_growth")
+    tick = before_state(processed, "writing", tick_meanwhile).tick("late_growth")
 
     assert other == [{DAY: ("clean_ads",)}]
     assert tick.asked == {}
@@ -383,29 +384,37 @@ def test_a_request_that_never_became_a_run_is_repeated_under_its_run_key_and_doe
     assert after_a_failure.requests[0].run_key.endswith("#2")
 
 
-def test_requests_that_are_on_record_when_storage_goes_away_are_returned_and_the_others_follow(desk):
+def test_a_tick_that_can_put_no_request_on_record_fails_and_the_next_one_asks(desk):
     for day in days(3):
         desk.raw_bytes(day, {"x": 1})
 
-    def away(operation, key):
-        if operation == "create" and f"/.feed/requests/{days(3)[1]}/" in key:
-            raise UnavailableError(f"{key} cannot be written")
+    def away():
+        raise StoreError("the database is gone")
 
-    interrupted = using_board(desk, Interposed(desk.board, away)).tick("late_growth")
+    with pytest.raises(StoreError):
+        before_state(desk, "writing", away).tick("late_growth")
 
-    assert list(interrupted.asked) == days(3)[:1]
-    assert list(desk.tick("late_growth").asked) == days(3)[1:]
+    assert list(desk.tick("late_growth").asked) == days(3)
 
 
-def test_a_tick_that_can_put_no_request_on_record_fails(processed):
-    processed.raw_bytes(DAY, {"late": 50})
+def test_all_requests_of_a_tick_are_looked_up_at_once_and_put_on_record_at_once(desk):
+    seen = []
+    for operation in ("writing", "reading"):  # there is nothing to read before the first tick has written
+        for day in days(7):
+            desk.raw_bytes(day, {operation: 1})
+            desk.raw_bytes(day, {operation: 1}, "clicks/shop_clicks")
+        tick = before_state(desk, operation, lambda operation=operation: seen.append(operation)).tick("late_growth")
+        assert list(tick.asked) == days(7)
 
-    def away(operation, key):
-        if operation == "create":
-            raise UnavailableError(f"{key} cannot be written")
+    assert seen == ["writing", "reading"]
+    asked = {(event.details["feed"], event.details["partition"]) for event in desk.store.events()}
+    assert asked == {(desk.feed(location).uri, day) for location in (ADS, CLICKS) for day in days(7)}
 
-    with pytest.raises(UnavailableError):
-        using_board(processed, Interposed(processed.board, away)).tick("late_growth")
+
+def test_a_tick_that_has_nothing_to_ask_makes_no_database(processed):
+    assert processed.tick("late_growth").asked == {}
+
+    assert not processed.store.exists()
 
 
 def test_what_was_asked_for_is_known_after_dagsters_database_is_lost(processed):
@@ -417,14 +426,14 @@ def test_what_was_asked_for_is_known_after_dagsters_database_is_lost(processed):
     assert processed.tick("late_growth").asked == {}
 
 
-@pytest.mark.parametrize("damaged", ["", "{", "[]", '{"state": 1}'])
-def test_a_damaged_note_of_a_request_is_replaced_by_the_next(processed, damaged):
+def test_a_state_database_that_is_lost_costs_one_request_more_under_the_same_run_key(processed):
     processed.raw_bytes(DAY, {"late": 50})
-    note = processed.base / ADS / ".feed/requests" / DAY / "asked.json"
-    note.parent.mkdir(parents=True)
-    note.write_text(damaged, encoding="utf-8")
+    first = processed.tick("late_growth")
+    shutil.rmtree(processed.base / ".state")
 
-    assert processed.tick("late_growth").asked == {DAY: ("clean_ads",)}
+    again = processed.tick("late_growth")
+
+    assert [request.run_key for request in again.requests] == [request.run_key for request in first.requests]
     assert processed.tick("late_growth").asked == {}
 
 

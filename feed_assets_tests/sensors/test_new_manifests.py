@@ -13,13 +13,23 @@ from dagster._core.execution.backfill import BulkActionStatus, PartitionBackfill
 from dagster._core.test_utils import create_run_for_test
 from pyspark.sql.types import StringType, StructField, StructType
 
-from feed_assets.blackboard import UnavailableError
 from feed_assets.file_feed import Facts, FeedInput, claim, invalidate, stage
 from feed_assets.io_manager import feed_metadata
 from feed_assets.operations.day_runs import backfill
 from feed_assets.partitions import daily, hourly
+from feed_assets.state import StoreError
 from feed_assets_tests.blackboard.recording import RecordingBlackboard
-from feed_assets_tests.harness import ADS, CATALOG, CLICKS, DAY, EFFECTIVENESS, NEXT_DAY, Interposed, days, using_board
+from feed_assets_tests.harness import (
+    ADS,
+    CATALOG,
+    CLICKS,
+    DAY,
+    EFFECTIVENESS,
+    NEXT_DAY,
+    before_state,
+    days,
+    using_board,
+)
 
 NEW_MANIFESTS = sys.modules["feed_assets.sensors.new_manifests"]
 REQUESTS = sys.modules["feed_assets.dependencies.requests"]
@@ -455,12 +465,13 @@ def test_a_tick_that_storage_interrupts_has_put_nothing_on_record_as_requested(d
         desk.process(day)
         desk.process(day, "clicks")
 
-    def away(operation, key):
-        if operation == "read" and f"/.feed/requests/{days(2)[1]}/" in key:
-            raise UnavailableError(f"{key} cannot be read")
+    def away():
+        raise StoreError("the database is gone")
 
-    with pytest.raises(UnavailableError):
-        using_board(desk, Interposed(desk.board, away)).tick("new_manifests")
+    with desk.store.writing():
+        pass
+    with pytest.raises(StoreError):
+        before_state(desk, "reading", away).tick("new_manifests")
 
     assert list(desk.tick("new_manifests").asked) == days(2)
 

@@ -1,0 +1,80 @@
+"""Where a database is, and what people read about it, which never holds a password.
+
+Here: URLs, and a database's errors as sentences. Not here: using a database (`store`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+
+VARIABLE = "FEED_ASSETS_STATE"
+POSTGRESQL = {"postgres", "postgresql", "postgresql+psycopg"}
+LOCAL_FILE_SYSTEMS = {"btrfs", "ext2", "ext3", "ext4", "f2fs", "overlay", "tmpfs", "xfs", "zfs"}
+
+
+class StoreError(Exception):
+    """The database did not do what it was asked; the message says what, where and what to do."""
+
+
+def state_url(text: str) -> URL:
+    """The URL of a database, with an absolute path or a time limit for connecting. Raises StoreError."""
+    try:
+        url = make_url(text)
+    except (ArgumentError, ValueError):
+        url = URL.create("none")
+    if url.drivername in POSTGRESQL and "@" not in (url.host or ""):
+        return url.set(drivername="postgresql+psycopg", query={"connect_timeout": "10", **url.query})
+    if url.drivername == "sqlite" and url.database and not (url.host or url.query or url.database.startswith(":")):
+        return url.set(database=str(Path(url.database).absolute()))
+    message = (
+        f"{VARIABLE} takes sqlite:////directory/state.db or postgresql://user:password@host:5432/database (%40 stands "
+        "for an @ in the password), and not this URL, which is not shown, as it may hold a password."
+    )
+    raise StoreError(message)
+
+
+def sqlite_url(path: Path) -> str:
+    """The URL of an SQLite file."""
+    return URL.create("sqlite", database=str(path.absolute())).render_as_string()
+
+
+def shown(url: URL) -> str:
+    """The database for people: its file, or the server's URL without password and options, which may hold one."""
+    if url.drivername == "sqlite":
+        return str(url.database)
+    return URL.create("postgresql", url.username, None, url.host, url.port, url.database).render_as_string()
+
+
+@contextmanager
+def explained(url: URL) -> Iterator[None]:
+    """Turn what the database raises inside into a StoreError, without the cause: its trace may show more."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        message = f"{shown(url)} needs the package {error.name}: pip install 'feed_assets[postgres]'."
+        raise StoreError(message) from None
+    except (SQLAlchemyError, OSError) as error:
+        cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+        server = "that the server answers and knows this user and database"
+        file = "that this user may write the file and its directory, that the disk has room, and nobody keeps it locked"
+        message = (
+            f"The state database {shown(url)} cannot be used: {' '.join(str(cause).split()).rstrip('.?')}. "
+            f"Check {VARIABLE}, and {file if url.drivername == 'sqlite' else server}."
+        )
+        raise StoreError(message) from None
+
+
+def on_local_disk(path: Path) -> bool:
+    """Whether a file system of this machine holds the path, as far as Linux tells."""
+    table = Path("/proc/mounts")
+    mounts = [line.split() for line in table.read_text(encoding="utf-8").splitlines()] if table.exists() else []
+    # The table has \040 for a space.
+    names = [(name.replace("\\040", " "), kind) for _, name, kind, *_ in mounts]
+    return max(((len(name), kind) for name, kind in names if path.is_relative_to(name)), default=(0, ""))[1] in (
+        LOCAL_FILE_SYSTEMS
+    )

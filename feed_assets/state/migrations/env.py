@@ -1,0 +1,9 @@
+"""What Alembic runs around the migrations: they use the connection and the transaction of the store."""
+
+from alembic import context
+
+from feed_assets.state.store import VERSION_TABLE
+
+context.configure(connection=context.config.attributes["connection"], version_table=VERSION_TABLE)
+with context.begin_transaction():
+    context.run_migrations()

@@ -1,0 +1,172 @@
+"""The database: transactions that read, transactions that write in turn, and events in a gapless order.
+
+Here: connections, locks, migrations and the event log. Not here: any fact (`asked`).
+
+Every transaction has a connection of its own, and first makes or migrates the database where that is not done: so
+threads, forks, and a file that is deleted meanwhile need no care.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import JSON, NullPool, column, create_engine, insert, select, table, text, update
+from sqlalchemy.engine import Connection
+
+from feed_assets.state.address import VARIABLE, StoreError, explained, on_local_disk, shown, state_url
+
+WAIT_SECONDS = 30
+"""How long a transaction waits for another one."""
+
+MIGRATIONS = Path(__file__).parent / "migrations"
+VERSION_TABLE = "feed_assets_version"
+EVENTS = table("feed_assets_events", column("sequence"), column("at"), column("kind"), column("details", JSON))
+COUNTER = table("feed_assets_event_counter", column("last"))
+"""One row, the newest event's number; whoever writes locks it first."""
+
+_ONE_MIGRATION = threading.Lock()
+"""Alembic keeps its context in global variables."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A change. `sequence` is by one higher than that of the event committed before."""
+
+    sequence: int
+    at: datetime
+    kind: str
+    details: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """The one transaction that writes at this time; all that it writes is committed, or nothing."""
+
+    connection: Connection
+
+    def append(self, kind: str, at: datetime, details: Mapping[str, Any]) -> int:
+        """Add the event of a change; its number. `at` has a zone, and JSON can hold `details`."""
+        number = update(COUNTER).values(last=COUNTER.c.last + 1).returning(COUNTER.c.last)
+        sequence = int(self.connection.execute(number).scalar_one())
+        row = {"sequence": sequence, "at": at.isoformat(), "kind": kind, "details": dict(details)}
+        self.connection.execute(insert(EVENTS).values(row))
+        return sequence
+
+
+class Store:
+    """The facts and events at `sqlite:////directory/state.db` or `postgresql://user:password@host/database`.
+
+    Any number of threads and processes may use it. Nothing is made before something is written to an SQLite file. All
+    methods raise StoreError, and so does a URL that cannot be used.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._url = state_url(url)
+        self._file = Path(self._url.database or "") if self._url.drivername == "sqlite" else None
+        # Without `isolation_level` SQLite's driver leaves it to `_begin` when a transaction begins.
+        options = {"isolation_level": None, "timeout": WAIT_SECONDS} if self._file else {}
+        with explained(self._url):
+            self._engine = create_engine(self._url, poolclass=NullPool, connect_args=options)
+
+    @contextmanager
+    def writing(self) -> Iterator[Transaction]:
+        """A transaction that changes something. An error undoes it; one of the commit itself may leave it in doubt."""
+        with self._transaction(writes=True) as connection:
+            connection.execute(select(COUNTER.c.last).with_for_update())
+            yield Transaction(connection)
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """A transaction that changes nothing."""
+        with self._transaction(writes=False) as connection:
+            yield connection
+
+    def events(self, after: int = 0, *, limit: int = 1000) -> list[Event]:
+        """The first events with a higher number than `after`, in order; a database that is made anew starts at 1."""
+        if not self.exists():
+            return []
+        query = select(EVENTS).where(EVENTS.c.sequence > after).order_by(EVENTS.c.sequence).limit(limit)
+        with self.reading() as connection:
+            rows = connection.execute(query).all()
+        return [Event(sequence, datetime.fromisoformat(at), kind, details) for sequence, at, kind, details in rows]
+
+    def exists(self) -> bool:
+        """Whether there is something to read; False only for an SQLite file before anything was written."""
+        with explained(self._url):
+            return self._file is None or self._file.exists()
+
+    @contextmanager
+    def _transaction(self, *, writes: bool) -> Iterator[Connection]:
+        with explained(self._url):
+            if self._file and not self._file.exists():
+                self._make(self._file)
+            with self._engine.connect() as connection:
+                current = self._version(connection) == _revisions()[0]
+                connection.rollback()
+                if not current:
+                    self._migrate()
+                with connection.begin():
+                    self._begin(connection, writes=writes)
+                    yield connection
+
+    def _make(self, file: Path) -> None:
+        """Make an empty SQLite file with a write-ahead log, on a local disk: processes need to share memory for it.
+
+        With the log, readers and a writer do not wait for each other. It can be chosen only while nobody else uses the
+        file, so the file appears with it.
+        """
+        file.parent.mkdir(parents=True, exist_ok=True)
+        if on_local_disk(file):
+            with TemporaryDirectory(dir=file.parent) as folder, suppress(FileExistsError):
+                new = Path(folder) / file.name
+                with create_engine(self._url.set(database=str(new)), poolclass=NullPool).connect() as connection:
+                    connection.exec_driver_sql("PRAGMA journal_mode = WAL")
+                file.hardlink_to(new)
+
+    def _begin(self, connection: Connection, *, writes: bool) -> None:
+        if self._file:
+            connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+        elif writes:
+            connection.execute(text(f"SET LOCAL lock_timeout = '{WAIT_SECONDS}s'"))
+
+    def _version(self, connection: Connection) -> str | None:
+        """The schema that is there, None for an empty database. Raises StoreError for one that is newer than this."""
+        context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
+        version = context.get_current_revision()
+        if version not in (None, *_revisions()):
+            message = (
+                f"The state database {shown(self._url)} has the schema {version}, made by a newer feed_assets: update "
+                f"feed_assets, or name another database in {VARIABLE}."
+            )
+            raise StoreError(message)
+        return version
+
+    def _migrate(self) -> None:
+        """Bring the schema up to date, unless somebody else has done so in the meantime."""
+        config = Config()
+        config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+        with _ONE_MIGRATION, self._engine.connect() as connection, connection.begin():
+            self._begin(connection, writes=True)
+            if not self._file:
+                connection.execute(text("SELECT pg_advisory_xact_lock(hashtext(:name))"), {"name": VERSION_TABLE})
+            if self._version(connection) != _revisions()[0]:
+                config.attributes["connection"] = connection
+                command.upgrade(config, "head")
+
+
+@cache
+def _revisions() -> list[str]:
+    """The schemas that this program knows, newest first."""
+    return [script.revision for script in ScriptDirectory(str(MIGRATIONS)).walk_revisions()]

@@ -1,0 +1,257 @@
+"""A store on both databases: who asks, what a reader of the event log sees, and what becomes of a crash or an error."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import traceback
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import sqlalchemy
+
+from feed_assets.state import Asked, Store, StoreError, address, asked_in, last_asked, record_asked, store
+from feed_assets.state.address import sqlite_url, state_url
+from feed_assets_tests.state import asking
+from feed_assets_tests.state.server import SECRET, new_database
+
+ROOT = Path(__file__).parents[2]
+NOW = datetime(2019, 12, 1, tzinfo=UTC)
+PLACE = ("file:///ads", "2019-11-24")
+
+
+@pytest.fixture
+def file(tmp_path):
+    return tmp_path / "state.db"
+
+
+def started(url, what):
+    """A process that runs `asking`."""
+    command = [sys.executable, "-m", "feed_assets_tests.state.asking", url, what]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+
+
+def ask(url, state="1", place=PLACE):
+    with Store(url).writing() as transaction:
+        record_asked(transaction, place, Asked(state, 1, NOW), reason="it is due")
+
+
+def refused(url, state="1"):
+    """What is said of a database that cannot be used, whoever shows the error."""
+    with pytest.raises(StoreError) as error:
+        ask(url, state)
+    shown = "".join(traceback.format_exception(error.value))
+    assert SECRET not in shown + repr(Store(url))
+    return str(error.value)
+
+
+def test_threads_and_processes_that_find_an_empty_database_and_the_same_days_ask_once_and_log_without_a_gap(database):
+    racing, seen, read = [started(database, "race") for _ in range(2)], [], Store(database)
+    while any(process.poll() is None for process in racing):
+        seen += read.events(len(seen), limit=3)
+        assert [event.sequence for event in seen] == list(range(1, len(seen) + 1))
+
+    asked = sorted(day for process in racing for day in process.communicate()[0].split())
+    assert [process.returncode for process in racing] == [0, 0]
+    assert asked == asking.DAYS
+    events = read.events()
+    assert [event.sequence for event in events] == list(range(1, 2 * len(asking.DAYS) + 1))
+    assert len({(event.details["feed"], event.details["partition"]) for event in events}) == len(events)
+
+
+def test_a_process_that_dies_before_its_commit_leaves_nothing_and_holds_up_nobody(database):
+    assert started(database, "before").wait() == 9
+
+    ask(database)
+
+    (event,) = Store(database).events()
+    assert (event.sequence, event.kind, event.at) == (1, "requested", NOW)
+    assert event.details == {"feed": PLACE[0], "partition": PLACE[1], "state": "1", "times": 1, "reason": "it is due"}
+
+
+def test_what_a_process_had_committed_when_it_died_is_asked_for(database):
+    assert started(database, "after").wait() == 9
+
+    assert asking.tick(database, asking.DAYS[0]) == []
+    assert asking.tick(database, asking.DAYS[1]) == [asking.DAYS[1]]
+
+
+def test_an_error_undoes_the_change_and_its_events(database):
+    ask(database)
+
+    def mistaken():
+        with Store(database).writing() as transaction:
+            record_asked(transaction, PLACE, Asked("2", 1, NOW), reason="a mistake")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        mistaken()
+    assert last_asked(Store(database), [PLACE]) == {PLACE: Asked("1", 1, NOW)}
+    ask(database, "3")
+    assert [(event.sequence, event.details["state"]) for event in Store(database).events()] == [(1, "1"), (2, "3")]
+    assert [event.sequence for event in Store(database).events(after=1)] == [2]
+
+
+def test_a_reader_sees_the_last_commit_while_somebody_writes(database):
+    ask(database)
+
+    with Store(database).writing() as transaction:
+        record_asked(transaction, PLACE, Asked("2", 1, NOW), reason="another")
+        assert last_asked(Store(database), [PLACE])[PLACE].state == "1"
+        assert asked_in(transaction.connection, [PLACE])[PLACE].state == "2"
+
+
+def test_many_places_are_a_query_for_each_thousand(database):
+    places = [(feed, str(number)) for feed in ("file:///ads", "file:///clicks") for number in range(1200)]
+    known = [places[0], places[-1]]
+    for place in known:
+        ask(database, place=place)
+    queries = []
+
+    def count(_connection, _cursor, statement, *_more):
+        queries.extend([statement] if "feed_assets_requests" in statement else [])
+
+    sqlalchemy.event.listen(sqlalchemy.Engine, "before_cursor_execute", count)
+    try:
+        found = last_asked(Store(database), places)
+    finally:
+        sqlalchemy.event.remove(sqlalchemy.Engine, "before_cursor_execute", count)
+
+    assert (sorted(found), len(queries)) == (sorted(known), 3)
+
+
+def test_a_database_of_a_newer_program_is_refused_and_left_as_it_is(database):
+    ask(database)
+    with closing(sqlalchemy.create_engine(state_url(database)).connect()) as connection:
+        connection.execute(sqlalchemy.text("UPDATE feed_assets_version SET version_num = '9999'"))
+        connection.commit()
+
+    assert "has the schema 9999, made by a newer feed_assets: update feed_assets" in refused(database)
+    with pytest.raises(StoreError, match="9999"):
+        Store(database).events()
+
+
+def test_a_database_that_other_programs_use_is_shared(database):
+    url = state_url(database)
+    if url.drivername == "sqlite":
+        Path(url.database).parent.mkdir()
+    with closing(sqlalchemy.create_engine(url).connect()) as connection:
+        for table in ("alembic_version (version_num text)", "events (id int)"):
+            connection.execute(sqlalchemy.text(f"CREATE TABLE {table}"))
+        connection.execute(sqlalchemy.text("INSERT INTO alembic_version VALUES ('dagster')"))
+        connection.commit()
+
+    ask(database)
+
+    assert len(Store(database).events()) == 1
+
+
+def test_a_file_that_is_deleted_while_a_store_is_open_is_made_again(file):
+    held = Store(sqlite_url(file))
+    ask(sqlite_url(file))
+    assert len(held.events()) == 1
+    file.unlink()
+
+    assert (held.events(), last_asked(held, [PLACE]), file.exists()) == ([], {}, False)
+    ask(sqlite_url(file))
+    assert len(held.events()) == 1
+
+
+@pytest.mark.parametrize(("local", "journal"), [(True, "wal"), (False, "delete")])
+def test_a_write_ahead_log_is_kept_on_disks_of_this_machine_only(file, monkeypatch, local, journal):
+    monkeypatch.setattr(store, "on_local_disk", lambda _: local)
+
+    ask(sqlite_url(file))
+
+    with closing(sqlite3.connect(file)) as connection:
+        assert connection.execute("PRAGMA journal_mode").fetchone() == (journal,)
+
+
+def test_linux_tells_which_disks_are_local(tmp_path, monkeypatch):
+    kinds = {line.split()[2] for line in Path("/proc/mounts").read_text().splitlines()}
+    monkeypatch.setattr(address, "LOCAL_FILE_SYSTEMS", kinds)
+    assert address.on_local_disk(tmp_path)
+    monkeypatch.setattr(address, "LOCAL_FILE_SYSTEMS", {"proc"})
+    assert address.on_local_disk(Path("/proc/self"))
+    assert not address.on_local_disk(tmp_path)
+
+
+def test_a_file_that_somebody_keeps_locked_is_named(file, monkeypatch):
+    monkeypatch.setattr(store, "WAIT_SECONDS", 0.1)
+    ask(sqlite_url(file))
+
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        said = refused(sqlite_url(file))
+
+    assert f"{file} cannot be used: database is locked. " in said
+    assert "nobody keeps it locked" in said
+
+
+def test_a_full_disk_is_named_and_nothing_is_damaged(file):
+    ask(sqlite_url(file))
+    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (16384, hard))
+    try:
+        said = refused(sqlite_url(file), state="x" * 100_000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+
+    assert "state.db cannot be used: " in said
+    assert "that the disk has room" in said
+    count = len(Store(sqlite_url(file)).events())
+    ask(sqlite_url(file))
+    assert len(Store(sqlite_url(file)).events()) == count + 1
+
+
+def test_a_file_that_this_user_may_not_write_is_named():
+    folder = Path(tempfile.mkdtemp())  # where another user gets, who is not root, for whom everything is allowed
+    try:
+        ask(sqlite_url(folder / "state.db"))
+        folder.chmod(0o555)
+        (folder / "state.db").chmod(0o444)
+        os.seteuid(os.geteuid() or 65534)
+        assert f"{folder}/state.db cannot be used: " in refused(sqlite_url(folder / "state.db"))
+    finally:
+        os.seteuid(os.getuid())
+        folder.chmod(0o700)
+        shutil.rmtree(folder)
+
+
+def test_a_file_that_is_no_database_and_a_path_that_is_none_are_named(file):
+    file.write_text("no database, but long enough to be looked at" * 100, encoding="utf-8")
+
+    assert f"{file} cannot be used: file is not a database" in refused(sqlite_url(file))
+    assert "cannot be used: [Errno" in refused(sqlite_url(file / "below" / "state.db"))
+
+
+def test_a_server_that_cannot_be_used_is_named_without_the_password(server):
+    url, place = new_database(server), server.rpartition("@")[2]
+
+    assert f"postgresql://owner@{place}/none cannot be used" in refused(f"{server}/none")
+    assert 'database "none" does not exist' in refused(f"{server}/none")
+    assert "password authentication failed" in refused(url.replace("owner", "other"))
+    assert "password authentication failed" in refused(f"postgresql://owner@{place}/postgres?password={SECRET}2")
+    assert "that the server answers" in refused(f"postgresql://me:{SECRET}@127.0.0.1:1/db")
+
+
+def test_a_server_that_somebody_keeps_locked_is_named(server, monkeypatch):
+    monkeypatch.setattr(store, "WAIT_SECONDS", 1)
+    url = new_database(server)
+
+    with Store(url).writing():
+        assert "lock timeout" in refused(url)
+
+
+def test_a_driver_that_is_missing_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+
+    with pytest.raises(StoreError, match=r"needs the package psycopg: pip install 'feed_assets\[postgres\]'"):
+        Store(f"postgresql://me:{SECRET}@host/db")
