@@ -25,7 +25,7 @@ AS_OF_FILE = ".as-of"
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 DEFAULT_BASE = "data"
 DEFAULT_SOURCES = "sources"
-DEFAULT_FIRST_DAY = "2019-11-24"
+DEFAULT_FIRST_DAY = date(2020, 1, 1)
 
 
 class SettingsError(Exception):
@@ -60,12 +60,16 @@ class Settings:
 
     @classmethod
     def from_environment(
-        cls, environment: Mapping[str, str] = os.environ, *, sources_directory: Path = Path(DEFAULT_SOURCES)
+        cls,
+        environment: Mapping[str, str] = os.environ,
+        *,
+        sources_directory: Path = Path(DEFAULT_SOURCES),
+        first_day: date = DEFAULT_FIRST_DAY,
     ) -> Settings:
         """Read the variables `FEED_ASSETS_...`, each of which has a default.
 
         They are BASE, AS_OF, FIRST_DAY, SOURCES, SPARK_MASTER, SENSOR_SECONDS, LOG_LEVEL and
-        ALERT_WEBHOOK. The default of SOURCES is `sources_directory`.
+        ALERT_WEBHOOK. The defaults of SOURCES and FIRST_DAY are `sources_directory` and `first_day`.
         Raises SettingsError naming the variable and what it takes.
         """
         base = environment.get("FEED_ASSETS_BASE") or DEFAULT_BASE
@@ -73,7 +77,7 @@ class Settings:
             base = _local_base(base)
         return cls(
             base=base,
-            first_day=_first_day(environment.get("FEED_ASSETS_FIRST_DAY") or DEFAULT_FIRST_DAY),
+            first_day=_first_day(environment.get("FEED_ASSETS_FIRST_DAY") or str(first_day)),
             as_of=_as_of(environment.get("FEED_ASSETS_AS_OF"), base),
             sources_directory=Path(environment.get("FEED_ASSETS_SOURCES") or sources_directory),
             spark_master=environment.get("FEED_ASSETS_SPARK_MASTER") or "local[*]",

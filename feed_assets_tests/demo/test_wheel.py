@@ -49,11 +49,11 @@ def command(installed: Path, tmp_path: Path) -> Command:
     """Runs Python with the installed package in an empty directory."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("FEED_ASSETS_", "DAGSTER_"))}
 
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    def run(*arguments: str, folder: str = ".", **environment: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, *arguments],
-            cwd=tmp_path,
-            env={**kept, "PYTHONPATH": str(installed)},
+            cwd=tmp_path / folder,
+            env={**kept, "PYTHONPATH": str(installed), **environment},
             capture_output=True,
             text=True,
             check=False,
@@ -85,3 +85,29 @@ def test_in_an_empty_directory_the_commands_and_the_demos_first_step_find_all_th
         "operations/report_page.html.jinja",
     ]
     assert [name for name in templates if not (installed / "feed_assets" / name).is_file()] == []
+
+
+def test_the_example_is_written_installed_and_run_without_the_repository(
+    command: Command, installed: Path, tmp_path: Path
+):
+    script = str(installed / "bin" / "feed-assets")
+    written = command(script, "init", "shop")
+    assert written.returncode == 0, written.stderr
+    pip = ["-m", "pip", "--quiet", "--disable-pip-version-check"]
+    added = command(*pip, "install", "--no-deps", "--upgrade", "--target", str(installed), "./shop")
+    assert added.returncode == 0, added.stderr
+    # A folder of its own, so that the package that is found is the one installed.
+    (tmp_path / "work").mkdir()
+    assert command("-m", "shop.sample", "2024-03-04", folder="work").returncode == 0
+
+    done = command(
+        str(ROOT / "feed_assets_tests/demo/example_run.py"),
+        folder="work",
+        FEED_ASSETS_AS_OF="2024-03-05T06:00:00",
+        FEED_ASSETS_SPARK_MASTER="local[2]",
+    )
+
+    assert done.returncode == 0, done.stderr[-5000:]
+    told = json.loads(done.stdout)
+    assert told.pop("package") == f"{installed}/feed_assets/__init__.py"
+    assert told == {}
