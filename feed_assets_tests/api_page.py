@@ -63,7 +63,11 @@ def _name(room: Any, name: str) -> Iterator[str]:
     if inspect.isclass(value) and not issubclass(value, Exception):
         for member, found in vars(value).items():
             function = found.__func__ if isinstance(found, classmethod | staticmethod) else found
-            if not member.startswith("_") and inspect.isfunction(function) and function.__doc__:
+            if member.startswith(("_", "model_")) or not found.__doc__:
+                continue
+            if isinstance(found, property):
+                yield f"  - `.{member}`: {_first_paragraph(found.__doc__)}"
+            elif inspect.isfunction(function):
                 yield f"  - `.{member}{_parameters(function)}`: {_first_paragraph(function.__doc__)}"
 
 

@@ -83,7 +83,7 @@ for source, file in (("web_orders", "orders.csv"), ("web_refunds", "refunds.json
     (landed,) = json.loads(run("land", source, f"sample/{file}", "--json").stdout)
     told[f"landed {file}"] = landed["landed"]
 backfill = run("backfill", "--from", DAY, "--to", DAY, "--select", "clean_orders,clean_refunds")
-told["backfill"] = [backfill.exit_code, backfill.output.split()[1]]
+told["backfill"] = [backfill.exit_code, backfill.stdout.split()[1]]
 for feed, file, partition in (
     ("products", "products.csv", []),
     ("exchange-rates", "rates.csv", ["-p", f"{DAY}-12:00"]),
@@ -107,5 +107,5 @@ told["knows an ad"] = sorted(
 )
 told["package"] = feed_assets.__file__
 report = run("report")
-told["report"] = [report.exit_code, report.output.strip()]
+told["report"] = [report.exit_code, report.stderr.partition(",")[0]]
 sys.stdout.write(json.dumps(told))

@@ -108,6 +108,25 @@ def test_the_example_is_written_installed_and_run_without_the_repository(
     )
 
     assert done.returncode == 0, done.stderr[-5000:]
-    told = json.loads(done.stdout)
-    assert told.pop("package") == f"{installed}/feed_assets/__init__.py"
-    assert told == {}
+    assert json.loads(done.stdout) == {
+        "package": f"{installed}/feed_assets/__init__.py",
+        "knows an ad": [],
+        "landed orders.csv": 48,
+        "landed refunds.jsonl": 4,
+        "backfill": [0, "ok"],
+        "caught up": [["2024-03-04", "revenue"]],
+        # Product, orders, refunds, euros, and how many have no exchange rate: those of the second hour.
+        "revenue": [["Cup", 16, 0, "117.00", 8], ["Kettle", 16, 0, "84.64", 8], ["Teapot", 16, 4, "126.00", 0]],
+        "late, before": [],
+        "late": [["2024-03-04", "clean_orders", "revenue"]],
+        "revenue with late orders": [
+            ["Cup", 32, 0, "234.00", 16],
+            ["Kettle", 32, 0, "169.28", 16],
+            ["Teapot", 32, 4, "294.00", 0],
+        ],
+        # It fails, the expectation of the project's own is named, and readers keep the update before.
+        "broken": [1, True, True],
+        "explained": ["clean_orders", ["rejected", "valid", "valid"]],
+        "feeds": ["clean-orders/v1.0", "clean-refunds/v1.0", "exchange-rates/v1.0", "products/v1.0", "revenue/v1.0"],
+        "report": [1, "Error: shop.definitions has no feed ad-effectiveness/v1.0"],
+    }
