@@ -1,4 +1,4 @@
-"""Writes `feed_assets/API.md`: what the rooms of the package export, from their docstrings.
+"""Writes `.readme/api.md`: what the rooms of the package export, from their docstrings.
 
 Run `python -m feed_assets_tests.api_page` after a change of an export or of its docstring; a test says when.
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 PACKAGE = Path(__file__).parents[1] / "feed_assets"
-PAGE = PACKAGE / "API.md"
+PAGE = PACKAGE.parent / ".readme" / "api.md"
 NOT_FOR_PROJECTS = {"feed_assets.ads", "feed_assets.assets.ads", "feed_assets.cli"}
 """Rooms whose exports are no part of the API: the worked example, and the command line."""
 FIRST = ["project", "assets", "checks", "io_manager", "quality", "sources", "resources", "sensors"]

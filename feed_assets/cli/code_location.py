@@ -12,7 +12,10 @@ import sys
 import sysconfig
 import tomllib
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -45,7 +48,7 @@ def load_project(module: str) -> tuple[Project, dg.Definitions]:
     """
     from feed_assets.project import Project  # noqa: PLC0415 - loads Dagster and Spark's Python side
 
-    definitions = _definitions(_imported(module), module)
+    definitions = _definitions(module)
     project = (definitions.resources or {}).get("project")
     if not isinstance(project, Project):
         message = (
@@ -58,82 +61,66 @@ def load_project(module: str) -> tuple[Project, dg.Definitions]:
 
 def _declared(path: Path) -> str | None:
     """The module that a `pyproject.toml` names for Dagster's own commands; None where it names none."""
-    if not path.is_file():
-        return None
     try:
         tools: Any = tomllib.loads(path.read_text(encoding="utf-8")).get("tool", {})
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        dagster, project = tools.get("dagster", {}), tools.get("dg", {}).get("project", {})
+        several = [each["name"] for each in dagster.get("modules", ())]
+        root = project.get("root_module")
+    except FileNotFoundError:
+        return None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, AttributeError, KeyError, TypeError) as error:
         message = f"{path.absolute()} cannot be read: {error}. Correct it, or name a module with --module."
         raise click.ClickException(message) from None
-    dagster, dg_project = (_table(tools, *names) for names in (("dagster",), ("dg", "project")))
-    several = dagster.get("modules") or []
     if len(several) > 1:
-        names = ", ".join(str(each.get("name")) for each in several)
-        message = f"{path.absolute()} names several modules: choose one of {names} with --module."
+        message = f"{path.absolute()} names several modules: choose one of {', '.join(several)} with --module."
         raise click.ClickException(message)
-    named = dagster.get("module_name") or (several[0].get("name") if several else None)
-    root = dg_project.get("root_module")
-    return named or dg_project.get("code_location_target_module") or (f"{root}.definitions" if root else None)
+    named = dagster.get("module_name") or next(iter(several), None) or project.get("code_location_target_module")
+    return named or (f"{root}.definitions" if root else None)
 
 
-def _table(tools: Any, *names: str) -> dict[str, Any]:
-    for name in names:
-        tools = tools.get(name, {}) if isinstance(tools, dict) else {}
-    return tools if isinstance(tools, dict) else {}
-
-
-def _imported(name: str) -> Any:
+def _imported(name: str) -> ModuleType:
     here = str(Path.cwd())
     if name != EXAMPLE and here not in sys.path:
         sys.path.insert(0, here)
-    try:
-        if name in sys.modules:
-            # A program that calls several commands may have changed the environment since.
-            return importlib.reload(sys.modules[name])
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-            raise _not_loadable(name, error) from error
-        message = (
-            f"There is no module {name}, neither installed nor in {here}: install the project (`pip install -e .`), go "
-            f"to its folder, or correct the name (--module, {MODULE}, or module_name in {PYPROJECT})."
-        )
-        raise click.ClickException(message) from error
-    except Exception as error:
-        if type(error).__module__.startswith("feed_assets.") and exit_code(error) is not None:
-            raise  # its message names the setting, or the line of the source
-        raise _not_loadable(name, error) from error
+    # A program that calls several commands may have changed the environment since it called the first.
+    return importlib.reload(sys.modules[name]) if name in sys.modules else importlib.import_module(name)
 
 
-def _not_loadable(module: str, error: Exception) -> click.ClickException:
-    """What is wrong with somebody's code, and where: the last line of it that was reached."""
-    paths = sysconfig.get_paths()
-    others = {Path(paths[each]) for each in ("stdlib", "purelib", "platlib")} | {Path(__file__).parents[1]}
-    frames = [each for each in traceback.extract_tb(error.__traceback__) if not each.filename.startswith("<")]
-    own = [each for each in frames if not others & set(Path(each.filename).parents)]
-    where = f" ({own[-1].filename}:{own[-1].lineno})" if own else ""
-    return click.ClickException(f"{module} cannot be loaded: {type(error).__name__}: {error}{where}")
-
-
-def _definitions(loaded: Any, module: str) -> dg.Definitions:
+def _definitions(module: str) -> dg.Definitions:
     import dagster as dg  # noqa: PLC0415 - loads Dagster
     from dagster.components.definitions import LazyDefinitions  # noqa: PLC0415 - as above
 
-    found = {name: each for name, each in vars(loaded).items() if isinstance(each, dg.Definitions | LazyDefinitions)}
-    if len({id(each) for each in found.values()}) != 1:
-        has = f"has several Definitions, {' and '.join(found)}" if found else "has no Definitions"
-        message = f"{module} {has}: name the module that Dagster loads, such as my_project.definitions."
-        raise click.ClickException(message)
-    (definitions,) = {id(each): each for each in found.values()}.values()
-    if isinstance(definitions, dg.Definitions):
-        return definitions
+    with _explained(module):
+        loaded = vars(_imported(module))
+        named = {name: each for name, each in loaded.items() if isinstance(each, dg.Definitions | LazyDefinitions)}
+        found = list({id(each): each for each in named.values()}.values())
+        made = found[0]() if len(found) == 1 and isinstance(found[0], LazyDefinitions) else found[0] if found else None
+    if len(found) == 1 and isinstance(made, dg.Definitions):
+        return made
+    has = f"has several Definitions, {' and '.join(named)}" if found else "has no Definitions"
+    message = f"{module} {has}: name the module that Dagster loads, such as my_project.definitions."
+    raise click.ClickException(message)
+
+
+@contextmanager
+def _explained(module: str) -> Iterator[None]:
+    """Say what is wrong with somebody's code, and where: the last line of it that was reached."""
     try:
-        made = definitions()
+        yield
     except Exception as error:
         if type(error).__module__.startswith("feed_assets.") and exit_code(error) is not None:
-            raise
-        raise _not_loadable(module, error) from error
-    if isinstance(made, dg.Definitions):
-        return made
-    message = f"{module} makes a repository: have it make Definitions."
-    raise click.ClickException(message)
+            raise  # its message names the setting, or the line of the source
+        absent = error.name if isinstance(error, ModuleNotFoundError) else None
+        if absent is not None and f"{module}.".startswith(f"{absent}."):
+            message = (
+                f"There is no module {module}, neither installed nor in {Path.cwd()}: go to the project's folder, "
+                f"install it (`pip install -e .`), or correct the name (--module, {MODULE}, or module_name in {PYPROJECT})."
+            )
+            raise click.ClickException(message) from error
+        paths = sysconfig.get_paths()
+        others = {Path(paths[each]) for each in ("stdlib", "purelib", "platlib")} | {Path(__file__).parents[1]}
+        frames = [each for each in traceback.extract_tb(error.__traceback__) if not each.filename.startswith("<")]
+        own = [each for each in frames if not others & set(Path(each.filename).parents)]
+        where = f" ({own[-1].filename}:{own[-1].lineno})" if own else ""
+        message = f"{module} cannot be loaded: {type(error).__name__}: {error}{where}"
+        raise click.ClickException(message) from error

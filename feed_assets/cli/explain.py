@@ -48,7 +48,7 @@ def explain(day: date | None, *, as_json: bool) -> None:
     unknown: InstanceConfigError | None = None
     failed: list[FailedRun] = []
     try:
-        failed = _failed_runs(sorted({str(day), *(story.partition for story in stories)}), settings.base)
+        failed = _failed_runs(sorted({str(day), *(story.day for story in stories)}), settings.base)
     except InstanceConfigError as error:
         unknown = error
     if as_json:
@@ -112,7 +112,7 @@ def _of(story: AssetStory, failed: Sequence[FailedRun]) -> list[dict[str, object
 
 def _show(story: AssetStory) -> None:
     click.echo()
-    print_text(f"{story.asset} {story.partition}  ({story.location})")
+    print_text(f"{story.asset} {story.day}  ({story.location})")
     print_text(f"  in force: {story.latest or 'nothing valid'}", indent="    ")
     print_text(f"  standing: {story.standing}", indent="    ")
     counts = ("read", "published", "quarantined", "duplicates")

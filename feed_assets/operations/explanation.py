@@ -43,13 +43,12 @@ class UpdateStory:
 class AssetStory:
     """One asset on one day: its updates, newest first, how its raw data has grown, and whether it is behind.
 
-    `partition` is the day itself, or a partition that begins on that day, such as an hour.
+    `day` is the name of the partition: the day itself, or a partition that begins on that day, such as an hour.
     """
 
     asset: str
     location: str
     day: str
-    partition: str
     latest: str | None
     growth: tuple[str, ...]
     standing: str
@@ -109,8 +108,7 @@ def _story(
     return AssetStory(
         asset=node.name,
         location=node.location,
-        day=str(day),
-        partition=partition,
+        day=partition,
         latest=latest,
         growth=growth,
         standing=standing + _asked(feed, partition, latest),

@@ -7,7 +7,7 @@ Here: what there is in every project. Not here: how any of it works, and the ass
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -76,7 +76,7 @@ class Project:
 
         `resources` are added, or take the place of the project's of that name: `blackboard`, `spark`, `clock`,
         `limits`, `notifier`. `domain` is a tag of every asset. Add what else there is with `dg.Definitions.merge`.
-        Raises DagsterInvalidDefinitionError where two daily assets read the raw data of one kind, or one of two kinds.
+        Raises DagsterInvalidDefinitionError if two daily assets read raw data of one kind, or one reads that of two.
         """
         settings, made = self.settings, list(assets)
         interval, run_config = settings.sensor_seconds, settings.run_config
@@ -118,29 +118,18 @@ class Project:
 
     def _cleaned(self, assets: Iterable[dg.AssetsDefinition | dg.AssetSpec]) -> dict[str, dg.AssetKey]:
         """For each kind, the daily asset that reads its raw data: `late_growth` runs that asset."""
-        found: dict[str, dg.AssetKey] = {}
-        for asset, kinds in self._raw_inputs(assets):
-            if len(kinds) > 1 or kinds & found.keys():
-                names = " and ".join(sorted(kinds))
-                others = [found[kind].to_user_string() for kind in sorted(kinds & found.keys())]
-                readers = " and ".join([*others, asset.to_user_string()])
-                message = (
-                    f"The raw data of {names} is read by {readers}, and late data has to make one daily asset of each "
-                    "kind run again: let one daily asset clean each kind, and the others read its feed."
-                )
-                raise dg.DagsterInvalidDefinitionError(message)
-            found |= dict.fromkeys(kinds, asset)
-        return found
-
-    def _raw_inputs(
-        self, assets: Iterable[dg.AssetsDefinition | dg.AssetSpec]
-    ) -> Iterator[tuple[dg.AssetKey, set[str]]]:
-        """The daily assets that read raw data, each with the kinds of that data."""
         kinds = {raw_key(source): source.kind for source in self.sources}
+        found: dict[str, dg.AssetKey] = {}
         for asset in assets:
-            if isinstance(asset, dg.AssetsDefinition) and isinstance(
-                asset.partitions_def, dg.DailyPartitionsDefinition
-            ):
-                for key, upstream in asset.asset_deps.items():
-                    if read := {kinds[each] for each in upstream if each in kinds}:
-                        yield key, read
+            if not isinstance(getattr(asset, "partitions_def", None), dg.DailyPartitionsDefinition):
+                continue
+            for key, upstream in asset.asset_deps.items() if isinstance(asset, dg.AssetsDefinition) else ():
+                for kind in {kinds[each] for each in upstream if each in kinds}:
+                    if kind in found or key in found.values():
+                        message = (
+                            f"{key.to_user_string()} reads raw data of the kind {kind}, and late data makes one daily "
+                            "asset of each kind run again: let one asset clean one kind, and the others read its feed."
+                        )
+                        raise dg.DagsterInvalidDefinitionError(message)
+                    found[kind] = key
+        return found

@@ -7,6 +7,7 @@ from datetime import date
 from pathlib import Path
 
 import dagster as dg
+import pytest
 from pyspark.sql import DataFrame, functions
 from pyspark.sql.types import DecimalType, LongType, StringType, StructField, StructType, TimestampType
 
@@ -90,6 +91,19 @@ def test_the_project_it_shows_loads_with_its_raw_data_and_both_sensors(tmp_path,
     keys = {spec.key.to_user_string() for spec in definitions.resolve_all_asset_specs()}
     assert keys == {"clean_orders", "raw/orders/web_orders"}
     assert {"late_growth", "new_manifests"} <= {sensor.name for sensor in definitions.sensors}
+    project, clean = names["project"], names["clean_orders"]
+    metadata = feed_metadata("again/v1.0", schema)
+    again = cleaned(
+        "again",
+        names["ORDERS"],
+        project.sources,
+        project.days,
+        names["judge_orders"],
+        metadata=metadata,
+        description=".",
+    )
+    with pytest.raises(dg.DagsterInvalidDefinitionError, match="again reads raw data of the kind orders"):
+        project.definitions(assets=[clean, again])
 
 
 def test_every_make_target_it_names_exists():
