@@ -114,7 +114,8 @@ def _explained(module: str) -> Iterator[None]:
         if absent is not None and f"{module}.".startswith(f"{absent}."):
             message = (
                 f"There is no module {module}, neither installed nor in {Path.cwd()}: go to the project's folder, "
-                f"install it (`pip install -e .`), or correct the name (--module, {MODULE} or module_name in {PYPROJECT})."
+                "install it (`pip install -e .`), or correct the name "
+                f"(--module, {MODULE}, or module_name in {PYPROJECT})."
             )
             raise click.ClickException(message) from error
         paths = sysconfig.get_paths()
