@@ -24,28 +24,21 @@ def define_jobs(
 
     There is no job of checks alone: Dagster 1.13 gives such a job no partitions.
     """
-    made = [*clean, *derived]
-    if not made:
-        return []
-    all_made, last = (dg.AssetSelection.assets(*assets) for assets in (made, derived))
-    config = dict(run_config)
-    found = [
-        dg.define_asset_job(
-            PROCESS_DAY,
-            selection=all_made,
-            partitions_def=partitions,
-            config=config,
-            description="Everything of a day: cleaned, checked, published, and what is derived from it.",
+    selections = {
+        PROCESS_DAY: (
+            [*clean, *derived],
+            "Everything of a day: cleaned, checked, published, and the derived feeds.",
         ),
-    ]
-    if derived:
-        found.append(
-            dg.define_asset_job(
-                EFFECTIVENESS,
-                selection=last,
-                partitions_def=partitions,
-                config=config,
-                description="Ad effectiveness of a day from the cleaned feeds in force.",
-            )
+        EFFECTIVENESS: (derived, "Ad effectiveness of a day from the cleaned feeds in force."),
+    }
+    return [
+        dg.define_asset_job(
+            name,
+            selection=dg.AssetSelection.assets(*assets),
+            partitions_def=partitions,
+            config=dict(run_config),
+            description=description,
         )
-    return found
+        for name, (assets, description) in selections.items()
+        if assets
+    ]

@@ -5,7 +5,7 @@ or beside this room knows an ad. Not here: Dagster, reading or writing, the cloc
 (`count`, `collect`, `cache`): the caller decides when and how often.
 """
 
-from feed_assets.ads.cleaning import Reason, judge_ads, judge_clicks
+from feed_assets.ads.cleaning import judge_ads, judge_clicks
 from feed_assets.ads.effectiveness import (
     ad_effectiveness,
     ads_with_shared_clicks,
@@ -23,7 +23,6 @@ __all__ = [
     "CLEAN_CLICKS",
     "CLICKS",
     "KINDS",
-    "Reason",
     "ad_effectiveness",
     "ads_with_shared_clicks",
     "judge_ads",

@@ -36,9 +36,9 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes Spark
 from pyspark.sql.types import LongType, StructField, StructType
 
-from feed_assets.ads.moments import microseconds, start_of, within
 from feed_assets.ads.schemas import AD_EFFECTIVENESS, COUNT, TOTAL_COST
 from feed_assets.datasets import ONE_DAY
+from feed_assets.engine.moments import microseconds, start_of, within
 from feed_assets.engine.spark_schemas import as_declared
 
 CONFIDENCE: Final = 0.95

@@ -24,8 +24,12 @@ WARN_AFTER, FAIL_AFTER = timedelta(hours=26), timedelta(hours=36)
 def in_catalog(
     assets: Iterable[dg.AssetsDefinition | dg.AssetSpec], sources: Sequence[Source], settings: Settings, *, domain: str
 ) -> list[Any]:
-    """The assets with tags, a freshness policy and references to their code, raw ones to their source's YAML."""
+    """The assets with tags, a freshness policy and references to their code, raw ones to their source's YAML.
+
+    An asset that declares a freshness policy keeps its own. Without a `domain` there is no tag of that name.
+    """
     by_key = {source.key: source for source in sources}
+    usual = dg.FreshnessPolicy.time_window(fail_window=FAIL_AFTER, warn_window=WARN_AFTER)
 
     def described(spec: dg.AssetSpec) -> dg.AssetSpec:
         storage = settings.base.partition("://")[0] if "://" in settings.base else "local"
@@ -36,11 +40,9 @@ def in_catalog(
         origin = source.origin if source else None
         references = {"dagster/code_references": _reference(str(origin), origin.name)} if origin else {}
         return spec.replace_attributes(
-            tags={**spec.tags, "domain": domain, "storage": storage},
+            tags={**spec.tags, **({"domain": domain} if domain else {}), "storage": storage},
             metadata={**spec.metadata, **references},
-            freshness_policy=dg.FreshnessPolicy.time_window(fail_window=FAIL_AFTER, warn_window=WARN_AFTER)
-            if fresh
-            else None,
+            freshness_policy=spec.freshness_policy or (usual if fresh else None),
         )
 
     with warnings.catch_warnings():

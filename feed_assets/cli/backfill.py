@@ -33,7 +33,8 @@ from feed_assets.file_feed.wording import counted
 def backfill(ctx: click.Context, first: date, last: date, selection: str | None, *, as_json: bool) -> None:
     """Compute every day from --from to --to: one process, one Spark, Dagster runs on this instance.
 
-    All days of the cleaned feeds come before the first day of what is made of them. A day that fails is left out of the
+    Hours and longer partitions belong to the day on which they begin. All days of the cleaned feeds come before the
+    first day of what is made of them. A day that fails is left out of the
     stages after it, the others go on; then the exit code is 1, and the failed days are listed.
     """
     if last < first:
@@ -49,15 +50,16 @@ def backfill(ctx: click.Context, first: date, last: date, selection: str | None,
         stages = runs.stages(installation.definitions, selection)
     except runs.SelectionError as error:
         raise click.BadParameter(str(error), param_hint="--select") from error
-    partitions = runs.known_partitions(installation.definitions, selection)
-    if unknown := [day for day in days if day not in partitions]:
-        there_are = f"partitions go from {partitions[0]} to {partitions[-1]}" if partitions else _none_yet(installation)
-        message = f"There is no partition {unknown[0]}: {there_are}."
+    known = runs.known_days(installation.definitions, selection)
+    if known is None or first < known[0] or last > known[1]:
+        there_are = f"partitions go from {known[0]} to {known[1]}" if known else _none_yet(installation)
+        unknown = last if known and first >= known[0] else first
+        message = f"There is no partition {unknown}: {there_are}."
         raise click.BadParameter(message, param_hint="--from/--to")
     results = []
     with (
         runs.instance_at(dagster_home(installation.settings.base), runs.UNCAPTURED) as instance,
-        progress("runs", len(days) * len(stages)) as bar,
+        progress("runs", runs.count(installation.definitions, stages, days)) as bar,
     ):
         for result in runs.backfill(
             installation.definitions,
@@ -71,7 +73,7 @@ def backfill(ctx: click.Context, first: date, last: date, selection: str | None,
             bar(None if as_json else _line(result))
     if as_json:
         print_json([asdict(result) for result in results])
-    failed = sorted({result.partition for result in results if not result.success})
+    failed = sorted({result.day for result in results if not result.success})
     if any(NO_SPACE in reason for result in results for reason in result.failures):
         complain(no_space_left(installation, failed))
     if failed:

@@ -16,13 +16,13 @@ from typing import Any
 
 import click
 
+from feed_assets.cli.code_location import EXAMPLE
 from feed_assets.cli.installation import (
     BASE,
     HOME,
     dagster_home,
     demo_base,
     load_installation,
-    load_settings,
     ready_to_compute,
     write_config,
 )
@@ -41,10 +41,11 @@ def demo() -> None:
     # Sensors look only when their interval is over, and here they are asked twice within seconds.
     os.environ["FEED_ASSETS_SENSOR_SECONDS"] = "1"
     from feed_assets.demo.story import Demo, NextSteps, Teller, prepare_base  # noqa: PLC0415 - loads Dagster and Spark
+    from feed_assets.resources import Settings  # noqa: PLC0415 - as above
 
     chosen = os.environ.get(BASE)
     os.environ[BASE] = chosen or str(demo_base())
-    settings = load_settings()
+    settings = Settings.from_environment()
     ready_to_compute(settings)
     base = prepare_base(settings.base)
     os.environ[BASE] = str(base)
@@ -53,7 +54,7 @@ def demo() -> None:
     if not os.environ.get(HOME):
         write_config(base / OWN_HOME)
     home = dagster_home(str(base))
-    installation = load_installation()
+    installation = load_installation(EXAMPLE)
     with_base = "" if chosen else f"{BASE}={shlex.quote(os.path.relpath(base))} "
     steps = NextSteps(f"{with_base}{_program()}", _ui(chosen))
     Demo(installation.settings, installation.definitions, home, Teller(_step, _say, _table, progress), steps).run()

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import click
 
+from feed_assets.cli.code_location import EXAMPLE, chosen_module, load_project
 from feed_assets.cli.errors import INTERRUPTED
-from feed_assets.cli.installation import BASE, dagster_home, demo_base, load_settings
+from feed_assets.cli.installation import BASE, dagster_home, demo_base
 from feed_assets.cli.output import say
 from feed_assets.cli.process_group import run_until_interrupted
 
-MODULE = "feed_assets.definitions"
 UNWARNED = ("-W", "ignore:Function `dev_command` is superseded")
 """Dagster recommends another tool for projects of another layout at each start."""
 
@@ -31,23 +31,24 @@ def dev(ctx: click.Context, port: int, host: str, *, demo: bool) -> None:
     """Open the Dagster UI with all assets, checks and sensors, until Ctrl-C.
 
     Works on FEED_ASSETS_BASE (default: ./data). Where that is not set and ./data is not there yet, it opens the data
-    of the demo.
+    of the demo, unless the pipelines are those of a project of your own.
     """
+    module = EXAMPLE if demo else chosen_module()
     demo_data = demo_base()
     own = Path(os.environ.get(BASE) or "data")
     if demo and not demo_data.is_dir():
         message = f"There is no demo in {demo_data}: run `feed-assets demo` first."
         raise click.ClickException(message)
-    if demo or (not os.environ.get(BASE) and not own.exists() and demo_data.is_dir()):
+    if demo or (module == EXAMPLE and not os.environ.get(BASE) and not own.exists() and demo_data.is_dir()):
         os.environ[BASE] = str(demo_data)
-    settings = load_settings()
+    settings = load_project(module)[0].settings
     home = dagster_home(settings.base)
     fixed = f", where it is {settings.as_of:%Y-%m-%d %H:%M:%S}" if settings.as_of else ""
     _require_free(host, port)
     say(f"Data: {settings.base}{fixed}. Dagster's runs: {home}.")
     say(f"The UI is at http://{host}:{port} in a few seconds; Ctrl-C ends it.")
     # Warnings only: its start and each turn of the daemon are of no interest; what the sensors decide is in the UI.
-    arguments = ["dev", "-m", MODULE, "--host", host, "--port", str(port), "--log-level", "warning"]
+    arguments = ["dev", "-m", module, "--host", host, "--port", str(port), "--log-level", "warning"]
     code = run_until_interrupted([sys.executable, *UNWARNED, "-m", "dagster", *arguments])
     if code is None:
         say("Stopped.")

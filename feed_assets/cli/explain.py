@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 import click
 
 from feed_assets.cli.clock import DayParameter
-from feed_assets.cli.installation import Installation, find_dagster_home, left_out, load_installation
+from feed_assets.cli.installation import Installation, find_dagster_home, load_installation
 from feed_assets.cli.output import json_option, print_json, print_table, print_text, say
 
 if TYPE_CHECKING:
     from feed_assets.operations.explanation import AssetStory
     from feed_assets.operations.failed_runs import FailedRun
+    from feed_assets.project import Project
     from feed_assets.resources import Settings
 
 
@@ -47,24 +48,24 @@ def explain(day: date | None, *, as_json: bool) -> None:
     unknown: InstanceConfigError | None = None
     failed: list[FailedRun] = []
     try:
-        failed = _failed_runs(str(day), settings.base)
+        failed = _failed_runs(sorted({str(day), *(story.day for story in stories)}), settings.base)
     except InstanceConfigError as error:
         unknown = error
     if as_json:
         print_json([asdict(story) | {"failed_runs": None if unknown else _of(story, failed)} for story in stories])
     else:
-        _show_day(settings, stories, failed)
+        _show_day(installation.project, stories, failed)
     if unknown is not None:
         raise unknown
 
 
-def _show_day(settings: Settings, stories: Sequence[AssetStory], failed: Sequence[FailedRun]) -> None:
-    _say_where(settings)
+def _show_day(project: Project, stories: Sequence[AssetStory], failed: Sequence[FailedRun]) -> None:
+    _say_where(project.settings)
     for story in stories:
         _show(story)
-    if note := left_out():
+    if project.note:
         click.echo()
-        print_text(note)
+        print_text(project.note)
     for run in failed:
         when = f" at {run.ended:%Y-%m-%d %H:%M:%S}" if run.ended else ""
         click.echo()
@@ -94,7 +95,7 @@ def _say_where(settings: Settings) -> None:
     say(f"Looked below {settings.base}{fixed}.")
 
 
-def _failed_runs(day: str, base: str) -> list[FailedRun]:
+def _failed_runs(partitions: Sequence[str], base: str) -> list[FailedRun]:
     home = find_dagster_home(base)
     if home is None:
         return []
@@ -102,7 +103,7 @@ def _failed_runs(day: str, base: str) -> list[FailedRun]:
     from feed_assets.operations.failed_runs import failed_runs  # noqa: PLC0415 - as above
 
     with instance_at(home, {}) as instance:
-        return failed_runs(instance, day)
+        return [run for partition in partitions for run in failed_runs(instance, partition)]
 
 
 def _of(story: AssetStory, failed: Sequence[FailedRun]) -> list[dict[str, object]]:

@@ -53,9 +53,9 @@ def feeds(base: str | None, *, as_json: bool) -> None:
 
 
 def _default_base() -> str:
-    from feed_assets.cli.installation import load_settings  # noqa: PLC0415 - loads Dagster
+    from feed_assets.cli.installation import load_installation  # noqa: PLC0415 - only where no base is given
 
-    return load_settings().base
+    return load_installation().settings.base
 
 
 def _state(feed: FeedSummary) -> str:

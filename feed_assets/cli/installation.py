@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING
 import click
 
 from feed_assets.blackboard import Blackboard
+from feed_assets.cli.code_location import chosen_module, load_project
 from feed_assets.cli.output import say
 from feed_assets.demo import DEMO_BASE, OWN_HOME
 
 if TYPE_CHECKING:
     import dagster as dg
 
+    from feed_assets.project import Project
     from feed_assets.resources import Settings
     from feed_assets.sensors.asset_graph import AssetFeedGraph
     from feed_assets.sources import Source
@@ -30,10 +32,15 @@ CONFIG = "dagster.yaml"
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """What the environment describes; loaded once a command."""
+    """A project as the environment sets it up; loaded once a command."""
 
-    settings: Settings
+    project: Project
     definitions: dg.Definitions
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of the environment."""
+        return self.project.settings
 
     @property
     def blackboard(self) -> Blackboard:
@@ -52,32 +59,19 @@ class Installation:
     @property
     def sources(self) -> tuple[Source, ...]:
         """The partners' sources."""
-        return known_sources(self.settings)
+        return self.project.sources
 
 
-def left_out() -> str:
-    """Which assets this installation has not for want of a source, in a sentence; empty where it has all."""
-    from feed_assets.assets import left_out as explained  # noqa: PLC0415 - loads Dagster
+def load_installation(module: str | None = None) -> Installation:
+    """The project of a module; without a name, of the module that the command is about.
 
-    return explained(known_sources(load_settings()))
-
-
-def known_sources(settings: Settings) -> tuple[Source, ...]:
-    """The sources that the directory of the settings describes. Raises SpecError."""
-    from feed_assets.ads import KINDS  # noqa: PLC0415 - loads Spark's Python side
-    from feed_assets.sources import load_sources  # noqa: PLC0415 - loads pydantic
-
-    return load_sources(settings.sources_directory, KINDS)
-
-
-def load_settings() -> Settings:
-    """The settings of the environment, with the Dagster home that commands would use."""
-    from feed_assets.ads.partners import partners_directory  # noqa: PLC0415 - loads Spark's Python side
-    from feed_assets.resources import Settings  # noqa: PLC0415 - loads Dagster and Spark's Python side
-
-    home = find_dagster_home(os.environ.get(BASE) or "data")
-    environment = {**os.environ, HOME: str(home or "")}
-    return Settings.from_environment(environment, sources_directory=partners_directory())
+    Runs started here log to the instance; the terminal is the command's.
+    """
+    os.environ.setdefault("FEED_ASSETS_LOG_LEVEL", "CRITICAL")
+    base = os.environ.get(BASE, "")
+    if "://" in base and (home := find_dagster_home(base)) is not None:
+        os.environ[HOME] = str(home)  # a base in a bucket has its state database there
+    return Installation(*load_project(module or chosen_module()))
 
 
 def ready_to_compute(settings: Settings) -> None:
@@ -100,15 +94,6 @@ def ready_to_compute(settings: Settings) -> None:
         message = f"{there} {what}: change its permissions, or set {BASE} to a directory of your own."
         raise SettingsError(message)
     check_master(settings.spark_master)
-
-
-def load_installation() -> Installation:
-    """Settings and definitions. Runs started here log to the instance; the terminal is the command's."""
-    os.environ.setdefault("FEED_ASSETS_LOG_LEVEL", "CRITICAL")
-    from feed_assets.definitions import build_definitions  # noqa: PLC0415 - loads Dagster and Spark's Python side
-
-    settings = load_settings()
-    return Installation(settings, build_definitions(settings))
 
 
 def demo_base() -> Path:

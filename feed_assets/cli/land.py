@@ -17,7 +17,7 @@ import click
 
 from feed_assets.cli.clock import AS_OF
 from feed_assets.cli.errors import FAILED, exit_code
-from feed_assets.cli.installation import known_sources, load_settings, ready_to_compute
+from feed_assets.cli.installation import Installation, load_installation, ready_to_compute
 from feed_assets.cli.output import complain, json_option, print_json, print_table, progress, say
 from feed_assets.file_feed.wording import counted
 
@@ -64,7 +64,7 @@ def land(ctx: click.Context, source: str, files: tuple[Path, ...], *, again: boo
     landed leaves nothing behind; the others are landed all the same, and the exit code is 1. It is also 1 where a
     file had landed with another description of SOURCE: `--again` replaces what that put into the partitions.
     """
-    from feed_assets.resources import BlackboardResource, SparkResource  # noqa: PLC0415 - loads Dagster and Spark
+    from feed_assets.resources import SparkResource  # noqa: PLC0415 - loads Dagster and Spark
     from feed_assets.sources.absence import files_gone  # noqa: PLC0415 - as above
     from feed_assets.sources.expressions import check_expressions  # noqa: PLC0415 - as above
     from feed_assets.sources.landing import is_outdated, land_kept  # noqa: PLC0415 - as above
@@ -74,11 +74,11 @@ def land(ctx: click.Context, source: str, files: tuple[Path, ...], *, again: boo
 
     if not files and not again:
         raise click.UsageError("Missing argument 'FILE...'. Without a file there is only `--again`.")
-    settings = load_settings()
+    installation = load_installation()
+    settings, board = installation.settings, installation.blackboard
     ready_to_compute(settings)
-    wanted = _source(settings, source)
+    wanted = _source(installation, source)
     now = settings.clock.now()
-    board = BlackboardResource.at(settings.base).blackboard
     spark = SparkResource.on(settings.spark_master).spark_session
     check_expressions(spark, wanted)
     sweep = sweep_staging(board, wanted.key, now=now)
@@ -139,11 +139,11 @@ def _carried_out(
             bar()
 
 
-def _source(settings: Settings, name: str) -> Source:
-    known = known_sources(settings)
+def _source(installation: Installation, name: str) -> Source:
+    known = installation.sources
     wanted = [each for each in known if name in {each.name, each.key}]
     if len(wanted) != 1:
-        names = ", ".join(each.key for each in known) or f"none in {settings.sources_directory}"
+        names = ", ".join(each.key for each in known) or f"none in {installation.settings.sources_directory}"
         message = f"There is no single source {name!r}. Known are: {names}."
         raise click.BadParameter(message, param_hint="SOURCE")
     return wanted[0]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import click
 
+from feed_assets.cli.code_location import MODULE
 from feed_assets.cli.errors import explained_errors
 from feed_assets.cli.output import quiet_option
 
@@ -24,6 +25,7 @@ class LazyCommand:
 
 
 COMMANDS: Mapping[str, LazyCommand] = {
+    "init": LazyCommand("feed_assets.cli.init", "Write a project of your own, to start from."),
     "demo": LazyCommand("feed_assets.cli.demo", "The main job on real logs, shown step by step."),
     "dev": LazyCommand("feed_assets.cli.dev", "The Dagster UI with everything in it, sensors running."),
     "land": LazyCommand("feed_assets.cli.land", "Put a partner's logs into the raw partitions, by event time."),
@@ -73,7 +75,15 @@ class CommandMap(click.Group):
     epilog="Exit codes: 0 done, 1 failed, 2 a bad argument, 3 no valid update, 130 interrupted.",
 )
 @click.version_option(package_name="feed_assets")
+@click.option(
+    "--module",
+    "-m",
+    envvar=MODULE,
+    metavar="MODULE",
+    help="The module whose pipelines are meant, as `dagster dev -m` takes it. Without it: the one that pyproject.toml "
+    "here names for Dagster; else the worked example.",
+)
 @click.option("--debug", is_flag=True, help="Show the stack trace of an error, too.")
-def main(*, debug: bool) -> None:
+def main(*, module: str | None, debug: bool) -> None:
     """Pipelines that hand data to each other over a bucket, published as File Feeds."""
-    del debug  # read from the context, where all commands are run
+    del module, debug  # read from the context, where commands are run

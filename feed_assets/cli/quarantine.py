@@ -14,7 +14,7 @@ import click
 
 from feed_assets.cli.clock import DayParameter
 from feed_assets.cli.errors import FAILED
-from feed_assets.cli.installation import load_settings
+from feed_assets.cli.installation import load_installation
 from feed_assets.cli.output import complain, json_option, print_json, print_table
 from feed_assets.file_feed import FeedError
 
@@ -34,10 +34,9 @@ def quarantine(ctx: click.Context, day: date | None, feed: str | None, *, as_jso
     Exit code 1 where files cannot be read; all others are shown.
     """
     from feed_assets.operations.quarantined import set_aside  # noqa: PLC0415 - loads DuckDB
-    from feed_assets.resources import BlackboardResource  # noqa: PLC0415 - loads Dagster
 
-    settings = load_settings()
-    board = BlackboardResource.at(settings.base).blackboard
+    installation = load_installation()
+    settings, board = installation.settings, installation.blackboard
     partition = str(day) if day else None
     faults: list[FeedError] = []
     found = list(set_aside(board, now=settings.clock.now(), partition=partition, where=feed, unreadable=faults.append))

@@ -15,7 +15,8 @@ from typing import Any
 import click
 
 from feed_assets.cli.clock import DayParameter
-from feed_assets.cli.installation import left_out, load_settings
+from feed_assets.cli.code_location import chosen_module
+from feed_assets.cli.installation import load_installation
 from feed_assets.cli.output import json_option, print_json, print_table, say
 from feed_assets.file_feed import Feed, NoValidUpdateError, require_latest
 
@@ -41,24 +42,28 @@ def report(day: date | None, first: date | None, last: date | None, output: Path
     Rates are in percent; with --json they are shares from 0 to 1.
     """
     from feed_assets.operations import effectiveness_report as figures  # noqa: PLC0415 - loads DuckDB
-    from feed_assets.resources import BlackboardResource  # noqa: PLC0415 - loads Dagster
 
     _check(day, first, last, output)
-    settings = load_settings()
-    now = settings.clock.now()
-    feed = Feed(BlackboardResource.at(settings.base).blackboard, LOCATION)
+    installation = load_installation()
+    note = installation.project.note
+    if LOCATION not in installation.feeds.feeds and not note:
+        message = (
+            f"{chosen_module()} has no feed {LOCATION}, and this report is about that feed of the worked example. "
+            "`feed-assets explain DATE`, `feeds` and `quarantine` show the results of any project."
+        )
+        raise click.ClickException(message)
+    now = installation.settings.clock.now()
+    feed = Feed(installation.blackboard, LOCATION)
     if day is None:
         days = figures.day_figures(feed, now=now, first=str(first or ""), last=str(last) if last else None)
         rows = [asdict(each) for each in days]
         shown_days = [each.day for each in days]
-        nothing = (
-            f"{feed.uri} has no valid update {_period(first, last)}: {left_out() or 'run `feed-assets backfill`.'}"
-        )
+        nothing = f"{feed.uri} has no valid update {_period(first, last)}: {note or 'run `feed-assets backfill`.'}"
     else:
         try:
             update = require_latest(feed, str(day), now=now)
         except NoValidUpdateError as error:
-            raise NoValidUpdateError(f"{error} {left_out()}".strip()) from None
+            raise NoValidUpdateError(f"{error} {note}".strip()) from None
         rows = figures.top_ads(update)
         shown_days = [str(day)]
         nothing = f"{update.uri} is valid and has no ads."

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from feed_assets.cli.errors import FAILED
-from feed_assets.cli.installation import known_sources, load_settings
+from feed_assets.cli.installation import load_installation
 from feed_assets.cli.output import complain, json_option, print_json, print_table, progress, say
 
 if TYPE_CHECKING:
@@ -27,12 +27,10 @@ def sources(ctx: click.Context, *, as_json: bool) -> None:
     """List the sources: format, when a day is due, how late data counts, and the days with raw data."""
     if ctx.invoked_subcommand is not None:
         return
-    from feed_assets.resources import BlackboardResource  # noqa: PLC0415 - loads Dagster
     from feed_assets.sources import raw_days  # noqa: PLC0415 - loads pydantic and Spark's Python side
 
-    settings = load_settings()
-    known = known_sources(settings)
-    board = BlackboardResource.at(settings.base).blackboard
+    installation = load_installation()
+    settings, known, board = installation.settings, installation.sources, installation.blackboard
     days: dict[str, list[date]] = defaultdict(list)
     for source, day in raw_days(board, [each.key for each in known], date.min, date.max):
         days[source].append(day)
@@ -69,8 +67,8 @@ def check(ctx: click.Context, names: Sequence[str]) -> None:
     from feed_assets.sources import SpecError  # noqa: PLC0415 - as above
     from feed_assets.sources.expressions import check_expressions  # noqa: PLC0415 - as above
 
-    settings = load_settings()
-    known = known_sources(settings)
+    installation = load_installation()
+    settings, known = installation.settings, installation.sources
     wanted = [each for each in known if not names or {each.name, each.key} & set(names)]
     if unknown := [name for name in names if not any(name in {each.name, each.key} for each in known)]:
         message = f"There is no source {unknown[0]!r}. Known are: {', '.join(each.key for each in known) or 'none'}."

@@ -10,6 +10,7 @@ from datetime import date, timedelta
 from typing import Final
 
 ONE_DAY: Final = timedelta(days=1)
+"""How long a partition of a day is."""
 
 
 def is_day(name: str) -> bool:

@@ -1,7 +1,7 @@
 """Judged rows: a frame whose rows are published, quarantined or duplicates, each with its reason.
 
 Here: what such a frame looks like, and its views: published rows, quarantined records, counts. Not here: the rules
-(those of the example are in `ads.cleaning`), and where the rows go.
+(`quality.judging`, and those of a project), and where the rows go.
 
 A judged frame has the columns `verdict` and `reason`, and for the quarantine `_file`, `_line`, `_refused` (the reason,
 known before any two rows are compared) and `_record` (what the partner sent).

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 MANIFEST = "_SUCCESS"
+"""The name of the file that makes an update visible; it holds the number of the other files."""
 MAX_BYTES = 64
 """A longer manifest is not valid, whatever it says."""
 

@@ -19,7 +19,7 @@ from feed_assets.io_manager.time_windows import time_window, window_of
 from feed_assets.resources import BlackboardResource, Clock, SparkResource
 from feed_assets.steps import Output, Run
 
-INFRASTRUCTURE = frozenset({"blackboard", "clock", "file_feed", "io_manager", "spark"})
+INFRASTRUCTURE = frozenset({"blackboard", "clock", "file_feed", "io_manager", "project", "spark", "state"})
 """Resources that decide where and when something is computed, never what; no part of an update's configuration."""
 
 

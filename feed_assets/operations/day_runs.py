@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, date, datetime, time
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -18,6 +19,7 @@ import yaml
 from dagster._check import CheckError  # what Dagster raises for a file that holds no mapping has no public name
 from dagster._core.instance.ref import InstanceRef  # Dagster has no public way to open an instance with other settings
 
+from feed_assets.datasets import ONE_DAY
 from feed_assets.io_manager.metadata import DATA_VERSION_TAG
 from feed_assets.operations.failed_runs import failures
 from feed_assets.sensors.busy import BACKFILL_TAG
@@ -42,8 +44,12 @@ class NothingToMakeError(SourceError):
 
 @dataclass(frozen=True, slots=True)
 class PartitionResult:
-    """What became of one run: whether it succeeded, the updates it made, and why it failed."""
+    """What became of one run: whether it succeeded, the updates it made, and why it failed.
 
+    `day` is the day on which its partition begins.
+    """
+
+    day: str
     partition: str
     assets: tuple[str, ...]
     run_id: str
@@ -77,40 +83,68 @@ class SelectionError(Exception):
 
 
 def stages(definitions: dg.Definitions, selection: str | None = None) -> list[list[dg.AssetKey]]:
-    """The partitioned assets that are made here, in the order in which they can be made.
+    """The assets with partitions of time that are made here, in the order in which they can be made.
 
-    `selection` is asset selections as in the Dagster UI, such as `clean_ads+` or `key:clean_*`, with commas between
-    them; all assets, if left out. Raises SelectionError where it is none, or selects nothing that can be made or assets
-    of different partitions.
+    The assets of a stage have the same partitions. `selection` is asset selections as in the Dagster UI, such as
+    `clean_ads+` or `key:clean_*`, with commas between them; all assets, if left out. Raises SelectionError where it is
+    none, or selects nothing that can be made.
     """
     graph = definitions.resolve_asset_graph()
     made = graph.materializable_asset_keys
     if selection is not None:
         made = made & _selected(definitions, selection)
-    levels = [
-        sorted(key for key in level if key in made and graph.get(key).is_partitioned)
-        for level in graph.toposorted_asset_keys_by_level
-    ]
-    found = [level for level in levels if level]
-    if selection is not None and len({graph.get(key).partitions_def for level in found for key in level}) != 1:
+    found: list[list[dg.AssetKey]] = []
+    for level in graph.toposorted_asset_keys_by_level:
+        alike: dict[dg.PartitionsDefinition, list[dg.AssetKey]] = {}
+        for key in sorted(set(level) & made):
+            definition = graph.get(key).partitions_def
+            if isinstance(definition, dg.TimeWindowPartitionsDefinition):
+                alike.setdefault(definition, []).append(key)
+        found += alike.values()
+    if selection is not None and not found:
         can = ", ".join(key.to_user_string() for level in stages(definitions) for key in level)
-        what = "assets of different partitions" if found else "no asset that can be backfilled"
-        message = f"{selection!r} selects {what}. There are: {can}."
+        message = f"{selection!r} selects no asset that can be backfilled. There are: {can}."
         raise SelectionError(message)
     return found
 
 
-def known_partitions(definitions: dg.Definitions, selection: str | None = None) -> list[str]:
-    """The partitions of the assets that are made here, ascending. Raises NothingToMakeError where there is none."""
-    graph = definitions.resolve_asset_graph()
+def known_days(definitions: dg.Definitions, selection: str | None = None) -> tuple[date, date] | None:
+    """The first and the last day on which a partition begins; None where there is no partition yet.
+
+    Raises NothingToMakeError where no asset is made here.
+    """
     levels = stages(definitions, selection)
     if not levels:
         raise NothingToMakeError(
             "There is nothing to make: no source is described. Put a YAML file for each source into the directory that "
             "FEED_ASSETS_SOURCES names."
         )
-    partitions = graph.get(levels[0][0]).partitions_def
-    return list(partitions.get_partition_keys()) if partitions else []
+    found = [_partitions_of(definitions, level) for level in levels]
+    windows = [(each.get_first_partition_window(), each.get_last_partition_window()) for each in found]
+    days = [(first.start.date(), last.start.date()) for first, last in windows if first and last]
+    return (min(first for first, _ in days), max(last for _, last in days)) if days else None
+
+
+def count(definitions: dg.Definitions, levels: Sequence[Sequence[dg.AssetKey]], days: Sequence[str]) -> int:
+    """How many runs these stages take for these days."""
+    return sum(len(_by_day(_partitions_of(definitions, level), days)) for level in levels)
+
+
+def _partitions_of(definitions: dg.Definitions, stage: Sequence[dg.AssetKey]) -> dg.TimeWindowPartitionsDefinition:
+    found = definitions.resolve_asset_graph().get(stage[0]).partitions_def
+    assert isinstance(found, dg.TimeWindowPartitionsDefinition)  # noqa: S101 - stages have no others
+    return found
+
+
+def _by_day(partitions: dg.TimeWindowPartitionsDefinition, days: Sequence[str]) -> list[tuple[str, str]]:
+    """The partitions that begin on these days, each after its day."""
+    found = []
+    for day in days:
+        midnight = datetime.combine(date.fromisoformat(day), time(), UTC)
+        window = dg.TimeWindow(midnight, midnight + ONE_DAY)
+        keys = partitions.get_partition_keys_in_time_window(window)
+        found += [(day, key) for key in keys if partitions.has_partition_key(key)]
+    return found
 
 
 def _selected(definitions: dg.Definitions, selection: str) -> set[dg.AssetKey]:
@@ -126,13 +160,15 @@ def _selected(definitions: dg.Definitions, selection: str) -> set[dg.AssetKey]:
 def backfill(
     definitions: dg.Definitions,
     instance: dg.DagsterInstance,
-    partitions: Sequence[str],
+    days: Sequence[str],
     *,
     run_config: Mapping[str, Any],
     selection: str | None = None,
     starting: Callable[[str, Sequence[str]], None] | None = None,
 ) -> Iterator[PartitionResult]:
-    """Run every stage for every partition; one that failed is left out of the stages after, the others go on.
+    """Run every stage for every partition that begins on these days.
+
+    A day on which a partition failed is left out of the stages after it; the other days go on.
 
     `selection` as for `stages`. `starting` gets the partition and the assets of each run before it begins.
     Raises KeyboardInterrupt when a run was interrupted: Dagster only records that as one more failed run.
@@ -142,10 +178,14 @@ def backfill(
     failed: set[str] = set()
     for level in stages(definitions, selection):
         names = tuple(key.to_user_string() for key in level)
-        for partition in partitions:
-            if partition in failed:
+        skipped = set(failed)
+        partitions = _by_day(_partitions_of(definitions, level), days)
+        for day, partition in partitions:
+            if day in skipped:
                 reason = "an input of this day failed before"
-                yield PartitionResult(partition, names, "", success=False, updates=(), failures=(reason,), skipped=True)
+                yield PartitionResult(
+                    day, partition, names, "", success=False, updates=(), failures=(reason,), skipped=True
+                )
                 continue
             if starting is not None:
                 starting(partition, names)
@@ -158,13 +198,13 @@ def backfill(
                     raise_on_error=False,
                     run_config=run_config,
                     run_id=run_id,
-                    tags={BACKFILL_TAG: f"{partitions[0]}/{partitions[-1]}", **first_tags(run_id)},
+                    tags={BACKFILL_TAG: f"{partitions[0][1]}/{partitions[-1][1]}", **first_tags(run_id)},
                 )
             if _interrupted(result):
                 raise KeyboardInterrupt
             if not result.success:
-                failed.add(partition)
-            yield _result(partition, names, result)
+                failed.add(day)
+            yield _result(day, partition, names, result)
 
 
 def _interrupted(result: dg.ExecuteInProcessResult) -> bool:
@@ -173,7 +213,7 @@ def _interrupted(result: dg.ExecuteInProcessResult) -> bool:
     return any(reason is not None and reason.name == "UNEXPECTED_TERMINATION" for reason in reasons)
 
 
-def _result(partition: str, names: tuple[str, ...], result: dg.ExecuteInProcessResult) -> PartitionResult:
+def _result(day: str, partition: str, names: tuple[str, ...], result: dg.ExecuteInProcessResult) -> PartitionResult:
     updates: dict[str, str] = {}
     for event in result.all_events:
         if event.is_step_materialization:
@@ -182,4 +222,4 @@ def _result(partition: str, names: tuple[str, ...], result: dg.ExecuteInProcessR
             updates[materialization.asset_key.to_user_string()] = version
     reasons = tuple(failures(result.all_events))
     made = tuple((asset, version) for asset, version in updates.items() if version)
-    return PartitionResult(partition, names, result.run_id, result.success, made, reasons)
+    return PartitionResult(day, partition, names, result.run_id, result.success, made, reasons)

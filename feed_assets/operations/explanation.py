@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import UTC, date, datetime, time
 
 from feed_assets.blackboard import Blackboard
+from feed_assets.datasets import ONE_DAY
 from feed_assets.dependencies.graph import FeedGraph, FeedNode
 from feed_assets.dependencies.inputs_read import inputs_read
 from feed_assets.dependencies.raw_growth import Phase, SourceDecision, growth_decisions
@@ -41,7 +42,10 @@ class UpdateStory:
 
 @dataclass(frozen=True, slots=True)
 class AssetStory:
-    """One asset on one day: its updates, newest first, how its raw data has grown, and whether it is behind."""
+    """One asset on one day: its updates, newest first, how its raw data has grown, and whether it is behind.
+
+    `day` is the name of the partition: the day itself, or a partition that begins on that day, such as an hour.
+    """
 
     asset: str
     location: str
@@ -64,12 +68,20 @@ class AssetStory:
 def explain(
     board: Blackboard, graph: FeedGraph, sources: Sequence[Source], day: date, *, now: datetime, store: Store
 ) -> list[AssetStory]:
-    """The story of a day, upstream first: every partitioned feed that is made here."""
+    """The story of a day, upstream first: every partitioned feed that is made here, and its partitions of that day."""
     return [
-        _story(board, graph, node, sources, day, now, store)
+        _story(board, graph, node, sources, day, partition, now, store)
         for node in graph.feeds.values()
         if node.made_here and node.partitioned
+        for partition in _partitions(graph, node, day)
     ]
+
+
+def _partitions(graph: FeedGraph, node: FeedNode, day: date) -> list[str]:
+    """The partitions that begin on the day; where the feed has none there, the day as it would be named."""
+    midnight = datetime.combine(day, time(), UTC)
+    there = graph.between(node.location, midnight, midnight + ONE_DAY) if day < date.max else set()
+    return sorted(there) or [str(day)]
 
 
 def _story(
@@ -78,27 +90,30 @@ def _story(
     node: FeedNode,
     sources: Sequence[Source],
     day: date,
+    partition: str,
     now: datetime,
     store: Store,
 ) -> AssetStory:
     feed = node.declaration.on(board)
-    statuses = history(feed, str(day), now=now)
-    known = {record.update: record for record in records(feed, str(day))}
+    statuses = history(feed, partition, now=now)
+    known = {record.update: record for record in records(feed, partition)}
     kinds = {source.key: source for source in sources}
     latest = next((status.name for status in statuses if status.latest), None)
     if node.upstream:
         growth: tuple[str, ...] = ()
-        standing = next(iter(staleness(board, graph, node, [str(day)], now=now))).reason
+        standing = next(iter(staleness(board, graph, node, [partition], now=now))).reason
+    elif partition != str(day):
+        growth, standing = (), "raw data that is read by other partitions than days is not watched"
     else:
         growth = tuple(standing for _, standing in _standings(board, graph, node, sources, (day, day), now))
         standing = "; ".join(growth) or "no raw data"
     return AssetStory(
         asset=node.name,
         location=node.location,
-        day=str(day),
+        day=partition,
         latest=latest,
         growth=growth,
-        standing=standing + _asked(store, feed, str(day), latest),
+        standing=standing + _asked(store, feed, partition, latest),
         updates=tuple(_update(status, statuses, known, kinds) for status in statuses),
     )
 
@@ -112,10 +127,16 @@ def unprocessed(
     """
     found = []
     for node in graph.feeds.values():
-        if node.made_here and node.partitioned and not node.upstream:
+        if node.made_here and node.partitioned and not node.upstream and _is_daily(graph, node, now):
             standings = _standings(board, graph, node, sources, (FIRST, now.date()), now)
             found += [(each.day, standing) for each, standing in standings if each.differs or each.evening_changed]
     return sorted(found)
+
+
+def _is_daily(graph: FeedGraph, node: FeedNode, now: datetime) -> bool:
+    """Whether the feed has days, as far as yesterday tells."""
+    yesterday = now.date() - ONE_DAY
+    return _partitions(graph, node, yesterday) == [str(yesterday)]
 
 
 def _standings(

@@ -50,7 +50,7 @@ class Alert:
 
 
 class Notifier(dg.ConfigurableResource[None]):
-    """Where alerts go. Derive from it to call what you like: `build_definitions(settings, notifier=MyNotifier())`."""
+    """Where alerts go. Derive from it to call what you like: `resources={"notifier": MyNotifier()}` of a project."""
 
     @abstractmethod
     def notify(self, alert: Alert) -> None:

@@ -31,7 +31,7 @@ LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 DEFAULT_BASE = "data"
 DEFAULT_HOME = ".dagster"
 DEFAULT_SOURCES = "sources"
-DEFAULT_FIRST_DAY = "2019-11-24"
+DEFAULT_FIRST_DAY = date(2020, 1, 1)
 
 
 class SettingsError(Exception):
@@ -70,12 +70,16 @@ class Settings:
 
     @classmethod
     def from_environment(
-        cls, environment: Mapping[str, str] = os.environ, *, sources_directory: Path = Path(DEFAULT_SOURCES)
+        cls,
+        environment: Mapping[str, str] = os.environ,
+        *,
+        sources_directory: Path = Path(DEFAULT_SOURCES),
+        first_day: date = DEFAULT_FIRST_DAY,
     ) -> Settings:
         """Read the variables `FEED_ASSETS_...`, each of which has a default.
 
         They are BASE, STATE, AS_OF, FIRST_DAY, SOURCES, SPARK_MASTER, SENSOR_SECONDS, SCAN_SECONDS,
-        LOG_LEVEL and ALERT_WEBHOOK. The default of SOURCES is `sources_directory`.
+        LOG_LEVEL and ALERT_WEBHOOK. The defaults of SOURCES and FIRST_DAY are `sources_directory` and `first_day`.
         Raises SettingsError, or StoreError for STATE, naming the variable and what it takes.
         """
         base = environment.get("FEED_ASSETS_BASE") or DEFAULT_BASE
@@ -84,7 +88,7 @@ class Settings:
         return cls(
             base=base,
             state=_state(environment.get(STATE), base, environment.get("DAGSTER_HOME")),
-            first_day=_first_day(environment.get("FEED_ASSETS_FIRST_DAY") or DEFAULT_FIRST_DAY),
+            first_day=_first_day(environment.get("FEED_ASSETS_FIRST_DAY") or str(first_day)),
             as_of=_as_of(environment.get("FEED_ASSETS_AS_OF"), base),
             sources_directory=Path(environment.get("FEED_ASSETS_SOURCES") or sources_directory),
             spark_master=environment.get("FEED_ASSETS_SPARK_MASTER") or "local[*]",

@@ -6,13 +6,12 @@ published (see `file_feed`). Names that need Spark are imported from their own m
 `expressions`.
 """
 
-from feed_assets.sources.absence import Absences, absences
+from feed_assets.sources.absence import absences
 from feed_assets.sources.errors import SourceError
 from feed_assets.sources.growth import Decision, GrowthKind, decide
 from feed_assets.sources.kinds import Kind, KindError
 from feed_assets.sources.loading import load_source, load_sources
 from feed_assets.sources.raw import (
-    RECORD_COLUMNS,
     evening,
     evening_read,
     has_raw_data,
@@ -25,8 +24,6 @@ from feed_assets.sources.raw import (
 from feed_assets.sources.spec import Source, SpecError
 
 __all__ = [
-    "RECORD_COLUMNS",
-    "Absences",
     "Decision",
     "GrowthKind",
     "Kind",

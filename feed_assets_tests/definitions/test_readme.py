@@ -3,21 +3,27 @@
 import re
 import subprocess
 import sys
+from datetime import date
 from pathlib import Path
 
 import dagster as dg
+import pytest
 from pyspark.sql import DataFrame, functions
-from pyspark.sql.types import LongType, StringType, StructField, StructType
+from pyspark.sql.types import DecimalType, LongType, StringType, StructField, StructType, TimestampType
 
 from feed_assets import checks
 from feed_assets.ads import KINDS
+from feed_assets.assets import cleaned
 from feed_assets.io_manager import feed_metadata
 from feed_assets.partitions import daily
-from feed_assets.sources import load_source
+from feed_assets.project import Project
+from feed_assets.sources import Kind, load_source
 from feed_assets.sources.expressions import check_expressions, event_time
+from feed_assets_tests.api_page import PAGE, page
 from feed_assets_tests.harness import ads, failed_checks, messages
 
 ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "examples" / "shop"
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
@@ -64,6 +70,42 @@ def test_the_asset_and_the_audit_it_shows_run(shop):
     assert len(mine.rows("ads-by-user/v1.0")) == 3
 
 
+def test_the_project_it_shows_loads_with_its_raw_data_and_both_sensors(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sources").mkdir()
+    (tmp_path / "sources/web_orders.yaml").write_text((EXAMPLE / "shop/sources/web_orders.yaml").read_text())
+    columns = {"order_id": StringType(), "event_time": TimestampType(), "amount": DecimalType(12, 2)}
+    others = {"product_id": StringType(), "currency": StringType(), "source": StringType()}
+    schema = StructType([StructField(name, type_, nullable=False) for name, type_ in (columns | others).items()])
+    names = {
+        "CLEAN_ORDERS": schema,
+        "judge_orders": lambda _context, records, _day, _earlier: records,
+        **{each.__name__: each for each in (Kind, Path, Project, cleaned, date, feed_metadata)},
+        "checks": checks,
+    }
+
+    exec(_block("python", "project.definitions"), names)
+
+    definitions = names["defs"]
+    dg.Definitions.validate_loadable(definitions)
+    keys = {spec.key.to_user_string() for spec in definitions.resolve_all_asset_specs()}
+    assert keys == {"clean_orders", "raw/orders/web_orders"}
+    assert {"late_growth", "new_manifests"} <= {sensor.name for sensor in definitions.sensors}
+    project, clean = names["project"], names["clean_orders"]
+    metadata = feed_metadata("again/v1.0", schema)
+    again = cleaned(
+        "again",
+        names["ORDERS"],
+        project.sources,
+        project.days,
+        names["judge_orders"],
+        metadata=metadata,
+        description=".",
+    )
+    with pytest.raises(dg.DagsterInvalidDefinitionError, match="again reads raw data of the kind orders"):
+        project.definitions(assets=[clean, again])
+
+
 def test_every_make_target_it_names_exists():
     named = set(re.findall(r"make (\w+)", README))
     listed = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
@@ -74,6 +116,10 @@ def test_every_make_target_it_names_exists():
 def test_every_picture_and_page_it_links_to_is_there():
     for target in re.findall(r"\]\(([^)]+)\)", README):
         assert (ROOT / target).exists(), target
+
+
+def test_the_page_of_the_api_is_what_the_docstrings_of_all_exports_say():
+    assert PAGE.read_text(encoding="utf-8") == page(), "Run `python -m feed_assets_tests.api_page`."
 
 
 def test_imports_point_down_the_rooms():

@@ -53,11 +53,11 @@ def command(installed: Path, tmp_path: Path) -> Command:
     """Runs Python with the installed package in an empty directory."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("FEED_ASSETS_", "DAGSTER_"))}
 
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    def run(*arguments: str, folder: str = ".", **environment: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, *arguments],
-            cwd=tmp_path,
-            env={**kept, "PYTHONPATH": str(installed)},
+            cwd=tmp_path / folder,
+            env={**kept, "PYTHONPATH": str(installed), **environment},
             capture_output=True,
             text=True,
             check=False,
@@ -89,3 +89,48 @@ def test_in_an_empty_directory_the_commands_and_the_demos_first_step_find_all_th
         "operations/report_page.html.jinja",
     ]
     assert [name for name in templates if not (installed / "feed_assets" / name).is_file()] == []
+
+
+def test_the_example_is_written_installed_and_run_without_the_repository(
+    command: Command, installed: Path, tmp_path: Path
+):
+    script = str(installed / "bin" / "feed-assets")
+    written = command(script, "init", "shop")
+    assert written.returncode == 0, written.stderr
+    pip = ["-m", "pip", "--quiet", "--disable-pip-version-check"]
+    added = command(*pip, "install", "--no-deps", "--upgrade", "--target", str(installed), "./shop")
+    assert added.returncode == 0, added.stderr
+    # A folder of its own, so that the package that is found is the one installed.
+    (tmp_path / "work").mkdir()
+    assert command("-m", "shop.sample", "2024-03-04", folder="work").returncode == 0
+
+    done = command(
+        str(ROOT / "feed_assets_tests/demo/example_run.py"),
+        folder="work",
+        FEED_ASSETS_AS_OF="2024-03-05T06:00:00",
+        FEED_ASSETS_SPARK_MASTER="local[2]",
+    )
+
+    assert done.returncode == 0, done.stderr[-5000:]
+    assert json.loads(done.stdout) == {
+        "package": f"{installed}/feed_assets/__init__.py",
+        "knows an ad": [],
+        "landed orders.csv": 48,
+        "landed refunds.jsonl": 4,
+        "backfill": [0, "ok"],
+        "caught up": [["2024-03-04", "revenue"]],
+        # Product, orders, refunds, euros, and how many have no exchange rate: those of the second hour.
+        "revenue": [["Cup", 16, 0, "117.00", 8], ["Kettle", 16, 0, "84.64", 8], ["Teapot", 16, 4, "126.00", 0]],
+        "late, before": [],
+        "late": [["2024-03-04", "clean_orders", "revenue"]],
+        "revenue with late orders": [
+            ["Cup", 32, 0, "234.00", 16],
+            ["Kettle", 32, 0, "169.28", 16],
+            ["Teapot", 32, 4, "294.00", 0],
+        ],
+        # It fails, the expectation of the project's own is named, and readers keep the update before.
+        "broken": [1, True, True],
+        "explained": ["clean_orders", ["rejected", "valid", "valid"]],
+        "feeds": ["clean-orders/v1.0", "clean-refunds/v1.0", "exchange-rates/v1.0", "products/v1.0", "revenue/v1.0"],
+        "report": [1, "Error: shop.definitions has no feed ad-effectiveness/v1.0"],
+    }

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import time
+from datetime import date
 
 import dagster as dg
 import pytest
 
-from feed_assets.operations.day_runs import SelectionError, backfill, stages
+from feed_assets.operations.day_runs import SelectionError, backfill, known_days, stages
 from feed_assets.operations.failed_runs import failed_runs
 from feed_assets.sensors.failures import root_cause
 
@@ -56,7 +57,7 @@ def test_each_run_names_the_assets_and_the_partition_that_it_makes():
 
 
 def chain(fails: dict[str, str]) -> dg.Definitions:
-    """Two daily assets, one made of the other, and one of hours; a day in `fails` ends with that message."""
+    """Two daily assets in a row, one of two hours, and one of names; a day in `fails` ends with that message."""
     daily = dg.DailyPartitionsDefinition("2019-11-24", end_date="2019-11-30")
 
     @dg.asset(partitions_def=daily)
@@ -67,10 +68,13 @@ def chain(fails: dict[str, str]) -> dg.Definitions:
     @dg.asset(partitions_def=daily, deps=[first])
     def second() -> None: ...
 
-    @dg.asset(partitions_def=dg.HourlyPartitionsDefinition("2019-11-24-00:00", end_date="2019-11-25-00:00"))
+    @dg.asset(partitions_def=dg.HourlyPartitionsDefinition("2019-11-24-00:00", end_date="2019-11-24-02:00"))
     def hourly() -> None: ...
 
-    return dg.Definitions([first, second, hourly])
+    @dg.asset(partitions_def=dg.StaticPartitionsDefinition(["a"]))
+    def named() -> None: ...
+
+    return dg.Definitions([first, second, hourly, named])
 
 
 def test_only_selected_assets_are_made_and_each_run_is_announced():
@@ -91,6 +95,18 @@ def test_only_selected_assets_are_made_and_each_run_is_announced():
     assert announced == [(day, "first") for day in DAYS[:2]]
 
 
+def test_hours_are_made_on_their_day_and_named_partitions_are_not_made():
+    with dg.DagsterInstance.ephemeral() as instance:
+        results = list(backfill(chain({}), instance, DAYS[:2], run_config={}))
+
+    hours = [f"{DAYS[0]}-{hour:02}:00" for hour in range(2)]
+    assert [each.partition for each in results if each.assets == ("hourly",)] == hours
+    assert {each.day for each in results if each.assets == ("hourly",)} == {DAYS[0]}
+    assert [each.partition for each in results if each.assets == ("second",)] == DAYS[:2]
+    assert all(each.success for each in results)
+    assert known_days(chain({})) == (date(2019, 11, 24), date(2019, 11, 29))
+
+
 def test_a_selection_takes_the_syntax_of_the_ui_and_says_what_is_wrong_with_it():
     definitions = chain({})
 
@@ -100,9 +116,10 @@ def test_a_selection_takes_the_syntax_of_the_ui_and_says_what_is_wrong_with_it()
     assert names("+second") == [["first"], ["second"]]
     assert names("key:sec*") == [["second"]]
     assert names("second, first") == [["first"], ["second"]]
+    assert names("first,hourly,named") == [["first"], ["hourly"]]
     for selection, part in (
         ("third", "no selection of assets"),
-        ("first,hourly", "different partitions"),
+        ("named", "no asset that can be backfilled"),
         ("((", "no selection"),
     ):
         with pytest.raises(SelectionError, match=part):

@@ -3,7 +3,12 @@
 Here: the descriptions that come with the project, and where they are. Not here: reading them (`sources`).
 """
 
+from datetime import date
 from pathlib import Path
+from typing import Final
+
+FIRST_DAY: Final = date(2019, 11, 24)
+"""The first day of the logs that come with the project."""
 
 
 def partners_directory() -> Path:

@@ -1,7 +1,7 @@
 """What the ad assets share: their group and owner, and the rules a run may change.
 
 Here: names and settings that more than one asset module uses. Not here: anything about one asset, and what assets of
-every kind share (`cleaned`).
+every kind share (`feed_assets.assets.cleaned`).
 """
 
 import dagster as dg

@@ -11,7 +11,7 @@ from typing import Any
 import dagster as dg
 from pyspark.sql import DataFrame, functions
 
-from feed_assets.assets import sketches
+from feed_assets.assets.ads import sketches
 
 TOP_ADS = 20
 SHOWN = (

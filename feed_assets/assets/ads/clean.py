@@ -11,9 +11,9 @@ import dagster as dg
 from pyspark.sql import DataFrame
 
 from feed_assets.ads import ADS, CLEAN_ADS, CLEAN_CLICKS, CLICKS, judge_ads, judge_clicks
+from feed_assets.assets.ads.fed_kinds import left_out
+from feed_assets.assets.ads.rules import GROUP, OWNERS, Rules
 from feed_assets.assets.cleaned import cleaned
-from feed_assets.assets.common import GROUP, OWNERS, Rules
-from feed_assets.assets.fed_kinds import left_out
 from feed_assets.io_manager import feed_metadata
 from feed_assets.sources import Source
 

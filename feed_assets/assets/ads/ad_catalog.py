@@ -6,7 +6,7 @@ Here: how Dagster knows it. Not here: how it is read; Dagster never makes it.
 import dagster as dg
 
 from feed_assets.ads import AD_CATALOG
-from feed_assets.assets.common import GROUP
+from feed_assets.assets.ads.rules import GROUP
 from feed_assets.io_manager import feed_metadata
 
 AD_CATALOG_LOCATION = "ad-catalog/v1.0"

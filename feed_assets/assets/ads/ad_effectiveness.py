@@ -11,10 +11,10 @@ import dagster as dg
 from pyspark.sql import DataFrame
 
 from feed_assets.ads import AD_EFFECTIVENESS, ads_with_shared_clicks, shared_clicks
+from feed_assets.assets.ads.effectiveness_lineage import effectiveness_lineage
+from feed_assets.assets.ads.figures import effectiveness_figures
+from feed_assets.assets.ads.rules import GROUP, OWNERS, Rules
 from feed_assets.assets.cleaned import IO_MANAGER
-from feed_assets.assets.common import GROUP, OWNERS, Rules
-from feed_assets.assets.effectiveness_lineage import effectiveness_lineage
-from feed_assets.assets.figures import effectiveness_figures
 from feed_assets.io_manager import feed_metadata
 from feed_assets.io_manager.asset_metadata import BOUNDARY, CONTEXT, OPTIONAL
 from feed_assets.io_manager.retries import retrying

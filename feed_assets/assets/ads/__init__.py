@@ -1,0 +1,13 @@
+"""The assets of the worked example: clean ads, clean clicks, ad effectiveness, and the catalog that others publish.
+
+Here: their wiring, metadata, owners and descriptions. Not here: business rules (`feed_assets.ads`), and what assets of
+any kind have in common (`feed_assets.assets`).
+"""
+
+from feed_assets.assets.ads.ad_catalog import ad_catalog
+from feed_assets.assets.ads.ad_effectiveness import ad_effectiveness
+from feed_assets.assets.ads.clean import clean_ads, clean_clicks
+from feed_assets.assets.ads.fed_kinds import fed_kinds, left_out
+from feed_assets.assets.ads.rules import Rules
+
+__all__ = ["Rules", "ad_catalog", "ad_effectiveness", "clean_ads", "clean_clicks", "fed_kinds", "left_out"]

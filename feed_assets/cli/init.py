@@ -1,0 +1,60 @@
+"""`feed-assets init`: a project of one's own to start from.
+
+Here: the command. Not here: the files, which are those of `examples/shop` (`feed_assets/template`).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import keyword
+import re
+from pathlib import Path
+
+import click
+
+from feed_assets.cli.output import print_text
+
+TEMPLATE = Path(__file__).parents[1] / "template"
+PACKAGE = "shop"
+"""The package of the template; its files name it where no import can be relative."""
+NOT_COPIED = re.compile(r"__pycache__|\.venv|build|.*\.egg-info|data|sample|\.dagster")
+
+
+class PackageName(click.ParamType[str]):
+    """A name for a Python package that is not taken."""
+
+    name = "name"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Check the name."""
+        if not re.fullmatch(r"[a-z][a-z0-9_]*", value) or keyword.iskeyword(value):
+            like = re.sub(r"[^a-z0-9]+", "_", value.lower()).strip("_")
+            hint = f", such as {like}" if like.isidentifier() and not keyword.iskeyword(like) else ""
+            self.fail(
+                f"{value!r} is no name for a Python package: use a-z, 0-9 and _ after a letter{hint}.", param, ctx
+            )
+        if Path(value).exists():
+            self.fail(f"{Path(value).absolute()} exists: choose another name, or another folder.", param, ctx)
+        if importlib.util.find_spec(value) is not None:
+            self.fail(f"There is a package {value} already in this environment: choose another name.", param, ctx)
+        return value
+
+
+@click.command()
+@click.argument("name", type=PackageName())
+def init(name: str) -> None:
+    """Write a Dagster project of your own into the new folder NAME. Its Python package is called NAME, too.
+
+    The project cleans orders and refunds. It has audits, sensors and deliveries to try it with. Make it yours.
+    """
+    for path in sorted(TEMPLATE.rglob("*")):
+        parts = path.relative_to(TEMPLATE).parts
+        if path.is_dir() or any(NOT_COPIED.fullmatch(part) for part in parts):
+            continue
+        target = Path(name, *(name if part == PACKAGE else part for part in parts))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(re.sub(rf"\b{PACKAGE}\b", name, path.read_text(encoding="utf-8")), encoding="utf-8")
+    print_text(f"{Path(name).absolute()} is a project to start from. Next:")
+    for line in (f"cd {name}", "pip install -e .", f"python -m {name}.sample", "feed-assets dev"):
+        print_text(f"  {line}")
+    print_text("README.md there has each step, and says which file to change for what.")

@@ -1,0 +1,143 @@
+"""The definitions of a project, put together from its assets: raw data, resources, the IO manager, sensors.
+
+Here: what there is in every project. Not here: how any of it works, and the assets of the worked example
+(`feed_assets.definitions`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+
+from feed_assets import checks, sensors
+from feed_assets.assets import raw_key, raw_logs
+from feed_assets.assets.catalog import in_catalog
+from feed_assets.io_manager import FileFeedIOManager
+from feed_assets.partitions import daily, hourly
+from feed_assets.resources import BlackboardResource, Settings, SparkResource, StateResource, WebhookNotifier
+from feed_assets.resources.notifier import WEBHOOK
+from feed_assets.sources import Kind, Source, load_sources
+from feed_assets.state.address import VARIABLE as STATE
+
+PROJECT = "project"
+"""The name of the resource by which `feed-assets --module` finds the project of some definitions."""
+
+DEFAULT_LOOKBACK_DAYS = 7
+"""How far back derived feeds are kept up with their inputs where there is no source that says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A project: the settings of this installation, and the sources that it takes records from.
+
+    `note` is a sentence for `feed-assets explain`, such as which assets this installation lacks, and why.
+    """
+
+    settings: Settings
+    sources: tuple[Source, ...]
+    note: str = ""
+
+    @classmethod
+    def of(cls, *kinds: Kind, sources: Path, first_day: date, environment: Mapping[str, str] = os.environ) -> Project:
+        """The project whose sources are of these kinds, with the settings of the environment.
+
+        `sources` is the directory of the sources' YAML, and `first_day` the first daily partition, unless
+        FEED_ASSETS_SOURCES and FEED_ASSETS_FIRST_DAY name others. Raises SettingsError, KindError and SpecError.
+        """
+        settings = Settings.from_environment(environment, sources_directory=sources, first_day=first_day)
+        return cls(settings, load_sources(settings.sources_directory, kinds))
+
+    @property
+    def days(self) -> dg.DailyPartitionsDefinition:
+        """The partitions of daily assets: UTC days from the first day of data to yesterday."""
+        return daily(self.settings)
+
+    @property
+    def hours(self) -> dg.HourlyPartitionsDefinition:
+        """The partitions of hourly assets: the UTC hours of the same days."""
+        return hourly(self.settings)
+
+    def definitions(
+        self,
+        *,
+        assets: Iterable[dg.AssetsDefinition | dg.AssetSpec],
+        asset_checks: Sequence[dg.AssetChecksDefinition] = (),
+        jobs: Sequence[Any] = (),
+        schedules: Sequence[Any] = (),
+        resources: Mapping[str, Any] | None = None,
+        domain: str = "",
+    ) -> dg.Definitions:
+        """The definitions of this project: its assets and their checks, raw data, resources and sensors.
+
+        `resources` are added, or take the place of the project's of that name: `blackboard`, `state`, `spark`,
+        `clock`, `limits`, `notifier`. `domain` is a tag of every asset. Add anything else with `dg.Definitions.merge`.
+        Raises DagsterInvalidDefinitionError if two daily assets read raw data of one kind, or one reads that of two.
+        """
+        settings, made = self.settings, list(assets)
+        interval, run_config = settings.sensor_seconds, settings.run_config
+        given: dict[str, Any] = {
+            "blackboard": BlackboardResource.at(settings.base),
+            # Dagster shows what a resource is made with, and a server's URL may hold a password.
+            "state": StateResource(url=settings.state if settings.state.startswith("sqlite:") else dg.EnvVar(STATE)),
+            "spark": SparkResource.on(settings.spark_master),
+            "clock": settings.clock,
+            "limits": checks.Limits(),
+            PROJECT: self,
+            **({"notifier": WebhookNotifier(url=dg.EnvVar(WEBHOOK))} if settings.alerts else {}),
+            **(resources or {}),
+        }
+        # The IO manager works with the very resources that checks and sensors get.
+        file_feed = FileFeedIOManager(
+            blackboard=given["blackboard"],
+            spark=given["spark"],
+            clock=given["clock"],
+            sources={source.key: source for source in self.sources},
+        )
+        raw = [raw_logs(source, self.hours) for source in self.sources]
+        lookback_days = max((source.lookback_days for source in self.sources), default=DEFAULT_LOOKBACK_DAYS)
+        return dg.Definitions(
+            assets=in_catalog([*raw, *made], self.sources, settings, domain=domain),
+            asset_checks=asset_checks,
+            sensors=[
+                sensors.late_growth(
+                    self.sources, self._cleaned(made), interval_seconds=interval, run_config=run_config
+                ),
+                sensors.new_manifests(
+                    lookback_days=lookback_days,
+                    interval_seconds=interval,
+                    scan_seconds=settings.scan_seconds,
+                    run_config=run_config,
+                ),
+                sensors.landings(self.sources, self.hours, interval_seconds=interval),
+                *([sensors.alerts(interval_seconds=interval)] if "notifier" in given else []),
+            ],
+            jobs=jobs,
+            schedules=schedules,
+            resources={"file_feed": file_feed, **given},
+            # One Spark for all steps of a run: a JVM a step takes longer than the steps.
+            executor=dg.in_process_executor,
+        )
+
+    def _cleaned(self, assets: Iterable[dg.AssetsDefinition | dg.AssetSpec]) -> dict[str, dg.AssetKey]:
+        """For each kind, the daily asset that reads its raw data: `late_growth` runs that asset."""
+        kinds = {raw_key(source): source.kind for source in self.sources}
+        found: dict[str, dg.AssetKey] = {}
+        for asset in assets:
+            if not isinstance(getattr(asset, "partitions_def", None), dg.DailyPartitionsDefinition):
+                continue
+            for key, upstream in asset.asset_deps.items() if isinstance(asset, dg.AssetsDefinition) else ():
+                for kind in {kinds[each] for each in upstream if each in kinds}:
+                    if kind in found or key in found.values():
+                        message = (
+                            f"{key.to_user_string()} reads raw data of the kind {kind}, and late data makes one daily "
+                            "asset of each kind run again: let one asset clean one kind, and the others read its feed."
+                        )
+                        raise dg.DagsterInvalidDefinitionError(message)
+                    found[kind] = key
+        return found

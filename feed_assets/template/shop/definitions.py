@@ -1,0 +1,59 @@
+"""The code location that Dagster loads: assets, audits, sensors.
+
+Here: what there is. Not here: columns (`kinds`), rules (`transforms`), and what good data is (`expectations`).
+"""
+
+from datetime import date
+from pathlib import Path
+
+import dagster as dg
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
+
+from feed_assets import checks
+from feed_assets.assets import Judge, cleaned
+from feed_assets.io_manager import OPTIONAL, feed_metadata
+from feed_assets.project import Project
+from feed_assets.sources import Kind
+
+from . import expectations, kinds, transforms
+
+project = Project.of(kinds.ORDERS, kinds.REFUNDS, sources=Path(__file__).parent / "sources", first_day=date(2024, 1, 1))
+
+
+def clean(kind: Kind, schema: StructType, judge: Judge) -> dg.AssetsDefinition:
+    """A day of all that the sources of this kind sent, as the feed `clean-<kind>/v1.0`."""
+    feed = feed_metadata(f"clean-{kind.name}/v1.0", schema, identity=["source", kind.identifier], audited=True)
+    about = f"The {kind.name} of a day (UTC), each once."
+    return cleaned(f"clean_{kind.name}", kind, project.sources, project.days, judge, metadata=feed, description=about)
+
+
+clean_orders = clean(kinds.ORDERS, kinds.CLEAN_ORDERS, transforms.judge_orders)
+clean_refunds = clean(kinds.REFUNDS, kinds.CLEAN_REFUNDS, transforms.judge_refunds)
+
+# Feeds that others publish, one of hours and one without partitions; and how an asset reads them.
+rates_feed = feed_metadata("exchange-rates/v1.0", kinds.EXCHANGE_RATES)
+exchange_rates = dg.AssetSpec("exchange_rates", partitions_def=project.hours, metadata=rates_feed)
+products = dg.AssetSpec("products", metadata=feed_metadata("products/v1.0", kinds.PRODUCTS))
+others = dg.AssetIn(input_manager_key="file_feed", metadata={OPTIONAL: True})
+
+
+@dg.asset(
+    ins={"clean_orders": dg.AssetIn(), "clean_refunds": dg.AssetIn(), "exchange_rates": others, "products": others},
+    partitions_def=project.days,
+    io_manager_key="file_feed",
+    metadata=feed_metadata("revenue/v1.0", kinds.REVENUE, identity=["product_id"], audited=True),
+)
+def revenue(**feeds: DataFrame) -> DataFrame:
+    """What each product brought in on a day, in euros."""
+    return transforms.revenue(**feeds)
+
+
+defs = project.definitions(
+    assets=[exchange_rates, products, clean_orders, clean_refunds, revenue],
+    asset_checks=[
+        checks.audit(clean_orders, expectations.of_records("order_id")),
+        checks.audit(clean_refunds, expectations.of_records("refund_id")),
+        checks.audit(revenue, expectations.OF_REVENUE),
+    ],
+)

@@ -1,0 +1,48 @@
+"""Deliveries to try the project with: `python -m shop.sample [DAY]` writes them to `sample/`.
+
+Here: what a partner might send for DAY (yesterday, if left out), a late file, a broken one, and feeds of others.
+"""
+
+import json
+import sys
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+PRODUCTS = {"p1": "Teapot", "p2": "Kettle", "p3": "Cup"}
+CURRENCIES = ("EUR", "USD", "GBP")
+HEADER = "number,placed_at,product,currency,total"
+
+
+def write(day: date, folder: Path) -> list[Path]:
+    """Write the files of a day to a folder; their paths."""
+    folder.mkdir(parents=True, exist_ok=True)
+    files = {
+        "orders.csv": [HEADER, *(_order(day, number) for number in range(48))],
+        "late-orders.csv": [HEADER, *(_order(day, number) for number in range(48, 96))],
+        # Somebody has changed the currencies, and told nobody.
+        "broken-orders.csv": [HEADER, *(_order(day, number, currency="eur") for number in range(96, 192))],
+        "refunds.jsonl": [_refund(day, number) for number in range(0, 48, 12)],
+        "products.csv": ["product_id,name", *(f"{key},{name}" for key, name in PRODUCTS.items())],
+        "rates.csv": ["hour,currency,euros", f"{day}T12:00:00Z,USD,0.92", f"{day}T12:00:00Z,GBP,1.17"],
+    }
+    for name, lines in files.items():
+        (folder / name).write_text("\n".join([*lines, ""]), encoding="utf-8")
+    return [folder / name for name in files]
+
+
+def _order(day: date, number: int, currency: str = "") -> str:
+    product, paid = list(PRODUCTS)[number % 3], currency or CURRENCIES[number % 3]
+    return f"o-{day}-{number},{day} {12 + number % 2}:{number % 60:02}:00,{product},{paid},{10 + number % 3}.50"
+
+
+def _refund(day: date, number: int) -> str:
+    order = _order(day, number).split(",")
+    names = ("id", "at", "order", "product", "currency", "total")
+    return json.dumps(dict(zip(names, (f"r-{order[0]}", f"{day} 20:00:00", order[0], *order[2:]), strict=True)))
+
+
+if __name__ == "__main__":
+    yesterday = datetime.now(UTC).date() - timedelta(days=1)
+    chosen = date.fromisoformat(sys.argv[1]) if sys.argv[1:] else yesterday
+    for path in write(chosen, Path("sample")):
+        sys.stdout.write(f"{path}\n")

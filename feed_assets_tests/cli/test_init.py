@@ -1,0 +1,108 @@
+"""`feed-assets init`, and the module that commands work on: what is chosen, and what is wrong with it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+ROOT = Path(__file__).parents[2]
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working directory; what commands add to the path of imports ends with the test."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in ("MODULE", "BASE", "SOURCES", "FIRST_DAY", "LOG_LEVEL"):
+        monkeypatch.setenv(f"FEED_ASSETS_{name}", "")
+    return tmp_path
+
+
+def contents(folder: Path) -> dict[str, str]:
+    files = (path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    return {str(path.relative_to(folder)): path.read_text() for path in files}
+
+
+def test_the_example_is_what_init_writes(run: Run, folder: Path):
+    told = run("init", "shop").stdout
+
+    assert "pip install -e ." in told
+    assert contents(folder / "shop") == contents(ROOT / "examples" / "shop")
+    assert len((folder / "shop/shop/definitions.py").read_text().splitlines()) < 60
+    run("init", "my_orders")
+    assert not any("shop" in name or "shop" in text for name, text in contents(folder / "my_orders").items())
+
+
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [
+        ("My Shop", "use a-z, 0-9 and _ after a letter, such as my_shop"),
+        ("class", "is no name for a Python package"),
+        ("there", "exists: choose another name"),
+        ("dagster", "There is a package dagster already"),
+    ],
+)
+def test_a_name_that_does_not_do_is_refused_and_nothing_is_written(run: Run, folder: Path, name: str, part: str):
+    (folder / "there").mkdir()
+
+    assert part in " ".join(run("init", name, code=2).stderr.split())
+    assert [each.name for each in folder.iterdir()] == ["there"]
+
+
+@pytest.mark.parametrize(
+    ("pyproject", "module"),
+    [
+        ('[tool.dagster]\nmodule_name = "one"', "one"),
+        ('[tool.dagster]\nmodules = [{type = "module", name = "two"}]', "two"),
+        ('[tool.dg.project]\nroot_module = "three"', "three.definitions"),
+        ('[tool.dg.project]\nroot_module = "x"\ncode_location_target_module = "four"', "four"),
+    ],
+)
+def test_the_module_is_the_one_that_pyproject_names_unless_an_option_or_a_variable_does(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, pyproject: str, module: str
+):
+    (folder / "pyproject.toml").write_text(pyproject)
+
+    assert f"There is no module {module}, " in run("sources", code=1).stderr
+    monkeypatch.setenv("FEED_ASSETS_MODULE", "from_the_variable")
+    assert "There is no module from_the_variable, " in run("sources", code=1).stderr
+    assert "There is no module from_the_option, " in run("-m", "from_the_option", "sources", code=1).stderr
+
+
+@pytest.mark.parametrize(
+    ("content", "part"),
+    [
+        ("", "theirs has no Definitions"),
+        ("import dagster as dg\na, b = dg.Definitions(), dg.Definitions()", "several Definitions, a and b"),
+        ("import dagster as dg\ndefs = dg.Definitions()", "belong to no project of feed_assets"),
+        (
+            "import dagster as dg\n@dg.definitions\ndef defs():\n    return 1 / 0",
+            "ZeroDivisionError: division by zero (",
+        ),
+        ("\nimport absent_package", "theirs cannot be loaded: ModuleNotFoundError: No module named 'absent_package' ("),
+        ("def broken(", "theirs cannot be loaded: SyntaxError"),
+    ],
+)
+def test_what_is_wrong_with_a_module_is_one_error_without_a_stack_trace(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, content: str, part: str
+):
+    (folder / "theirs.py").write_text(content)
+    monkeypatch.delitem(sys.modules, "theirs", raising=False)
+
+    told = run("--module", "theirs", "sources", code=1).stderr
+
+    assert part in told
+    assert "Traceback" not in told
+    assert "theirs.py" in told or "Definitions" in told or "definitions" in told
+
+
+def test_a_pyproject_that_cannot_be_read_or_names_several_modules_says_so(run: Run, folder: Path):
+    (folder / "pyproject.toml").write_text("[tool")
+    assert f"{folder / 'pyproject.toml'} cannot be read" in run("sources", code=1).stderr
+    (folder / "pyproject.toml").write_text('[tool.dagster]\nmodules = [{name = "one"}, {name = "two"}]')
+    assert "choose one of one, two with --module" in run("sources", code=1).stderr
