@@ -6,9 +6,10 @@ Here: the group, and the commands that resolve, show and publish updates. Not he
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from feed_assets.cli.located import (
     published,
     what_is_near,
 )
-from feed_assets.cli.output import json_option, print_fields, print_json, print_table, say
+from feed_assets.cli.output import json_option, print_fields, print_json, print_json_rows, print_table, say
 from feed_assets.file_feed import (
     Facts,
     Feed,
@@ -106,10 +107,11 @@ def ls(feed: Feed, partition: str | None, *, as_json: bool) -> None:
     moment = now()
     place = located(feed, partition)
     rows = _listed(place, moment)
-    if not rows:
+    first = next(rows, None)
+    if first is None:
         raise NoValidUpdateError(what_is_near(feed, partition))
     if as_json:
-        print_json(rows)
+        print_json_rows(chain([first], rows))
         return
     header = ("partition", "update", "state", "files", "bytes", "held", "why")
     lines = [
@@ -122,7 +124,7 @@ def ls(feed: Feed, partition: str | None, *, as_json: bool) -> None:
             ", ".join([*row["tags"], *(f"pinned by {each['holder']}" for each in row["pins"])]),
             row["why"],
         )
-        for row in rows
+        for row in chain([first], rows)
     ]
     print_table(header, lines, empty="")
 
@@ -139,8 +141,7 @@ def verify_(feed: Feed, partition: str | None, *, as_json: bool) -> None:
     place = located(feed, partition)
     findings = [
         {"weight": "note" if each.kind in NOTES else "fault", **asdict(each)}
-        for each in verify(place.feed, now=now())
-        if place.partition in {None, each.partition}
+        for each in verify(place.feed, now=now(), within=place.partition)
     ]
     if as_json:
         print_json(findings)
@@ -225,29 +226,29 @@ def _named(place: Place, name: str) -> Update:
     return update
 
 
-def _listed(place: Place, moment: datetime) -> list[dict[str, Any]]:
-    """The updates of this partition, or of all partitions of this feed: what holds them is read once."""
+def _listed(place: Place, moment: datetime) -> Iterator[dict[str, Any]]:
+    """The updates of this partition, or of all partitions of this feed, one partition after the other.
+
+    What holds them is read once.
+    """
     feed, within = place.feed, place.partition
     tagged = tags(feed, within)
     pinned: dict[tuple[str | None, str], list[Pin]] = {}
     for each in pins(feed, within, now=moment):
         pinned.setdefault((each.partition, each.update), []).append(each)
-    if within is None:
-        shown = histories(feed, now=moment, tagged=tagged)
-    else:
-        shown = {within: history(feed, within, now=moment, tagged=tagged)}
-    return [
-        {
-            "partition": partition,
-            "update": status.name,
-            "state": status.state,
-            "why": status.why,
-            "files": status.files,
-            "bytes": status.bytes,
-            "latest": status.latest,
-            "tags": list(status.tags),
-            "pins": [{"holder": each.holder, "until": each.until} for each in pinned.get((partition, status.name), ())],
-        }
-        for partition, statuses in shown.items()
-        for status in statuses
-    ]
+    one = [(within, history(feed, within, now=moment, tagged=tagged))] if within is not None else ()
+    for shown, statuses in one or histories(feed, now=moment, tagged=tagged):
+        yield from (
+            {
+                "partition": shown,
+                "update": status.name,
+                "state": status.state,
+                "why": status.why,
+                "files": status.files,
+                "bytes": status.bytes,
+                "latest": status.latest,
+                "tags": list(status.tags),
+                "pins": [{"holder": each.holder, "until": each.until} for each in pinned.get((shown, status.name), ())],
+            }
+            for status in statuses
+        )

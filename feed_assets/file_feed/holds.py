@@ -142,8 +142,7 @@ def held_updates(
 def drop_ended_pins(feed: Feed, *, now: datetime, within: str | None = None) -> int:
     """Remove the pins that hold nothing any more, as those of holders that were killed; how many these were."""
     ended = [held for held in all_pins(feed, within) if held.until <= now]
-    for held in ended:
-        unpin(feed, held)
+    feed.blackboard.delete(*[_pin_key(feed, held) for held in ended])
     return len(ended)
 
 

@@ -15,8 +15,8 @@ last: a writer that can create its own afterwards finds neither files nor record
 at once: each takes it over with a manifest of its own, so only one gets past step 3, or gives it back; the others find
 that the manifest is not theirs any more. From step 4 on they may all go on, as it is given up for good.
 
-Many updates take each step together. What is looked at is then listed once for all of them, so the requests besides
-the writes and deletions grow with the pages of the listing.
+Many updates take each step together. What is looked at is then listed once for all of them, and their objects are
+deleted together: besides two writes for each update, the requests grow with the pages of listings and deletions.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from uuid import uuid4
 
 from feed_assets.blackboard import AlreadyExistsError, ConflictError, Entry, UnavailableError, list_all
@@ -52,7 +53,6 @@ ROUNDS = 3
 """How often the files of an update are listed and deleted before a writer that keeps adding some is left alone."""
 
 CHANGED = "its manifest has changed since this was planned"
-_AFTER_EVERY_UPDATE = "99991231.235959"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +86,9 @@ def carry_out(feed: Feed, removals: Iterable[Removal], *, now: datetime) -> list
 
     An update that was published, changed, held or has become the latest since it was planned is left alone.
     """
-    waiting = list(removals)
-    outcomes: list[Outcome] = []
-    for first in range(0, len(waiting), TOGETHER):
-        outcomes += _remove(feed, waiting[first : first + TOGETHER], now)
+    waiting, outcomes = iter(removals), list[Outcome]()
+    while batch := list(islice(waiting, TOGETHER)):
+        outcomes += _remove(feed, batch, now)
     return outcomes
 
 
@@ -126,9 +125,8 @@ def _remove(feed: Feed, removals: Sequence[Removal], now: datetime) -> list[Outc
         _give_up(feed, target)
     _delete_files(feed, _going(targets), seen)
     _delete_control(feed, _going(targets))
-    for target in _going(targets):
-        prefix = feed.update_prefix(*target.place)
-        feed.blackboard.delete(f"{prefix}{MANIFEST}", prefix)
+    prefixes = [feed.update_prefix(*target.place) for target in _going(targets)]
+    feed.blackboard.delete(*[f"{prefix}{path}" for prefix in prefixes for path in (MANIFEST, "")])
     return [Outcome(target.removal, removed=not target.left_alone, why=target.left_alone) for target in targets]
 
 
@@ -138,13 +136,11 @@ def _going(targets: Iterable[_Target]) -> list[_Target]:
 
 def _look(feed: Feed, targets: Sequence[_Target]) -> dict[str | None, Scanned]:
     """The partitions of these updates as they are now, in one pass."""
-    wanted = sorted({target.removal.partition or "" for target in targets}, key=lambda name: f"{name}/")
-    if not wanted:
+    if not targets:
         return {}
-    first, last = wanted[0], wanted[-1] or None
-    jump = dict.fromkeys(wanted, "")
-    passed = scan(feed, start=lambda name: jump.get(name, _AFTER_EVERY_UPDATE), first=first, last=last)
-    return {scanned.partition or None: scanned for scanned in passed if scanned.partition in jump}
+    wanted = {target.removal.partition for target in targets}
+    only = None if None in wanted else {partition for partition in wanted if partition is not None}
+    return {scanned.partition or None: scanned for scanned in scan(feed, only=only)}
 
 
 def _found(seen: dict[str | None, Scanned], target: _Target) -> Found:
@@ -235,9 +231,8 @@ def _give_back(feed: Feed, own: bytes | None, taken: Entry) -> None:
 def _delete_files(feed: Feed, targets: Sequence[_Target], seen: dict[str | None, Scanned]) -> None:
     """Delete everything below these updates save their manifests, until a listing shows that nothing is left."""
     for _ in range(ROUNDS):
-        for target in targets:
-            prefix, found = feed.update_prefix(*target.place), _found(seen, target)
-            feed.blackboard.delete(*[f"{prefix}{path}" for path in found.paths])
+        prefixes = {feed.update_prefix(*target.place): _found(seen, target).paths for target in targets}
+        feed.blackboard.delete(*[f"{prefix}{path}" for prefix, paths in prefixes.items() for path in paths])
         seen = _look(feed, targets)
         targets = [target for target in targets if _found(seen, target).paths]
     for target in targets:
@@ -246,11 +241,10 @@ def _delete_files(feed: Feed, targets: Sequence[_Target], seen: dict[str | None,
 
 def _delete_control(feed: Feed, targets: Sequence[_Target]) -> None:
     """Delete the claims, records and ended pins of these updates; tags and pins that hold would have kept them."""
-    for target in targets:
-        partition, name = target.place
-        feed.blackboard.delete(f"{feed.control(CLAIMS, partition)}{name}")
-    for area in (RECORDS, PINS):
-        feed.blackboard.delete(*_control_keys(feed, area, {target.place for target in targets}))
+    places = {target.place for target in targets}
+    claims = [f"{feed.control(CLAIMS, partition)}{name}" for partition, name in places]
+    others = [key for area in (RECORDS, PINS) for key in _control_keys(feed, area, places)]
+    feed.blackboard.delete(*claims, *others)
 
 
 def _control_keys(feed: Feed, area: str, places: set[tuple[str | None, str]]) -> Iterator[str]:

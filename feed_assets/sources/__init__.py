@@ -13,6 +13,7 @@ from feed_assets.sources.kinds import Kind, KindError
 from feed_assets.sources.loading import load_source, load_sources
 from feed_assets.sources.raw import (
     RECORD_COLUMNS,
+    each_day,
     evening,
     evening_read,
     has_raw_data,
@@ -36,6 +37,7 @@ __all__ = [
     "SpecError",
     "absences",
     "decide",
+    "each_day",
     "evening",
     "evening_read",
     "has_raw_data",
