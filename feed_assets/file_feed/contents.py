@@ -6,7 +6,7 @@ its largest partition. Not here: which part of a history is of interest (`scanni
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from heapq import merge
 from itertools import groupby
@@ -48,14 +48,16 @@ class _Object(NamedTuple):
     entry: Entry
 
 
-def contents(feed: Feed, *, within: str | None = None, mixed: bool = False) -> Iterator[Contents]:
+def contents(
+    feed: Feed, *, within: str | None = None, areas: Collection[str] = (CLAIMS, RECORDS), mixed: bool = False
+) -> Iterator[Contents]:
     """The partitions in the order of their keys, or the one partition `within`; at last what no partition holds.
 
-    One listing of the feed, and one each of its claims and its records. Raises MixedFeedError where updates and
-    partitions lie at one level, unless `mixed`.
+    One listing of the feed, and one of each of these `areas` of its control area. Raises MixedFeedError where updates
+    and partitions lie at one level, unless `mixed`.
     """
     whole, partitioned = Contents(None), False
-    streams = (_data(feed, within), _control(feed, CLAIMS, within), _control(feed, RECORDS, within))
+    streams = (_data(feed, within), *(_control(feed, area, within) for area in areas))
     for _, objects in groupby(merge(*streams, key=_folder), key=_folder):
         current = None
         for each in objects:

@@ -74,8 +74,8 @@ def scan(
             continue
         if way.current is None or way.current.partition != partition:
             if way.current is not None:
-                yield way.current
                 _check_level(feed, way.current.partition, partition)
+                yield way.current
             way.current = Scanned(partition)
         way.current.updates.setdefault(name, Found(name)).add(path, entry)
     if way.current is not None:

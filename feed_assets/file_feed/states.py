@@ -13,7 +13,7 @@ from typing import Literal
 
 from feed_assets.blackboard import NotFoundError
 from feed_assets.file_feed.contents import contents
-from feed_assets.file_feed.control import readable_record, record_keys
+from feed_assets.file_feed.control import RECORDS, readable_record, record_keys
 from feed_assets.file_feed.feed import Feed
 from feed_assets.file_feed.holds import Tag, tags
 from feed_assets.file_feed.manifest import INVALIDATED, MAX_BYTES, is_removal, parse_manifest
@@ -67,7 +67,7 @@ def histories(
     named: dict[str | None, list[Tag]] = {}
     for tag in tagged:
         named.setdefault(tag.partition, []).append(tag)
-    for there in contents(feed):
+    for there in contents(feed, areas=(RECORDS,)):
         held = named.get(there.partition, ())
         if statuses := _statuses(feed, there.partition, there.updates, there.records, held, now):
             yield there.partition, statuses
