@@ -95,9 +95,10 @@ def recorded(
     wanted = Wanted(first, last, only)
     current, digests = "", dict[str, str]()
     for entry in list_jumping(feed.blackboard, folder, wanted.jump, after=wanted.start):
-        partition, slash, file_name = entry.key.removeprefix(folder).rpartition("/")
+        rest = entry.key.removeprefix(folder)
+        partition, file_name = rest.split("/", 1) if "/" in rest else ("", rest)
         # Only folders are in this order; a file that lies beside them is not.
-        if slash and wanted.is_past(partition):
+        if partition and wanted.is_past(partition):
             break
         name, digest = _parse(file_name)
         if not is_update_name(name) or (partition and partition not in wanted):

@@ -10,7 +10,6 @@ import os
 import tracemalloc
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
-from itertools import islice
 from pathlib import Path
 from time import perf_counter
 
@@ -97,9 +96,10 @@ class _LongHistory(Days):
 
 def _feed_operations(graph: _LongHistory, feed: Callable[[RecordingBlackboard], Feed]) -> dict[str, Operation]:
     one, week = graph.days[0], [graph.days[0], *graph.days[-7:]]
+    next_day = iter(graph.days)
 
     def remove(board: RecordingBlackboard) -> object:
-        return carry_out(feed(board), islice(plan(feed(board), POLICY, now=NOW, within=one), 100), now=NOW)
+        return carry_out(feed(board), plan(feed(board), POLICY, now=NOW, within=next(next_day)), now=NOW)
 
     return {
         "latest of a partition": lambda board: latest(feed(board), one, now=NOW),
