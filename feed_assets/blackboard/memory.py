@@ -42,7 +42,7 @@ class MemoryBlackboard:
     `objects` is what is there at the start. With `content_tags` an object's tag is the MD5 of its
     content, as on S3; without, each write gives a new tag that says nothing of the content, as on
     a disk. `clock` dates the writes; left out, each write is one second later than the one before,
-    from the year 2000 on, so that a test sees the same times on every run. `page_size` replaces PAGE_SIZE.
+    from the year 2000 on, so that a test sees the same times on every run.
     """
 
     def __init__(
@@ -51,12 +51,10 @@ class MemoryBlackboard:
         *,
         content_tags: bool = True,
         clock: Callable[[], datetime] | None = None,
-        page_size: int | None = None,
     ) -> None:
         self._lock = threading.Lock()
         self._content_tags = content_tags
         self._clock = clock
-        self._page_size = page_size
         self._writes = 0
         self._stored: dict[str, _Stored] = {}
         self._keys: list[str] = []
@@ -81,14 +79,13 @@ class MemoryBlackboard:
             rolled_up: list[str] = []
             last = ""
             at = max(bisect_right(self._keys, after), bisect_left(self._keys, prefix))
-            most = self._page_size or PAGE_SIZE
             while at < len(self._keys) and self._keys[at].startswith(prefix):
                 key = self._keys[at]
                 cut = key.find("/", len(prefix)) + 1 if folders else 0
                 if cut and key[:cut] <= after:
                     at = self._past(key[:cut])
                     continue
-                if len(entries) + len(rolled_up) == most:
+                if len(entries) + len(rolled_up) == PAGE_SIZE:
                     return Page(tuple(entries), tuple(rolled_up), last)
                 if cut:
                     last = key[:cut]

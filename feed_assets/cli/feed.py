@@ -6,10 +6,9 @@ Here: the group, and the commands that resolve, show and publish updates. Not he
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,7 @@ from feed_assets.cli.located import (
     published,
     what_is_near,
 )
-from feed_assets.cli.output import json_option, print_fields, print_json, print_json_rows, print_table, say
+from feed_assets.cli.output import json_option, print_fields, print_json, print_table, say
 from feed_assets.file_feed import (
     Facts,
     Feed,
@@ -107,11 +106,10 @@ def ls(feed: Feed, partition: str | None, *, as_json: bool) -> None:
     moment = now()
     place = located(feed, partition)
     rows = _listed(place, moment)
-    first = next(rows, None)
-    if first is None:
+    if not rows:
         raise NoValidUpdateError(what_is_near(feed, partition))
     if as_json:
-        print_json_rows(chain([first], rows))
+        print_json(rows)
         return
     header = ("partition", "update", "state", "files", "bytes", "held", "why")
     lines = [
@@ -124,7 +122,7 @@ def ls(feed: Feed, partition: str | None, *, as_json: bool) -> None:
             ", ".join([*row["tags"], *(f"pinned by {each['holder']}" for each in row["pins"])]),
             row["why"],
         )
-        for row in chain([first], rows)
+        for row in rows
     ]
     print_table(header, lines, empty="")
 
@@ -226,29 +224,26 @@ def _named(place: Place, name: str) -> Update:
     return update
 
 
-def _listed(place: Place, moment: datetime) -> Iterator[dict[str, Any]]:
-    """The updates of this partition, or of all partitions of this feed, one partition after the other.
-
-    What holds them is read once.
-    """
+def _listed(place: Place, moment: datetime) -> list[dict[str, Any]]:
+    """The updates of this partition, or of all partitions of this feed: what holds them is read once."""
     feed, within = place.feed, place.partition
     tagged = tags(feed, within)
     pinned: dict[tuple[str | None, str], list[Pin]] = {}
     for each in pins(feed, within, now=moment):
         pinned.setdefault((each.partition, each.update), []).append(each)
     one = [(within, history(feed, within, now=moment, tagged=tagged))] if within is not None else ()
-    for shown, statuses in one or histories(feed, now=moment, tagged=tagged):
-        yield from (
-            {
-                "partition": shown,
-                "update": status.name,
-                "state": status.state,
-                "why": status.why,
-                "files": status.files,
-                "bytes": status.bytes,
-                "latest": status.latest,
-                "tags": list(status.tags),
-                "pins": [{"holder": each.holder, "until": each.until} for each in pinned.get((shown, status.name), ())],
-            }
-            for status in statuses
-        )
+    return [
+        {
+            "partition": partition,
+            "update": status.name,
+            "state": status.state,
+            "why": status.why,
+            "files": status.files,
+            "bytes": status.bytes,
+            "latest": status.latest,
+            "tags": list(status.tags),
+            "pins": [{"holder": each.holder, "until": each.until} for each in pinned.get((partition, status.name), ())],
+        }
+        for partition, statuses in one or histories(feed, now=moment, tagged=tagged)
+        for status in statuses
+    ]

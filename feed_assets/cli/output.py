@@ -11,7 +11,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, Protocol, TextIO, TypeVar
@@ -39,18 +39,6 @@ def json_option(command: _Command) -> _Command:
 def print_json(data: object) -> None:
     """Print a value: on one line through a pipe, indented on a terminal. Times are in ISO 8601."""
     click.echo(json.dumps(json_value(data), indent=2 if _on_terminal() else None, allow_nan=False))
-
-
-def print_json_rows(rows: Iterable[object]) -> None:
-    """Print the same for a list, row by row: it need not be in memory as a whole."""
-    indent = 2 if _on_terminal() else None
-    before = "["
-    for row in rows:
-        text = json.dumps([json_value(row)], indent=indent, allow_nan=False)[1:-1].rstrip("\n")
-        click.echo(before + text, nl=False)
-        before = "," if indent else ", "
-    end = "[]" if before == "[" else "\n]" if indent else "]"
-    click.echo(end)
 
 
 def json_value(value: object) -> object:

@@ -18,7 +18,7 @@ from feed_assets.file_feed.control import CLAIMS, RECORDS
 from feed_assets.file_feed.errors import MixedFeedError
 from feed_assets.file_feed.feed import CONTROL, Feed
 from feed_assets.file_feed.names import has_update_shape, is_partition_name, is_update_name
-from feed_assets.file_feed.reading import Found
+from feed_assets.file_feed.reading import Found, not_one_level
 
 
 @dataclass(slots=True)
@@ -70,10 +70,7 @@ def contents(
             partitioned = partitioned or bool(current.updates)
             yield current
         if partitioned and whole.updates and not mixed:
-            message = (
-                f"{feed.uri} holds updates and partitions at one level: move one of them to a location of its own."
-            )
-            raise MixedFeedError(message)
+            raise MixedFeedError(not_one_level(feed, mixed=True))
     if whole != Contents(None):
         yield whole
 

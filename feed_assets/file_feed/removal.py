@@ -21,17 +21,17 @@ deleted together: besides two writes for each update, the requests grow with the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 from uuid import uuid4
 
-from feed_assets.blackboard import AlreadyExistsError, ConflictError, Entry, UnavailableError, list_all
-from feed_assets.file_feed.control import CLAIMS, RECORDS
+from feed_assets.blackboard import AlreadyExistsError, ConflictError, Entry, UnavailableError
+from feed_assets.file_feed.control import CLAIMS, RECORDS, recorded_digests
 from feed_assets.file_feed.feed import Feed
-from feed_assets.file_feed.holds import PINS, held_updates
+from feed_assets.file_feed.holds import all_pins, held_updates, pin_key
 from feed_assets.file_feed.manifest import (
     MANIFEST,
     NEVER_VALID,
@@ -243,24 +243,12 @@ def _delete_control(feed: Feed, targets: Sequence[_Target]) -> None:
     """Delete the claims, records and ended pins of these updates; tags and pins that hold would have kept them."""
     places = {target.place for target in targets}
     claims = [f"{feed.control(CLAIMS, partition)}{name}" for partition, name in places]
-    others = [key for area in (RECORDS, PINS) for key in _control_keys(feed, area, places)]
-    feed.blackboard.delete(*claims, *others)
-
-
-def _control_keys(feed: Feed, area: str, places: set[tuple[str | None, str]]) -> Iterator[str]:
-    """The keys in one area of the control area that belong to these updates, in one listing."""
-    if not places:
-        return
-    folder = feed.control(area)
-    first, last = (pick(_in_area(*place) for place in places) for pick in (min, max))
-    for entry in list_all(feed.blackboard, folder, after=f"{folder}{first}"):
-        rest = entry.key.removeprefix(folder)
-        partition, _, name = rest.rpartition("/")
-        if (partition or None, ".".join(name.split(".")[:2])) in places:
-            yield entry.key
-        elif rest > last and not rest.startswith(last):
-            return
-
-
-def _in_area(partition: str | None, name: str) -> str:
-    return f"{partition}/{name}" if partition is not None else name
+    within = {partition for partition, _ in places}
+    digests = recorded_digests(feed, only=None if None in within else {each for each in within if each is not None})
+    records = [
+        f"{feed.control(RECORDS, partition)}{name}.{digests[partition or ''][name]}.json"
+        for partition, name in places
+        if name in digests.get(partition or "", ())
+    ]
+    pins = [pin_key(feed, held) for held in all_pins(feed) if (held.partition, held.update) in places]
+    feed.blackboard.delete(*claims, *records, *pins)

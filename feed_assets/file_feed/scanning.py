@@ -25,6 +25,7 @@ from feed_assets.file_feed.reading import (
     latest,
     newest_valid,
     next_page,
+    not_one_level,
     valid_as_listed,
 )
 
@@ -74,7 +75,8 @@ def scan(
             continue
         if way.current is None or way.current.partition != partition:
             if way.current is not None:
-                _check_level(feed, way.current.partition, partition)
+                if "" in (way.current.partition, partition):
+                    raise MixedFeedError(not_one_level(feed, mixed=True))
                 yield way.current
             way.current = Scanned(partition)
         way.current.updates.setdefault(name, Found(name)).add(path, entry)
@@ -173,9 +175,3 @@ def _split(rest: str) -> tuple[str, str | None, str]:
         return "", head, tail
     name, _, path = tail.partition("/")
     return head, name if is_partition_name(head) and is_update_name(name) and path else None, path
-
-
-def _check_level(feed: Feed, one: str, other: str) -> None:
-    if "" in (one, other):
-        message = f"{feed.uri} holds updates and partitions at one level: move one of them to a location of its own."
-        raise MixedFeedError(message)

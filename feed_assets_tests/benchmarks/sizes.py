@@ -48,6 +48,7 @@ UPDATES, FILES = 4, 4
 LANDING_DAYS = (1, 10, 40)
 QUICK_LANDING_DAYS = (1,)
 A_DAY = 1_440
+MOST = 10**9
 NOW = datetime(2019, 12, 1, tzinfo=UTC)
 LAST = NOW.date() - timedelta(days=1)
 POLICY = Policy(keep=1, younger_than=timedelta(0), longest_write=timedelta(0))
@@ -74,7 +75,7 @@ def measure(scratch: Path, *, quick: bool = False) -> Report:
                 growth_decisions(board, [source], node(ADS, raw=SOURCE), now=NOW)
             ),
             "the raw files of an old day": lambda board, first=first: read_set(board, SOURCE, first),
-            "a landing by its content": lambda board: landings_of(board, SOURCE, f"{0:016x}"),
+            "a landing by its content": lambda board, days=days: landings_of(board, SOURCE, f"{days * MOST:016x}"),
             "why an old day is empty": lambda board, first=first: absences(board, source, [first]),
         }
         rows += _rows(f"{days * A_DAY:,} landings", _landings(there), operations)
@@ -151,7 +152,8 @@ def _feed(days: list[str]) -> dict[str, bytes]:
 
 def _landings(days: list[str]) -> dict[str, bytes]:
     objects = {}
-    for number, day in enumerate(day for day in days for _ in range(A_DAY)):
+    # Other contents for each size: what was read of a landing is remembered.
+    for number, day in enumerate((day for day in days for _ in range(A_DAY)), start=len(days) * MOST):
         landing = Landing(
             SOURCE, "log.csv", "", f"{number:016x}", 1, 1, 0, 0, {}, None, (f"{day}/{number % 24:02}",), days=(day,)
         )

@@ -22,7 +22,7 @@ _buckets = (f"sized-{number}" for number in itertools.count())
 
 @dataclass(frozen=True, slots=True)
 class SizedStore:
-    """A kind of store: in memory with pages of 1000, or in a bucket with shorter ones."""
+    """A kind of store: in memory, with pages of 1000, or in a bucket with `page` objects a page."""
 
     page: int
     s3_client: Any = None
@@ -30,7 +30,7 @@ class SizedStore:
     def holding(self, objects: Mapping[str, bytes]) -> RecordingBlackboard:
         """A new store with these objects, that keeps account of its requests."""
         if self.s3_client is None:
-            return RecordingBlackboard(MemoryBlackboard(dict(sorted(objects.items())), page_size=self.page))
+            return RecordingBlackboard(MemoryBlackboard(dict(sorted(objects.items()))))
         bucket = next(_buckets)
         self.s3_client.create_bucket(Bucket=bucket)
         # Put there directly: over HTTP, it takes a minute.
