@@ -8,8 +8,8 @@ PUT, `copy` two HEAD and one COPY, and `delete` one POST for up to 1000 keys. bo
 that got no answer, though the first may have done its work. So AlreadyExistsError and ConflictError can
 be about this very write: who must know reads it back.
 
-What the store has to offer: `StartAfter` in listings (S3's directory buckets have none), strong
-consistency, and conditional writes. Some ignore the condition when they copy or complete an upload
+What the store has to offer: `StartAfter` in listings (S3's directory buckets have none), `DeleteObjects`,
+strong consistency, and conditional writes. Some ignore the condition when they copy or complete an upload
 in parts: there it is looked first, so nothing is overwritten except by two writers at once.
 """
 

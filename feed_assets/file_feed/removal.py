@@ -241,6 +241,8 @@ def _delete_files(feed: Feed, targets: Sequence[_Target], seen: dict[str | None,
 
 def _delete_control(feed: Feed, targets: Sequence[_Target]) -> None:
     """Delete the claims, records and ended pins of these updates; tags and pins that hold would have kept them."""
+    if not targets:
+        return
     places = {target.place for target in targets}
     claims = [f"{feed.control(CLAIMS, partition)}{name}" for partition, name in places]
     within = {partition for partition, _ in places}
