@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from types_boto3_s3 import S3Client
 
+    from feed_assets_tests.blackboard.sized import SizedStore
     from feed_assets_tests.harness import Installation
 
 
@@ -53,6 +54,16 @@ def s3_client(s3_server: str) -> S3Client:
         aws_access_key_id="testing",
         aws_secret_access_key="testing",
     ).get_client()
+
+
+@pytest.fixture(params=["memory", "s3"])
+def store(request: pytest.FixtureRequest) -> SizedStore:
+    """Stores for tests of how requests grow: in memory with pages of 1000 objects, in a bucket with pages of 20."""
+    from feed_assets_tests.blackboard.sized import SizedStore  # noqa: PLC0415 - slow to load, and few tests need it
+
+    if request.param == "memory":
+        return SizedStore(1000)
+    return SizedStore(20, request.getfixturevalue("s3_client"))
 
 
 @pytest.fixture(scope="session")

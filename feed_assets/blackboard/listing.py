@@ -1,22 +1,67 @@
 """Listings of any length, page by page as they are taken.
 
-Here: the one loop over pages. Not here: listings that jump (`file_feed.scanning`), and a store's own pages.
+Here: the one loop over pages, and jumps over folders that nobody asked for. Not here: which part of a folder is of
+interest (`file_feed.scanning`), and a store's own pages.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterator
 
 from feed_assets.blackboard.port import Blackboard, Entry
 
 
+class Wanted:
+    """The folders of a listing that are asked for, by their names: from `first` to `last`, or `only` these.
+
+    Folders are in the order of their keys: `a.b/` comes before `a/`.
+    """
+
+    def __init__(self, first: str = "", last: str | None = None, only: Collection[str] | None = None) -> None:
+        self._only = sorted(f"{name}/" for name in only or ())
+        self._names = None if only is None else frozenset(only)
+        self._last = None if last is None else f"{last}/"
+        if only is not None:
+            self._last = self._only[-1] if self._only else ""
+        self.start = self._only[0] if self._only else f"{first}/" if first else ""
+        """What a listing starts after, below its prefix."""
+
+    def __contains__(self, name: str) -> bool:
+        return f"{name}/" >= self.start if self._names is None else name in self._names
+
+    def is_past(self, name: str) -> bool:
+        """Whether this folder comes after all that are asked for."""
+        return self._last is not None and f"{name}/" > self._last
+
+    def jump(self, rest: str) -> str | None:
+        """Where to go on when a page has ended at this key below the prefix; None where nothing more is asked for."""
+        head, slash, _ = rest.partition("/")
+        if slash and self.is_past(head):
+            return None
+        if self._names is None or head in self._names:
+            return rest
+        at = bisect_right(self._only, rest)
+        return self._only[at] if at < len(self._only) else None
+
+
 def list_all(blackboard: Blackboard, prefix: str, *, after: str = "") -> Iterator[Entry]:
     """All objects below a prefix whose keys come after `after`: one request a page, none beyond what is taken."""
-    next_after: str | None = after
-    while next_after is not None:
-        page = blackboard.page(prefix, after=next_after)
+    yield from list_jumping(blackboard, prefix, lambda rest: rest, after=after.removeprefix(prefix))
+
+
+def list_jumping(
+    blackboard: Blackboard, prefix: str, jump: Callable[[str], str | None], *, after: str = ""
+) -> Iterator[Entry]:
+    """The same, going on after each page where `jump` says: from the last key, below the prefix, to where; None ends.
+
+    `after` is below the prefix, too.
+    """
+    there: str | None = after
+    while there is not None:
+        page = blackboard.page(prefix, after=f"{prefix}{there}" if there else "")
         yield from page.entries
-        next_after = page.next_after
+        there = None if page.next_after is None else jump(page.next_after.removeprefix(prefix))
 
 
 def list_folders(blackboard: Blackboard, prefix: str, *, after: str = "") -> Iterator[str]:

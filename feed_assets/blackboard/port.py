@@ -111,7 +111,7 @@ class Blackboard(Protocol):
         ...
 
     def delete(self, *keys: str) -> None:
-        """Delete these objects, in this order; returns once all are gone.
+        """Delete these objects, in any order; returns once all are gone. One request for each PAGE_SIZE of them.
 
         What is not there counts as gone. A key that ends in `/` is that of a directory marker.
         """

@@ -4,12 +4,12 @@ Here: the requests each operation costs, and what the store's answers mean. Not 
 client, its credentials and its settings come from; any boto3 client of S3 will do.
 
 Requests: a page is one LIST, `read` one GET, `create`, `replace` and an `upload` of ordinary size one
-PUT, `copy` two HEAD and one COPY, and `delete` one DELETE for each key, each acknowledged before the
-next is sent. boto3 repeats a request that got no answer, though the first may have done its work.
-So AlreadyExistsError and ConflictError can be about this very write: who must know reads it back.
+PUT, `copy` two HEAD and one COPY, and `delete` one POST for up to 1000 keys. boto3 repeats a request
+that got no answer, though the first may have done its work. So AlreadyExistsError and ConflictError can
+be about this very write: who must know reads it back.
 
-What the store has to offer: `StartAfter` in listings (S3's directory buckets have none), strong
-consistency, and conditional writes. Some ignore the condition when they copy or complete an upload
+What the store has to offer: `StartAfter` in listings (S3's directory buckets have none), `DeleteObjects`,
+strong consistency, and conditional writes. Some ignore the condition when they copy or complete an upload
 in parts: there it is looked first, so nothing is overwritten except by two writers at once.
 """
 
@@ -53,7 +53,7 @@ from feed_assets.blackboard.port import (
 
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
-    from types_boto3_s3.type_defs import CompletedPartTypeDef
+    from types_boto3_s3.type_defs import CompletedPartTypeDef, ObjectIdentifierTypeDef
 
 PART_BYTES: Final = 64 * 1024 * 1024
 """Files up to this size are uploaded in one request, larger ones in parts of at least this size."""
@@ -91,14 +91,24 @@ _Answer = TypeVar("_Answer")
 class S3Blackboard:
     """The objects of a bucket below a prefix, "" for the whole bucket. As safe to share as the client is.
 
-    `part_bytes` is the size of the parts of a large upload; S3 takes none below 5 MiB.
+    `part_bytes` is the size of the parts of a large upload; S3 takes none below 5 MiB. `page_size` is the length of a
+    page, at most PAGE_SIZE.
     """
 
-    def __init__(self, client: S3Client, bucket: str, prefix: str = "", *, part_bytes: int = PART_BYTES) -> None:
+    def __init__(
+        self,
+        client: S3Client,
+        bucket: str,
+        prefix: str = "",
+        *,
+        part_bytes: int = PART_BYTES,
+        page_size: int = PAGE_SIZE,
+    ) -> None:
         self._client = client
         self._bucket = bucket
         self._prefix = check_prefix(prefix and prefix.removesuffix("/") + "/")
         self._part_bytes = part_bytes
+        self._page_size = page_size
 
     def __repr__(self) -> str:
         return f"S3Blackboard({self.uri('')!r})"
@@ -111,7 +121,7 @@ class S3Blackboard:
         if folders:
             request["Delimiter"] = "/"
         with self._errors(f"list {self.uri(prefix)}"):
-            answer = self._client.list_objects_v2(MaxKeys=PAGE_SIZE, **request)
+            answer = self._client.list_objects_v2(MaxKeys=self._page_size, **request)
         cut = len(self._prefix)
         # A marker that others put there for the root itself has no key in here.
         entries = tuple(
@@ -191,9 +201,19 @@ class S3Blackboard:
 
         Takes every key that a listing shows, also names that nothing would be created under.
         """
-        for key in keys:
+        # The request for many keys is XML, which has no notation for control characters.
+        together = [key for key in keys if key.isprintable()] if len(keys) > 1 else []
+        for key in keys if not together else (key for key in keys if not key.isprintable()):
             with self._errors(f"delete {self.uri(key)}"):
                 self._client.delete_object(Bucket=self._bucket, Key=self._prefix + key)
+        for first in range(0, len(together), PAGE_SIZE):
+            batch = together[first : first + PAGE_SIZE]
+            named: list[ObjectIdentifierTypeDef] = [{"Key": self._prefix + key} for key in batch]
+            with self._errors(f"delete {self.uri(batch[0])} and {len(batch) - 1} more"):
+                answer = self._client.delete_objects(Bucket=self._bucket, Delete={"Objects": named, "Quiet": True})
+                for each in answer.get("Errors", ()):
+                    code, message = each.get("Code", ""), each.get("Message", "")
+                    raise ClientError({"Error": {"Code": code, "Message": message}}, "DeleteObjects")
 
     def flush(self, *keys: str) -> None:
         """Nothing: what S3 has acknowledged is kept."""

@@ -139,8 +139,7 @@ def verify_(feed: Feed, partition: str | None, *, as_json: bool) -> None:
     place = located(feed, partition)
     findings = [
         {"weight": "note" if each.kind in NOTES else "fault", **asdict(each)}
-        for each in verify(place.feed, now=now())
-        if place.partition in {None, each.partition}
+        for each in verify(place.feed, now=now(), within=place.partition)
     ]
     if as_json:
         print_json(findings)
@@ -232,10 +231,7 @@ def _listed(place: Place, moment: datetime) -> list[dict[str, Any]]:
     pinned: dict[tuple[str | None, str], list[Pin]] = {}
     for each in pins(feed, within, now=moment):
         pinned.setdefault((each.partition, each.update), []).append(each)
-    if within is None:
-        shown = histories(feed, now=moment, tagged=tagged)
-    else:
-        shown = {within: history(feed, within, now=moment, tagged=tagged)}
+    one = [(within, history(feed, within, now=moment, tagged=tagged))] if within is not None else ()
     return [
         {
             "partition": partition,
@@ -248,6 +244,6 @@ def _listed(place: Place, moment: datetime) -> list[dict[str, Any]]:
             "tags": list(status.tags),
             "pins": [{"holder": each.holder, "until": each.until} for each in pinned.get((partition, status.name), ())],
         }
-        for partition, statuses in shown.items()
+        for partition, statuses in one or histories(feed, now=moment, tagged=tagged)
         for status in statuses
     ]

@@ -44,8 +44,8 @@ def empty_days(
     if not watched:
         return EmptyDays({})
     feed = declaration.on(board)
-    in_force = latest_of_all(feed, now=now, first=watched[0], last=watched[-1])
-    recorded = recorded_digests(feed, first=watched[0], last=watched[-1])
+    in_force = latest_of_all(feed, now=now, only=watched)
+    recorded = recorded_digests(feed, only=watched)
     missing = [
         date.fromisoformat(day) for day in watched if day not in in_force and not _was_tried(feed, day, recorded)
     ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from feed_assets.dependencies.empty_days import empty_days
 from feed_assets.dependencies.graph import FeedNode, Place, descendants
@@ -29,6 +29,8 @@ class LateDays:
     sources: Sequence[Source]
     feeds: Mapping[str, str]
     requests: Requests
+    unreadable: set[str] = field(default_factory=set)
+    """Kinds whose feed turned out to be unreadable, after decisions on its first days."""
 
     def decisions(self, start_at: str = "") -> Iterator[SourceDecision]:
         """All decisions from this day on, day by day and of each day kind by kind.
@@ -40,6 +42,7 @@ class LateDays:
 
     def plan(self, decisions: Sequence[SourceDecision]) -> None:
         """Plan one run a day, over the kinds whose raw data, or lack of it, calls for it and was not answered yet."""
+        decisions = [each for each in decisions if each.source.kind not in self.unreadable]
         empty = self._empty(decisions)
         reasons = self._reasons(decisions, empty)
         states_by_day = {
@@ -73,6 +76,7 @@ class LateDays:
         try:
             yield from growth_decisions(board, self._of_kind(kind), node, now=now, start_at=start_at)
         except FeedError as error:
+            self.unreadable.add(kind)
             self.requests.notes.append(f"{node.name} cannot be looked at: {error}")
 
     def _empty(self, decisions: Sequence[SourceDecision]) -> dict[str, dict[str, str]]:

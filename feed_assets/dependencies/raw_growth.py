@@ -6,18 +6,21 @@ comparing two read sets (`sources.growth`), and what is done about a day (`late_
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from enum import StrEnum
+from typing import Generic, TypeVar
 
 from feed_assets.blackboard import Blackboard
-from feed_assets.datasets import ONE_DAY, is_day
+from feed_assets.datasets import ONE_DAY, days_between
 from feed_assets.dependencies.graph import FeedNode
-from feed_assets.dependencies.inputs_read import inputs_read, was_decided_against
-from feed_assets.file_feed import RawFile, RawInput, inputs_digest, latest_of_all, recorded_digests
+from feed_assets.dependencies.inputs_read import InputsRead, inputs_read, was_decided_against
+from feed_assets.file_feed import Feed, RawInput, Update, inputs_digest, latest_of_each, recorded
 from feed_assets.file_feed.wording import counted
-from feed_assets.sources import Decision, GrowthKind, Source, decide, evening, evening_read, raw_days
+from feed_assets.sources import Decision, GrowthKind, Source, decide, each_day, evening, evening_read
+
+_Value = TypeVar("_Value")
 
 SWEEP_DAYS = 3
 """For so many days after a day has left the lookback it is still swept, should the sensor not have run right then."""
@@ -119,24 +122,22 @@ def growth_decisions(
 ) -> Iterator[SourceDecision]:
     """A decision for every day that is watched or leaving the lookback; `sources` are all of one kind.
 
-    One listing a source, two of the feed; the record of an update is read once a process, and only where the raw files
-    are not those that it read, or the evening before was read as context. `days` (first, last)
-    are looked at instead, whatever their phase; those before `start_at` are passed over. Days without raw files that
-    were never processed are left out.
+    One listing a source, two of the feed, each as far as decisions are taken; the record of an update is read once a
+    process, and only where the raw files are not those that it read, or the evening before was read as context. `days`
+    (first, last) are looked at instead, whatever their phase; those before `start_at` are not listed. Days without raw
+    files that were never processed are left out.
     """
     if not sources:
         return
     first, last = days or watched_days(sources, now)
-    listed = _Listings(board, sources, node, (first, last), now)
-    for day in listed.days(max(start_at, str(first))):
-        state = listed.state(day)
-        update = listed.in_force.get(day)
-        tried = listed.tried(day, state)
+    first = max(first, date.fromisoformat(start_at or str(first)))
+    for each in _days(board, sources, node, (first, last), now):
+        day, update, tried = each.day, each.update, each.tried()
         for source in sources:
             moment = phase(day, source, sources, now)
             if days is None and moment in {Phase.OPEN, Phase.SETTLED}:
                 continue
-            before, current = listed.baseline(day, source.key), listed.current(day)[source.key]
+            before, current = each.baseline(source.key), each.raw[source.key]
             if not current.files and (before is None or not before.files):
                 continue
             yield SourceDecision(
@@ -144,12 +145,12 @@ def growth_decisions(
                 day,
                 decide(before, current if current.files else None, source.growth_threshold_percent),
                 update.name if update else None,
-                state,
+                each.state,
                 moment,
                 due_from(day, sources),
                 leaves_at(day, source, sources),
                 tried,
-                evening_changed=listed.evening_changed(day, source.key),
+                evening_changed=each.evening_changed(source.key),
                 swept=update is not None and update.begun >= leaves_at(day, source, sources),
             )
 
@@ -180,98 +181,120 @@ def leaves_at(day: str, source: Source, sources: Sequence[Source]) -> datetime:
     return max(_later(_midnight(day), (source.lookback_days + 1) * ONE_DAY), _later(due_from(day, sources), ONE_DAY))
 
 
-class _Listings:
-    """All that is known of a kind's days, from one listing a source and two of the feed.
+def _days(
+    board: Blackboard, sources: Sequence[Source], node: FeedNode, days: tuple[date, date], now: datetime
+) -> Iterator[_Day]:
+    """All that is known of each day with raw files or an update, day by day, listed as it is taken.
 
     The day before the first is listed too, for its evening.
     """
+    feed = node.declaration.on(board)
+    first, last = date.fromisoformat(_day_before(str(days[0]))), days[1]
+    raw = {
+        source.key: _Ascending((read.partition, read) for read in each_day(board, source.key, first, last))
+        for source in sources
+    }
+    updates = _Ascending(latest_of_each(feed, now=now, first=str(first), last=str(last)))
+    digests = _Ascending(recorded(feed, first=str(first), last=str(last)))
+    before: _Day | None = None
+    for day in days_between(first, last):
+        there = {source: each.at(day) or RawInput(source, day, ()) for source, each in raw.items()}
+        each = _Day(feed, day, there, updates.at(day), digests.at(day) or {}, node.evening_hours, before)
+        if day >= str(days[0]) and (each.update or any(read.files for read in there.values())):
+            yield each
+        before, each.before = each, None  # no more than two days are held
+
+
+class _Ascending(Generic[_Value]):
+    """Values by the names of folders, taken in the order of these names: no sooner than they are asked for."""
+
+    def __init__(self, named: Iterable[tuple[str, _Value]]) -> None:
+        self._named = iter(named)
+        self._next: tuple[str, _Value] | None = None
+        self._at_end = False
+
+    def at(self, name: str) -> _Value | None:
+        """The value of this name; None where it has none."""
+        while not self._at_end and (self._next is None or f"{self._next[0]}/" < f"{name}/"):
+            self._next = next(self._named, None)
+            self._at_end = self._next is None
+        return self._next[1] if self._next is not None and self._next[0] == name else None
+
+
+class _Day:
+    """A day of a kind: its raw files by source, its update in force, and the inputs digest of each update on record.
+
+    `state` is the digest of what a run would read now: all raw files of the day, and the evening of the day `before`,
+    None where the evening counts for nothing or is not known.
+    """
 
     def __init__(
-        self, board: Blackboard, sources: Sequence[Source], node: FeedNode, days: tuple[date, date], now: datetime
+        self,
+        feed: Feed,
+        day: str,
+        raw: Mapping[str, RawInput],
+        update: Update | None,
+        digests: Mapping[str, str],
+        evening_hours: int,
+        before: _Day | None,
     ) -> None:
-        self.feed = node.declaration.on(board)
-        self.sources = tuple(source.key for source in sources)
-        self.evening_hours = node.evening_hours
-        self.first, self.last = _day_before(str(days[0])), str(days[1])
-        self.raw = raw_days(board, self.sources, date.fromisoformat(self.first), days[1])
-        self.in_force = latest_of_all(self.feed, now=now, first=self.first, last=self.last)
-        self.digests = recorded_digests(self.feed, first=self.first, last=self.last)
-        self._states: dict[str, str] = {}
+        self.feed, self.day, self.raw, self.update, self.digests = feed, day, raw, update, digests
+        self.evening_hours = evening_hours
+        self.before = before if evening_hours > 0 else None
+        evenings = [self._evening(source) for source in raw] if self.before is not None else []
+        self.state = inputs_digest([*raw.values(), *(each for each in evenings if each is not None and each.files)])
 
-    def days(self, first: str) -> list[str]:
-        """The days with raw files or an update, from this one on."""
-        named = {str(day) for _, day in self.raw} | {name for name in self.in_force if is_day(name)}
-        return sorted(day for day in named if first <= day <= self.last)
+    @property
+    def is_as_read(self) -> bool:
+        """Whether the update in force read what is there now."""
+        return self.update is not None and self.digests.get(self.update.name) == self.state
 
-    def current(self, day: str) -> dict[str, RawInput]:
-        """The raw files of the day as they are now, by source."""
-        at = date.fromisoformat(day)
-        return {
-            source: self.raw.get((source, at), RawInput(source=source, partition=day, files=()))
-            for source in self.sources
-        }
-
-    def state(self, day: str) -> str:
-        """The digest of what a run would read now: all raw files of the day, and the evening before."""
-        if day not in self._states:
-            evenings = [self._evening(day, source) for source in self.sources] if self._has_evening(day) else []
-            read = [each for each in evenings if each is not None and each.files]
-            self._states[day] = inputs_digest([*self.current(day).values(), *read])
-        return self._states[day]
-
-    def _has_evening(self, day: str) -> bool:
-        return self.evening_hours > 0 and day > self.first
-
-    def baseline(self, day: str, source: str) -> RawInput | None:
+    def baseline(self, source: str) -> RawInput | None:
         """What the update in force read of the day; None where there is no update, or no record that says so."""
-        update = self.in_force.get(day)
-        if update is None:
-            return None
-        if self.digests.get(day, {}).get(update.name) == self.state(day):
-            return self.current(day)[source]
-        known = inputs_read(self.feed, day, update.name)
-        return known.raw(day).get(source) if known else None
+        return self.raw[source] if self.is_as_read else self._read(source)
 
-    def tried(self, day: str, state: str) -> str | None:
+    def tried(self) -> str | None:
         """A newer update than the one in force that read this state and was decided against."""
-        recorded, update = self.digests.get(day, {}), self.in_force.get(day)
-        newest = max(recorded, default="")
-        if newest <= (update.name if update else "") or recorded[newest] != state:
+        newest = max(self.digests, default="")
+        if newest <= (self.update.name if self.update else "") or self.digests[newest] != self.state:
             return None
-        return newest if was_decided_against(self.feed, day, newest) else None
+        return newest if was_decided_against(self.feed, self.day, newest) else None
 
-    def evening_changed(self, day: str, source: str) -> bool:
+    def evening_changed(self, source: str) -> bool:
         """Whether the update in force read another evening before than the update of the day before has read."""
-        update, before = self.in_force.get(day), _day_before(day)
-        if update is None or before not in self.in_force or not self._has_evening(day):
+        before = self.before
+        if self.update is None or before is None or before.update is None or self.is_as_read:
             return False
-        if self.digests.get(day, {}).get(update.name) == self.state(day):
+        known, readable = self._inputs(), self._evening(source)
+        if known is None or readable is None or not self.raw[source].files:
             return False
-        known, readable = inputs_read(self.feed, day, update.name), self._evening(day, source)
-        if known is None or readable is None or not self.current(day)[source].files:
-            return False
-        read = known.raw(before, context=True).get(source)
+        read = known.raw(before.day, context=True).get(source)
         files = set(read.files if read else ())
         # Files of the evening that are gone are no reason: the update of the day before still holds what they held.
-        return files != set(readable.files) and files != self._evening_in_force(before, source)
+        in_force = before._read(source)  # noqa: SLF001 - of another day of this class
+        of_update = set(evening(in_force, self.evening_hours).files) if in_force else set()
+        return files != set(readable.files) and files != of_update
 
-    def _evening_in_force(self, before: str, source: str) -> set[RawFile]:
-        """The evening's files that the update in force of that day read, whether they are still there or not."""
-        known = inputs_read(self.feed, before, self.in_force[before].name)
-        read = known.raw(before).get(source) if known else None
-        return set(evening(read, self.evening_hours).files) if read else set()
-
-    def _evening(self, day: str, source: str) -> RawInput | None:
+    def _evening(self, source: str) -> RawInput | None:
         """The evening before as a run would read it now; None where the update of that day has no record."""
-        before = _day_before(day)
-        update, current = self.in_force.get(before), self.current(before)[source]
-        if update is None or self.digests.get(before, {}).get(update.name) == self.state(before):
-            return evening(current, self.evening_hours)
-        known = inputs_read(self.feed, before, update.name)
+        before = self.before
+        if before is None:
+            return None
+        if before.update is None or before.is_as_read:
+            return evening(before.raw[source], self.evening_hours)
+        known = before._inputs()  # noqa: SLF001 - of another day of this class
         if known is None:
             return None
-        nothing = RawInput(source=source, partition=before, files=())
-        return evening_read(known.raw(before).get(source, nothing), current, self.evening_hours)
+        nothing = RawInput(source=source, partition=before.day, files=())
+        return evening_read(known.raw(before.day).get(source, nothing), before.raw[source], self.evening_hours)
+
+    def _inputs(self) -> InputsRead | None:
+        return inputs_read(self.feed, self.day, self.update.name) if self.update else None
+
+    def _read(self, source: str) -> RawInput | None:
+        """What the update in force read of the day, whether it is still there or not."""
+        known = self._inputs()
+        return known.raw(self.day).get(source) if known else None
 
 
 def _day_before(day: str) -> str:

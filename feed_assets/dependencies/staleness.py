@@ -7,7 +7,7 @@ Here: comparing what an update's record says it read with what is latest now. No
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -50,9 +50,9 @@ def staleness(
     if not wanted:
         return
     neighbours = {partition: graph.neighbours(feed, partition) for partition in wanted}
-    concerned = sorted({*wanted, *(each for sides in neighbours.values() for each in sides.values())})
-    in_force = latest_of_all(node.declaration.on(board), now=now, first=concerned[0], last=concerned[-1])
-    recorded = _Recorded(board, node, concerned[0], concerned[-1])
+    concerned = {*wanted, *(each for sides in neighbours.values() for each in sides.values())}
+    in_force = latest_of_all(node.declaration.on(board), now=now, only=concerned)
+    recorded = _Recorded(board, node, concerned)
     cases = []
     for partition in wanted:
         update = in_force[partition].name if partition in in_force else None
@@ -66,17 +66,15 @@ def staleness(
 def in_force_at(
     board: Blackboard, graph: FeedGraph, places: Iterable[Place], *, now: datetime
 ) -> dict[Place, str | None]:
-    """The name of the update in force at each of these places; each feed is listed once, over what is asked of it."""
+    """The name of the update in force at each of these places; each feed is listed once, these partitions only."""
     by_feed: dict[str, list[str]] = {}
     for location, partition in places:
         by_feed.setdefault(location, []).append(partition or "")
     names: dict[Place, str | None] = {}
     for location, partitions in by_feed.items():
         feed = Feed(board, location)
-        if graph.feeds[location].partitioned if location in graph.feeds else any(partitions):
-            known = latest_of_all(feed, now=now, first=min(partitions), last=max(partitions))
-        else:
-            known = latest_of_all(feed, now=now)
+        partitioned = graph.feeds[location].partitioned if location in graph.feeds else any(partitions)
+        known = latest_of_all(feed, now=now, only=partitions if partitioned else None)
         for partition in partitions:
             names[location, partition or None] = known[partition].name if partition in known else None
     return names
@@ -181,9 +179,9 @@ class _Case:
 class _Recorded:
     """What the records of a feed's partitions say."""
 
-    def __init__(self, board: Blackboard, node: FeedNode, first: str, last: str) -> None:
+    def __init__(self, board: Blackboard, node: FeedNode, partitions: Collection[str]) -> None:
         self._feed = node.declaration.on(board)
-        self._digests = recorded_digests(self._feed, first=first, last=last)
+        self._digests = recorded_digests(self._feed, only=partitions)
 
     def read(self, partition: str, name: str | None) -> InputsRead | None:
         """What this update was computed from; None where no record says so."""

@@ -27,7 +27,7 @@ given up, and one that was overtaken learns that its update is history.
 from feed_assets.file_feed.changes import LogEntry, LogPage, Position, fold_changes, log_page
 from feed_assets.file_feed.claims import Claim, claim
 from feed_assets.file_feed.contract import check_contract
-from feed_assets.file_feed.control import read_record, recorded_digests, records
+from feed_assets.file_feed.control import read_record, recorded, recorded_digests, records
 from feed_assets.file_feed.errors import (
     BadNameError,
     ClaimLostError,
@@ -69,7 +69,7 @@ from feed_assets.file_feed.record import (
 )
 from feed_assets.file_feed.removal import Outcome, carry_out, recover
 from feed_assets.file_feed.retention import Policy, Removal, plan
-from feed_assets.file_feed.scanning import latest_of_all
+from feed_assets.file_feed.scanning import latest_of_all, latest_of_each
 from feed_assets.file_feed.schema import promised_schema
 from feed_assets.file_feed.staging import Staged, find_staged, stage, staged_files
 from feed_assets.file_feed.states import UpdateStatus, histories, history
@@ -135,6 +135,7 @@ __all__ = [
     "is_update_name",
     "latest",
     "latest_of_all",
+    "latest_of_each",
     "log_page",
     "looks_at_named",
     "manifest",
@@ -153,6 +154,7 @@ __all__ = [
     "read_file",
     "read_record",
     "read_resolved",
+    "recorded",
     "recorded_digests",
     "records",
     "recover",

@@ -8,10 +8,12 @@ update of a feed what it was made from, without reading a single record.
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
 from feed_assets.blackboard import NotFoundError, list_all
+from feed_assets.blackboard.listing import Wanted, list_jumping
 from feed_assets.file_feed.errors import UnreadableRecordError
 from feed_assets.file_feed.feed import Feed
 from feed_assets.file_feed.names import check_update, is_update_name
@@ -64,18 +66,6 @@ def record_keys(feed: Feed, partition: str | None) -> dict[str, str]:
     return {name: key for name, key in reversed(keys) if is_update_name(name)}
 
 
-def all_record_keys(feed: Feed) -> dict[str | None, dict[str, str]]:
-    """The same for all partitions of a feed, in one listing."""
-    folder = feed.control(RECORDS)
-    keys: dict[str | None, dict[str, str]] = {}
-    for entry in list_all(feed.blackboard, folder):
-        partition, _, file_name = entry.key.removeprefix(folder).rpartition("/")
-        name, _ = _parse(file_name)
-        if is_update_name(name):
-            keys.setdefault(partition or None, {})[name] = entry.key
-    return keys
-
-
 def record_at(feed: Feed, key: str) -> StoredRecord | None:
     """The record under this key: one GET; None where it is gone. Raises UnreadableRecordError."""
     try:
@@ -85,25 +75,43 @@ def record_at(feed: Feed, key: str) -> StoredRecord | None:
     return StoredRecord(Record.from_json(content.data, origin=feed.blackboard.uri(key)), key, content.entry.tag)
 
 
-def recorded_digests(feed: Feed, *, first: str = "", last: str | None = None) -> dict[str, dict[str, str]]:
-    """For each partition from `first` to `last`, the inputs digest of every update that has a record.
+def recorded_digests(
+    feed: Feed, *, first: str = "", last: str | None = None, only: Collection[str] | None = None
+) -> dict[str, dict[str, str]]:
+    """All that `recorded` gives, at once."""
+    digests: dict[str, dict[str, str]] = {}
+    for partition, found in recorded(feed, first=first, last=last, only=only):
+        digests.setdefault(partition, {}).update(found)
+    return digests
 
-    A flat listing of the control area, in the order of its keys (`a.b/` is before `a/`); no record is read. Updates of
-    an unpartitioned feed are under "".
+
+def recorded(
+    feed: Feed, *, first: str = "", last: str | None = None, only: Collection[str] | None = None
+) -> Iterator[tuple[str, dict[str, str]]]:
+    """The inputs digest of every update that has a record, partition by partition from `first` to `last`.
+
+    `only` leaves all other partitions out, and jumps over them. A listing of the control area, in the order of its keys
+    (`a.b/` is before `a/`), one page at a time; no record is read. Updates of an unpartitioned feed are under "".
     """
     folder = feed.control(RECORDS)
-    digests: dict[str, dict[str, str]] = {}
-    for entry in list_all(feed.blackboard, folder, after=f"{folder}{first}" if first else ""):
+    wanted = Wanted(first, last, only)
+    current, digests = "", dict[str, str]()
+    for entry in list_jumping(feed.blackboard, folder, wanted.jump, after=wanted.start):
         rest = entry.key.removeprefix(folder)
-        head, _, tail = rest.partition("/")
-        # Compared as folders, as a listing shows `a.b/` before `a/`; a file that lies beside them is in no such order.
-        if last is not None and "/" in rest and f"{head}/" > f"{last}/":
+        partition, file_name = rest.split("/", 1) if "/" in rest else ("", rest)
+        # Only folders are in this order; a file that lies beside them is not.
+        if partition and wanted.is_past(partition):
             break
-        partition, file_name = (head, tail) if "/" in rest else ("", rest)
         name, digest = _parse(file_name)
-        if is_update_name(name) and (not partition or f"{partition}/" >= f"{first}/"):
-            digests.setdefault(partition, {})[name] = digest
-    return digests
+        if not is_update_name(name) or (partition and partition not in wanted):
+            continue
+        if partition != current and digests:
+            yield current, digests
+            digests = {}
+        current = partition
+        digests[name] = digest
+    if digests:
+        yield current, digests
 
 
 def _key(feed: Feed, partition: str | None, name: str) -> str | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from feed_assets.blackboard import Blackboard
-from feed_assets.file_feed.control import recorded_digests
+from feed_assets.file_feed.control import recorded
 from feed_assets.file_feed.errors import FeedError
 from feed_assets.file_feed.feed import CONTROL, Feed
 from feed_assets.file_feed.names import is_update_name
@@ -54,15 +54,15 @@ def summarize(feed: Feed, *, now: datetime) -> FeedSummary:
         in_force = latest_of_all(feed, now=now)
     except FeedError as error:
         return FeedSummary(feed.location, 0, None, None, fault=str(error))
-    recorded = {partition: max(updates) for partition, updates in recorded_digests(feed).items()}
+    newest_recorded = {partition: max(updates) for partition, updates in recorded(feed)}
     newest = max(in_force, default=None)
     return FeedSummary(
         location=feed.location,
         partitions=len(in_force.keys() - {""}),
         newest=newest or None,
         latest=in_force[newest].name if newest is not None else None,
-        without=tuple(sorted(recorded.keys() - in_force.keys())),
-        behind=tuple(sorted(name for name, update in in_force.items() if recorded.get(name, "") > update.name)),
+        without=tuple(sorted(newest_recorded.keys() - in_force.keys())),
+        behind=tuple(sorted(name for name, update in in_force.items() if newest_recorded.get(name, "") > update.name)),
     )
 
 

@@ -85,13 +85,13 @@ def pin(feed: Feed, partition: str | None, update: str, *, until: datetime, hold
         message = f"A pin cannot hold until {until}: the years in UTC are 1 to 9999."
         raise BadNameError(message) from None
     held = Pin(partition, check_update(update), whole, holder)
-    _set(feed, partition, update, _pin_key(feed, held), b"")  # the key says all
+    _set(feed, partition, update, pin_key(feed, held), b"")  # the key says all
     return held
 
 
 def unpin(feed: Feed, held: Pin) -> None:
     """Lift a pin; it need not be there."""
-    feed.blackboard.delete(_pin_key(feed, held))
+    feed.blackboard.delete(pin_key(feed, held))
 
 
 def pins(feed: Feed, within: str | None = None, *, now: datetime) -> list[Pin]:
@@ -142,8 +142,7 @@ def held_updates(
 def drop_ended_pins(feed: Feed, *, now: datetime, within: str | None = None) -> int:
     """Remove the pins that hold nothing any more, as those of holders that were killed; how many these were."""
     ended = [held for held in all_pins(feed, within) if held.until <= now]
-    for held in ended:
-        unpin(feed, held)
+    feed.blackboard.delete(*[pin_key(feed, held) for held in ended])
     return len(ended)
 
 
@@ -158,7 +157,8 @@ def _tag_key(feed: Feed, partition: str | None, name: str) -> str:
     return f"{feed.control(TAGS, partition)}{check_label(name, 'tag')}"
 
 
-def _pin_key(feed: Feed, held: Pin) -> str:
+def pin_key(feed: Feed, held: Pin) -> str:
+    """Where a pin is kept; the key says all of it."""
     return f"{feed.control(PINS, held.partition)}{held.update}.{update_name(held.until)}.{held.holder}"
 
 

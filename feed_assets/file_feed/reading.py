@@ -366,7 +366,7 @@ def _beginning(feed: Feed, partition: str | None, *, newest: str | None) -> _Beg
                 found.setdefault(name, Found(name)).add(path, entry)
             deeper = deeper or (not shaped and is_update_name(path.partition("/")[0]))
         if partition is None and deeper:
-            raise MixedFeedError(_not_one_level(feed, mixed=bool(found)))
+            raise MixedFeedError(not_one_level(feed, mixed=bool(found)))
         if passed or page.next_after is None:
             return _Beginning(found, complete=True)
         if found:
@@ -374,7 +374,8 @@ def _beginning(feed: Feed, partition: str | None, *, newest: str | None) -> _Beg
         after = page.next_after
 
 
-def _not_one_level(feed: Feed, *, mixed: bool) -> str:
+def not_one_level(feed: Feed, *, mixed: bool) -> str:
+    """What to tell of a feed that has partitions where updates were looked for, or both."""
     if mixed:
         return f"{feed.uri} holds updates and partitions at one level: move one of them to a location of its own."
     return f"{feed.uri} has partitions: name one of them (`feed-assets feed ls {feed.uri}` lists them)."

@@ -15,23 +15,24 @@ last: a writer that can create its own afterwards finds neither files nor record
 at once: each takes it over with a manifest of its own, so only one gets past step 3, or gives it back; the others find
 that the manifest is not theirs any more. From step 4 on they may all go on, as it is given up for good.
 
-Many updates take each step together. What is looked at is then listed once for all of them, so the requests besides
-the writes and deletions grow with the pages of the listing.
+Many updates take each step together. What is looked at is then listed once for all of them, and their objects are
+deleted together: besides two writes for each update, the requests grow with the pages of listings and deletions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from uuid import uuid4
 
-from feed_assets.blackboard import AlreadyExistsError, ConflictError, Entry, UnavailableError, list_all
+from feed_assets.blackboard import AlreadyExistsError, ConflictError, Entry, UnavailableError
 from feed_assets.file_feed.changes import log_act
-from feed_assets.file_feed.control import CLAIMS, RECORDS
+from feed_assets.file_feed.control import CLAIMS, RECORDS, recorded_digests
 from feed_assets.file_feed.feed import Feed
-from feed_assets.file_feed.holds import PINS, held_updates
+from feed_assets.file_feed.holds import all_pins, held_updates, pin_key
 from feed_assets.file_feed.manifest import (
     MANIFEST,
     NEVER_VALID,
@@ -53,7 +54,6 @@ ROUNDS = 3
 """How often the files of an update are listed and deleted before a writer that keeps adding some is left alone."""
 
 CHANGED = "its manifest has changed since this was planned"
-_AFTER_EVERY_UPDATE = "99991231.235959"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +87,9 @@ def carry_out(feed: Feed, removals: Iterable[Removal], *, now: datetime) -> list
 
     An update that was published, changed, held or has become the latest since it was planned is left alone.
     """
-    waiting = list(removals)
-    outcomes: list[Outcome] = []
-    for first in range(0, len(waiting), TOGETHER):
-        outcomes += _remove(feed, waiting[first : first + TOGETHER], now)
+    waiting, outcomes = iter(removals), list[Outcome]()
+    while batch := list(islice(waiting, TOGETHER)):
+        outcomes += _remove(feed, batch, now)
     return outcomes
 
 
@@ -127,9 +126,9 @@ def _remove(feed: Feed, removals: Sequence[Removal], now: datetime) -> list[Outc
         _give_up(feed, target)
     _delete_files(feed, _going(targets), seen)
     _delete_control(feed, _going(targets))
+    prefixes = [feed.update_prefix(*target.place) for target in _going(targets)]
+    feed.blackboard.delete(*[f"{prefix}{path}" for prefix in prefixes for path in (MANIFEST, "")])
     for target in _going(targets):
-        prefix = feed.update_prefix(*target.place)
-        feed.blackboard.delete(f"{prefix}{MANIFEST}", prefix)
         if target.taken is not None:  # else another removal had given it up before
             log_act(feed, *target.place, "removed", at=target.taken.modified)
     return [Outcome(target.removal, removed=not target.left_alone, why=target.left_alone) for target in targets]
@@ -141,13 +140,11 @@ def _going(targets: Iterable[_Target]) -> list[_Target]:
 
 def _look(feed: Feed, targets: Sequence[_Target]) -> dict[str | None, Scanned]:
     """The partitions of these updates as they are now, in one pass."""
-    wanted = sorted({target.removal.partition or "" for target in targets}, key=lambda name: f"{name}/")
-    if not wanted:
+    if not targets:
         return {}
-    first, last = wanted[0], wanted[-1] or None
-    jump = dict.fromkeys(wanted, "")
-    passed = scan(feed, start=lambda name: jump.get(name, _AFTER_EVERY_UPDATE), first=first, last=last)
-    return {scanned.partition or None: scanned for scanned in passed if scanned.partition in jump}
+    wanted = {target.removal.partition for target in targets}
+    only = None if None in wanted else {partition for partition in wanted if partition is not None}
+    return {scanned.partition or None: scanned for scanned in scan(feed, only=only)}
 
 
 def _found(seen: dict[str | None, Scanned], target: _Target) -> Found:
@@ -238,9 +235,8 @@ def _give_back(feed: Feed, own: bytes | None, taken: Entry) -> None:
 def _delete_files(feed: Feed, targets: Sequence[_Target], seen: dict[str | None, Scanned]) -> None:
     """Delete everything below these updates save their manifests, until a listing shows that nothing is left."""
     for _ in range(ROUNDS):
-        for target in targets:
-            prefix, found = feed.update_prefix(*target.place), _found(seen, target)
-            feed.blackboard.delete(*[f"{prefix}{path}" for path in found.paths])
+        prefixes = {feed.update_prefix(*target.place): _found(seen, target).paths for target in targets}
+        feed.blackboard.delete(*[f"{prefix}{path}" for prefix, paths in prefixes.items() for path in paths])
         seen = _look(feed, targets)
         targets = [target for target in targets if _found(seen, target).paths]
     for target in targets:
@@ -249,27 +245,16 @@ def _delete_files(feed: Feed, targets: Sequence[_Target], seen: dict[str | None,
 
 def _delete_control(feed: Feed, targets: Sequence[_Target]) -> None:
     """Delete the claims, records and ended pins of these updates; tags and pins that hold would have kept them."""
-    for target in targets:
-        partition, name = target.place
-        feed.blackboard.delete(f"{feed.control(CLAIMS, partition)}{name}")
-    for area in (RECORDS, PINS):
-        feed.blackboard.delete(*_control_keys(feed, area, {target.place for target in targets}))
-
-
-def _control_keys(feed: Feed, area: str, places: set[tuple[str | None, str]]) -> Iterator[str]:
-    """The keys in one area of the control area that belong to these updates, in one listing."""
-    if not places:
+    if not targets:
         return
-    folder = feed.control(area)
-    first, last = (pick(_in_area(*place) for place in places) for pick in (min, max))
-    for entry in list_all(feed.blackboard, folder, after=f"{folder}{first}"):
-        rest = entry.key.removeprefix(folder)
-        partition, _, name = rest.rpartition("/")
-        if (partition or None, ".".join(name.split(".")[:2])) in places:
-            yield entry.key
-        elif rest > last and not rest.startswith(last):
-            return
-
-
-def _in_area(partition: str | None, name: str) -> str:
-    return f"{partition}/{name}" if partition is not None else name
+    places = {target.place for target in targets}
+    claims = [f"{feed.control(CLAIMS, partition)}{name}" for partition, name in places]
+    within = {partition for partition, _ in places}
+    digests = recorded_digests(feed, only=None if None in within else {each for each in within if each is not None})
+    records = [
+        f"{feed.control(RECORDS, partition)}{name}.{digests[partition or ''][name]}.json"
+        for partition, name in places
+        if name in digests.get(partition or "", ())
+    ]
+    pins = [pin_key(feed, held) for held in all_pins(feed) if (held.partition, held.update) in places]
+    feed.blackboard.delete(*claims, *records, *pins)

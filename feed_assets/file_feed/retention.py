@@ -10,14 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from feed_assets.blackboard import list_all
-from feed_assets.file_feed.control import CLAIMS, RECORDS
+from feed_assets.file_feed.contents import Contents, contents
 from feed_assets.file_feed.errors import FeedError
-from feed_assets.file_feed.feed import Feed
+from feed_assets.file_feed.feed import CONTROL, Feed
 from feed_assets.file_feed.holds import held_updates, own_control_found
-from feed_assets.file_feed.names import begun, is_update_name
+from feed_assets.file_feed.names import begun
 from feed_assets.file_feed.reading import is_valid
-from feed_assets.file_feed.scanning import Scanned, scan
 from feed_assets.file_feed.wording import counted
 
 
@@ -55,31 +53,33 @@ class Removal:
 def plan(feed: Feed, policy: Policy, *, now: datetime, within: str | None = None) -> tuple[Removal, ...]:
     """What may be removed; nothing is changed. Never the latest valid update of a partition, nor one that is held.
 
-    Reads the listing of the feed and of its control area, or of the one partition `within`. Raises MixedFeedError, and
-    FeedError where a tag is damaged, or a partition has a control area of its own: what is held there would not be
-    seen.
+    One pass over the listings of the feed, or of the one partition `within`, a partition at a time (see `contents`).
+    Raises MixedFeedError, and FeedError where a tag is damaged, or a partition has a control area of its own: what is
+    held there would not be seen.
     """
     held = held_updates(feed, None if within is None else {within}, now=now)
-    controlled = _controlled(feed, within)
-    removals: list[Removal] = []
-    for scanned in scan(feed, first=within or "", last=within):
-        if scanned.has_own_control:
-            raise FeedError(own_control_found(feed, scanned.partition))
-        controlled -= {(scanned.partition or None, name) for name in scanned.updates}
-        removals += _outdated(feed, scanned, policy, now)
-    removals += [
-        Removal(partition, name, "was claimed and never written", 0, 0, valid=False, tag=None)
-        for partition, name in controlled
-        if _age(name, now) > max(policy.younger_than, policy.longest_write)
-    ]
-    free = (removal for removal in removals if (removal.partition, removal.update) not in held)
+    free = (each for each in _removable(feed, policy, now, within) if (each.partition, each.update) not in held)
     return tuple(sorted(free, key=lambda removal: (removal.partition or "", removal.update)))
 
 
-def _outdated(feed: Feed, scanned: Scanned, policy: Policy, now: datetime) -> Iterator[Removal]:
-    valid = {name for name, found in scanned.updates.items() if is_valid(feed, found)}
+def _removable(feed: Feed, policy: Policy, now: datetime, within: str | None) -> Iterator[Removal]:
+    for there in contents(feed, within=within):
+        if there.partition is not None and there.updates and CONTROL in there.odd:
+            raise FeedError(own_control_found(feed, there.partition))
+        yield from _outdated(feed, there, policy, now)
+        yield from _never_written(there, policy, now)
+
+
+def _never_written(there: Contents, policy: Policy, now: datetime) -> Iterator[Removal]:
+    for name in {*there.claims, *there.records}.difference(there.updates):
+        if _age(name, now) > max(policy.younger_than, policy.longest_write):
+            yield Removal(there.partition, name, "was claimed and never written", 0, 0, valid=False, tag=None)
+
+
+def _outdated(feed: Feed, there: Contents, policy: Policy, now: datetime) -> Iterator[Removal]:
+    valid = {name for name, found in there.updates.items() if is_valid(feed, found)}
     kept = set(sorted(valid)[-policy.keep :])
-    for name, found in scanned.updates.items():
+    for name, found in there.updates.items():
         age = policy.younger_than if name in valid else max(policy.younger_than, policy.longest_write)
         if name in kept or _age(name, now) <= age:
             continue
@@ -87,20 +87,7 @@ def _outdated(feed: Feed, scanned: Scanned, policy: Policy, now: datetime) -> It
         reason = f"outdated by {counted(newer, 'valid update')}" if name in valid else "is not valid"
         size = sum(file.size for file in found.files)
         tag = found.manifest.tag if found.manifest else None
-        yield Removal(scanned.partition or None, name, reason, len(found.files), size, name in valid, tag)
-
-
-def _controlled(feed: Feed, within: str | None) -> set[tuple[str | None, str]]:
-    """The updates that the control area knows by a claim or a record."""
-    known = set()
-    for area in (CLAIMS, RECORDS):
-        folder = feed.control(area)
-        for entry in list_all(feed.blackboard, feed.control(area, within)):
-            partition, _, rest = entry.key.removeprefix(folder).rpartition("/")
-            name = ".".join(rest.split(".")[:2])
-            if is_update_name(name):
-                known.add((partition or None, name))
-    return known
+        yield Removal(there.partition, name, reason, len(found.files), size, name in valid, tag)
 
 
 def _age(name: str, now: datetime) -> timedelta:

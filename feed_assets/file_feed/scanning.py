@@ -1,17 +1,19 @@
 """All partitions of a feed in one pass: the skip-scan.
 
-Here: walking over a whole feed in few requests, and the latest of every partition that way. Not here: one
-partition (`reading`). A listing only ascends, and old history is what most of it would be; so where a page ends
-inside the history of a partition, the listing goes on at what matters of it.
+Here: walking over a whole feed, or over some of its partitions, in few requests, and the latest of every partition
+that way. Not here: one partition (`reading`), and all that a feed holds (`contents`). A listing only ascends, and old
+history is what most of it would be; so where a page ends inside the history of a partition, the listing goes on at what
+matters of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from feed_assets.blackboard import Entry
+from feed_assets.blackboard.listing import Wanted, list_jumping
+from feed_assets.file_feed.control import recorded
 from feed_assets.file_feed.errors import MixedFeedError
 from feed_assets.file_feed.feed import CONTROL, Feed, Update
 from feed_assets.file_feed.names import is_partition_name, is_update_name, update_name
@@ -23,6 +25,7 @@ from feed_assets.file_feed.reading import (
     latest,
     newest_valid,
     next_page,
+    not_one_level,
     valid_as_listed,
 )
 
@@ -31,77 +34,103 @@ from feed_assets.file_feed.reading import (
 class Scanned:
     """A partition ("" of an unpartitioned feed) as a skip-scan saw it: its updates by name, oldest first.
 
-    `skipped` where history before the start that was asked for was jumped over; `has_own_control` where the partition
-    has a control area of its own.
+    `skipped` where history before the start that was asked for was jumped over.
     """
 
     partition: str
     updates: dict[str, Found] = field(default_factory=dict)
     skipped: bool = False
-    has_own_control: bool = False
 
 
 def scan(
-    feed: Feed, *, start: Callable[[str], str] = lambda _: "", first: str = "", last: str | None = None
+    feed: Feed,
+    *,
+    start: Callable[[str], str] = lambda _: "",
+    first: str = "",
+    last: str | None = None,
+    only: Collection[str] | None = None,
 ) -> Iterator[Scanned]:
     """Every partition from `first` to `last` that holds updates, in the order of their keys (`a.b/` is before `a/`).
 
-    Of a partition whose history was jumped over, only what comes after the jump is shown.
+    `only` leaves all other partitions out, and jumps over them. Of a partition whose history was jumped over, only what
+    comes after the jump is shown.
 
     `start` tells for a partition the name of the update where the listing may go on once a page has ended before it
     ("", the default, is the beginning: nothing is jumped over). That update itself is always seen, also where its
-    manifest is gone. Takes at most one LIST for each page of keys, and one or two for a long control area. Raises
-    MixedFeedError where updates and partitions lie at one level.
+    manifest is gone. Takes at most one LIST for each page of keys, and one or two for a long control area; with `only`
+    at most one more than pages for each of these partitions. Raises MixedFeedError where updates and partitions lie at
+    one level.
     """
-    current: Scanned | None = None
-    own_control = ""  # the partition whose own control area was seen, which comes before its updates
-
-    def jump(before: str, after: str) -> str:
-        if current is None:
-            return after
-        inside = feed.prefix(current.partition or None)
-        target = f"{inside}{start(current.partition)}"
-        if not after.startswith(inside) or after >= target:
-            return next_page(current.updates, inside, before, after)
-        # Between what was seen and the target there may be newer updates than what was seen, and the rest of it.
-        current.skipped = True
-        current.updates.clear()
-        return target
-
-    for entry in _entries(feed, first, jump):
+    wanted = Wanted(first, last, only)
+    way = _Way(wanted, start, wanted.start)
+    for entry in list_jumping(feed.blackboard, feed.root, way.jump, after=wanted.start):
         rest = entry.key.removeprefix(feed.root)
+        if rest.startswith(f"{CONTROL}/"):
+            continue
         partition, name, path = _split(rest)
         # Only folders are in this order: a stray file `a` is before `a.b/`, and `a/` after it.
-        if last is not None and "/" in rest and f"{partition}/" > f"{last}/":
+        if "/" in rest and wanted.is_past(partition):
             break
-        if name is None or (first and partition and f"{partition}/" < f"{first}/"):
-            own_control = partition if entry.key.startswith(f"{feed.root}{partition}/{CONTROL}/") else own_control
+        if name is None or (partition and partition not in wanted):
             continue
-        if current is None or current.partition != partition:
-            if current is not None:
-                yield current
-                _check_level(feed, current.partition, partition)
-            current = Scanned(partition, has_own_control=partition == own_control != "")
-        current.updates.setdefault(name, Found(name)).add(path, entry)
-    if current is not None:
-        yield current
+        if way.current is None or way.current.partition != partition:
+            if way.current is not None:
+                if "" in (way.current.partition, partition):
+                    raise MixedFeedError(not_one_level(feed, mixed=True))
+                yield way.current
+            way.current = Scanned(partition)
+        way.current.updates.setdefault(name, Found(name)).add(path, entry)
+    if way.current is not None:
+        yield way.current
+
+
+@dataclass(slots=True)
+class _Way:
+    """Where a scan goes on after each page: `before` is the key after which the present page starts."""
+
+    wanted: Wanted
+    start: Callable[[str], str]
+    before: str
+    current: Scanned | None = None
+
+    def jump(self, rest: str) -> str | None:
+        """See `list_jumping`."""
+        there = f"{CONTROL}0" if rest.startswith(f"{CONTROL}/") else self._past(rest)  # "0" comes right after "/"
+        self.before = there or ""
+        return there
+
+    def _past(self, rest: str) -> str | None:
+        inside = f"{self.current.partition}/" if self.current is not None and self.current.partition else ""
+        if self.current is None or not rest.startswith(inside):
+            return self.wanted.jump(rest)
+        target = f"{inside}{self.start(self.current.partition)}"
+        if rest >= target:
+            return next_page(self.current.updates, inside, self.before, rest)
+        # Between what was seen and the target there may be newer updates than what was seen, and the rest of it.
+        self.current.skipped = True
+        self.current.updates.clear()
+        return target
 
 
 def latest_of_all(
-    feed: Feed,
-    *,
-    now: datetime,
-    first: str = "",
-    last: str | None = None,
-    held: Mapping[str, str] | None = None,
+    feed: Feed, *, now: datetime, first: str = "", last: str | None = None, only: Collection[str] | None = None
 ) -> dict[str, Update]:
-    """The latest valid update of every partition from `first` to `last`; of an unpartitioned feed, under "".
+    """All that `latest_of_each` gives, at once."""
+    return dict(latest_of_each(feed, now=now, first=first, last=last, only=only))
 
-    A skip-scan that jumps over old history to the update that is `held` of a partition, else to a day before `now`.
+
+def latest_of_each(
+    feed: Feed, *, now: datetime, first: str = "", last: str | None = None, only: Collection[str] | None = None
+) -> Iterator[tuple[str, Update]]:
+    """The latest valid update of every partition from `first` to `last`, or `only` of these; none where none is valid.
+
+    That of an unpartitioned feed is under "". A skip-scan: one LIST a page, or one a partition where its history is
+    longer than a page. It jumps over old history to the newest update but one on record, of which a listing of the
+    records tells; where there is none, to a day before `now`. Where nothing is valid there, as `latest` for the one
+    partition.
     """
-    in_force: dict[str, Update] = {}
-    recent = update_name(max(now, EARLIEST + RECENT) - RECENT)
-    for scanned in scan(feed, start=lambda partition: (held or {}).get(partition, recent), first=first, last=last):
+    recorded_names = _NewestRecorded(feed, last, only, otherwise=update_name(max(now, EARLIEST + RECENT) - RECENT))
+    for scanned in scan(feed, start=recorded_names.start, first=first, last=last, only=only):
         partition = scanned.partition or None
         try:
             update = newest_valid(feed, partition, scanned.updates, valid=valid_as_listed)
@@ -111,21 +140,32 @@ def latest_of_all(
         if again:
             update = latest(feed, partition, now=now)
         if update is not None:
-            in_force[scanned.partition] = update
-    return in_force
+            yield scanned.partition, update
 
 
-def _entries(feed: Feed, first: str, jump: Callable[[str, str], str]) -> Iterator[Entry]:
-    """The feed's objects, save its control area. `jump` tells from the two ends of a page where the next one starts."""
-    control = f"{feed.root}{CONTROL}/"
-    after = f"{feed.root}{first}" if first else ""
-    while True:
-        page = feed.blackboard.page(feed.root, after=after)
-        yield from (entry for entry in page.entries if not entry.key.startswith(control))
-        if page.next_after is None:
-            return
-        past_control = f"{feed.root}{CONTROL}0"  # "0" comes right after "/"
-        after = past_control if page.next_after.startswith(control) else jump(after, page.next_after)
+class _NewestRecorded:
+    """Where the history of a partition is to be looked at, asked for in the order of a scan.
+
+    That is the newest update but one on record: the newest may have been rejected. The records are listed as far as the
+    scan has come, and not at all where no history is longer than a page.
+    """
+
+    def __init__(self, feed: Feed, last: str | None, only: Collection[str] | None, *, otherwise: str) -> None:
+        self._feed, self._last, self._only, self._otherwise = feed, last, only, otherwise
+        self._records: Iterator[tuple[str, dict[str, str]]] | None = None
+        self._at: tuple[str, Collection[str]] | None = None
+
+    def start(self, partition: str) -> str:
+        if not partition:
+            return self._otherwise  # its records may be more pages than its recent updates
+        if self._records is None:
+            rest = None if self._only is None else [name for name in self._only if f"{name}/" >= f"{partition}/"]
+            self._records = recorded(self._feed, first=partition, last=self._last, only=rest)
+            self._at = next(self._records, None)
+        while self._at is not None and f"{self._at[0]}/" < f"{partition}/":
+            self._at = next(self._records, None)
+        there = self._at is not None and self._at[0] == partition
+        return sorted(self._at[1])[-2:][0] if self._at is not None and there else self._otherwise
 
 
 def _split(rest: str) -> tuple[str, str | None, str]:
@@ -135,9 +175,3 @@ def _split(rest: str) -> tuple[str, str | None, str]:
         return "", head, tail
     name, _, path = tail.partition("/")
     return head, name if is_partition_name(head) and is_update_name(name) and path else None, path
-
-
-def _check_level(feed: Feed, one: str, other: str) -> None:
-    if "" in (one, other):
-        message = f"{feed.uri} holds updates and partitions at one level: move one of them to a location of its own."
-        raise MixedFeedError(message)

@@ -6,19 +6,19 @@ and faults in a feed (`verification`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
 from feed_assets.blackboard import NotFoundError
-from feed_assets.file_feed.control import all_record_keys, readable_record, record_keys
+from feed_assets.file_feed.contents import contents
+from feed_assets.file_feed.control import RECORDS, readable_record, record_keys
 from feed_assets.file_feed.feed import Feed
 from feed_assets.file_feed.holds import Tag, tags
 from feed_assets.file_feed.manifest import INVALIDATED, MAX_BYTES, is_removal, parse_manifest
 from feed_assets.file_feed.reading import Found, is_valid, list_updates
 from feed_assets.file_feed.record import Record, State
-from feed_assets.file_feed.scanning import scan
 from feed_assets.file_feed.wording import counted
 
 UpdateState = Literal["valid", "incomplete", "staged", "rejected", "invalidated"]
@@ -57,18 +57,20 @@ def history(
     return _statuses(feed, partition, found, record_keys(feed, partition), known, now)
 
 
-def histories(feed: Feed, *, now: datetime, tagged: Sequence[Tag] = ()) -> dict[str | None, list[UpdateStatus]]:
-    """The same for all partitions, ascending, in one listing of the feed and one of its records.
+def histories(
+    feed: Feed, *, now: datetime, tagged: Sequence[Tag] = ()
+) -> Iterator[tuple[str | None, list[UpdateStatus]]]:
+    """The same for all partitions, one at a time in the order of their keys, in one pass (see `contents`).
 
     Raises MixedFeedError.
     """
-    found = {scanned.partition or None: scanned.updates for scanned in scan(feed)}
-    keys = all_record_keys(feed)
-    places = sorted({*found, *keys}, key=lambda partition: partition or "")
-    return {
-        partition: _statuses(feed, partition, found.get(partition, {}), keys.get(partition, {}), tagged, now)
-        for partition in places
-    }
+    named: dict[str | None, list[Tag]] = {}
+    for tag in tagged:
+        named.setdefault(tag.partition, []).append(tag)
+    for there in contents(feed, areas=(RECORDS,)):
+        held = named.get(there.partition, ())
+        if statuses := _statuses(feed, there.partition, there.updates, there.records, held, now):
+            yield there.partition, statuses
 
 
 def _statuses(

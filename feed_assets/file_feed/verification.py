@@ -7,15 +7,15 @@ is not valid.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from feed_assets.blackboard import NotFoundError, list_all
-from feed_assets.file_feed.control import CLAIMS, RECORDS
+from feed_assets.blackboard import NotFoundError
+from feed_assets.file_feed.contents import Contents, contents
 from feed_assets.file_feed.errors import UnreadableRecordError
 from feed_assets.file_feed.feed import CONTROL, Feed
-from feed_assets.file_feed.holds import own_control_found, pins, tags
+from feed_assets.file_feed.holds import Pin, Tag, own_control_found, pins, tags
 from feed_assets.file_feed.manifest import INVALIDATED, is_removal, parse_manifest
 from feed_assets.file_feed.names import begun, has_update_shape, is_update_name
 from feed_assets.file_feed.reading import Found, is_valid
@@ -40,61 +40,58 @@ class Finding:
 _Place = tuple[str | None, str]
 
 
-@dataclass(slots=True)
-class _There:
-    """Everything in a feed outside its control area, sorted by where it is."""
+def verify(feed: Feed, *, now: datetime, within: str | None = None) -> list[Finding]:
+    """All faults of a feed, or `within` one partition, ordered by partition and update.
 
-    updates: dict[_Place, Found] = field(default_factory=dict)
-    markers: set[_Place] = field(default_factory=set)
-    odd: dict[_Place, str] = field(default_factory=dict)
-
-
-def verify(feed: Feed, *, now: datetime) -> list[Finding]:
-    """All faults of a feed, ordered by partition and update. Lists all of it, and reads every record and tag.
-
-    Raises FeedError where a tag is damaged.
+    One pass over the listings, a partition at a time (see `contents`); reads every record and tag. Raises FeedError
+    where a tag is damaged.
     """
-    there = _sort(feed)
-    records, findings = _records(feed)
-    findings += [*_names(feed, there), *_levels(feed, there), *_orphans(feed, there, now)]
-    for place, found in there.updates.items():
-        record = records.get(place)
-        findings += _of_update(place, found, marked=place in there.markers, now=now)
-        added = _added_to_invalidate(feed, found, record)
-        findings += _of_manifest(feed, place, found, added)
-        findings += _against_record(feed, place, found, record, added) if record else ()
+    findings = _findings(feed, within, now)
     return sorted(findings, key=lambda each: (each.partition or "", each.update or "", each.kind, each.message))
 
 
-def _sort(feed: Feed) -> _There:
-    there = _There()
-    for entry in list_all(feed.blackboard, feed.root):
-        rest = entry.key.removeprefix(feed.root)
-        if rest.startswith(f"{CONTROL}/"):
-            continue
-        head, _, tail = rest.partition("/")
-        partition, name, path = (None, head, tail) if has_update_shape(head) else (head, *_cut(tail))
-        place = (partition, name)
-        if not name and rest.endswith("/"):
-            continue  # the directory marker of a partition, which no reader takes for a file
-        if not is_update_name(name) or not (path or rest.endswith("/")):
-            there.odd.setdefault(place if name else (None, head), entry.key)
-            continue
-        there.updates.setdefault(place, Found(name)).add(path or "/", entry)
-        if rest.endswith("/"):
-            there.markers.add(place)
-    return there
+def _findings(feed: Feed, within: str | None, now: datetime) -> Iterator[Finding]:
+    held: dict[str | None, list[Tag | Pin]] = {}
+    holds: list[Tag | Pin] = [*tags(feed, within), *pins(feed, within, now=now)]  # retention removes the ended pins
+    for hold in holds:
+        held.setdefault(hold.partition, []).append(hold)
+    levels = set()
+    for there in contents(feed, within=within, mixed=True):
+        if there.updates or there.marked:
+            levels.add(there.partition is None)
+        yield from _of_partition(feed, there, held.pop(there.partition, []), now)
+    for partition, left in held.items():
+        yield from _orphaned_holds(Contents(partition), left)
+    if len(levels) > 1:
+        message = f"{feed.uri} holds updates and partitions at one level: move one of them elsewhere"
+        yield Finding("mixed levels", None, None, message)
 
 
-def _cut(tail: str) -> tuple[str, str]:
-    name, _, path = tail.partition("/")
-    return name, path
+def _of_partition(feed: Feed, there: Contents, holds: Iterable[Tag | Pin], now: datetime) -> Iterator[Finding]:
+    yield from _names(feed, there)
+    yield from _orphans(there, now)
+    yield from _orphaned_holds(there, holds)
+    records: dict[str, Record] = {}
+    for name, key in there.records.items():
+        try:
+            records[name] = Record.from_json(feed.blackboard.read(key).data, origin=feed.blackboard.uri(key))
+        except UnreadableRecordError as error:
+            yield Finding("record", there.partition, name, str(error))
+        except NotFoundError:
+            continue  # retention removed it since it was listed
+    for name in there.updates.keys() | there.marked:
+        place, found, record = (there.partition, name), there.updates.get(name, Found(name)), records.get(name)
+        yield from _of_update(place, found, marked=name in there.marked, now=now)
+        added = _added_to_invalidate(feed, found, record)
+        yield from _of_manifest(feed, place, found, added)
+        if record is not None:
+            yield from _against_record(feed, place, found, record, added)
 
 
-def _names(feed: Feed, there: _There) -> Iterator[Finding]:
-    partitions = {partition for partition, _ in there.updates}
-    for (partition, name), key in there.odd.items():
-        if partition is not None and name == CONTROL and partition in partitions:
+def _names(feed: Feed, there: Contents) -> Iterator[Finding]:
+    partition = there.partition
+    for name, key in there.odd.items():
+        if partition is not None and name == CONTROL and there.updates:
             yield Finding("control area", partition, None, own_control_found(feed, partition))
         elif has_update_shape(name) and not is_update_name(name):
             yield Finding(
@@ -102,12 +99,6 @@ def _names(feed: Feed, there: _There) -> Iterator[Finding]:
             )
         else:
             yield Finding("odd name", partition, name, f"{key} is no part of an update: it is never read")
-
-
-def _levels(feed: Feed, there: _There) -> Iterator[Finding]:
-    if len({partition is None for partition, _ in there.updates}) > 1:
-        message = f"{feed.uri} holds updates and partitions at one level: move one of them elsewhere"
-        yield Finding("mixed levels", None, None, message)
 
 
 def _of_update(place: _Place, found: Found, *, marked: bool, now: datetime) -> Iterator[Finding]:
@@ -160,40 +151,23 @@ def _leftover(path: str) -> str | None:
     return "in a folder below the update" if folders else None
 
 
-def _orphans(feed: Feed, there: _There, now: datetime) -> Iterator[Finding]:
-    """Control objects without an update; claims and records only once it should have been written."""
-    for area, what in ((CLAIMS, "claims"), (RECORDS, "records")):
-        for place, key in _controlled(feed, area):
-            if place not in there.updates and begun(place[1]) + WRITING < now:
-                yield Finding("orphan", *place, f"{key} {what} an update that is not there")
-    for tag in tags(feed):
-        if (tag.partition, tag.update) not in there.updates:
-            yield Finding("orphan", tag.partition, tag.update, f"tag {tag.name} names an update that is not there")
-    for pin in pins(feed, now=now):  # the next retention removes those that have ended
-        if (pin.partition, pin.update) not in there.updates:
-            yield Finding("orphan", pin.partition, pin.update, f"{pin.holder} pins an update that is not there")
+def _orphans(there: Contents, now: datetime) -> Iterator[Finding]:
+    """Claims and records without an update, once it should have been written."""
+    for keys, what in ((there.claims, "claims"), (there.records, "records")):
+        for name, key in keys.items():
+            if not _has(there, name) and begun(name) + WRITING < now:
+                yield Finding("orphan", there.partition, name, f"{key} {what} an update that is not there")
 
 
-def _records(feed: Feed) -> tuple[dict[_Place, Record], list[Finding]]:
-    """The records that can be read, and a finding for each that cannot."""
-    readable, findings = {}, []
-    for place, key in _controlled(feed, RECORDS):
-        try:
-            readable[place] = Record.from_json(feed.blackboard.read(key).data, origin=feed.blackboard.uri(key))
-        except UnreadableRecordError as error:
-            findings.append(Finding("record", *place, str(error)))
-        except NotFoundError:
-            continue  # retention removed it since it was listed
-    return readable, findings
+def _orphaned_holds(there: Contents, holds: Iterable[Tag | Pin]) -> Iterator[Finding]:
+    for hold in holds:
+        if not _has(there, hold.update):
+            what = f"tag {hold.name} names" if isinstance(hold, Tag) else f"{hold.holder} pins"
+            yield Finding("orphan", hold.partition, hold.update, f"{what} an update that is not there")
 
 
-def _controlled(feed: Feed, area: str) -> Iterator[tuple[_Place, str]]:
-    folder = feed.control(area)
-    for entry in list_all(feed.blackboard, folder):
-        partition, _, rest = entry.key.removeprefix(folder).rpartition("/")
-        name = ".".join(rest.split(".")[:2])
-        if is_update_name(name):
-            yield (partition or None, name), entry.key
+def _has(there: Contents, name: str) -> bool:
+    return name in there.updates or name in there.marked
 
 
 def _against_record(

@@ -21,7 +21,7 @@ from feed_assets.file_feed.discovery import feed_locations
 from feed_assets.file_feed.quarantine import FOLDER
 from feed_assets.operations.effectiveness_report import local_files, readable
 from feed_assets.sources.layout import quarantine_key
-from feed_assets.sources.ledger import counting
+from feed_assets.sources.ledger import counting, entries
 
 LANDING = "landing"
 
@@ -140,7 +140,7 @@ def _of_landings(
             files.setdefault(source, []).append(entry.key)
     for source, keys in sorted(files.items()):
         # A landing that was killed, or superseded by another one, may have left its quarantine.
-        counts = {quarantine_key(source, landing) for landing in counting(blackboard, source)}
+        counts = {quarantine_key(source, landing) for landing in counting(entries(blackboard, source))}
         with ExitStack() as stack:
             copies = _copies(blackboard, [key for key in keys if key in counts], stack)
             for _, reason, records, file, line, record in _of_sound(blackboard, copies, unreadable):

@@ -155,7 +155,7 @@ def _rows_before(update: Update, before: Sequence[str], now: datetime) -> tuple[
     """The published rows of these partitions of the same feed."""
     if not before:
         return ()
-    in_force = latest_of_all(update.feed, now=now, first=min(before), last=max(before))
+    in_force = latest_of_all(update.feed, now=now, only=before)
     found = (read_record(update.feed, each, in_force[each].name) for each in sorted(before) if each in in_force)
     return tuple(record.facts.rows.published for record in found if record and record.facts.rows)
 

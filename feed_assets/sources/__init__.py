@@ -12,6 +12,7 @@ from feed_assets.sources.growth import Decision, GrowthKind, decide
 from feed_assets.sources.kinds import Kind, KindError
 from feed_assets.sources.loading import load_source, load_sources
 from feed_assets.sources.raw import (
+    each_day,
     evening,
     evening_read,
     has_raw_data,
@@ -33,6 +34,7 @@ __all__ = [
     "SpecError",
     "absences",
     "decide",
+    "each_day",
     "evening",
     "evening_read",
     "has_raw_data",

@@ -13,8 +13,8 @@ from datetime import date
 
 from feed_assets.blackboard.port import Blackboard
 from feed_assets.sources.errors import RawFilesGoneError
-from feed_assets.sources.layout import LandingId, landed_path, raw_key
-from feed_assets.sources.ledger import Landing, counting, read_landing
+from feed_assets.sources.layout import LandingId, landed_path, ledger_key, raw_key
+from feed_assets.sources.ledger import Landing, counting, read_landing, touched_days
 from feed_assets.sources.raw import raw_keys
 from feed_assets.sources.spec import Source
 
@@ -44,16 +44,18 @@ class Absences:
 def absences(blackboard: Blackboard, source: Source, days: Collection[date]) -> Absences:
     """What is known of these days, of which the source has no raw files.
 
-    One listing of the source's ledger from the first day on, and a read of each landing there, once a process. Where
-    landings put records into these days, one listing of the raw files.
+    One listing of what touched the days from the first to the last, and a read of each landing that touched one of
+    these days, once a process. Where landings put records into them, one listing of the raw files.
     """
     if not days:
         return Absences(source.key, {}, {})
-    keys = counting(blackboard, source.key, min(days)).values()
+    names = {str(day) for day in days}
+    touched = touched_days(blackboard, source.key, min(names), max(names))
+    keys = [ledger_key(source.key, each) for each in counting({landing for day, landing in touched if day in names})]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         landed = list(pool.map(lambda key: _landing(blackboard, key), keys))
     gone: dict[date, str] = {}
-    lost = files_gone(blackboard, source.key, landed, {str(day) for day in days})
+    lost = files_gone(blackboard, source.key, landed, names)
     reasons = dict.fromkeys(days, "the source is declared `may_be_empty`") if source.may_be_empty else {}
     for landing in landed:
         for day in days:

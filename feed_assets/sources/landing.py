@@ -27,7 +27,7 @@ from feed_assets.sources.absence import files_gone
 from feed_assets.sources.errors import LandingError
 from feed_assets.sources.expressions import check_expressions, named_columns, nearest, needed_columns
 from feed_assets.sources.layout import LandingId, landed_path, quarantine_key, raw_key, sent_key, staging_prefix
-from feed_assets.sources.ledger import Landing, landings_of
+from feed_assets.sources.ledger import Landing, find, landings_of
 from feed_assets.sources.partner_file import PartnerFile, check_column_names, inspect
 from feed_assets.sources.placing import (
     FUTURE,
@@ -41,7 +41,7 @@ from feed_assets.sources.placing import (
     write_nothing,
     write_quarantine,
 )
-from feed_assets.sources.plan import Plan, clear, complete, find, keys, read_plan, tidy, write_plan
+from feed_assets.sources.plan import Plan, clear, complete, keys, read_plan, tidy, write_plan
 from feed_assets.sources.records import SINGLE_FILE_SETTINGS, parquet_records, text_records
 from feed_assets.sources.spec import ParquetFormat, Source, SpecError
 
@@ -96,12 +96,12 @@ def land(
         landing = None
         while not before or (again and _is_due_again(blackboard, before[-1], source, now)):
             landing = _land(session, blackboard, source, sent, before, now)
-            tidy(blackboard, source.key, landing.id)
+            tidy(blackboard, landing)
             if landing.description == source.landing_digest:
                 return landing
             # Another process was faster, or had been killed, and had read the file by another description.
             before = landings_of(blackboard, source.key, digest)
-    tidy(blackboard, source.key, before[-1].id)
+    tidy(blackboard, before[-1])
     return replace(before[-1], already_landed=landing is None)
 
 

@@ -15,15 +15,12 @@ SENT = "raw/.sent/"
 STAGING = "raw/.staging/"
 QUARANTINE = "quarantine/landing/"
 
-NO_DAY = "0000-00-00"
-"""Stands for the newest day in the ledger key of a landing that touched none; sorts before every day."""
-
 DIGEST_LENGTH = 16
 
 _LANDING = rf"([0-9a-f]{{{DIGEST_LENGTH}}})(?:-([1-9]\d*))?"
 _LANDED_NAME = re.compile(rf"landed-{_LANDING}\.parquet")
 _RAW_PATH = re.compile(r"(\d{4}-\d\d-\d\d)/((?:[01]\d|2[0-3])/([^/_.][^/]*\.parquet))")
-_LEDGER_PATH = re.compile(rf"(?:\d{{4}}-\d\d-\d\d|again)/{_LANDING}\.json")
+_LEDGER_PATH = re.compile(rf"([0-9a-f]{{{DIGEST_LENGTH}}})/([1-9]\d*)\.json")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -56,19 +53,24 @@ def landed_path(hour: str, landing: LandingId) -> str:
     return f"{hour}/landed-{landing}.parquet"
 
 
-def ledger_prefix(source_key: str) -> str:
-    """What the keys of a source's ledger entries start with; then comes the newest day of the landing, or `again`."""
-    return f"{LEDGER}{source_key}/"
+def ledger_prefix(source_key: str, digest: str | None = None) -> str:
+    """What the keys of a source's ledger entries start with, or of those of one content."""
+    return f"{LEDGER}{source_key}/entries/" + (f"{digest}/" if digest else "")
 
 
-def ledger_key(source_key: str, newest_day: str | None, landing: LandingId) -> str:
-    """The key of the entry that makes a landing count; `newest_day` is None for one that touched no day.
+def ledger_key(source_key: str, landing: LandingId) -> str:
+    """The key of the entry that makes a landing count."""
+    return f"{ledger_prefix(source_key, landing.digest)}{landing.generation}.json"
 
-    Entries that supersede others sort after every day: whoever lists from some day on sees all of them, and sees
-    them after the entries that they supersede.
-    """
-    place = newest_day or NO_DAY if landing.generation == 1 else "again"
-    return f"{LEDGER}{source_key}/{place}/{landing}.json"
+
+def touched_prefix(source_key: str) -> str:
+    """What the keys start with that say which landings touched which days."""
+    return f"{LEDGER}{source_key}/days/"
+
+
+def touched_key(source_key: str, day: str, landing: LandingId) -> str:
+    """The key of an empty object that says that a landing which counts touched a day."""
+    return f"{touched_prefix(source_key)}{day}/{landing}"
 
 
 def staging_prefix(source_key: str, landing: LandingId) -> str:
@@ -94,6 +96,11 @@ def landed_by(path: str) -> LandingId | None:
 def entered(path: str) -> LandingId | None:
     """The landing of a ledger key without its prefix, None where it is no ledger key."""
     return _landing(_LEDGER_PATH.fullmatch(path))
+
+
+def touching(name: str) -> LandingId | None:
+    """The landing of the last part of a key that `touched_key` made, None where it is something else."""
+    return _landing(re.fullmatch(_LANDING, name))
 
 
 def _landing(match: re.Match[str] | None) -> LandingId | None:

@@ -1,21 +1,26 @@
 """What landed: an entry for each landing of each content of a source, which makes its raw files count.
 
-Here: the entry, and finding it again. Of several landings of one content the newest counts, and none of the
-others. Not here: when an entry is written (see `landing`), and what raw files make of it (see `raw`).
+Here: the entry, and finding it again, by its content or by the days that it touched. Of several landings of one content
+the newest counts, and none of the others. Not here: when an entry is written (see `plan`), and what raw files make of
+it (see `raw`).
+
+An entry lies under the digest of its content. For each day that it touched an empty object follows, so that one day is
+looked at without the landings of all others. A landing that was killed in between counts; who meets a raw file of it
+finds its entry by the digest, and whoever completes it writes what is missing.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from dataclasses import fields as dataclass_fields
 from datetime import date, datetime
 from typing import Any
 
 from feed_assets.blackboard.listing import list_all
-from feed_assets.blackboard.port import Blackboard
-from feed_assets.sources.layout import LandingId, entered, ledger_prefix
+from feed_assets.blackboard.port import Blackboard, NotFoundError
+from feed_assets.sources.layout import LandingId, entered, ledger_key, ledger_prefix, touched_prefix, touching
 
 FORMAT = 1
 
@@ -61,9 +66,9 @@ class Landing:
         return LandingId(self.digest, self.generation)
 
     @property
-    def newest_day(self) -> str | None:
-        """The newest day that it has a record of, or that got a file."""
-        return max((*self.days, *(hour[:10] for hour in self.partitions)), default=None)
+    def touched(self) -> frozenset[str]:
+        """The days that it has a record of, or that got a file."""
+        return frozenset((*self.days, *(hour[:10] for hour in (*self.partitions, *self.withdrawn))))
 
     def covers(self, day: date) -> bool:
         """Whether the file had records of this day, be it only such as the source's filter leaves out."""
@@ -92,19 +97,41 @@ def entry_json(landing: Landing) -> bytes:
 
 
 def landings_of(blackboard: Blackboard, source_key: str, digest: str) -> tuple[Landing, ...]:
-    """The landings of one content, oldest first; the last one counts. One listing of the source's ledger."""
-    keys = _entries(blackboard, source_key)
-    return tuple(read_landing(blackboard, keys[each]) for each in sorted(keys) if each.digest == digest)
+    """The landings of one content, oldest first; the last one counts. One LIST, and a GET for each."""
+    there = sorted(entries(blackboard, source_key, digest))
+    return tuple(read_landing(blackboard, ledger_key(source_key, each)) for each in there)
 
 
-def counting(blackboard: Blackboard, source_key: str, first: date | None = None) -> dict[LandingId, str]:
-    """The landing that counts of each content -> its key; with `first`, those that touched that day or a later one.
+def entries(blackboard: Blackboard, source_key: str, digest: str | None = None) -> Iterator[LandingId]:
+    """All landings of a source that have an entry, or those of one content. One listing."""
+    prefix = ledger_prefix(source_key)
+    for entry in list_all(blackboard, ledger_prefix(source_key, digest)):
+        if (landing := entered(entry.key.removeprefix(prefix))) is not None:
+            yield landing
 
-    One listing of the source's ledger from that day on.
-    """
-    keys = _entries(blackboard, source_key, first)
-    newest = {each.digest: each for each in sorted(keys)}
-    return {each: keys[each] for each in newest.values()}
+
+def find(blackboard: Blackboard, source_key: str, landing: LandingId) -> Landing | None:
+    """The entry of this very landing, None where it did not come to its end. One GET."""
+    try:
+        return read_landing(blackboard, ledger_key(source_key, landing))
+    except NotFoundError:
+        return None
+
+
+def counting(landings: Iterable[LandingId]) -> list[LandingId]:
+    """Of each content the landing that counts."""
+    return list({each.digest: each for each in sorted(landings)}.values())
+
+
+def touched_days(blackboard: Blackboard, source_key: str, first: str, last: str) -> Iterator[tuple[str, LandingId]]:
+    """Each day from first to last with each landing that touched it, day by day: a listing, as far as it is taken."""
+    prefix = touched_prefix(source_key)
+    for entry in list_all(blackboard, prefix, after=f"{prefix}{first}"):
+        day, _, name = entry.key.removeprefix(prefix).partition("/")
+        if day > last:
+            return
+        if (landing := touching(name)) is not None:
+            yield day, landing
 
 
 def read_landing(blackboard: Blackboard, key: str) -> Landing:
@@ -112,16 +139,7 @@ def read_landing(blackboard: Blackboard, key: str) -> Landing:
     return landing_from_json(json.loads(blackboard.read(key).data))
 
 
-def landings(blackboard: Blackboard, source_key: str, first: date | None = None) -> Iterator[Landing]:
-    """The landings of `counting`, each read as it is taken from the iterator."""
-    for key in counting(blackboard, source_key, first).values():
-        yield read_landing(blackboard, key)
-
-
-def _entries(blackboard: Blackboard, source_key: str, first: date | None = None) -> dict[LandingId, str]:
-    keys: dict[LandingId, str] = {}
-    prefix = ledger_prefix(source_key)
-    for entry in list_all(blackboard, prefix, after=f"{prefix}{first or ''}"):
-        if landing := entered(entry.key.removeprefix(prefix)):
-            keys[landing] = entry.key
-    return keys
+def landings(blackboard: Blackboard, source_key: str) -> Iterator[Landing]:
+    """All landings of a source that count, each read as it is taken from the iterator."""
+    for each in counting(entries(blackboard, source_key)):
+        yield read_landing(blackboard, ledger_key(source_key, each))

@@ -1,8 +1,8 @@
 """What a landing will have done, written down before it does any of it.
 
 Here: the plan, carrying it out, clearing away what was staged for it. With its plan a landing only moves forward:
-every step can be repeated, so whoever lands the file again after a crash completes it. The ledger entry comes last,
-and only with it do the files count for readers. Not here: making a plan (see `landing`).
+every step can be repeated, so whoever lands the file again after a crash completes it. The ledger entry comes after all
+files, and only with it do they count for readers. Not here: making a plan (see `landing`).
 """
 
 from __future__ import annotations
@@ -18,8 +18,16 @@ from typing import TypeVar
 from feed_assets.blackboard.listing import list_all
 from feed_assets.blackboard.port import AlreadyExistsError, Blackboard, BlackboardError, NotFoundError
 from feed_assets.sources.errors import LandingError
-from feed_assets.sources.layout import SENT, STAGING, LandingId, ledger_key, quarantine_key, staging_prefix
-from feed_assets.sources.ledger import Landing, entry_json, landing_from_json, landing_json, landings_of
+from feed_assets.sources.layout import (
+    SENT,
+    STAGING,
+    LandingId,
+    ledger_key,
+    quarantine_key,
+    staging_prefix,
+    touched_key,
+)
+from feed_assets.sources.ledger import Landing, entry_json, find, landing_from_json, landing_json, landings_of
 
 ABANDONED = timedelta(days=2)
 """Staging in which nothing was written for so long belongs to a landing that was killed."""
@@ -75,30 +83,31 @@ def complete(blackboard: Blackboard, plan: Plan, *, now: datetime) -> Landing:
     in_parallel(lambda copy: _copy(blackboard, *copy), plan.copies)
     landing = replace(plan.landing, landed_at=now)
     with suppress(AlreadyExistsError):
-        blackboard.create(ledger_key(landing.source, landing.newest_day, landing.id), entry_json(landing))
+        blackboard.create(ledger_key(landing.source, landing.id), entry_json(landing))
     return landing
 
 
-def find(blackboard: Blackboard, source_key: str, landing: LandingId) -> Landing | None:
-    """The entry of this very landing, None where it did not come to its end."""
-    return next((each for each in landings_of(blackboard, source_key, landing.digest) if each.id == landing), None)
-
-
-def tidy(blackboard: Blackboard, source_key: str, landing: LandingId) -> int:
-    """Remove what a landing that has come to its end leaves: quarantine that it supersedes, and its staging.
+def tidy(blackboard: Blackboard, landing: Landing) -> int:
+    """Finish a landing that has its entry: note the days it touched, remove quarantine it supersedes, and its staging.
 
     Superseded raw files stay: a run may be reading them, and records name them. Returns how many files were staged.
     """
+    staged = list(keys(blackboard, staging_prefix(landing.source, landing.id)))
+    if staged:  # else it is finished
+        earlier = landings_of(blackboard, landing.source, landing.digest) if landing.generation > 1 else ()
+        # Also the days of those that it supersedes, so that a look at such a day finds out.
+        days = landing.touched.union(*(each.touched for each in earlier))
+        in_parallel(lambda day: _touch(blackboard, landing, day), sorted(days))
     superseded = [LandingId(landing.digest, generation) for generation in range(1, landing.generation)]
-    blackboard.delete(*(quarantine_key(source_key, each) for each in superseded))
-    return clear(blackboard, staging_prefix(source_key, landing))
+    blackboard.delete(*(quarantine_key(landing.source, each) for each in superseded))
+    return clear(blackboard, staging_prefix(landing.source, landing.id))
 
 
 def clear(blackboard: Blackboard, staging: str) -> int:
     """Remove what is staged, the plan last: while anything is there, so is what it is for. How many files that were."""
     found = list(keys(blackboard, staging))
     plan = f"{staging}{_NAME}"
-    in_parallel(blackboard.delete, [key for key in found if key != plan])
+    blackboard.delete(*(key for key in found if key != plan))
     if plan in found:
         blackboard.delete(plan)
     return len(found)
@@ -133,7 +142,7 @@ def sweep_staging(blackboard: Blackboard, source_key: str, *, now: datetime) -> 
         except (LandingError, BlackboardError) as error:
             failures.append(str(error))
         else:
-            removed += tidy(blackboard, source_key, plan.landing.id)
+            removed += tidy(blackboard, plan.landing)
     return Sweep(tuple(completed), removed, tuple(failures))
 
 
@@ -147,6 +156,11 @@ def in_parallel(do: Callable[[T], None], items: Sequence[T]) -> None:
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         for future in [pool.submit(do, item) for item in items]:
             future.result()
+
+
+def _touch(blackboard: Blackboard, landing: Landing, day: str) -> None:
+    with suppress(AlreadyExistsError):
+        blackboard.create(touched_key(landing.source, day, landing.id), b"")
 
 
 def _copy(blackboard: Blackboard, staged: str, key: str) -> None:

@@ -1,7 +1,7 @@
 """Raw partitions as they are now: which files each day of a source has, and their records as a frame.
 
 Here: listing, and reading exactly what was listed. A file that a landing of ours put there counts only
-once the ledger has that landing, so the ledger is listed first: a landing that becomes complete in
+once the ledger has that landing, so the ledger is looked at first: of a day, a landing that becomes complete in
 between is not seen at all, and none is ever seen in part. Of several landings of one content the newest
 counts, so one that supersedes another takes its place at once. Files of other receivers are taken at face
 value. Not here: writing (see `landing`), and what a change means (see `growth`).
@@ -12,28 +12,28 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import date, datetime
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from feed_assets.blackboard.listing import list_all
-from feed_assets.blackboard.port import Blackboard, Entry
+from feed_assets.blackboard.port import PAGE_SIZE, Blackboard, Entry
 from feed_assets.datasets import is_day
 from feed_assets.engine.paths import to_read
 from feed_assets.file_feed import RawFile, RawInput
 from feed_assets.sources.layout import (
     RAW,
-    entered,
+    LandingId,
     landed_by,
     landed_path,
-    ledger_prefix,
     raw_key,
     raw_prefix,
     split_raw,
 )
+from feed_assets.sources.ledger import Landing, counting, entries, touched_days
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from feed_assets.sources.ledger import Landing
     from feed_assets.sources.spec import Source
 
 RECORD_COLUMNS = {"_file": "string", "_line": "bigint", "_malformed": "string"}
@@ -46,13 +46,46 @@ def raw_days(
 ) -> dict[tuple[str, date], RawInput]:
     """What each of these sources has in each day from `first` to `last`, days without a file left out.
 
-    One listing of the ledger and one of the raw files for each source, however many days there are.
+    One listing of the raw files for each source, and one of the landings that touched these days. A landing that
+    becomes complete meanwhile is seen in all of these days or in none.
     """
     days: dict[tuple[str, date], RawInput] = {}
     for source in source_keys:
-        for day, files in _files_by_day(blackboard, source, first, last).items():
-            days[source, date.fromisoformat(day)] = RawInput(source, day, tuple(files))
+        met: set[LandingId] = set()
+        before = -1
+        while before < len(met):  # again, where a landing was met that the days before may have been read without
+            before = len(met)
+            reads = list(_each_day(blackboard, source, first, last, met, at_once=None))
+        days |= {(source, date.fromisoformat(read.partition)): read for read in reads}
     return days
+
+
+def each_day(blackboard: Blackboard, source_key: str, first: date, last: date) -> Iterator[RawInput]:
+    """What the source has in each day from `first` to `last`, in their order, days without a file left out.
+
+    Listed as it is taken, so who stops at a day has not listed the days after it. A landing that becomes complete
+    meanwhile is seen whole in each day or not at all, and may be seen in some of its days.
+    """
+    yield from _each_day(blackboard, source_key, first, last, set(), at_once=PAGE_SIZE)
+
+
+def _each_day(
+    blackboard: Blackboard, source_key: str, first: date, last: date, met: set[LandingId], *, at_once: int | None
+) -> Iterator[RawInput]:
+    """The days one after the other; `at_once` landings, and the rest of their last day, are listed together.
+
+    `met` are landings that are known to count, and gets those that the listing of landings did not show.
+    """
+    start: str | None = str(first)
+    absent: set[str] = set()
+    while start is not None:
+        known, following = _landings_by_day(blackboard, source_key, start, str(last), at_once)
+        listed = _entries(blackboard, raw_prefix(source_key), start, following or f"{last}0")
+        for day, objects in groupby(listed, key=lambda entry: _day_of(source_key, entry)):
+            files = _that_count(blackboard, source_key, day, list(objects), known.get(day, set()), met, absent)
+            if files and is_day(day):
+                yield RawInput(source_key, day, tuple(files))
+        start = following
 
 
 def has_raw_data(blackboard: Blackboard) -> bool:
@@ -73,7 +106,7 @@ def read_sets(blackboard: Blackboard, source_key: str, days: Collection[date]) -
 
 def raw_keys(blackboard: Blackboard, source_key: str, first: date, last: date) -> set[str]:
     """The keys of all objects below these days of a source, whether or not they count. One listing."""
-    return {entry.key for entry in _entries(blackboard, raw_prefix(source_key), first, last)}
+    return {entry.key for entry in _entries(blackboard, raw_prefix(source_key), str(first), f"{last}0")}
 
 
 def evening(raw_input: RawInput, hours: int) -> RawInput:
@@ -157,30 +190,55 @@ def _records_by_hour(spark: SparkSession, blackboard: Blackboard, keys: Sequence
     return {row.hour: row.records for row in counted}
 
 
-def _files_by_day(blackboard: Blackboard, source: str, first: date, last: date) -> dict[str, list[RawFile]]:
-    # The ledger's keys begin with the newest day a landing touched, or are after every day where it supersedes
-    # another: so none that matters is before `first`.
-    prefix = ledger_prefix(source)
-    newest: dict[str, int] = {}
-    for entry in _entries(blackboard, prefix, first, None):
-        if landing := entered(entry.key.removeprefix(prefix)):
-            newest[landing.digest] = max(landing.generation, newest.get(landing.digest, 0))
-    prefix = raw_prefix(source)
-    files: dict[str, list[RawFile]] = {}
-    for entry in _entries(blackboard, prefix, first, last):
-        place = split_raw(entry.key.removeprefix(prefix))
-        if place is None:
-            continue
-        day, path = place
-        landing = landed_by(path)
-        if landing is None or newest.get(landing.digest) == landing.generation:
-            files.setdefault(day, []).append(RawFile(path, entry.size, entry.tag))
-    return {day: found for day, found in files.items() if is_day(day)}
+def _landings_by_day(
+    blackboard: Blackboard, source_key: str, first: str, last: str, at_once: int | None
+) -> tuple[dict[str, set[LandingId]], str | None]:
+    """The landings that touched each day, of `at_once` at least; and the day after these, None at the end."""
+    known: dict[str, set[LandingId]] = {}
+    for count, (day, landing) in enumerate(touched_days(blackboard, source_key, first, last)):
+        if at_once is not None and count >= at_once and day not in known:
+            return known, day
+        known.setdefault(day, set()).add(landing)
+    return known, None
 
 
-def _entries(blackboard: Blackboard, prefix: str, first: date, last: date | None) -> Iterator[Entry]:
-    """Objects below folders that are named by a day, from `first` to `last`."""
+def _that_count(
+    blackboard: Blackboard,
+    source_key: str,
+    day: str,
+    objects: Sequence[Entry],
+    known: set[LandingId],
+    met: set[LandingId],
+    absent: set[str],
+) -> list[RawFile]:
+    """The files of a day that count by the landings that are `known` to have touched it, or were `met`.
+
+    The landing of another file may have been killed right after its entry, or come just now: it is looked for by its
+    content, and `absent` gets the contents that have no entry.
+    """
+    prefix = f"{raw_prefix(source_key)}{day}/"
+    while True:
+        files = [RawFile(entry.key.removeprefix(prefix), entry.size, entry.tag) for entry in objects]
+        by = {file: landed_by(file.path) for file in files if split_raw(f"{day}/{file.path}")}
+        there = known | met
+        unknown = {each.digest for each in by.values() if each is not None and each not in there} - absent
+        more = {each for digest in unknown for each in entries(blackboard, source_key, digest)} - there
+        absent |= unknown - {each.digest for each in more}
+        if not more:
+            newest = {None, *counting(there)}
+            return [file for file, landing in by.items() if landing in newest]
+        met |= more
+        # It may have become complete after the files were listed.
+        objects = list(list_all(blackboard, prefix))
+
+
+def _day_of(source_key: str, entry: Entry) -> str:
+    return entry.key[len(raw_prefix(source_key)) :].partition("/")[0]
+
+
+def _entries(blackboard: Blackboard, prefix: str, first: str, end: str) -> Iterator[Entry]:
+    """Objects below folders that are named by a day, from `first` to before `end`."""
     for entry in list_all(blackboard, prefix, after=f"{prefix}{first}"):
-        if last is not None and entry.key[len(prefix) :] > f"{last}/\U0010ffff":
+        if entry.key[len(prefix) :] >= end:
             return
         yield entry

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 import click
 from rich.console import Console
 
-from feed_assets_tests.benchmarks import backfills, latest_update, pipelines, sensor_ticks
+from feed_assets_tests.benchmarks import backfills, latest_update, pipelines, sensor_ticks, sizes
 from feed_assets_tests.benchmarks.results import Report, show, write
 
 Benchmark = Callable[..., Report]
@@ -24,6 +24,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "backfill": backfills.measure,
     "latest": latest_update.measure,
     "ticks": sensor_ticks.measure,
+    "sizes": sizes.measure,
 }
 OUTPUT = "benchmarks.json"
 WIDTH = 130

@@ -12,13 +12,15 @@ from feed_assets_tests.benchmarks.__main__ import main
 def test_quick_measurements_are_shown_and_written_with_the_machine_they_are_of(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
-    result = CliRunner().invoke(main, ["--quick", "--only", "latest", "--only", "ticks"], catch_exceptions=False)
+    result = CliRunner().invoke(
+        main, ["--quick", *(f"--only={name}" for name in ("latest", "ticks", "sizes"))], catch_exceptions=False
+    )
 
     assert result.exit_code == 0
     written = json.loads((tmp_path / "benchmarks.json").read_text())
     assert written["quick"] is True
     assert written["machine"]["cores"] >= 1
-    assert list(written["benchmarks"]) == ["latest", "ticks"]
+    assert list(written["benchmarks"]) == ["latest", "ticks", "sizes"]
     for name, benchmark in written["benchmarks"].items():
         assert f"{name}: {benchmark['title']}" in result.output
         assert benchmark["rows"]

@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from feed_assets.blackboard.port import Blackboard, Content, Entry, Page
+from feed_assets.blackboard.port import PAGE_SIZE, Blackboard, Content, Entry, Page
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,14 +24,16 @@ class Request:
 class RecordingBlackboard:
     """Passes everything on to `inner`; a request counts also where it fails.
 
-    `delete` counts once for each key, and `copy` under the key it creates. `tag_of` and `uri` are no
-    requests, nor is `flush`, which has an account of its own: `flushed`, the keys in their order.
+    `delete` counts once for each PAGE_SIZE keys, under the first of them; `deleted` has all keys. `copy` counts under
+    the key it creates. `tag_of` and `uri` are no requests, nor is `flush`, which has an account of its own: `flushed`,
+    the keys in their order.
     """
 
     def __init__(self, inner: Blackboard) -> None:
         self._inner = inner
         self._requests: list[Request] = []
         self.flushed: list[str] = []
+        self.deleted: list[str] = []
 
     @property
     def requests(self) -> tuple[Request, ...]:
@@ -45,6 +47,7 @@ class RecordingBlackboard:
     def forget(self) -> None:
         """Start a new account."""
         self._requests.clear()
+        self.deleted.clear()
 
     def page(self, prefix: str, *, after: str = "", folders: bool = False) -> Page:
         """See `Blackboard.page`."""
@@ -78,7 +81,8 @@ class RecordingBlackboard:
 
     def delete(self, *keys: str) -> None:
         """See `Blackboard.delete`."""
-        self._requests.extend(Request("delete", key) for key in keys)
+        self._requests.extend(Request("delete", key) for key in keys[::PAGE_SIZE])
+        self.deleted.extend(keys)
         self._inner.delete(*keys)
 
     def flush(self, *keys: str) -> None:

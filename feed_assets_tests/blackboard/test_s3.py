@@ -16,6 +16,7 @@ from botocore.exceptions import ClientError
 from feed_assets.blackboard import (
     AlreadyExistsError,
     Blackboard,
+    UnavailableError,
 )
 from feed_assets.blackboard.s3 import S3Blackboard
 
@@ -70,7 +71,9 @@ def keys(blackboard: Blackboard) -> list[str]:
         (lambda b, _: b.replace("a/b", b"1", tag=b.tag_of(b"content")), ["PutObject"]),
         (lambda b, file: b.upload("a/c", file), ["PutObject"]),
         (lambda b, _: b.copy("a/b", "a/c"), ["HeadObject", "HeadObject", "CopyObject"]),
-        (lambda b, _: b.delete("a/c", "a/b", "a/d"), ["DeleteObject"] * 3),
+        (lambda b, _: b.delete("a/b"), ["DeleteObject"]),
+        (lambda b, _: b.delete(*(f"a/{number}" for number in range(1001))), ["DeleteObjects"] * 2),
+        (lambda b, _: b.delete("a/c", "a/b", "a/\x01"), ["DeleteObject", "DeleteObjects"]),
         (lambda b, _: (b.tag_of(b""), b.uri("a/b")), []),
     ],
 )
@@ -118,6 +121,18 @@ def test_the_tag_is_the_md5_of_the_content_except_for_what_came_in_parts(
     assert blackboard.create("a", b"3").tag == blackboard.tag_of(b"3") == "eccbc87e4b5ce2fe28308fd9f2a7baf3"
     (tmp_path / "large").write_bytes(bytes(SMALLEST_PART + 1))
     assert blackboard.upload("b", tmp_path / "large").tag != blackboard.tag_of(bytes(SMALLEST_PART + 1))
+
+
+def test_a_key_that_is_refused_among_many_is_an_error(s3_client: S3Client, blackboard: S3Blackboard):
+    def refuse(parsed: dict[str, object], **_: object) -> None:
+        parsed["Errors"] = [{"Key": "base/a", "Code": "AccessDenied", "Message": "no"}]
+
+    s3_client.meta.events.register("after-call.s3.DeleteObjects", refuse)
+    try:
+        with pytest.raises(UnavailableError, match="Allow this user to list the bucket"):
+            blackboard.delete("a", "b")
+    finally:
+        s3_client.meta.events.unregister("after-call.s3.DeleteObjects", refuse)
 
 
 # -- large files -----------------------------------------------------------------------------------

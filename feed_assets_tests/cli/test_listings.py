@@ -122,8 +122,8 @@ def test_what_is_in_quarantine_is_counted_by_reason_with_the_first_record(
     landing.with_stem("0123456789abcdef-2").write_text(line(7, "of a landing that was killed") * 2)
     superseded = landing.with_stem("00000000000000ff")
     superseded.write_text(line(7, "of a landing that was superseded"))
-    for entry in ("2019-11-25/0123456789abcdef", "2019-11-25/00000000000000ff", "again/00000000000000ff-2"):
-        key = base / f"raw/.landed/ads/shop_ads/{entry}.json"
+    for entry in ("0123456789abcdef/1", "00000000000000ff/1", "00000000000000ff/2"):
+        key = base / f"raw/.landed/ads/shop_ads/entries/{entry}.json"
         key.parent.mkdir(parents=True, exist_ok=True)
         key.write_text("{}")
 
@@ -176,12 +176,12 @@ def test_a_damaged_quarantine_of_a_landing_is_an_error_that_names_its_file_and_h
 ):
     folder = base / "quarantine/landing/ads/shop_ads"
     folder.mkdir(parents=True)
-    entered = base / "raw/.landed/ads/shop_ads/2019-11-25"
-    entered.mkdir(parents=True)
+    entries = base / "raw/.landed/ads/shop_ads/entries"
     sound = b'{"file": "log.csv", "line": 1, "reason": "odd time", "record": "r"}\n'
     for name, content in (("00000000000000ff", damaged), ("0123456789abcdef", sound)):
         (folder / f"{name}.json").write_bytes(content)
-        (entered / f"{name}.json").write_text("{}")
+        (entries / name).mkdir(parents=True)
+        (entries / name / "1.json").write_text("{}")
 
     shown = run("quarantine", "--json", code=1)
 

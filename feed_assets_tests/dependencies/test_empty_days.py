@@ -8,9 +8,9 @@ from datetime import date, timedelta
 
 import pytest
 
-from feed_assets.sources.layout import ledger_key
-from feed_assets.sources.ledger import Landing, entry_json
+from feed_assets.sources.ledger import Landing
 from feed_assets_tests.harness import CLICKS, DAY, NEXT_DAY, SHOP_ADS, SHOP_CLICKS, days, write_sources
+from feed_assets_tests.ledger import enter
 
 LATE_GROWTH = sys.modules["feed_assets.sensors.late_growth"]
 SOURCE = "clicks/shop_clicks"
@@ -34,7 +34,7 @@ def landed(desk, *days, partitions=(), generation=1):
         SOURCE, "log.csv", "0" * 64, "0" * 16, read=5, landed=len(partitions), filtered=5 - len(partitions),
         malformed=0, quarantined={}, quarantine_key=None, partitions=partitions, days=days, generation=generation,
     )  # fmt: skip
-    desk.board.create(ledger_key(SOURCE, max(days), landing.id), entry_json(landing))
+    enter(desk.board, landing)
 
 
 def test_a_day_whose_log_landed_without_a_click_is_asked_for_with_its_ads(desk):

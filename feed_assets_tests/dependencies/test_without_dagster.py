@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from feed_assets.sources.layout import ledger_key
-from feed_assets.sources.ledger import Landing, entry_json
+from feed_assets.sources.ledger import Landing
 from feed_assets_tests.harness import ADS, AS_OF, CLICKS, DAY, EFFECTIVENESS, NEXT_DAY, Installation
+from feed_assets_tests.ledger import enter
 
 PROGRAM = Path(__file__).parent / "plain_process.py"
 NEITHER_DAGSTER_NOR_SPARK = """
@@ -86,7 +86,7 @@ def test_a_day_of_ads_is_asked_for_with_clicks_that_are_empty_for_a_known_reason
         "clicks/shop_clicks", "log.csv", "0" * 64, "0" * 16, read=5, landed=0, filtered=5,
         malformed=0, quarantined={}, quarantine_key=None, partitions=(), days=(DAY,),
     )  # fmt: skip
-    desk.board.create(ledger_key("clicks/shop_clicks", DAY, landing.id), entry_json(landing))
+    enter(desk.board, landing)
 
     answer = decide(desk)
 

@@ -29,6 +29,7 @@ from feed_assets.file_feed import (
     partitions,
     read_file,
     read_resolved,
+    recorded_digests,
     require_latest,
 )
 from feed_assets_tests.file_feed import plain_reader
@@ -171,7 +172,8 @@ NO_PARTITIONS = [".tmp", ".feed", "20180230.000000", ".."]
     content_tags=st.booleans(),
     first=st.sampled_from(["", *PARTITIONS]),
     last=st.sampled_from([None, *PARTITIONS]),
-    held=st.dictionaries(st.sampled_from(PARTITIONS), st.sampled_from(UPDATES), max_size=2),
+    only=st.none() | st.sets(st.sampled_from(PARTITIONS), min_size=1),
+    recorded=st.sets(st.tuples(st.sampled_from(PARTITIONS), st.sampled_from(UPDATES)), max_size=5),
 )
 def test_the_latest_of_all_partitions_is_that_of_each(
     feed_content: dict[str, dict[str, dict[str, bytes]]],
@@ -179,20 +181,27 @@ def test_the_latest_of_all_partitions_is_that_of_each(
     content_tags: bool,
     first: str,
     last: str | None,
-    held: dict[str, str],
+    only: set[str] | None,
+    recorded: set[tuple[str, str]],
 ) -> None:
     objects: dict[str, bytes] = {}
     for partition, history in feed_content.items():
         objects |= below(f"ads/v1.0/{partition}/", history)
+    objects |= {f"ads/v1.0/.feed/records/{partition}/{name}.0.json": b"" for partition, name in recorded}
     feed = Feed(on(objects, content_tags=content_tags), "ads/v1.0")
-    expected = {}
+    expected, those = {}, {}
     with pages_of(page):
         for partition in set(feed_content) & set(PARTITIONS):
             found = latest(feed, partition, now=NOW)
             after_first = not first or f"{first}/" <= f"{partition}/"
             if found and after_first and (last is None or f"{partition}/" <= f"{last}/"):
                 expected[partition] = found
-        assert latest_of_all(feed, now=NOW, first=first, last=last, held=held) == expected
+            if found and only is not None and partition in only:
+                those[partition] = found
+        assert latest_of_all(feed, now=NOW, first=first, last=last) == expected
+        if only is not None:
+            assert latest_of_all(feed, now=NOW, only=only) == those
+            assert recorded_digests(feed, only=only).keys() == {each for each, _ in recorded if each in only}
         assert set(partitions(feed)) == {
             name for name in PARTITIONS if feed_content.get(name) and any(feed_content[name].values())
         }

@@ -10,10 +10,11 @@ from feed_assets.ads import KINDS
 from feed_assets.blackboard import LocalBlackboard
 from feed_assets.sources import absences, load_source
 from feed_assets.sources.errors import RawFilesGoneError
-from feed_assets.sources.layout import landed_path, ledger_key, raw_key
-from feed_assets.sources.ledger import Landing, entry_json
+from feed_assets.sources.layout import landed_path, raw_key
+from feed_assets.sources.ledger import Landing
 from feed_assets_tests.blackboard.recording import RecordingBlackboard
 from feed_assets_tests.harness import SHOP_ADS, write_sources
+from feed_assets_tests.ledger import enter
 
 ADS = "ads/shop_ads"
 DAY, NEXT_DAY = date(2019, 11, 24), date(2019, 11, 25)
@@ -41,7 +42,7 @@ def put(blackboard, landed, *, files=True):
     """The entry of a landing, and its raw files unless somebody has deleted them."""
     for hour in landed.partitions if files else ():
         blackboard.create(raw_key(ADS, hour[:10], landed_path(hour[11:], landed.id)), b"x")
-    blackboard.create(ledger_key(ADS, landed.newest_day, landed.id), entry_json(landed))
+    enter(blackboard, landed)
 
 
 def test_a_day_of_which_no_landing_has_a_record_is_still_to_come(blackboard, source):

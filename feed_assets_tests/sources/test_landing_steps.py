@@ -104,9 +104,10 @@ def assert_landed_once(blackboard, landing):
     assert hours(blackboard) == sorted(IN_UTC)
     assert (landing.read, landing.landed) == (3, 2)
     assert len(keys(blackboard, "quarantine/")) == 1
-    assert len(keys(blackboard, "raw/.landed/")) == 1
+    assert len(keys(blackboard, f"raw/.landed/{SOURCE.key}/entries/")) == 1
+    assert len(keys(blackboard, f"raw/.landed/{SOURCE.key}/days/")) == len({hour[:10] for hour in IN_UTC})
     assert len(keys(blackboard, "raw/.sent/")) == 1
-    assert len(keys(blackboard)) == 5
+    assert len(keys(blackboard)) == 5 + len({hour[:10] for hour in IN_UTC})
 
 
 def assert_landed_again(blackboard):
@@ -187,7 +188,7 @@ def test_another_process_that_lands_the_same_between_any_two_steps_does_no_harm(
     assert step > 10
 
 
-PLAN, ENTRY = ("create", "raw/.staging/"), ("create", "raw/.landed/")
+PLAN, ENTRY = ("create", "raw/.staging/"), ("create", f"raw/.landed/{SOURCE.key}/entries/")
 
 
 @pytest.mark.parametrize("moment", [("upload", "raw/.staging/"), PLAN, ENTRY])

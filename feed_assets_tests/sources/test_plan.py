@@ -61,7 +61,8 @@ def test_what_killed_landings_staged_is_completed_or_removed_once_it_is_old(blac
     assert [str(each.id) for each in landings(blackboard, SOURCE)] == [str(PLANNED)]
     assert list(raw_days(blackboard, [SOURCE], date.min, date.max)) == [(SOURCE, date(2019, 11, 24))]
     assert sorted(keys(blackboard)) == [
-        f"raw/.landed/{SOURCE}/2019-11-24/{PLANNED}.json",
+        f"raw/.landed/{SOURCE}/days/2019-11-24/{PLANNED}",
+        f"raw/.landed/{SOURCE}/entries/{PLANNED.digest}/1.json",
         f"raw/.sent/{SOURCE}/{PLANNED}",
         f"raw/.staging/{SOURCE}2/other/attempt/sent",
         RAW,
@@ -76,7 +77,7 @@ def test_the_quarantine_that_a_swept_landing_supersedes_is_removed(tmp_path, ent
         board.create(quarantine_key(SOURCE, landing), b"bad")
         entry = Landing(SOURCE, "log.csv", "", landing.digest, 1, 0, 0, 0, {}, None, (), generation=generation)
         if entered or landing == superseded:
-            board.create(ledger_key(SOURCE, None, landing), entry_json(entry))
+            board.create(ledger_key(SOURCE, landing), entry_json(entry))
     write_plan(board, staging_prefix(SOURCE, again), Plan(entry, ()))
 
     swept = sweep_staging(board, SOURCE, now=datetime.now(UTC) + 2 * ABANDONED)

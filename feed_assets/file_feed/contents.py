@@ -1,0 +1,130 @@
+"""All that a feed holds, partition by partition: its updates, and what the control area knows of them.
+
+Here: one pass over each of the three listings side by side, so that a feed of any size is looked at in the memory of
+its largest partition. Not here: which part of a history is of interest (`scanning`), and any judgement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from heapq import merge
+from itertools import groupby
+from typing import NamedTuple
+
+from feed_assets.blackboard import Entry, list_all
+from feed_assets.blackboard.listing import list_jumping
+from feed_assets.file_feed.control import CLAIMS, RECORDS
+from feed_assets.file_feed.errors import MixedFeedError
+from feed_assets.file_feed.feed import CONTROL, Feed
+from feed_assets.file_feed.names import has_update_shape, is_partition_name, is_update_name
+from feed_assets.file_feed.reading import Found, not_one_level
+
+
+@dataclass(slots=True)
+class Contents:
+    """A partition (None: the feed has none): its updates, and the keys of their claims and records, all by name.
+
+    `odd` are the keys of what is no part of an update, by the name that stands where an update's would. `marked` are
+    the updates with a directory marker of their own.
+    """
+
+    partition: str | None
+    updates: dict[str, Found] = field(default_factory=dict)
+    claims: dict[str, str] = field(default_factory=dict)
+    records: dict[str, str] = field(default_factory=dict)
+    odd: dict[str, str] = field(default_factory=dict)
+    marked: set[str] = field(default_factory=set)
+
+
+class _Object(NamedTuple):
+    """An object of an area, sorted by the first folder of its place."""
+
+    folder: str
+    area: str
+    partition: str | None
+    name: str
+    path: str
+    entry: Entry
+
+
+def contents(
+    feed: Feed, *, within: str | None = None, areas: Collection[str] = (CLAIMS, RECORDS), mixed: bool = False
+) -> Iterator[Contents]:
+    """The partitions in the order of their keys, or the one partition `within`; at last what no partition holds.
+
+    One listing of the feed, and one of each of these `areas` of its control area. Raises MixedFeedError where updates
+    and partitions lie at one level, unless `mixed`.
+    """
+    whole, partitioned = Contents(None), False
+    streams = (_data(feed, within), *(_control(feed, area, within) for area in areas))
+    for _, objects in groupby(merge(*streams, key=_folder), key=_folder):
+        current = None
+        for each in objects:
+            if each.partition is None:
+                _add(whole, each)
+            else:
+                current = current or Contents(each.partition)
+                _add(current, each)
+        if current is not None:
+            partitioned = partitioned or bool(current.updates)
+            yield current
+        if partitioned and whole.updates and not mixed:
+            raise MixedFeedError(not_one_level(feed, mixed=True))
+    if whole != Contents(None):
+        yield whole
+
+
+def _folder(each: _Object) -> str:
+    return each.folder
+
+
+def _add(to: Contents, each: _Object) -> None:
+    if each.area == CLAIMS:
+        to.claims[each.name] = each.entry.key
+    elif each.area == RECORDS:
+        to.records[each.name] = each.entry.key
+    elif (
+        not is_update_name(each.name) or not each.path or not (to.partition is None or is_partition_name(to.partition))
+    ):
+        to.odd.setdefault(each.name, each.entry.key)
+    else:
+        if each.entry.key.endswith("/"):
+            to.marked.add(each.name)
+        if each.path != "/":
+            to.updates.setdefault(each.name, Found(each.name)).add(each.path, each.entry)
+
+
+def _data(feed: Feed, within: str | None) -> Iterator[_Object]:
+    listed = (
+        list_all(feed.blackboard, feed.prefix(within))
+        if within is not None
+        else list_jumping(
+            feed.blackboard, feed.root, lambda rest: f"{CONTROL}0" if rest.startswith(f"{CONTROL}/") else rest
+        )
+    )
+    folder = ""
+    for entry in listed:
+        rest = entry.key.removeprefix(feed.root)
+        head, slash, tail = rest.partition("/")
+        if head == CONTROL:
+            continue
+        name, _, path = tail.partition("/")
+        if not name and tail == "" and slash and not has_update_shape(head):
+            continue  # the directory marker of a partition, which no reader takes for a file
+        # A file beside the folders is in no such order as they are: it goes with the folder before it.
+        folder = f"{head}/" if slash else folder
+        marker = "/" if rest.endswith("/") else ""
+        if has_update_shape(head) or not name:
+            yield _Object(folder, "", None, head, tail or marker, entry)
+        else:
+            yield _Object(folder, "", head, name, path or marker, entry)
+
+
+def _control(feed: Feed, area: str, within: str | None) -> Iterator[_Object]:
+    folder = feed.control(area)
+    for entry in list_all(feed.blackboard, feed.control(area, within)):
+        partition, _, rest = entry.key.removeprefix(folder).rpartition("/")
+        name = ".".join(rest.split(".")[:2])
+        if is_update_name(name) and (not partition or is_partition_name(partition)):
+            yield _Object(f"{partition or name}/", area, partition or None, name, "", entry)
