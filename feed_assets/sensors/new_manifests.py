@@ -172,28 +172,28 @@ class _Tick:
         return None
 
     def _scan(self, watches: dict[str, Watch]) -> None:
-        """Go on with the scans that are under way, the one that has begun first: a partition at least."""
+        """Go on with the scans that are under way, the one that has begun first: a partition at least, if events may follow."""
         full, scanned = len(self.touched) + NEWLY_TOUCHED, 0
         if len(self.touched) < MOST_TOUCHED:
             full = min(full, MOST_TOUCHED)  # some of these turn out to be up to date at the end of the tick
         deadline = min(self.deadline, time.monotonic() + SCAN_SECONDS)
 
         def over() -> bool:
-            enough = len(self.events) >= MAX_EVENTS or len(self.touched) >= full
-            return enough or time.monotonic() > deadline
+            late = len(self.touched) >= full or time.monotonic() > deadline
+            return len(self.events) >= MAX_EVENTS or (scanned > 0 and late)
 
         under_way = sorted(
             (location for location, watch in watches.items() if watch.place is not None),
             key=lambda location: (not watches[location].place, watches[location].scan_begun),
         )
         for location in under_way:
-            if scanned and over():
+            if over():
                 return
             node = self.feeds.feeds[location]
             try:
                 known = self._known_versions(node)
                 for look in scan_on(node.declaration.on(self.board), watches[location], known, now=self.now):
-                    if scanned and over():
+                    if over():
                         return
                     watches[location] = replace(self._take(node, watches[location], look), place=look.partition or "")
                     scanned += 1
