@@ -172,7 +172,7 @@ class _Tick:
         return None
 
     def _scan(self, watches: dict[str, Watch]) -> None:
-        """Go on with the scans that are under way, the one that has begun first: a partition at least, if events may follow."""
+        """Go on with the scans that are under way, the one that has begun first, and take a partition at least."""
         full, scanned = len(self.touched) + NEWLY_TOUCHED, 0
         if len(self.touched) < MOST_TOUCHED:
             full = min(full, MOST_TOUCHED)  # some of these turn out to be up to date at the end of the tick
