@@ -159,13 +159,16 @@ class _Tick:
             node, feed = self.feeds.feeds[location], self.feeds.feeds[location].declaration.on(self.board)
             page = log_page(feed, watches[location].position, now=self.wall)
             new = page.new
-            while True:
+            while new and len(self.events) < MAX_EVENTS:
                 some = new[: min(TOGETHER, MAX_EVENTS - len(self.events))]
-                known = self._known_versions(node, {entry.partition or "" for entry in some}) if some else {}
-                for look in looks_at_named(feed, some, known, now=self.now):
-                    watches[location] = self._take(node, watches[location], look)
+                try:
+                    known = self._known_versions(node, {entry.partition or "" for entry in some})
+                    for look in looks_at_named(feed, some, known, now=self.now):
+                        watches[location] = self._take(node, watches[location], look)
+                except FeedError as error:
+                    self.context.log.warning(f"{location} cannot be looked at: {error}")
                 new = new[len(some) :]
-                if not new or self._out_of_time() or len(self.events) >= MAX_EVENTS:
+                if self._out_of_time():
                     break
             position = page.position_before(new[0] if new else None)
             watches[location] = replace(watches[location], position=position)
@@ -174,26 +177,28 @@ class _Tick:
         return None
 
     def _scan(self, watches: dict[str, Watch]) -> None:
-        """Go on with the scans that are under way, the one that has begun first: a partition at least."""
-        touched, scanned = len(self.touched), 0
+        """Go on with the scans that are under way, the one that has begun first, and take a partition at least."""
+        full, scanned = len(self.touched) + NEWLY_TOUCHED, 0
+        if len(self.touched) < MOST_TOUCHED:
+            full = min(full, MOST_TOUCHED)  # some of these turn out to be up to date at the end of the tick
         deadline = min(self.deadline, time.monotonic() + SCAN_SECONDS)
 
         def over() -> bool:
-            enough = len(self.events) >= MAX_EVENTS or len(self.touched) >= touched + NEWLY_TOUCHED
-            return enough or time.monotonic() > deadline
+            late = len(self.touched) >= full or time.monotonic() > deadline
+            return len(self.events) >= MAX_EVENTS or (scanned > 0 and late)
 
         under_way = sorted(
             (location for location, watch in watches.items() if watch.place is not None),
             key=lambda location: (not watches[location].place, watches[location].scan_begun),
         )
         for location in under_way:
-            if scanned and over():
+            if over():
                 return
             node = self.feeds.feeds[location]
             try:
                 known = self._known_versions(node)
                 for look in scan_on(node.declaration.on(self.board), watches[location], known, now=self.now):
-                    if scanned and over():
+                    if over():
                         return
                     watches[location] = replace(self._take(node, watches[location], look), place=look.partition or "")
                     scanned += 1
@@ -214,11 +219,11 @@ class _Tick:
         for change in look.changes:
             self._tell(node, change)
         if look.touched:
-            for place in affected(self.feeds, node, look.partition):
-                if len(self.touched) < MOST_TOUCHED:
-                    self.touched.add(place)
-                elif place not in self.touched:
-                    watch = replace(watch, cut_short=True)
+            places = affected(self.feeds, node, look.partition)
+            if len(self.touched) < MOST_TOUCHED:
+                self.touched |= places
+            elif not places <= self.touched:
+                return replace(watch, cut_short=True)
         return watch
 
     # --- what Dagster knows --------------------------------------------------------------------------------------
