@@ -6,21 +6,27 @@ comparing two read sets (`sources.growth`), and what is done about a day (`late_
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from enum import StrEnum
+from typing import Any, TypeVar
 
 from feed_assets.blackboard import Blackboard
 from feed_assets.datasets import ONE_DAY, is_day
 from feed_assets.dependencies.graph import FeedNode
 from feed_assets.dependencies.inputs_read import inputs_read, was_decided_against
-from feed_assets.file_feed import RawFile, RawInput, inputs_digest, latest_of_all, recorded_digests
+from feed_assets.file_feed import RawHour, RawInput, RawTotals, in_full, inputs_digest, latest_of_all, recorded_digests
 from feed_assets.file_feed.wording import counted
-from feed_assets.sources import Decision, GrowthKind, Source, decide, evening, evening_read, raw_days
+from feed_assets.sources import Decision, GrowthKind, Source, decide, evening, evening_hours, evening_read, raw_days
 
 SWEEP_DAYS = 3
 """For so many days after a day has left the lookback it is still swept, should the sensor not have run right then."""
+
+REMEMBERED_ANSWERS = 1000
+_ANSWERS: dict[tuple[str, ...], Any] = {}
+"""What listings of raw files were read for: by update, source, and a digest of what was there."""
+_Answer = TypeVar("_Answer")
 
 
 class Phase(StrEnum):
@@ -137,12 +143,12 @@ def growth_decisions(
             if days is None and moment in {Phase.OPEN, Phase.SETTLED}:
                 continue
             before, current = listed.baseline(day, source.key), listed.current(day)[source.key]
-            if not current.files and (before is None or not before.files):
+            if not current.files and (before is None or not before.count):
                 continue
             yield SourceDecision(
                 source,
                 day,
-                decide(before, current if current.files else None, source.growth_threshold_percent),
+                listed.decide(day, source, before),
                 update.name if update else None,
                 state,
                 moment,
@@ -222,7 +228,33 @@ class _Listings:
     def _has_evening(self, day: str) -> bool:
         return self.evening_hours > 0 and day > self.first
 
-    def baseline(self, day: str, source: str) -> RawInput | None:
+    def decide(self, day: str, source: Source, before: RawInput | RawTotals | None) -> Decision:
+        """How the source's day has changed since `before` was read of it.
+
+        Where only the files tell, and the record has totals: one GET of its listing, once a process and change.
+        """
+        current, threshold = self.current(day)[source.key], source.growth_threshold_percent
+        now = current if current.files else None
+        decision = decide(before, now, threshold)
+        if before is None or not decision.needs_files:
+            return decision
+        return self._once(day, before, current, lambda: decide(self._in_full(day, before), now, threshold))
+
+    def _in_full(self, day: str, read: RawInput | RawTotals) -> RawInput | RawTotals:
+        """What the update in force of this day read, with its files if they are not lost."""
+        return in_full(self.feed, day, self.in_force[day].name, [read])[0]
+
+    def _once(self, day: str, read: RawInput | RawTotals, current: RawInput, answer: Callable[[], _Answer]) -> _Answer:
+        """An answer that takes the listing of what the update in force read, and what is there now."""
+        key = (self.feed.uri, day, self.in_force[day].name, read.source, inputs_digest([current]))
+        if key not in _ANSWERS:
+            if len(_ANSWERS) >= REMEMBERED_ANSWERS:
+                _ANSWERS.clear()
+            _ANSWERS[key] = answer()
+        found: _Answer = _ANSWERS[key]
+        return found
+
+    def baseline(self, day: str, source: str) -> RawInput | RawTotals | None:
         """What the update in force read of the day; None where there is no update, or no record that says so."""
         update = self.in_force.get(day)
         if update is None:
@@ -251,18 +283,18 @@ class _Listings:
         if known is None or readable is None or not self.current(day)[source].files:
             return False
         read = known.raw(before, context=True).get(source)
-        files = set(read.files if read else ())
+        hours = read.hours if read else {}
         # Files of the evening that are gone are no reason: the update of the day before still holds what they held.
-        return files != set(readable.files) and files != self._evening_in_force(before, source)
+        return hours not in (readable.hours, self._evening_in_force(before, source))
 
-    def _evening_in_force(self, before: str, source: str) -> set[RawFile]:
+    def _evening_in_force(self, before: str, source: str) -> Mapping[str, RawHour]:
         """The evening's files that the update in force of that day read, whether they are still there or not."""
         known = inputs_read(self.feed, before, self.in_force[before].name)
         read = known.raw(before).get(source) if known else None
-        return set(evening(read, self.evening_hours).files) if read else set()
+        return evening_hours(read, self.evening_hours) if read else {}
 
     def _evening(self, day: str, source: str) -> RawInput | None:
-        """The evening before as a run would read it now; None where the update of that day has no record."""
+        """The evening before as a run would read it now; None where no record tells what the day before has read."""
         before = _day_before(day)
         update, current = self.in_force.get(before), self.current(before)[source]
         if update is None or self.digests.get(before, {}).get(update.name) == self.state(before):
@@ -270,8 +302,11 @@ class _Listings:
         known = inputs_read(self.feed, before, update.name)
         if known is None:
             return None
-        nothing = RawInput(source=source, partition=before, files=())
-        return evening_read(known.raw(before).get(source, nothing), current, self.evening_hours)
+        read = known.raw(before).get(source, RawInput(source=source, partition=before, files=()))
+        hours, lately = self.evening_hours, evening(current, self.evening_hours)
+        return self._once(
+            before, read, lately, lambda: evening_read(read, current, hours, lambda: self._in_full(before, read))
+        )
 
 
 def _day_before(day: str) -> str:

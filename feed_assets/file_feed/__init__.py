@@ -11,6 +11,7 @@ Requests, besides those for the data files; `feed_assets_tests/file_feed/test_bu
 | is what I hold still latest | 1 LIST |
 | latest of all, news, history of all | a LIST for each page of keys; `history` reads the records of what is not valid |
 | publish after an audit | PUT: claim, record 3, manifest; LIST: 3 |
+| an update that read more than 100 raw files | PUT: 1 more; GET: 1 for whoever needs single files |
 | publish local files | PUT: claim, record 2, manifest; LIST: 3 |
 | a schema | 1 GET when it is staged, and 1 when it is published |
 | find what is staged | 2 LIST, and a GET for each of the newest records without a manifest |
@@ -45,6 +46,7 @@ from feed_assets.file_feed.manifest import MANIFEST, manifest, parse_manifest
 from feed_assets.file_feed.names import begun, check_partition, is_update_name, parse_time, update_name, version_order
 from feed_assets.file_feed.publishing import publish, publish_files
 from feed_assets.file_feed.quarantine import invalidate_both, publish_both, publish_quarantine, reject_both
+from feed_assets.file_feed.read_sets import in_full
 from feed_assets.file_feed.reading import (
     is_latest,
     latest,
@@ -58,8 +60,11 @@ from feed_assets.file_feed.record import (
     Column,
     Facts,
     FeedInput,
+    Input,
     RawFile,
+    RawHour,
     RawInput,
+    RawTotals,
     Record,
     Rows,
     Transition,
@@ -90,6 +95,7 @@ __all__ = [
     "FeedInput",
     "File",
     "Finding",
+    "Input",
     "MixedFeedError",
     "NoValidUpdateError",
     "NotPublishedError",
@@ -97,7 +103,9 @@ __all__ = [
     "Pin",
     "Policy",
     "RawFile",
+    "RawHour",
     "RawInput",
+    "RawTotals",
     "Record",
     "Removal",
     "Rows",
@@ -120,6 +128,7 @@ __all__ = [
     "find_staged",
     "histories",
     "history",
+    "in_full",
     "inputs_digest",
     "invalidate",
     "invalidate_both",

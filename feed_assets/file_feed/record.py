@@ -17,8 +17,9 @@ from feed_assets.file_feed.errors import UnreadableRecordError
 from feed_assets.file_feed.feed import File
 from feed_assets.file_feed.names import check_update
 
-FORMAT = 1
-"""Raised when a record changes so that an older reader would misunderstand it; added fields do not."""
+FORMAT = 2
+"""Raised when a record changes so that an older reader would misunderstand it; added fields do not. Format 2 may have
+RawTotals; a record without them is written as format 1."""
 
 _Value = TypeVar("_Value")
 State = Literal["staged", "publishing", "published", "rejected", "invalidated"]
@@ -66,6 +67,15 @@ class RawFile:
 
 
 @dataclass(frozen=True, slots=True)
+class RawHour:
+    """The raw files of one hour that were read: how many, their bytes, and a digest of their paths, sizes and tags."""
+
+    files: int
+    bytes: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
 class RawInput:
     """The read set of one day of one source (`<kind>/<name>`): exactly these files, at that moment.
 
@@ -78,9 +88,53 @@ class RawInput:
     context: bool = False
 
     @property
+    def count(self) -> int:
+        """How many files there are."""
+        return len(self.files)
+
+    @property
     def bytes(self) -> int:
         """The bytes of all files."""
         return sum(file.size for file in self.files)
+
+    @property
+    def hours(self) -> Mapping[str, RawHour]:
+        """The totals of each hour that has files: of the first folder in their paths, `00` to `23`."""
+        hours: dict[str, list[RawFile]] = {}
+        for file in sorted(self.files, key=lambda file: (file.path, file.size, file.tag)):
+            hours.setdefault(file.path.partition("/")[0], []).append(file)
+        return {
+            hour: RawHour(
+                len(files),
+                sum(file.size for file in files),
+                _hashed(json.dumps([(file.path, file.size, file.tag) for file in files])),
+            )
+            for hour, files in hours.items()
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class RawTotals:
+    """A RawInput of many files, as a record keeps it: the totals of its hours. `read_sets.in_full` reads the files."""
+
+    source: str
+    partition: str
+    hours: Mapping[str, RawHour]
+    context: bool = False
+
+    @property
+    def count(self) -> int:
+        """How many files there are."""
+        return sum(hour.files for hour in self.hours.values())
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of all files."""
+        return sum(hour.bytes for hour in self.hours.values())
+
+
+Input = FeedInput | RawInput | RawTotals
+"""What an update was made from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +177,7 @@ class Facts:
 
     rows: Rows | None = None
     schema: tuple[Column, ...] = ()
-    inputs: tuple[FeedInput | RawInput, ...] = ()
+    inputs: tuple[Input, ...] = ()
     code_version: str = ""
     config_digest: str = ""
     run_id: str = ""
@@ -155,16 +209,17 @@ class Record:
         return self.history[-1].state
 
     @property
-    def read_sets(self) -> dict[str, RawInput]:
+    def read_sets(self) -> dict[str, RawInput | RawTotals]:
         """What was read of each source's raw data for the update's own partition, by source."""
-        raw = (each for each in self.facts.inputs if isinstance(each, RawInput))
+        raw = (each for each in self.facts.inputs if not isinstance(each, FeedInput))
         return {each.source: each for each in raw if each.partition == self.partition}
 
     def to_json(self) -> bytes:
         """Compact JSON, the same bytes for the same record."""
-        content = {"format": FORMAT, **asdict(self)}
+        listed = any(isinstance(each, RawTotals) for each in self.facts.inputs)
+        content = {"format": FORMAT if listed else 1, **asdict(self)}
         for each, value in zip(content["facts"]["inputs"], self.facts.inputs, strict=True):
-            each["kind"] = "raw" if isinstance(value, RawInput) else "feed"
+            each["kind"] = _KINDS[type(value)]
         return json.dumps(content, default=_plain, sort_keys=True, separators=(",", ":")).encode()
 
     @classmethod
@@ -208,8 +263,11 @@ def inputs_digest(inputs: Iterable[FeedInput | RawInput]) -> str:
     Of an update that was only context, it counts whether it was there. A source that sent nothing reads like one that
     is not known.
     """
-    lines = sorted(line for each in inputs if (line := _line(each)) is not None)
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
+    return _hashed("\n".join(sorted(line for each in inputs if (line := _line(each)) is not None)))
+
+
+def _hashed(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _line(each: FeedInput | RawInput) -> str | None:
@@ -238,10 +296,16 @@ def _facts(content: dict[str, Any]) -> Facts:
     )
 
 
-def _input(content: dict[str, Any]) -> FeedInput | RawInput:
+_KINDS: dict[type[Input], str] = {FeedInput: "feed", RawInput: "raw", RawTotals: "raw totals"}
+
+
+def _input(content: dict[str, Any]) -> Input:
     if content["kind"] == "raw":
         files = tuple(_known(RawFile, each) for each in content["files"])
         return _known(RawInput, {**content, "files": files})
+    if content["kind"] == "raw totals":
+        hours = {hour: _known(RawHour, totals) for hour, totals in content["hours"].items()}
+        return _known(RawTotals, {**content, "hours": hours})
     return _known(FeedInput, content)
 
 

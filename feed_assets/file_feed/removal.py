@@ -41,6 +41,7 @@ from feed_assets.file_feed.manifest import (
     replaced_by,
     taken_over,
 )
+from feed_assets.file_feed.read_sets import READ_SETS
 from feed_assets.file_feed.reading import Found, newest_valid, read_manifest
 from feed_assets.file_feed.retention import Removal
 from feed_assets.file_feed.scanning import Scanned, scan
@@ -245,11 +246,11 @@ def _delete_files(feed: Feed, targets: Sequence[_Target], seen: dict[str | None,
 
 
 def _delete_control(feed: Feed, targets: Sequence[_Target]) -> None:
-    """Delete the claims, records and ended pins of these updates; tags and pins that hold would have kept them."""
+    """Delete claims, records, listings and ended pins of these updates; tags and pins in force would have kept them."""
     for target in targets:
         partition, name = target.place
         feed.blackboard.delete(f"{feed.control(CLAIMS, partition)}{name}")
-    for area in (RECORDS, PINS):
+    for area in (RECORDS, READ_SETS, PINS):
         feed.blackboard.delete(*_control_keys(feed, area, {target.place for target in targets}))
 
 

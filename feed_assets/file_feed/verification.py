@@ -18,8 +18,9 @@ from feed_assets.file_feed.feed import CONTROL, Feed
 from feed_assets.file_feed.holds import own_control_found, pins, tags
 from feed_assets.file_feed.manifest import INVALIDATED, is_removal, parse_manifest
 from feed_assets.file_feed.names import begun, has_update_shape, is_update_name
+from feed_assets.file_feed.read_sets import READ_SETS
 from feed_assets.file_feed.reading import Found, is_valid
-from feed_assets.file_feed.record import Record
+from feed_assets.file_feed.record import RawTotals, Record
 from feed_assets.file_feed.states import manifest_content
 from feed_assets.file_feed.wording import counted
 
@@ -162,7 +163,7 @@ def _leftover(path: str) -> str | None:
 
 def _orphans(feed: Feed, there: _There, now: datetime) -> Iterator[Finding]:
     """Control objects without an update; claims and records only once it should have been written."""
-    for area, what in ((CLAIMS, "claims"), (RECORDS, "records")):
+    for area, what in ((CLAIMS, "claims"), (RECORDS, "records"), (READ_SETS, "lists what was read for")):
         for place, key in _controlled(feed, area):
             if place not in there.updates and begun(place[1]) + WRITING < now:
                 yield Finding("orphan", *place, f"{key} {what} an update that is not there")
@@ -175,7 +176,7 @@ def _orphans(feed: Feed, there: _There, now: datetime) -> Iterator[Finding]:
 
 
 def _records(feed: Feed) -> tuple[dict[_Place, Record], list[Finding]]:
-    """The records that can be read, and a finding for each that cannot."""
+    """The records that can be read, and a finding for each that cannot, or whose listing of raw files is gone."""
     readable, findings = {}, []
     for place, key in _controlled(feed, RECORDS):
         try:
@@ -184,6 +185,12 @@ def _records(feed: Feed) -> tuple[dict[_Place, Record], list[Finding]]:
             findings.append(Finding("record", *place, str(error)))
         except NotFoundError:
             continue  # retention removed it since it was listed
+    # After the records, as a listing is written before its record.
+    listings = {place for place, _ in _controlled(feed, READ_SETS)}
+    for place, record in readable.items():
+        if place not in listings and any(isinstance(each, RawTotals) for each in record.facts.inputs):
+            message = "the listing of its raw files is gone: which files it read is lost, their totals are not"
+            findings.append(Finding("read set", *place, message))
     return readable, findings
 
 

@@ -9,7 +9,7 @@ value. Not here: writing (see `landing`), and what a change means (see `growth`)
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import date, datetime
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ from feed_assets.blackboard.listing import list_all
 from feed_assets.blackboard.port import Blackboard, Entry
 from feed_assets.datasets import is_day
 from feed_assets.engine.paths import to_read
-from feed_assets.file_feed import RawFile, RawInput
+from feed_assets.file_feed import RawFile, RawHour, RawInput, RawTotals
 from feed_assets.sources.layout import (
     RAW,
     entered,
@@ -83,18 +83,33 @@ def evening(raw_input: RawInput, hours: int) -> RawInput:
     return replace(raw_input, files=files, context=True)
 
 
-def evening_read(read: RawInput, there: RawInput, hours: int) -> RawInput:
+def evening_hours(read: RawInput | RawTotals, hours: int) -> dict[str, RawHour]:
+    """The totals of a day's last so many hours."""
+    known = evening(read, hours).hours if isinstance(read, RawInput) else read.hours
+    return {hour: totals for hour, totals in known.items() if hour >= f"{24 - hours:02}"}
+
+
+def evening_read(
+    read: RawInput | RawTotals, there: RawInput, hours: int, in_full: Callable[[], RawInput | RawTotals]
+) -> RawInput | None:
     """The last so many hours of what a day's update read, as context for the day after: the files still `there`.
 
     What came since is not in that update. An event in it that is delivered again on the day after would otherwise be
-    left out on both days.
+    left out on both days. `in_full` fetches the files of `read` if it has only totals, and they are not those of
+    `there`; None where they are lost.
     """
+    if isinstance(read, RawTotals):
+        if evening_hours(read, hours) == evening_hours(there, hours):
+            return evening(there, hours)
+        read = in_full()
+        if isinstance(read, RawTotals):
+            return None
     left = set(there.files)
     return evening(replace(read, files=tuple(file for file in read.files if file in left)), hours)
 
 
-def raw_frame(spark: SparkSession, blackboard: Blackboard, source: Source, raw_input: RawInput) -> DataFrame:
-    """The records of exactly these files, possibly none: the partner's columns, then `RECORD_COLUMNS`.
+def raw_frame(spark: SparkSession, blackboard: Blackboard, source: Source, *raw_inputs: RawInput) -> DataFrame:
+    """The records of exactly these files, possibly none, in one read: the partner's columns, then `RECORD_COLUMNS`.
 
     Null tokens are NULL. So is a column that a file lacks, for files of other days had other columns.
     Raises Spark's own error where a file is gone or is not Parquet.
@@ -107,12 +122,12 @@ def raw_frame(spark: SparkSession, blackboard: Blackboard, source: Source, raw_i
     declared = dict(source.format.declared) or dict.fromkeys(needed_columns(spark, source), "string")
     nothing = empty_frame(spark, declared | RECORD_COLUMNS)
     schema = nothing.schema
-    if not raw_input.files:
+    files = [(each, file.path) for each in raw_inputs for file in each.files]
+    if not files:
         return nothing
-    day = raw_input.partition
-    paths = [to_read(blackboard.uri(raw_key(raw_input.source, day, file.path))) for file in raw_input.files]
+    paths = [to_read(blackboard.uri(raw_key(each.source, each.partition, path))) for each, path in files]
     frame: DataFrame = with_nulls(spark.read.schema(schema).parquet(*paths), source)
-    if all(landed_by(file.path) for file in raw_input.files):
+    if all(landed_by(path) for _, path in files):
         return frame
     # Other receivers do not say where a record came from; their own file does.
     return frame.withColumns(

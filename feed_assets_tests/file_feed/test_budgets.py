@@ -65,7 +65,13 @@ def recorded(content: dict[str, bytes], *, content_tags: bool = True) -> tuple[F
 
 def area(key: str) -> str:
     """Which part of a feed a request was about."""
-    parts = {"claims": "claim", "records": "record", "_SUCCESS": "manifest", "schema.json": "schema"}
+    parts = {
+        "claims": "claim",
+        "read-sets": "read set",
+        "records": "record",
+        "_SUCCESS": "manifest",
+        "schema.json": "schema",
+    }
     return next((name for part, name in {**parts, "tags": "tags", "pins": "pins"}.items() if part in key), "data")
 
 
@@ -222,6 +228,7 @@ def test_removals_look_together_so_their_reads_grow_with_pages() -> None:
         ("read", "tags"): 200,
         ("page", "pins"): 2 + 1,  # and one for their own that have ended
         ("page", "record"): 1,
+        ("page", "read set"): 1,
         ("replace", "manifest"): 200,
         ("delete", "manifest"): 100,
         ("delete", "data"): 100 + 100,  # the files, and the folder itself
@@ -238,7 +245,7 @@ def test_the_reads_of_removals_grow_with_the_pages_of_the_listing(keys: int, pag
     assert len(removals) == 99
     board.forget()
     assert all(outcome.removed for outcome in carry_out(feed, removals, now=NOW))
-    assert Counter(areas(board, "page")) == {"data": 2 * pages + 1, "tags": 2, "pins": 3, "record": 1}
+    assert Counter(areas(board, "page")) == {"data": 2 * pages + 1, "tags": 2, "pins": 3, "record": 1, "read set": 1}
     assert board.counts()["read"] == 0
 
 
