@@ -6,6 +6,7 @@ Here: Dagster's side of a request. Not here: what was asked for already (`depend
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
@@ -44,9 +45,8 @@ def requests_of_tick(instance: dg.DagsterInstance, board: Blackboard, feeds: Ass
 
     def became_a_run(feed: str, partition: str, asked: Asked) -> bool:
         # If not, the same run key is safe: Dagster starts it once at most.
-        subject = _subject(feeds, feed, partition, asked)
-        runs = instance.get_runs(dg.RunsFilter(tags={"dagster/partition": partition}))
-        return any(subject in run.tags.get("dagster/run_key", "").partition(":")[2].split(",") for run in runs)
+        tag = {_asked_tag(feeds, feed): _subject(feeds, feed, partition, asked)}
+        return bool(instance.get_run_ids(dg.RunsFilter(tags=tag), limit=1))
 
     return Requests(board, feeds, now, busy, became_a_run)
 
@@ -61,10 +61,21 @@ def run_requests(
             run_config=dict(run_config or {}),
             partition_key=request.need.partition,
             asset_selection=[feeds.keys[feed] for feed in request.need.feeds],
-            tags={WHY_TAG: request.need.reason[:250]},
+            tags={
+                WHY_TAG: request.need.reason[:250],
+                **{
+                    _asked_tag(feeds, feed): _subject(feeds, feed, request.need.partition, asked)
+                    for feed, asked in request.asked.items()
+                },
+            },
         )
         for request in requests
     ]
+
+
+def _asked_tag(feeds: AssetFeedGraph, feed: str) -> str:
+    """The tag of a run that names the request for this feed, so that one row of Dagster's database tells of it."""
+    return f"feed_assets/asked_{re.sub('[^A-Za-z0-9_.-]', '_', feeds.feeds[feed].name)[:50]}"
 
 
 def _subjects(feeds: AssetFeedGraph, request: Request) -> list[str]:

@@ -7,7 +7,11 @@ from datetime import UTC, date, datetime, timedelta
 
 import dagster as dg
 import pytest
+from dagster._core.storage.runs import SqlRunStorage
 from dagster._core.test_utils import create_run_for_test
+from dagster._core.utils import make_new_run_id
+from sqlalchemy import event
+from sqlalchemy.engine import Engine
 
 from feed_assets.blackboard import UnavailableError
 from feed_assets.file_feed import Facts, claim, invalidate, stage
@@ -381,6 +385,39 @@ def test_a_request_that_never_became_a_run_is_repeated_under_its_run_key_and_doe
     processed.fail(ticks[44])
     after_a_failure = processed.at(AS_OF + timedelta(minutes=55)).tick("late_growth")
     assert after_a_failure.requests[0].run_key.endswith("#2")
+
+
+def test_what_a_tick_asks_of_dagsters_database_does_not_grow_with_its_history(processed, monkeypatch):
+    queries, rows = [], []
+    fetch = SqlRunStorage.fetchall
+
+    def count_rows(storage, query):
+        found = fetch(storage, query)
+        rows.append(len(found))
+        return found
+
+    def count_queries(_connection, _cursor, statement, *_):
+        queries.append(statement)
+
+    monkeypatch.setattr(SqlRunStorage, "fetchall", count_rows)
+    processed.raw_bytes(DAY, {"late": 50})
+    for minutes in (0, 11):
+        processed.fail(processed.at(AS_OF + timedelta(minutes=minutes)).tick("late_growth"))
+    costs = []
+    for finished in (10, 990):
+        for _ in range(finished):
+            run = dg.DagsterRun("daily", make_new_run_id(), status=dg.DagsterRunStatus.SUCCESS)
+            processed.instance.add_run(run.with_tags({"dagster/partition": DAY, "dagster/run_key": "late_growth:x"}))
+        queries.clear()
+        rows.clear()
+        event.listen(Engine, "before_cursor_execute", count_queries)
+        tick = processed.at(AS_OF + timedelta(minutes=26)).tick("late_growth")
+        event.remove(Engine, "before_cursor_execute", count_queries)
+        costs.append((len(queries), list(rows)))
+
+    assert "already requested for their present state" in tick.skipped  # it has looked for the run
+    assert costs[0] == costs[1]
+    assert sum(costs[1][1]) == 1  # that run
 
 
 def test_requests_that_are_on_record_when_storage_goes_away_are_returned_and_the_others_follow(desk):
