@@ -387,6 +387,27 @@ def test_a_request_that_never_became_a_run_is_repeated_under_its_run_key_and_doe
     assert after_a_failure.requests[0].run_key.endswith("#2")
 
 
+def test_of_a_day_of_many_files_a_tick_reads_totals_and_the_files_once_for_each_small_change(desk):
+    desk.raw_bytes(DAY, {f"f{number:03}": 100 for number in range(150)})
+    desk.process()
+    board = RecordingBlackboard(desk.board)
+    watched = using_board(desk, board)
+
+    def tick():
+        board.forget()
+        asked = watched.tick("late_growth").asked
+        return bool(asked), sum("/read-sets/" in request.key for request in board.requests)
+
+    assert tick() == (False, 0)
+    desk.raw_bytes(DAY, {"late": 100})
+    assert [tick(), tick()] == [(False, 1), (False, 0)]
+    desk.raw_bytes(DAY, {"f000": 101})
+    assert tick() == (True, 1)
+    desk.process()
+    desk.raw_bytes(DAY, {"later": 2000})
+    assert tick() == (True, 0)
+
+
 def test_what_a_tick_asks_of_dagsters_database_does_not_grow_with_its_history(processed, monkeypatch):
     queries, rows = [], []
     fetch = SqlRunStorage.fetchall
