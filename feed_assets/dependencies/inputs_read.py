@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from feed_assets.file_feed import Feed, FeedInput, Input, RawInput, RawTotals, read_record
+from feed_assets.file_feed import Feed, FeedInput, RawInput, read_record
 
 REMEMBERED = 10_000
 
@@ -17,7 +17,7 @@ REMEMBERED = 10_000
 class InputsRead:
     """The inputs of an update, and what it states that it shares with its neighbours (see `declaration.BOUNDARY`)."""
 
-    inputs: tuple[Input, ...]
+    inputs: tuple[FeedInput | RawInput, ...]
     boundary: Mapping[str, str] | None
 
     @property
@@ -25,9 +25,9 @@ class InputsRead:
         """The inputs that are feeds."""
         return tuple(each for each in self.inputs if isinstance(each, FeedInput))
 
-    def raw(self, day: str, *, context: bool = False) -> dict[str, RawInput | RawTotals]:
+    def raw(self, day: str, *, context: bool = False) -> dict[str, RawInput]:
         """What was read of each source's raw data of this day, by source: as the day's own, or as context."""
-        raw = (each for each in self.inputs if not isinstance(each, FeedInput))
+        raw = (each for each in self.inputs if isinstance(each, RawInput))
         return {each.source: each for each in raw if each.partition == day and each.context == context}
 
 

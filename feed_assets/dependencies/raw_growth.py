@@ -16,9 +16,9 @@ from feed_assets.blackboard import Blackboard
 from feed_assets.datasets import ONE_DAY, is_day
 from feed_assets.dependencies.graph import FeedNode
 from feed_assets.dependencies.inputs_read import inputs_read, was_decided_against
-from feed_assets.file_feed import RawHour, RawInput, RawTotals, in_full, inputs_digest, latest_of_all, recorded_digests
+from feed_assets.file_feed import RawHour, RawInput, in_full, inputs_digest, latest_of_all, recorded_digests
 from feed_assets.file_feed.wording import counted
-from feed_assets.sources import Decision, GrowthKind, Source, decide, evening, evening_hours, evening_read, raw_days
+from feed_assets.sources import Decision, GrowthKind, Source, decide, evening, evening_read, raw_days
 
 SWEEP_DAYS = 3
 """For so many days after a day has left the lookback it is still swept, should the sensor not have run right then."""
@@ -228,33 +228,27 @@ class _Listings:
     def _has_evening(self, day: str) -> bool:
         return self.evening_hours > 0 and day > self.first
 
-    def decide(self, day: str, source: Source, before: RawInput | RawTotals | None) -> Decision:
-        """How the source's day has changed since `before` was read of it.
-
-        Where only the files tell, and the record has totals: one GET of its listing, once a process and change.
-        """
+    def decide(self, day: str, source: Source, before: RawInput | None) -> Decision:
+        """How the source's day has changed since `before` was read; its listing is read where totals leave it open."""
         current, threshold = self.current(day)[source.key], source.growth_threshold_percent
         now = current if current.files else None
         decision = decide(before, now, threshold)
         if before is None or not decision.needs_files:
             return decision
-        return self._once(day, before, current, lambda: decide(self._in_full(day, before), now, threshold))
+        return self._once(day, current, lambda in_full: decide(in_full(before), now, threshold))
 
-    def _in_full(self, day: str, read: RawInput | RawTotals) -> RawInput | RawTotals:
-        """What the update in force of this day read, with its files if they are not lost."""
-        return in_full(self.feed, day, self.in_force[day].name, [read])[0]
-
-    def _once(self, day: str, read: RawInput | RawTotals, current: RawInput, answer: Callable[[], _Answer]) -> _Answer:
-        """An answer that takes the listing of what the update in force read, and what is there now."""
-        key = (self.feed.uri, day, self.in_force[day].name, read.source, inputs_digest([current]))
+    def _once(self, day: str, now: RawInput, answer: Callable[[Callable[[RawInput], RawInput]], _Answer]) -> _Answer:
+        """What follows from the files that a day's update read and those of `now`, remembered: listings are large."""
+        update = self.in_force[day].name
+        key = (self.feed.uri, day, update, now.source, inputs_digest([now]))
         if key not in _ANSWERS:
             if len(_ANSWERS) >= REMEMBERED_ANSWERS:
                 _ANSWERS.clear()
-            _ANSWERS[key] = answer()
+            _ANSWERS[key] = answer(lambda read: in_full(self.feed, day, update, read))
         found: _Answer = _ANSWERS[key]
         return found
 
-    def baseline(self, day: str, source: str) -> RawInput | RawTotals | None:
+    def baseline(self, day: str, source: str) -> RawInput | None:
         """What the update in force read of the day; None where there is no update, or no record that says so."""
         update = self.in_force.get(day)
         if update is None:
@@ -291,7 +285,7 @@ class _Listings:
         """The evening's files that the update in force of that day read, whether they are still there or not."""
         known = inputs_read(self.feed, before, self.in_force[before].name)
         read = known.raw(before).get(source) if known else None
-        return evening_hours(read, self.evening_hours) if read else {}
+        return evening(read, self.evening_hours).hours if read else {}
 
     def _evening(self, day: str, source: str) -> RawInput | None:
         """The evening before as a run would read it now; None where no record tells what the day before has read."""
@@ -303,10 +297,8 @@ class _Listings:
         if known is None:
             return None
         read = known.raw(before).get(source, RawInput(source=source, partition=before, files=()))
-        hours, lately = self.evening_hours, evening(current, self.evening_hours)
-        return self._once(
-            before, read, lately, lambda: evening_read(read, current, hours, lambda: self._in_full(before, read))
-        )
+        hours = self.evening_hours
+        return self._once(before, evening(current, hours), lambda in_full: evening_read(read, current, hours, in_full))
 
 
 def _day_before(day: str) -> str:

@@ -7,7 +7,7 @@ kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from feed_assets.blackboard import NotFoundError, list_all
@@ -15,7 +15,7 @@ from feed_assets.file_feed.control import RECORDS, stored_record
 from feed_assets.file_feed.errors import FeedError
 from feed_assets.file_feed.feed import Feed
 from feed_assets.file_feed.read_sets import in_full
-from feed_assets.file_feed.record import FeedInput, Input, RawFile, RawInput, RawTotals, Record
+from feed_assets.file_feed.record import FeedInput, RawFile, RawInput, Record
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,16 +27,13 @@ class Downstream:
     update: str
 
 
-def upstream(feed: Feed, partition: str | None, update: str) -> tuple[Input, ...]:
-    """The inputs of an update, raw files included as far as they are listed.
-
-    Raises FeedError where it has no record, UnreadableRecordError.
-    """
+def upstream(feed: Feed, partition: str | None, update: str) -> tuple[FeedInput | RawInput, ...]:
+    """The inputs of an update. Raises FeedError where it has no record, UnreadableRecordError."""
     stored = stored_record(feed, partition, update)
     if stored is None:
         message = f"{feed.title(partition)} {update} has no record, so it is not known what it was made from."
         raise FeedError(message)
-    return in_full(feed, partition, update, stored.record.facts.inputs)
+    return _inputs(feed, stored.record)
 
 
 def downstream(of: FeedInput | RawFile, among: Iterable[Feed]) -> list[Downstream]:
@@ -50,7 +47,7 @@ def downstream(of: FeedInput | RawFile, among: Iterable[Feed]) -> list[Downstrea
         Downstream(feed, record.partition, record.update)
         for feed in among
         for record in _all_records(feed)
-        if any(_names(each, of) for each in _with_file(feed, record, of))
+        if any(_names(each, of) for each in _inputs(feed, record))
     ]
 
 
@@ -63,16 +60,13 @@ def _all_records(feed: Feed) -> Iterator[Record]:
         yield Record.from_json(content.data, origin=feed.blackboard.uri(entry.key))
 
 
-def _with_file(feed: Feed, record: Record, of: FeedInput | RawFile) -> Sequence[Input]:
-    """The inputs of a record; with its listing of raw files if that may have this one."""
-    inputs = record.facts.inputs
-    hour = of.path.partition("/")[0] if isinstance(of, RawFile) else ""
-    if any(isinstance(each, RawTotals) and hour in each.hours for each in inputs):
-        return in_full(feed, record.partition, record.update, inputs)
-    return inputs
+def _inputs(feed: Feed, record: Record) -> tuple[FeedInput | RawInput, ...]:
+    """The inputs that a record names, with all raw files."""
+    inputs, place = record.facts.inputs, (feed, record.partition, record.update)
+    return tuple(in_full(*place, each) if isinstance(each, RawInput) else each for each in inputs)
 
 
-def _names(each: Input, of: FeedInput | RawFile) -> bool:
+def _names(each: FeedInput | RawInput, of: FeedInput | RawFile) -> bool:
     match each, of:
         case FeedInput(), FeedInput():
             return (each.feed, each.partition, each.update) == (of.feed, of.partition, of.update)

@@ -12,15 +12,15 @@ import json
 import logging
 import zlib
 from collections.abc import Sequence
-from typing import TypeVar
+from dataclasses import replace
 
 from feed_assets.blackboard import NotFoundError
 from feed_assets.file_feed.feed import Feed
 from feed_assets.file_feed.names import check_update
-from feed_assets.file_feed.record import FeedInput, Input, RawFile, RawInput, RawTotals
+from feed_assets.file_feed.record import FeedInput, RawFile, RawInput
 
 _log = logging.getLogger("feed_assets.file_feed")
-_Any = TypeVar("_Any", bound=Input)
+_Inputs = Sequence[FeedInput | RawInput]
 
 READ_SETS = "read-sets"
 INLINE_FILES = 100
@@ -32,44 +32,36 @@ def listing_key(feed: Feed, partition: str | None, name: str) -> str:
     return f"{feed.control(READ_SETS, partition)}{check_update(name)}.json.gz"
 
 
-def summarized(inputs: Sequence[Input]) -> tuple[tuple[Input, ...], bytes | None]:
+def summarized(inputs: _Inputs) -> tuple[tuple[FeedInput | RawInput, ...], bytes | None]:
     """The inputs as a record keeps them, and the listing to keep beside it; None where the record names all files."""
     raw = [each for each in inputs if isinstance(each, RawInput)]
-    if sum(each.count for each in raw) <= INLINE_FILES:
+    if sum(len(each.files) for each in raw) <= INLINE_FILES:
         return tuple(inputs), None
-    kept = (
-        RawTotals(each.source, each.partition, each.hours, each.context) if isinstance(each, RawInput) else each
-        for each in inputs
-    )
-    content = [
-        [each.source, each.partition, each.context, [[file.path, file.size, file.tag] for file in each.files]]
-        for each in raw
-    ]
+    kept = (replace(each, files=(), listed=each.hours) if isinstance(each, RawInput) else each for each in inputs)
+    files = [[each.source, each.partition, [[file.path, file.size, file.tag] for file in each.files]] for each in raw]
     # No time in its header: the same bytes for the same read sets.
-    return tuple(kept), gzip.compress(json.dumps(content, separators=(",", ":")).encode(), mtime=0)
+    return tuple(kept), gzip.compress(json.dumps(files, separators=(",", ":")).encode(), mtime=0)
 
 
-def in_full(feed: Feed, partition: str | None, name: str, inputs: Sequence[_Any]) -> tuple[_Any | RawInput, ...]:
-    """These inputs of an update, with the files of those of which the record has totals: one GET if there are any.
+def in_full(feed: Feed, partition: str | None, name: str, read: RawInput) -> RawInput:
+    """A read set of an update, with its files: one GET if its record has only their totals.
 
     Where the listing is gone or damaged, the totals stay, and a warning says what is lost.
     """
-    if not any(isinstance(each, RawTotals) for each in inputs):
-        return tuple(inputs)
+    if not read.listed:
+        return read
     key = listing_key(feed, partition, name)
-    listed: list[RawInput] = []
     try:
-        for source, day, context, files in json.loads(gzip.decompress(feed.blackboard.read(key).data)):
-            listed.append(RawInput(source, day, tuple(RawFile(*file) for file in files), context))
-    except (NotFoundError, OSError, EOFError, zlib.error, ValueError, TypeError) as error:
-        _log.warning(
-            "%s cannot be read (%s). Which raw files the update read is lost; their number, bytes and digests by hour "
-            "are in its record. A small change of them now counts as files replaced.", feed.blackboard.uri(key), error
-        )  # fmt: skip
-        return tuple(inputs)
-    files_of = {(each.source, each.partition, each.context): each for each in listed}
-    found: list[_Any | RawInput] = []
-    for each in inputs:
-        own = None if isinstance(each, FeedInput) else files_of.get((each.source, each.partition, each.context))
-        found.append(own if own is not None and isinstance(each, RawTotals) and own.hours == each.hours else each)
-    return tuple(found)
+        listing = json.loads(gzip.decompress(feed.blackboard.read(key).data))
+        files = {(source, day): [RawFile(*file) for file in of] for source, day, of in listing}
+        full = replace(read, files=tuple(files[read.source, read.partition]), listed={})
+        if full.hours == read.listed:
+            return full
+        problem = "it has other files"
+    except (NotFoundError, OSError, EOFError, zlib.error, ValueError, KeyError, TypeError) as error:
+        problem = str(error) or type(error).__name__
+    _log.warning(
+        "%s cannot be used (%s). Which raw files the update read is lost; their number, bytes and digests by hour are "
+        "in its record. A small change of them now counts as files replaced.", feed.blackboard.uri(key), problem
+    )  # fmt: skip
+    return read

@@ -18,8 +18,8 @@ from feed_assets.file_feed.feed import File
 from feed_assets.file_feed.names import check_update
 
 FORMAT = 2
-"""Raised when a record changes so that an older reader would misunderstand it; added fields do not. Format 2 may have
-RawTotals; a record without them is written as format 1."""
+"""Raised when a record changes so that an older reader would misunderstand it; added fields do not. Format 2 has read
+sets whose files are listed beside the record; any other record is written as format 1."""
 
 _Value = TypeVar("_Value")
 State = Literal["staged", "publishing", "published", "rejected", "invalidated"]
@@ -68,10 +68,10 @@ class RawFile:
 
 @dataclass(frozen=True, slots=True)
 class RawHour:
-    """The raw files of one hour that were read: how many, their bytes, and a digest of their paths, sizes and tags."""
+    """The raw files of one hour: how many, the bytes of all, and a digest of their paths, sizes and tags."""
 
     files: int
-    bytes: int
+    size: int
     digest: str
 
 
@@ -79,6 +79,7 @@ class RawHour:
 class RawInput:
     """The read set of one day of one source (`<kind>/<name>`): exactly these files, at that moment.
 
+    A record of many files has no `files`; `listed` then has their totals by hour, and `read_sets.in_full` reads them.
     `context` as for a FeedInput.
     """
 
@@ -86,55 +87,27 @@ class RawInput:
     partition: str
     files: tuple[RawFile, ...]
     context: bool = False
+    listed: Mapping[str, RawHour] = field(default_factory=dict)
 
     @property
     def count(self) -> int:
         """How many files there are."""
-        return len(self.files)
+        return len(self.files) + sum(hour.files for hour in self.listed.values())
 
     @property
     def bytes(self) -> int:
         """The bytes of all files."""
-        return sum(file.size for file in self.files)
+        return sum(file.size for file in self.files) + sum(hour.size for hour in self.listed.values())
 
     @property
     def hours(self) -> Mapping[str, RawHour]:
-        """The totals of each hour that has files: of the first folder in their paths, `00` to `23`."""
-        hours: dict[str, list[RawFile]] = {}
-        for file in sorted(self.files, key=lambda file: (file.path, file.size, file.tag)):
-            hours.setdefault(file.path.partition("/")[0], []).append(file)
-        return {
-            hour: RawHour(
-                len(files),
-                sum(file.size for file in files),
-                _hashed(json.dumps([(file.path, file.size, file.tag) for file in files])),
-            )
-            for hour, files in hours.items()
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class RawTotals:
-    """A RawInput of many files, as a record keeps it: the totals of its hours. `read_sets.in_full` reads the files."""
-
-    source: str
-    partition: str
-    hours: Mapping[str, RawHour]
-    context: bool = False
-
-    @property
-    def count(self) -> int:
-        """How many files there are."""
-        return sum(hour.files for hour in self.hours.values())
-
-    @property
-    def bytes(self) -> int:
-        """The bytes of all files."""
-        return sum(hour.bytes for hour in self.hours.values())
-
-
-Input = FeedInput | RawInput | RawTotals
-"""What an update was made from."""
+        """The totals of each hour that has files, `00` to `23`: the first folder in their paths."""
+        files: dict[str, list[tuple[str, int, str]]] = {}
+        for file in self.files:
+            files.setdefault(file.path.partition("/")[0], []).append((file.path, file.size, file.tag))
+        hashed = {hour: _hashed(json.dumps(sorted(of))) for hour, of in files.items()}
+        sizes = {hour: sum(size for _, size, _ in of) for hour, of in files.items()}
+        return self.listed or {hour: RawHour(len(of), sizes[hour], hashed[hour]) for hour, of in files.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +150,7 @@ class Facts:
 
     rows: Rows | None = None
     schema: tuple[Column, ...] = ()
-    inputs: tuple[Input, ...] = ()
+    inputs: tuple[FeedInput | RawInput, ...] = ()
     code_version: str = ""
     config_digest: str = ""
     run_id: str = ""
@@ -209,17 +182,16 @@ class Record:
         return self.history[-1].state
 
     @property
-    def read_sets(self) -> dict[str, RawInput | RawTotals]:
+    def read_sets(self) -> dict[str, RawInput]:
         """What was read of each source's raw data for the update's own partition, by source."""
-        raw = (each for each in self.facts.inputs if not isinstance(each, FeedInput))
+        raw = (each for each in self.facts.inputs if isinstance(each, RawInput))
         return {each.source: each for each in raw if each.partition == self.partition}
 
     def to_json(self) -> bytes:
         """Compact JSON, the same bytes for the same record."""
-        listed = any(isinstance(each, RawTotals) for each in self.facts.inputs)
-        content = {"format": FORMAT if listed else 1, **asdict(self)}
+        content = {"format": FORMAT if has_listing(self.facts.inputs) else 1, **asdict(self)}
         for each, value in zip(content["facts"]["inputs"], self.facts.inputs, strict=True):
-            each["kind"] = _KINDS[type(value)]
+            each["kind"] = "raw" if isinstance(value, RawInput) else "feed"
         return json.dumps(content, default=_plain, sort_keys=True, separators=(",", ":")).encode()
 
     @classmethod
@@ -255,6 +227,11 @@ class Record:
                 "Delete it to silence this."
             )
             raise UnreadableRecordError(message) from error
+
+
+def has_listing(inputs: Iterable[FeedInput | RawInput]) -> bool:
+    """Whether any of these read sets has its files in a listing."""
+    return any(isinstance(each, RawInput) and each.listed for each in inputs)
 
 
 def inputs_digest(inputs: Iterable[FeedInput | RawInput]) -> str:
@@ -296,16 +273,11 @@ def _facts(content: dict[str, Any]) -> Facts:
     )
 
 
-_KINDS: dict[type[Input], str] = {FeedInput: "feed", RawInput: "raw", RawTotals: "raw totals"}
-
-
-def _input(content: dict[str, Any]) -> Input:
+def _input(content: dict[str, Any]) -> FeedInput | RawInput:
     if content["kind"] == "raw":
         files = tuple(_known(RawFile, each) for each in content["files"])
-        return _known(RawInput, {**content, "files": files})
-    if content["kind"] == "raw totals":
-        hours = {hour: _known(RawHour, totals) for hour, totals in content["hours"].items()}
-        return _known(RawTotals, {**content, "hours": hours})
+        listed = {hour: _known(RawHour, totals) for hour, totals in content.get("listed", {}).items()}
+        return _known(RawInput, {**content, "files": files, "listed": listed})
     return _known(FeedInput, content)
 
 

@@ -20,7 +20,7 @@ from feed_assets.file_feed.feed import Feed, File
 from feed_assets.file_feed.manifest import MANIFEST
 from feed_assets.file_feed.read_sets import listing_key, summarized
 from feed_assets.file_feed.reading import updates_from
-from feed_assets.file_feed.record import Facts, RawTotals, Record, Transition
+from feed_assets.file_feed.record import Facts, Record, Transition
 from feed_assets.file_feed.schema import check_promise
 from feed_assets.file_feed.wording import counted
 
@@ -90,8 +90,7 @@ def put_on_record(claimed: Claim, files: Sequence[File], facts: Facts, *history:
         facts=replace(facts, inputs=kept),
         history=history,
     )
-    read = [each for each in facts.inputs if not isinstance(each, RawTotals)]
-    key = record_key(claimed.feed, claimed.partition, claimed.name, read)
+    key = record_key(claimed.feed, claimed.partition, claimed.name, facts.inputs)
     board, content = claimed.feed.blackboard, record.to_json()
     if listing is not None:
         with suppress(AlreadyExistsError):  # this writer's own: nobody else has the claim

@@ -20,7 +20,7 @@ from feed_assets.file_feed.manifest import INVALIDATED, is_removal, parse_manife
 from feed_assets.file_feed.names import begun, has_update_shape, is_update_name
 from feed_assets.file_feed.read_sets import READ_SETS
 from feed_assets.file_feed.reading import Found, is_valid
-from feed_assets.file_feed.record import RawTotals, Record
+from feed_assets.file_feed.record import Record, has_listing
 from feed_assets.file_feed.states import manifest_content
 from feed_assets.file_feed.wording import counted
 
@@ -188,7 +188,7 @@ def _records(feed: Feed) -> tuple[dict[_Place, Record], list[Finding]]:
     # After the records, as a listing is written before its record.
     listings = {place for place, _ in _controlled(feed, READ_SETS)}
     for place, record in readable.items():
-        if place not in listings and any(isinstance(each, RawTotals) for each in record.facts.inputs):
+        if place not in listings and has_listing(record.facts.inputs):
             message = "the listing of its raw files is gone: which files it read is lost, their totals are not"
             findings.append(Finding("read set", *place, message))
     return readable, findings

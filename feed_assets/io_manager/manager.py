@@ -76,7 +76,7 @@ class FileFeedIOManager(dg.ConfigurableIOManager):
             annotated = context.dagster_type.typing_type
             return reading.frames() if dict in {annotated, get_origin(annotated)} else reading.frame()
 
-    def _read_raw(self, context: dg.InputContext, source_key: str) -> Reading[Any]:
+    def _read_raw(self, context: dg.InputContext, source_key: str) -> Reading:
         return self._step(context).read_raw(
             self.sources[source_key],
             context.asset_partition_keys,
@@ -84,7 +84,7 @@ class FileFeedIOManager(dg.ConfigurableIOManager):
             evening_hours=context.definition_metadata.get(EVENING_BEFORE, 0),
         )
 
-    def _read_feed(self, context: dg.InputContext, declaration: FeedDeclaration) -> Reading[Any]:
+    def _read_feed(self, context: dg.InputContext, declaration: FeedDeclaration) -> Reading:
         partitions = partitions_read(context)
         optional = {partition for partition in partitions if not is_required_input(context, partition)}
         is_context = bool(context.definition_metadata.get(CONTEXT))

@@ -11,7 +11,7 @@ from typing import Any
 
 import dagster as dg
 
-from feed_assets.file_feed import Feed, FeedInput, Input, RawInput, RawTotals, Record, Update, read_record
+from feed_assets.file_feed import Feed, FeedInput, RawInput, Record, Update, read_record
 
 MAX_ROWS = 100
 """Rows of a metadata table; the last row counts what is left out."""
@@ -91,7 +91,7 @@ def _percent(part: int, whole: int) -> float:
     return round(100 * part / whole, 2) if whole else 0.0
 
 
-def _growth_row(now: RawInput | RawTotals, was: RawInput | RawTotals | None) -> dg.TableRecord:
+def _growth_row(now: RawInput, was: RawInput | None) -> dg.TableRecord:
     before = was.bytes if was else 0
     growth = _change(before, now.bytes) if was else "first read"
     return dg.TableRecord({"source": now.source, "bytes before": before, "bytes": now.bytes, "growth": growth})
@@ -103,16 +103,16 @@ def _change(before: int, after: int) -> str:
     return f"{after - before:+,} bytes{share}"
 
 
-def _input_rows(inputs: Iterable[Input]) -> list[dg.TableRecord]:
+def _input_rows(inputs: Iterable[FeedInput | RawInput]) -> list[dg.TableRecord]:
     rows = [_input_row(each) for each in inputs] or [_row("none", "", "", 0, 0)]
     if len(rows) > MAX_ROWS:
         rows = [*rows[:MAX_ROWS], _row("...", "", f"{len(rows) - MAX_ROWS} more", 0, 0)]
     return rows
 
 
-def _input_row(each: Input) -> dg.TableRecord:
+def _input_row(each: FeedInput | RawInput) -> dg.TableRecord:
     context = " (context)" if each.context else ""
-    if not isinstance(each, FeedInput):
+    if isinstance(each, RawInput):
         return _row(f"raw/{each.source}{context}", each.partition, "", each.count, each.bytes)
     return _row(f"{each.feed}{context}", each.partition or "", each.update or "none", 0, 0)
 

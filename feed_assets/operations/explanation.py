@@ -16,7 +16,7 @@ from feed_assets.dependencies.inputs_read import inputs_read
 from feed_assets.dependencies.raw_growth import Phase, SourceDecision, growth_decisions
 from feed_assets.dependencies.requests import last_asked
 from feed_assets.dependencies.staleness import staleness
-from feed_assets.file_feed import Feed, FeedInput, Input, Record, UpdateStatus, history, in_full, records
+from feed_assets.file_feed import Feed, FeedInput, RawInput, Record, UpdateStatus, history, records
 from feed_assets.file_feed.wording import counted
 from feed_assets.sources import GrowthKind, Source, decide
 
@@ -92,7 +92,7 @@ def _story(
         latest=latest,
         growth=growth,
         standing=standing + _asked(feed, str(day), latest),
-        updates=tuple(_update(feed, status, statuses, known, kinds) for status in statuses),
+        updates=tuple(_update(status, statuses, known, kinds) for status in statuses),
     )
 
 
@@ -152,11 +152,7 @@ def _standing(feed: Feed, each: SourceDecision, outcome: str | None) -> str:
 
 
 def _update(
-    feed: Feed,
-    status: UpdateStatus,
-    statuses: Sequence[UpdateStatus],
-    known: Mapping[str, Record],
-    sources: Mapping[str, Source],
+    status: UpdateStatus, statuses: Sequence[UpdateStatus], known: Mapping[str, Record], sources: Mapping[str, Source]
 ) -> UpdateStory:
     record = known.get(status.name)
     before = _in_force_before(status.name, statuses, known)
@@ -165,7 +161,7 @@ def _update(
         name=status.name,
         state=status.state,
         in_force=status.latest,
-        made_because=_because(feed, record, before, sources),
+        made_because=_because(record, before, sources),
         outcome=status.why,
         rows={
             "read": rows.read,
@@ -196,12 +192,12 @@ def _in_force_before(name: str, statuses: Sequence[UpdateStatus], known: Mapping
     )
 
 
-def _because(feed: Feed, record: Record | None, before: Record | None, sources: Mapping[str, Source]) -> str:
+def _because(record: Record | None, before: Record | None, sources: Mapping[str, Source]) -> str:
     if record is None:
         return "published by others, without a record"
     if before is None:
         return "first processed"
-    changes = [*_raw_changes(feed, record, before, sources), *_feed_changes(record, before)]
+    changes = [*_raw_changes(record, before, sources), *_feed_changes(record, before)]
     if changes:
         return "; ".join(changes)
     if record.facts.code_version != before.facts.code_version:
@@ -211,23 +207,19 @@ def _because(feed: Feed, record: Record | None, before: Record | None, sources: 
     return "same inputs, run again"
 
 
-def _raw_changes(feed: Feed, record: Record, before: Record, sources: Mapping[str, Source]) -> list[str]:
+def _raw_changes(record: Record, before: Record, sources: Mapping[str, Source]) -> list[str]:
     earlier = before.read_sets
     changes = []
     for each in record.read_sets.values():
-        was = earlier.get(each.source)
-        if was is None or each.hours != was.hours:
-            source = sources.get(each.source)
+        was, source = earlier.get(each.source), sources.get(each.source)
+        if was is None or was.hours != each.hours:
             if source is None:
                 changes.append(f"{each.source} changed")
             else:
                 decision = decide(was, each, source.growth_threshold_percent)
-                if was is not None and decision.needs_files:
-                    then = in_full(feed, before.partition, before.update, [was])[0]
-                    now = in_full(feed, record.partition, record.update, [each])[0]
-                    decision = decide(then, now, source.growth_threshold_percent)
+                kind = "changed" if decision.needs_files else decision.kind.replace("_", " ")
                 percent = f" {decision.growth_percent:+.1f} %" if decision.growth_percent is not None else ""
-                changes.append(f"{each.source} {decision.kind.replace('_', ' ')}{percent}")
+                changes.append(f"{each.source} {kind}{percent}")
     return changes
 
 
@@ -240,9 +232,9 @@ def _feed_changes(record: Record, before: Record) -> list[str]:
     ]
 
 
-def _input(each: Input) -> str:
+def _input(each: FeedInput | RawInput) -> str:
     context = " (context)" if each.context else ""
-    if not isinstance(each, FeedInput):
+    if isinstance(each, RawInput):
         return f"raw/{each.source} {each.partition}: {counted(each.count, 'file')}, {each.bytes:,} bytes{context}"
     return f"{_named(each)}: {each.update or 'nothing valid'}{context}"
 

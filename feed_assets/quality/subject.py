@@ -22,7 +22,6 @@ from feed_assets.file_feed import (
     Feed,
     FeedInput,
     RawInput,
-    RawTotals,
     Record,
     Update,
     begun,
@@ -181,11 +180,11 @@ def _inputs_seen(record: Record, window: tuple[datetime, datetime] | None) -> bo
     partition's own time, if it has one.
     """
     own = [each for each in record.facts.inputs if not each.context]
-    there = any(each.update is not None if isinstance(each, FeedInput) else _has_files(each, window) for each in own)
+    there = any(_has_files(each, window) if isinstance(each, RawInput) else each.update is not None for each in own)
     return there or bool(record.facts.details.get(EMPTY_SOURCES))
 
 
-def _has_files(read: RawInput | RawTotals, window: tuple[datetime, datetime] | None) -> bool:
+def _has_files(read: RawInput, window: tuple[datetime, datetime] | None) -> bool:
     day = date.fromisoformat(read.partition)
     hours = (datetime.combine(day, time(int(hour)), UTC) for hour in read.hours)
     return any(window is None or window[0] <= hour < window[1] for hour in hours)

@@ -45,8 +45,8 @@ def requests_of_tick(instance: dg.DagsterInstance, board: Blackboard, feeds: Ass
 
     def became_a_run(feed: str, partition: str, asked: Asked) -> bool:
         # If not, the same run key is safe: Dagster starts it once at most.
-        tag = {_asked_tag(feeds, feed): _subject(feeds, feed, partition, asked)}
-        return bool(instance.get_run_ids(dg.RunsFilter(tags=tag), limit=1))
+        tags = dict([_tag(_subject(feeds, feed, partition, asked))])
+        return bool(instance.get_run_ids(dg.RunsFilter(tags=tags), limit=1))
 
     return Requests(board, feeds, now, busy, became_a_run)
 
@@ -61,21 +61,15 @@ def run_requests(
             run_config=dict(run_config or {}),
             partition_key=request.need.partition,
             asset_selection=[feeds.keys[feed] for feed in request.need.feeds],
-            tags={
-                WHY_TAG: request.need.reason[:250],
-                **{
-                    _asked_tag(feeds, feed): _subject(feeds, feed, request.need.partition, asked)
-                    for feed, asked in request.asked.items()
-                },
-            },
+            tags={WHY_TAG: request.need.reason[:250], **dict(map(_tag, _subjects(feeds, request)))},
         )
         for request in requests
     ]
 
 
-def _asked_tag(feeds: AssetFeedGraph, feed: str) -> str:
-    """The tag of a run that names the request for this feed, so that one row of Dagster's database tells of it."""
-    return f"feed_assets/asked_{re.sub('[^A-Za-z0-9_.-]', '_', feeds.feeds[feed].name)[:50]}"
+def _tag(subject: str) -> tuple[str, str]:
+    """The tag of a run that names one of its requests: a query by it finds that run alone."""
+    return f"feed_assets/asked_{re.sub('[^A-Za-z0-9_.-]', '_', subject.partition('@')[0])[:50]}", subject
 
 
 def _subjects(feeds: AssetFeedGraph, request: Request) -> list[str]:

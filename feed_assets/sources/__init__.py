@@ -14,7 +14,6 @@ from feed_assets.sources.loading import load_source, load_sources
 from feed_assets.sources.raw import (
     RECORD_COLUMNS,
     evening,
-    evening_hours,
     evening_read,
     has_raw_data,
     raw_days,
@@ -38,7 +37,6 @@ __all__ = [
     "absences",
     "decide",
     "evening",
-    "evening_hours",
     "evening_read",
     "has_raw_data",
     "load_source",

@@ -12,7 +12,7 @@ from decimal import ROUND_FLOOR, Decimal, localcontext
 from enum import StrEnum
 from fractions import Fraction
 
-from feed_assets.file_feed import RawInput, RawTotals
+from feed_assets.file_feed import RawInput
 
 _HUNDREDTH = Decimal("0.01")
 
@@ -90,9 +90,7 @@ class Decision:
         return f"{self.baseline_bytes} -> {self.current_bytes} bytes, {files}{known}"
 
 
-def decide(
-    baseline: RawInput | RawTotals | None, current: RawInput | RawTotals | None, threshold_percent: Decimal
-) -> Decision:
+def decide(baseline: RawInput | None, current: RawInput | None, threshold_percent: Decimal) -> Decision:
     """Compare the read set a partition was last processed from with what is there now.
 
     `baseline` is None where the partition never was processed. Growth is measured in bytes, against
@@ -101,7 +99,7 @@ def decide(
     growth, because what was published contains them. Totals do not tell which files these are: a change that totals
     alone do not explain counts as files replaced (see `Decision.needs_files`).
     """
-    by_file = not isinstance(baseline, RawTotals) and not isinstance(current, RawTotals)
+    by_file = not any(each.listed for each in (baseline, current) if each)
     before, after = _parts(baseline, by_file=by_file), _parts(current, by_file=by_file)
     baseline_bytes, current_bytes = (each.bytes if each else 0 for each in (baseline, current))
     removed = len(before.keys() - after.keys()) if by_file else None
@@ -134,11 +132,11 @@ def decide(
     )
 
 
-def _parts(read: RawInput | RawTotals | None, *, by_file: bool) -> Mapping[str, object]:
+def _parts(read: RawInput | None, *, by_file: bool) -> Mapping[str, object]:
     """What a read set is made of: its files by path, or the totals of its hours."""
-    if by_file and isinstance(read, RawInput):
-        return {file.path: (file.size, file.tag) for file in read.files}
-    return read.hours if read else {}
+    if read is None or not by_file:
+        return read.hours if read else {}
+    return {file.path: (file.size, file.tag) for file in read.files}
 
 
 def _reaches(baseline: int, current: int, threshold_percent: Decimal) -> bool:

@@ -18,7 +18,7 @@ from feed_assets.blackboard.listing import list_all
 from feed_assets.blackboard.port import Blackboard, Entry
 from feed_assets.datasets import is_day
 from feed_assets.engine.paths import to_read
-from feed_assets.file_feed import RawFile, RawHour, RawInput, RawTotals
+from feed_assets.file_feed import RawFile, RawInput
 from feed_assets.sources.layout import (
     RAW,
     entered,
@@ -78,32 +78,26 @@ def raw_keys(blackboard: Blackboard, source_key: str, first: date, last: date) -
 
 def evening(raw_input: RawInput, hours: int) -> RawInput:
     """Of a day's files those of its last so many hours, as context for the day after."""
-    first = f"{24 - hours:02}/"
+    first = f"{24 - hours:02}"
     files = tuple(file for file in raw_input.files if file.path >= first)
-    return replace(raw_input, files=files, context=True)
-
-
-def evening_hours(read: RawInput | RawTotals, hours: int) -> dict[str, RawHour]:
-    """The totals of a day's last so many hours."""
-    known = evening(read, hours).hours if isinstance(read, RawInput) else read.hours
-    return {hour: totals for hour, totals in known.items() if hour >= f"{24 - hours:02}"}
+    listed = {hour: totals for hour, totals in raw_input.listed.items() if hour >= first}
+    return replace(raw_input, files=files, listed=listed, context=True)
 
 
 def evening_read(
-    read: RawInput | RawTotals, there: RawInput, hours: int, in_full: Callable[[], RawInput | RawTotals]
+    read: RawInput, there: RawInput, hours: int, in_full: Callable[[RawInput], RawInput]
 ) -> RawInput | None:
     """The last so many hours of what a day's update read, as context for the day after: the files still `there`.
 
     What came since is not in that update. An event in it that is delivered again on the day after would otherwise be
-    left out on both days. `in_full` fetches the files of `read` if it has only totals, and they are not those of
-    `there`; None where they are lost.
+    left out on both days. `in_full` fetches the files of `read` if they are listed, and not those of `there`; None
+    where they are lost.
     """
-    if isinstance(read, RawTotals):
-        if evening_hours(read, hours) == evening_hours(there, hours):
-            return evening(there, hours)
-        read = in_full()
-        if isinstance(read, RawTotals):
-            return None
+    if evening(read, hours).hours == evening(there, hours).hours:
+        return evening(there, hours)
+    read = in_full(read)
+    if read.listed:
+        return None
     left = set(there.files)
     return evening(replace(read, files=tuple(file for file in read.files if file in left)), hours)
 

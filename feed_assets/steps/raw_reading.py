@@ -10,9 +10,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 
 from feed_assets.datasets import ONE_DAY
-from feed_assets.file_feed import Claim, FeedInput, Input, RawInput, Record, in_full, latest, read_record
+from feed_assets.file_feed import Claim, FeedInput, RawInput, Record, in_full, latest, read_record
 from feed_assets.file_feed.wording import counted
 from feed_assets.sources import (
     Source,
@@ -38,7 +39,7 @@ class RawReader:
 
     run: Run
     claims: Sequence[Claim]
-    inputs: list[Input]
+    inputs: list[FeedInput | RawInput]
     records: Counter[datetime] = field(default_factory=Counter)
     empty_sources: dict[datetime, dict[str, str]] = field(default_factory=dict)
     _in_force: dict[Place, Record | None] = field(default_factory=dict, init=False)
@@ -110,7 +111,7 @@ class RawReader:
         for claimed in self.claims:
             record = self._record_in_force(claimed, claimed.partition)
             inputs = record.facts.inputs if record else ()
-            raw = (each for each in inputs if not isinstance(each, FeedInput) and not each.context)
+            raw = (each for each in inputs if isinstance(each, RawInput) and not each.context)
             place = source_key, str(wanted.day)
             if any((each.source, each.partition) == place and wanted.hours & each.hours.keys() for each in raw):
                 return True
@@ -126,8 +127,7 @@ class RawReader:
             if record is not None and record.read_sets:
                 read = record.read_sets.get(there.source, replace(there, files=()))
                 place = claimed.feed, record.partition, record.update
-                known = evening_read(read, there, hours, lambda: in_full(*place, [read])[0])  # noqa: B023 - called now
-                return known if known is not None else evening(there, hours)
+                return evening_read(read, there, hours, partial(in_full, *place)) or evening(there, hours)
         return evening(there, hours)
 
     def _record_in_force(self, claimed: Claim, partition: str | None) -> Record | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from pyspark.sql import DataFrame
 
@@ -22,7 +22,6 @@ from feed_assets.file_feed import (
     Feed,
     FeedError,
     FeedInput,
-    Input,
     RawInput,
     Staged,
     Update,
@@ -51,15 +50,12 @@ class MissingUpdateError(FeedError):
         )
 
 
-_Part = TypeVar("_Part")
-
-
 @dataclass(frozen=True, slots=True)
-class Reading(Generic[_Part]):
+class Reading:
     """What a step reads of an input: exactly these files, by partition."""
 
-    parts: Mapping[str, Sequence[_Part]]
-    read: Callable[[Sequence[_Part]], DataFrame]
+    parts: Mapping[str, Sequence[Any]]
+    read: Callable[[Sequence[Any]], DataFrame]
 
     def frame(self) -> DataFrame:
         """The rows of all partitions, in one scan however many there are."""
@@ -80,7 +76,7 @@ class Step:
     run: Run
     outputs: Mapping[Place, Output]
     claims: Mapping[Place, Claim]
-    inputs: list[Input]
+    inputs: list[FeedInput | RawInput]
     raw: RawReader
 
     @classmethod
@@ -92,7 +88,7 @@ class Step:
         for place, output in expected.items():
             claims[place] = claim(output.declaration.on(run.board), output.partition, now=now, owner=run.run_id)
             run.log.info(f"{output.declaration.location} {output.partition or ''}: update {claims[place].name} begun.")
-        inputs: list[Input] = []
+        inputs: list[FeedInput | RawInput] = []
         return cls(run, expected, claims, inputs, RawReader(run, tuple(claims.values()), inputs))
 
     def read_feed(
@@ -102,7 +98,7 @@ class Step:
         *,
         optional: Collection[str | None] = (),
         context: bool = False,
-    ) -> Reading[Update]:
+    ) -> Reading:
         """The rows of the latest valid update of each of these partitions, by partition ("" where there are none).
 
         An `optional` partition without a valid update has no rows; with `context`, the record states that the optional
@@ -129,7 +125,7 @@ class Step:
 
     def read_raw(
         self, source: Source, hours: Iterable[str], *, by_hour: bool = False, evening_hours: int = 0
-    ) -> Reading[RawInput]:
+    ) -> Reading:
         """The partner's records of these hours, such as `2019-11-24-05:00`, by day, or `by_hour` by hour.
 
         They are those that lie there at this moment, and nothing that comes later. With `evening_hours` the end of the

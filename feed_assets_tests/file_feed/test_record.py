@@ -22,7 +22,6 @@ from feed_assets.file_feed import (
     RawFile,
     RawHour,
     RawInput,
-    RawTotals,
     Record,
     Rows,
     Transition,
@@ -50,9 +49,8 @@ FEED_INPUTS = st.builds(FeedInput, TEXT, st.none() | TEXT, st.none() | TEXT, st.
 RAW_INPUTS = st.builds(
     RawInput, TEXT, TEXT, st.lists(st.builds(RawFile, TEXT, COUNT, TEXT), max_size=3).map(tuple), st.booleans()
 )
-RAW_TOTALS = st.builds(
-    RawTotals, TEXT, TEXT, st.dictionaries(TEXT, st.builds(RawHour, COUNT, COUNT, TEXT), max_size=3), st.booleans()
-)
+HOURS = st.dictionaries(TEXT, st.builds(RawHour, COUNT, COUNT, TEXT), max_size=3)
+LISTED = st.builds(RawInput, TEXT, TEXT, st.just(()), st.booleans(), HOURS)
 INPUTS = st.lists(FEED_INPUTS | RAW_INPUTS, max_size=4).map(tuple)
 RECORDS = st.builds(
     Record,
@@ -65,7 +63,7 @@ RECORDS = st.builds(
         Facts,
         rows=st.none() | st.builds(Rows, COUNT, COUNT, COUNT, COUNT, st.dictionaries(TEXT, COUNT, max_size=2)),
         schema=st.lists(st.builds(Column, TEXT, TEXT, st.booleans(), TEXT), max_size=2).map(tuple),
-        inputs=st.lists(FEED_INPUTS | RAW_INPUTS | RAW_TOTALS, max_size=4).map(tuple),
+        inputs=st.lists(FEED_INPUTS | RAW_INPUTS | LISTED, max_size=4).map(tuple),
         code_version=TEXT,
         config_digest=TEXT,
         run_id=TEXT,
