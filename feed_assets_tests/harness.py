@@ -358,7 +358,11 @@ class Installation:
             create_run_for_test(
                 self.instance,
                 status=dg.DagsterRunStatus.FAILURE,
-                tags={"dagster/run_key": request.run_key or "", "dagster/partition": request.partition_key or ""},
+                tags={
+                    **request.tags,
+                    "dagster/run_key": request.run_key or "",
+                    "dagster/partition": request.partition_key or "",
+                },
                 asset_selection=frozenset(request.asset_selection or ()),
             )
 

@@ -28,9 +28,10 @@ counts on both days or on neither.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import date, timedelta
 from statistics import NormalDist
-from typing import Final
+from typing import Final, TypeVar
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes Spark
@@ -43,6 +44,7 @@ from feed_assets.engine.spark_schemas import as_declared
 
 CONFIDENCE: Final = 0.95
 Z: Final = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
+_Number = TypeVar("_Number", float, Column)
 """About 1.96: the standard normal deviate that leaves half of what is not covered on either side."""
 
 SHOWN: Final = 1
@@ -269,7 +271,7 @@ def _enriched(per_ad: DataFrame, catalog: DataFrame) -> DataFrame:
 def _figures(per_ad: DataFrame) -> DataFrame:
     """With zeros where nothing was counted, and the rates."""
     impressions, clicks = F.col("impressions"), F.col("clicks")
-    low, high = wilson_interval(clicks, impressions)
+    low, high = (F.when(impressions > 0, end) for end in wilson_interval(clicks, impressions, F.sqrt))
     return (
         per_ad.fillna(0, COUNTS)
         .withColumn("cost", F.col("cost").cast(TOTAL_COST))
@@ -280,15 +282,15 @@ def _figures(per_ad: DataFrame) -> DataFrame:
     )
 
 
-def wilson_interval(successes: Column, trials: Column) -> tuple[Column, Column]:
-    """The ends of the 95 % Wilson score interval of a share, DOUBLE; NULL without trials.
+def wilson_interval(successes: _Number, trials: _Number, root: Callable[[_Number], _Number]) -> tuple[_Number, _Number]:
+    """The ends of the 95 % Wilson score interval of a share, of numbers or of columns; there is at least one trial.
 
-    E. B. Wilson, "Probable inference, the law of succession, and statistical inference", JASA 22 (1927).
-    Unlike the textbook interval it stays within 0 and 1, and has a width where none or all succeeded.
+    `root` is the square root of such values. E. B. Wilson, "Probable inference, the law of succession, and statistical
+    inference", JASA 22 (1927). Unlike the textbook interval it stays within 0 and 1, and has a width where none or all
+    succeeded.
     """
-    share = successes / trials
-    middle = successes + Z * Z / 2
-    reach = Z * F.sqrt(trials * share * (1 - share) + Z * Z / 4)
-    low = F.when(successes == 0, 0.0).otherwise((middle - reach) / (trials + Z * Z))
-    high = F.when(successes == trials, 1.0).otherwise((middle + reach) / (trials + Z * Z))
-    return F.when(trials > 0, low), F.when(trials > 0, high)
+    share, half = successes / trials, Z * Z / 2
+    # The root of a square is exact, and sums are taken in one order: so the ends are exactly 0 and 1.
+    middle, reach = successes + half, Z * root(trials * share * (1 - share) + half / 2)
+    whole = trials + half + half
+    return (middle - reach) / whole, (middle + reach) / whole

@@ -38,7 +38,8 @@ IN_THIS_PROCESS = {
 
 def tick_sensors(instance: dg.DagsterInstance) -> list[dg.DagsterRun]:
     """Evaluate every sensor that is due, and execute the runs they request; those runs, oldest first."""
-    before = {run.run_id for run in instance.get_runs()}
+    newest = instance.get_run_records(limit=1)
+    since = dg.RunsFilter(created_after=newest[0].create_timestamp) if newest else None
     origin = InProcessCodeLocationOrigin(
         loadable_target_origin=LoadableTargetOrigin(
             executable_path=sys.executable, module_name=MODULE, working_directory=str(Path.cwd())
@@ -54,4 +55,4 @@ def tick_sensors(instance: dg.DagsterInstance) -> list[dg.DagsterRun]:
             if error is not None:
                 message = f"A sensor could not be evaluated: {error}"
                 raise dg.DagsterInvariantViolationError(message)
-    return [run for run in reversed(instance.get_runs()) if run.run_id not in before]
+    return list(reversed(instance.get_runs(since)))

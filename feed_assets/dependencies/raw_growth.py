@@ -6,24 +6,29 @@ comparing two read sets (`sources.growth`), and what is done about a day (`late_
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from enum import StrEnum
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from feed_assets.blackboard import Blackboard
 from feed_assets.datasets import ONE_DAY, days_between
 from feed_assets.dependencies.graph import FeedNode
 from feed_assets.dependencies.inputs_read import InputsRead, inputs_read, was_decided_against
-from feed_assets.file_feed import Feed, RawInput, Update, inputs_digest, latest_of_each, recorded
+from feed_assets.file_feed import Feed, RawInput, Update, in_full, inputs_digest, latest_of_each, recorded
 from feed_assets.file_feed.wording import counted
 from feed_assets.sources import Decision, GrowthKind, Source, decide, each_day, evening, evening_read
 
 _Value = TypeVar("_Value")
+_Answer = TypeVar("_Answer")
 
 SWEEP_DAYS = 3
 """For so many days after a day has left the lookback it is still swept, should the sensor not have run right then."""
+
+REMEMBERED_ANSWERS = 1000
+_ANSWERS: dict[tuple[str, ...], Any] = {}
+"""What listings of raw files were read for: by update, source, and a digest of what was there."""
 
 
 class Phase(StrEnum):
@@ -138,12 +143,12 @@ def growth_decisions(
             if days is None and moment in {Phase.OPEN, Phase.SETTLED}:
                 continue
             before, current = each.baseline(source.key), each.raw[source.key]
-            if not current.files and (before is None or not before.files):
+            if not current.files and (before is None or not before.count):
                 continue
             yield SourceDecision(
                 source,
                 day,
-                decide(before, current if current.files else None, source.growth_threshold_percent),
+                each.decide(source),
                 update.name if update else None,
                 each.state,
                 moment,
@@ -249,6 +254,29 @@ class _Day:
         """Whether the update in force read what is there now."""
         return self.update is not None and self.digests.get(self.update.name) == self.state
 
+    def decide(self, source: Source) -> Decision:
+        """How the source's day has changed since it was read; a listing is read only if totals do not decide."""
+        before, current, threshold = self.baseline(source.key), self.raw[source.key], source.growth_threshold_percent
+        now = current if current.files else None
+        decision = decide(before, now, threshold)
+        if before is None or not decision.needs_files:
+            return decision
+        return self._once(current, lambda in_full: decide(in_full(before), now, threshold))
+
+    def _once(self, now: RawInput, answer: Callable[[Callable[[RawInput], RawInput]], _Answer]) -> _Answer:
+        """The answer that follows from the files that the update in force read and from `now`.
+
+        It is remembered, because listings are large.
+        """
+        update = self.update.name if self.update else ""
+        key = (self.feed.uri, self.day, update, now.source, inputs_digest([now]))
+        if key not in _ANSWERS:
+            if len(_ANSWERS) >= REMEMBERED_ANSWERS:
+                _ANSWERS.clear()
+            _ANSWERS[key] = answer(lambda read: in_full(self.feed, self.day, update, read))
+        found: _Answer = _ANSWERS[key]
+        return found
+
     def baseline(self, source: str) -> RawInput | None:
         """What the update in force read of the day; None where there is no update, or no record that says so."""
         return self.raw[source] if self.is_as_read else self._read(source)
@@ -269,11 +297,11 @@ class _Day:
         if known is None or readable is None or not self.raw[source].files:
             return False
         read = known.raw(before.day, context=True).get(source)
-        files = set(read.files if read else ())
+        hours = read.hours if read else {}
         # Files of the evening that are gone are no reason: the update of the day before still holds what they held.
         in_force = before._read(source)  # noqa: SLF001 - of another day of this class
-        of_update = set(evening(in_force, self.evening_hours).files) if in_force else set()
-        return files != set(readable.files) and files != of_update
+        of_update = evening(in_force, self.evening_hours).hours if in_force else {}
+        return hours not in (readable.hours, of_update)
 
     def _evening(self, source: str) -> RawInput | None:
         """The evening before as a run would read it now; None where the update of that day has no record."""
@@ -285,8 +313,11 @@ class _Day:
         known = before._inputs()  # noqa: SLF001 - of another day of this class
         if known is None:
             return None
-        nothing = RawInput(source=source, partition=before.day, files=())
-        return evening_read(known.raw(before.day).get(source, nothing), before.raw[source], self.evening_hours)
+        read = known.raw(before.day).get(source, RawInput(source=source, partition=before.day, files=()))
+        current, hours = before.raw[source], self.evening_hours
+        return before._once(  # noqa: SLF001 - of another day of this class
+            evening(current, hours), lambda in_full: evening_read(read, current, hours, in_full)
+        )
 
     def _inputs(self) -> InputsRead | None:
         return inputs_read(self.feed, self.day, self.update.name) if self.update else None

@@ -1,6 +1,7 @@
 """Schemas of feeds in Spark's types.
 
-Here: from declared columns to a schema, and frames brought to one. Not here: which columns a feed has (`datasets`).
+Here: from declared columns to a schema and back, and frames brought to one. Not here: which columns a feed has
+(`datasets`).
 """
 
 from __future__ import annotations
@@ -25,6 +26,14 @@ def spark_schema(columns: Iterable[Column]) -> StructType:
             )
             for column in columns
         ]
+    )
+
+
+def declared_columns(schema: StructType) -> tuple[Column, ...]:
+    """The columns of a schema in Spark's types, as feeds and kinds declare them."""
+    return tuple(
+        Column(each.name, each.dataType.simpleString(), each.nullable, each.metadata.get("comment", ""))
+        for each in schema
     )
 
 

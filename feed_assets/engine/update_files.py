@@ -82,15 +82,18 @@ def write_files(frame: DataFrame, uri: str, kind: str = "parquet") -> Written:
 
 def _read(spark: SparkSession, kind: str, uris: list[str], schema: StructType) -> DataFrame:
     if kind == "csv":
-        return reduce(DataFrame.unionByName, (_read_csv(spark, uri, schema) for uri in uris))
+        by_header: dict[tuple[str, ...], list[str]] = {}
+        for uri in uris:
+            by_header.setdefault(tuple(spark.read.option("header", "true").csv(uri).columns), []).append(uri)
+        frames = (_read_csv(spark, header, each, schema) for header, each in by_header.items())
+        return reduce(DataFrame.unionByName, frames)
     return _reader(spark, kind).schema(schema).format(kind).load(uris)
 
 
-def _read_csv(spark: SparkSession, uri: str, schema: StructType) -> DataFrame:
-    """The rows of one file, its columns by the names in its header: Spark itself goes by their order."""
-    header = spark.read.option("header", "true").csv(uri).columns
+def _read_csv(spark: SparkSession, header: Sequence[str], uris: list[str], schema: StructType) -> DataFrame:
+    """The rows of files with this header, their columns by its names: Spark itself goes by their order."""
     there = StructType([schema[name] if name in schema.names else StructField(name, StringType()) for name in header])
-    rows = _reader(spark, "csv").schema(there).csv(uri)
+    rows = _reader(spark, "csv").schema(there).csv(uris)
     return rows.select(
         [
             functions.col(field.name)

@@ -12,6 +12,7 @@ Requests, besides those for the data files; `feed_assets_tests/file_feed/test_bu
 | latest, scan, history of all | a LIST for each page of keys; `history` reads the records of what is not valid |
 | what is new in the whole feed, by its log | 1 LIST, and at most one for each partition that the log names |
 | publish after an audit | PUT: claim, record 3, manifest, log; LIST: 3 |
+| an update that read more than 100 raw files | PUT: 1 more; GET: 1 for whoever needs single files |
 | publish local files | PUT: claim, record 2, manifest, log; LIST: 3 |
 | a schema | 1 GET when it is staged, and 1 when it is published |
 | find what is staged | 2 LIST, and a GET for each of the newest records without a manifest |
@@ -47,6 +48,7 @@ from feed_assets.file_feed.manifest import MANIFEST, manifest, parse_manifest
 from feed_assets.file_feed.names import begun, check_partition, is_update_name, parse_time, update_name, version_order
 from feed_assets.file_feed.publishing import publish, publish_files
 from feed_assets.file_feed.quarantine import invalidate_both, publish_both, publish_quarantine, reject_both
+from feed_assets.file_feed.read_sets import in_full
 from feed_assets.file_feed.reading import (
     is_latest,
     latest,
@@ -61,6 +63,7 @@ from feed_assets.file_feed.record import (
     Facts,
     FeedInput,
     RawFile,
+    RawHour,
     RawInput,
     Record,
     Rows,
@@ -103,6 +106,7 @@ __all__ = [
     "Policy",
     "Position",
     "RawFile",
+    "RawHour",
     "RawInput",
     "Record",
     "Removal",
@@ -128,6 +132,7 @@ __all__ = [
     "fold_changes",
     "histories",
     "history",
+    "in_full",
     "inputs_digest",
     "invalidate",
     "invalidate_both",

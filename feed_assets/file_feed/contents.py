@@ -18,12 +18,13 @@ from feed_assets.file_feed.control import CLAIMS, RECORDS
 from feed_assets.file_feed.errors import MixedFeedError
 from feed_assets.file_feed.feed import CONTROL, Feed
 from feed_assets.file_feed.names import has_update_shape, is_partition_name, is_update_name
+from feed_assets.file_feed.read_sets import READ_SETS
 from feed_assets.file_feed.reading import Found, not_one_level
 
 
 @dataclass(slots=True)
 class Contents:
-    """A partition (None: the feed has none): its updates, and the keys of their claims and records, all by name.
+    """A partition (None: the feed has none): its updates, and the keys of their claims, records and read sets, by name.
 
     `odd` are the keys of what is no part of an update, by the name that stands where an update's would. `marked` are
     the updates with a directory marker of their own.
@@ -33,6 +34,7 @@ class Contents:
     updates: dict[str, Found] = field(default_factory=dict)
     claims: dict[str, str] = field(default_factory=dict)
     records: dict[str, str] = field(default_factory=dict)
+    read_sets: dict[str, str] = field(default_factory=dict)
     odd: dict[str, str] = field(default_factory=dict)
     marked: set[str] = field(default_factory=set)
 
@@ -84,6 +86,8 @@ def _add(to: Contents, each: _Object) -> None:
         to.claims[each.name] = each.entry.key
     elif each.area == RECORDS:
         to.records[each.name] = each.entry.key
+    elif each.area == READ_SETS:
+        to.read_sets[each.name] = each.entry.key
     elif (
         not is_update_name(each.name) or not each.path or not (to.partition is None or is_partition_name(to.partition))
     ):

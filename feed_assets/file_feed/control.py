@@ -8,7 +8,7 @@ update of a feed what it was made from, without reading a single record.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -17,7 +17,7 @@ from feed_assets.blackboard.listing import Wanted, list_jumping
 from feed_assets.file_feed.errors import UnreadableRecordError
 from feed_assets.file_feed.feed import Feed
 from feed_assets.file_feed.names import check_update, is_update_name
-from feed_assets.file_feed.record import Record, inputs_digest
+from feed_assets.file_feed.record import FeedInput, RawInput, Record, inputs_digest
 
 _log = logging.getLogger("feed_assets.file_feed")
 
@@ -35,10 +35,9 @@ class StoredRecord:
     modified: datetime | None = None
 
 
-def record_key(feed: Feed, record: Record) -> str:
-    """Where a record is kept."""
-    folder = feed.control(RECORDS, record.partition)
-    return f"{folder}{record.update}.{inputs_digest(record.facts.inputs)}.json"
+def record_key(feed: Feed, partition: str | None, name: str, inputs: Iterable[FeedInput | RawInput] = ()) -> str:
+    """Where the record of an update with these inputs is kept."""
+    return f"{feed.control(RECORDS, partition)}{check_update(name)}.{inputs_digest(inputs)}.json"
 
 
 def read_record(feed: Feed, partition: str | None, name: str) -> Record | None:

@@ -14,6 +14,7 @@ from feed_assets.blackboard import NotFoundError, list_all
 from feed_assets.file_feed.control import RECORDS, stored_record
 from feed_assets.file_feed.errors import FeedError
 from feed_assets.file_feed.feed import Feed
+from feed_assets.file_feed.read_sets import in_full
 from feed_assets.file_feed.record import FeedInput, RawFile, RawInput, Record
 
 
@@ -32,7 +33,7 @@ def upstream(feed: Feed, partition: str | None, update: str) -> tuple[FeedInput 
     if stored is None:
         message = f"{feed.title(partition)} {update} has no record, so it is not known what it was made from."
         raise FeedError(message)
-    return stored.record.facts.inputs
+    return _inputs(feed, stored.record)
 
 
 def downstream(of: FeedInput | RawFile, among: Iterable[Feed]) -> list[Downstream]:
@@ -46,7 +47,7 @@ def downstream(of: FeedInput | RawFile, among: Iterable[Feed]) -> list[Downstrea
         Downstream(feed, record.partition, record.update)
         for feed in among
         for record in _all_records(feed)
-        if any(_names(each, of) for each in record.facts.inputs)
+        if any(_names(each, of) for each in _inputs(feed, record))
     ]
 
 
@@ -57,6 +58,12 @@ def _all_records(feed: Feed) -> Iterator[Record]:
         except NotFoundError:
             continue  # retention removed it since it was listed
         yield Record.from_json(content.data, origin=feed.blackboard.uri(entry.key))
+
+
+def _inputs(feed: Feed, record: Record) -> tuple[FeedInput | RawInput, ...]:
+    """The inputs that a record names, with all raw files."""
+    inputs, place = record.facts.inputs, (feed, record.partition, record.update)
+    return tuple(in_full(*place, each) if isinstance(each, RawInput) else each for each in inputs)
 
 
 def _names(each: FeedInput | RawInput, of: FeedInput | RawFile) -> bool:

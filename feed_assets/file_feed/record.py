@@ -17,8 +17,9 @@ from feed_assets.file_feed.errors import UnreadableRecordError
 from feed_assets.file_feed.feed import File
 from feed_assets.file_feed.names import check_update
 
-FORMAT = 1
-"""Raised when a record changes so that an older reader would misunderstand it; added fields do not."""
+FORMAT = 2
+"""Raised when a record changes so that an older reader would misunderstand it; added fields do not. Format 2 has read
+sets whose files are listed beside the record; any other record is written as format 1."""
 
 _Value = TypeVar("_Value")
 State = Literal["staged", "publishing", "published", "rejected", "invalidated"]
@@ -66,9 +67,19 @@ class RawFile:
 
 
 @dataclass(frozen=True, slots=True)
+class RawHour:
+    """The raw files of one hour: how many, the bytes of all, and a digest of their paths, sizes and tags."""
+
+    files: int
+    size: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
 class RawInput:
     """The read set of one day of one source (`<kind>/<name>`): exactly these files, at that moment.
 
+    A record of many files has no `files`; `listed` then has their totals by hour, and `read_sets.in_full` reads them.
     `context` as for a FeedInput.
     """
 
@@ -76,11 +87,27 @@ class RawInput:
     partition: str
     files: tuple[RawFile, ...]
     context: bool = False
+    listed: Mapping[str, RawHour] = field(default_factory=dict)
+
+    @property
+    def count(self) -> int:
+        """How many files there are."""
+        return len(self.files) + sum(hour.files for hour in self.listed.values())
 
     @property
     def bytes(self) -> int:
         """The bytes of all files."""
-        return sum(file.size for file in self.files)
+        return sum(file.size for file in self.files) + sum(hour.size for hour in self.listed.values())
+
+    @property
+    def hours(self) -> Mapping[str, RawHour]:
+        """The totals of each hour that has files, `00` to `23`: the first folder in their paths."""
+        files: dict[str, list[tuple[str, int, str]]] = {}
+        for file in self.files:
+            files.setdefault(file.path.partition("/")[0], []).append((file.path, file.size, file.tag))
+        hashed = {hour: _hashed(json.dumps(sorted(of))) for hour, of in files.items()}
+        sizes = {hour: sum(size for _, size, _ in of) for hour, of in files.items()}
+        return self.listed or {hour: RawHour(len(of), sizes[hour], hashed[hour]) for hour, of in files.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +189,7 @@ class Record:
 
     def to_json(self) -> bytes:
         """Compact JSON, the same bytes for the same record."""
-        content = {"format": FORMAT, **asdict(self)}
+        content = {"format": FORMAT if has_listing(self.facts.inputs) else 1, **asdict(self)}
         for each, value in zip(content["facts"]["inputs"], self.facts.inputs, strict=True):
             each["kind"] = "raw" if isinstance(value, RawInput) else "feed"
         return json.dumps(content, default=_plain, sort_keys=True, separators=(",", ":")).encode()
@@ -202,14 +229,22 @@ class Record:
             raise UnreadableRecordError(message) from error
 
 
+def has_listing(inputs: Iterable[FeedInput | RawInput]) -> bool:
+    """Whether any of these read sets has its files in a listing."""
+    return any(isinstance(each, RawInput) and each.listed for each in inputs)
+
+
 def inputs_digest(inputs: Iterable[FeedInput | RawInput]) -> str:
     """16 hex digits that are equal exactly where the same updates and raw files were read, in whatever order.
 
     Of an update that was only context, it counts whether it was there. A source that sent nothing reads like one that
     is not known.
     """
-    lines = sorted(line for each in inputs if (line := _line(each)) is not None)
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
+    return _hashed("\n".join(sorted(line for each in inputs if (line := _line(each)) is not None)))
+
+
+def _hashed(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _line(each: FeedInput | RawInput) -> str | None:
@@ -241,7 +276,8 @@ def _facts(content: dict[str, Any]) -> Facts:
 def _input(content: dict[str, Any]) -> FeedInput | RawInput:
     if content["kind"] == "raw":
         files = tuple(_known(RawFile, each) for each in content["files"])
-        return _known(RawInput, {**content, "files": files})
+        listed = {hour: _known(RawHour, totals) for hour, totals in content.get("listed", {}).items()}
+        return _known(RawInput, {**content, "files": files, "listed": listed})
     return _known(FeedInput, content)
 
 

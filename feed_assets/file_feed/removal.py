@@ -43,6 +43,7 @@ from feed_assets.file_feed.manifest import (
     replaced_by,
     taken_over,
 )
+from feed_assets.file_feed.read_sets import listing_key
 from feed_assets.file_feed.reading import Found, newest_valid, read_manifest
 from feed_assets.file_feed.retention import Removal
 from feed_assets.file_feed.scanning import Scanned, scan
@@ -244,7 +245,7 @@ def _delete_files(feed: Feed, targets: Sequence[_Target], seen: dict[str | None,
 
 
 def _delete_control(feed: Feed, targets: Sequence[_Target]) -> None:
-    """Delete the claims, records and ended pins of these updates; tags and pins that hold would have kept them."""
+    """Delete the claims, records, read sets and ended pins of these updates. Holds would have kept the updates."""
     if not targets:
         return
     places = {target.place for target in targets}
@@ -257,4 +258,5 @@ def _delete_control(feed: Feed, targets: Sequence[_Target]) -> None:
         if name in digests.get(partition or "", ())
     ]
     pins = [pin_key(feed, held) for held in all_pins(feed) if (held.partition, held.update) in places]
-    feed.blackboard.delete(*claims, *records, *pins)
+    read_sets = [listing_key(feed, *place) for place in places]
+    feed.blackboard.delete(*claims, *records, *read_sets, *pins)

@@ -7,7 +7,8 @@ program may, under the claim's prefix), and making them visible (`publishing`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
 
@@ -17,6 +18,7 @@ from feed_assets.file_feed.control import record_at, record_key, record_keys, st
 from feed_assets.file_feed.errors import ClaimLostError, TornUpdateError
 from feed_assets.file_feed.feed import Feed, File
 from feed_assets.file_feed.manifest import MANIFEST
+from feed_assets.file_feed.read_sets import listing_key, summarized
 from feed_assets.file_feed.reading import updates_from
 from feed_assets.file_feed.record import Facts, Record, Transition
 from feed_assets.file_feed.schema import check_promise
@@ -74,18 +76,25 @@ def stage(claimed: Claim, files: Sequence[File], facts: Facts, *, now: datetime)
 
 
 def put_on_record(claimed: Claim, files: Sequence[File], facts: Facts, *history: Transition) -> Staged:
-    """Write the record with this history: one PUT. Calling it again changes nothing."""
+    """Write the record with this history: one PUT, and one before it for the listing of many raw files.
+
+    Calling it again changes nothing.
+    """
+    kept, listing = summarized(facts.inputs)
     record = Record(
         partition=claimed.partition,
         update=claimed.name,
         owner=claimed.owner,
         token=claimed.token,
         files=tuple(sorted(files, key=lambda file: file.path)),
-        facts=facts,
+        facts=replace(facts, inputs=kept),
         history=history,
     )
-    key = record_key(claimed.feed, record)
+    key = record_key(claimed.feed, claimed.partition, claimed.name, facts.inputs)
     board, content = claimed.feed.blackboard, record.to_json()
+    if listing is not None:
+        with suppress(AlreadyExistsError):  # this writer's own: nobody else has the claim
+            board.create(listing_key(claimed.feed, claimed.partition, claimed.name), listing)
     try:
         tag = board.create(key, content).tag
     except (AlreadyExistsError, UnavailableError):

@@ -13,13 +13,15 @@ from datetime import datetime, timedelta
 
 from feed_assets.blackboard import NotFoundError
 from feed_assets.file_feed.contents import Contents, contents
+from feed_assets.file_feed.control import CLAIMS, RECORDS
 from feed_assets.file_feed.errors import UnreadableRecordError
 from feed_assets.file_feed.feed import CONTROL, Feed
 from feed_assets.file_feed.holds import Pin, Tag, own_control_found, pins, tags
 from feed_assets.file_feed.manifest import INVALIDATED, is_removal, parse_manifest
 from feed_assets.file_feed.names import begun, has_update_shape, is_update_name
+from feed_assets.file_feed.read_sets import READ_SETS, listing_key
 from feed_assets.file_feed.reading import Found, is_valid
-from feed_assets.file_feed.record import Record
+from feed_assets.file_feed.record import Record, has_listing
 from feed_assets.file_feed.states import manifest_content
 from feed_assets.file_feed.wording import counted
 
@@ -56,7 +58,7 @@ def _findings(feed: Feed, within: str | None, now: datetime) -> Iterator[Finding
     for hold in holds:
         held.setdefault(hold.partition, []).append(hold)
     levels = set()
-    for there in contents(feed, within=within, mixed=True):
+    for there in contents(feed, within=within, areas=(CLAIMS, RECORDS, READ_SETS), mixed=True):
         if there.updates or there.marked:
             levels.add(there.partition is None)
         yield from _of_partition(feed, there, held.pop(there.partition, []), now)
@@ -79,6 +81,13 @@ def _of_partition(feed: Feed, there: Contents, holds: Iterable[Tag | Pin], now: 
             yield Finding("record", there.partition, name, str(error))
         except NotFoundError:
             continue  # retention removed it since it was listed
+        if (
+            has_listing(records[name].facts.inputs)
+            and name not in there.read_sets
+            and not _has_read_set(feed, there, name)
+        ):
+            message = "the listing of its raw files is gone: which files it read is lost, their totals are not"
+            yield Finding("read set", there.partition, name, message)
     for name in there.updates.keys() | there.marked:
         place, found, record = (there.partition, name), there.updates.get(name, Found(name)), records.get(name)
         yield from _of_update(place, found, marked=name in there.marked, now=now)
@@ -86,6 +95,15 @@ def _of_partition(feed: Feed, there: Contents, holds: Iterable[Tag | Pin], now: 
         yield from _of_manifest(feed, place, found, added)
         if record is not None:
             yield from _against_record(feed, place, found, record, added)
+
+
+def _has_read_set(feed: Feed, there: Contents, name: str) -> bool:
+    """Whether the listing of raw files is there by now: it may be written after its area was listed."""
+    try:
+        feed.blackboard.read(listing_key(feed, there.partition, name), limit=1)
+    except NotFoundError:
+        return False
+    return True
 
 
 def _names(feed: Feed, there: Contents) -> Iterator[Finding]:
@@ -152,8 +170,9 @@ def _leftover(path: str) -> str | None:
 
 
 def _orphans(there: Contents, now: datetime) -> Iterator[Finding]:
-    """Claims and records without an update, once it should have been written."""
-    for keys, what in ((there.claims, "claims"), (there.records, "records")):
+    """Claims, records and read sets without an update, once it should have been written."""
+    read_sets = (there.read_sets, "lists what was read for")
+    for keys, what in ((there.claims, "claims"), (there.records, "records"), read_sets):
         for name, key in keys.items():
             if not _has(there, name) and begun(name) + WRITING < now:
                 yield Finding("orphan", there.partition, name, f"{key} {what} an update that is not there")

@@ -94,7 +94,7 @@ def _nothing_to_invalidate(feed: Feed, partition: str | None, name: str) -> str:
 
 def _foreign_record(feed: Feed, record: Record) -> StoredRecord:
     """Put an update on record that another program published."""
-    key = record_key(feed, record)
+    key = record_key(feed, record.partition, record.update)
     try:
         entry = feed.blackboard.create(key, record.to_json())
     except AlreadyExistsError:

@@ -13,6 +13,7 @@ import dagster as dg
 from pyspark.sql.types import StructType
 
 from feed_assets.datasets import FeedDeclaration
+from feed_assets.engine.spark_schemas import declared_columns
 from feed_assets.file_feed import Column
 
 FEED = "feed/location"
@@ -87,12 +88,12 @@ def table_schema(schema: StructType) -> dg.TableSchema:
     return dg.TableSchema(
         columns=[
             dg.TableColumn(
-                name=field.name,
-                type=field.dataType.simpleString(),
-                description=field.metadata.get("comment"),
-                constraints=dg.TableColumnConstraints(nullable=field.nullable),
+                name=column.name,
+                type=column.type,
+                description=column.description or None,
+                constraints=dg.TableColumnConstraints(nullable=column.nullable),
             )
-            for field in schema
+            for column in declared_columns(schema)
         ]
     )
 

@@ -6,7 +6,6 @@ shows of an update (`metadata`), publishing of audited assets (`checks`).
 """
 
 from collections.abc import Mapping
-from functools import reduce
 from typing import Any, get_origin
 from weakref import WeakKeyDictionary
 
@@ -15,8 +14,6 @@ from pydantic import PrivateAttr
 from pyspark.sql import DataFrame
 
 from feed_assets.datasets import FeedDeclaration
-from feed_assets.engine.spark_schemas import spark_schema
-from feed_assets.engine.update_files import read_updates
 from feed_assets.file_feed import Staged, Update, begun, latest
 from feed_assets.io_manager.asset_metadata import (
     BOUNDARY,
@@ -38,7 +35,7 @@ from feed_assets.io_manager.step_contexts import (
 )
 from feed_assets.resources import BlackboardResource, Clock, SparkResource
 from feed_assets.sources import Source
-from feed_assets.steps import MissingUpdateError, Step
+from feed_assets.steps import MissingUpdateError, Reading, Step
 
 
 class FileFeedIOManager(dg.ConfigurableIOManager):
@@ -75,16 +72,11 @@ class FileFeedIOManager(dg.ConfigurableIOManager):
                 "`metadata=feed_metadata(...)` or `raw_metadata(...)`."
             )
         with retrying(context.step_context.previous_attempt_count):
-            frames = self._read_feed(context, declaration) if declaration else self._read_raw(context, str(source))
+            reading = self._read_feed(context, declaration) if declaration else self._read_raw(context, str(source))
             annotated = context.dagster_type.typing_type
-            if dict in {annotated, get_origin(annotated)}:
-                return frames
-            if not frames and declaration:
-                # A partition mapping may name no partition, such as the next day of the last one.
-                return read_updates(self.spark.spark_session, [], spark_schema(declaration.columns))
-            return reduce(DataFrame.unionByName, frames.values())
+            return reading.frames() if dict in {annotated, get_origin(annotated)} else reading.frame()
 
-    def _read_raw(self, context: dg.InputContext, source_key: str) -> dict[str, DataFrame]:
+    def _read_raw(self, context: dg.InputContext, source_key: str) -> Reading:
         return self._step(context).read_raw(
             self.sources[source_key],
             context.asset_partition_keys,
@@ -92,7 +84,7 @@ class FileFeedIOManager(dg.ConfigurableIOManager):
             evening_hours=context.definition_metadata.get(EVENING_BEFORE, 0),
         )
 
-    def _read_feed(self, context: dg.InputContext, declaration: FeedDeclaration) -> dict[str, DataFrame]:
+    def _read_feed(self, context: dg.InputContext, declaration: FeedDeclaration) -> Reading:
         partitions = partitions_read(context)
         optional = {partition for partition in partitions if not is_required_input(context, partition)}
         is_context = bool(context.definition_metadata.get(CONTEXT))

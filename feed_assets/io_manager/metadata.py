@@ -78,7 +78,7 @@ def _growth(record: Record, previous: Update | None) -> dict[str, Any]:
     earlier = known.read_sets if known else {}
     now, before = (sum(each.bytes for each in sets.values()) for sets in (read, earlier))
     shown: dict[str, Any] = {
-        "raw files": sum(len(each.files) for each in read.values()),
+        "raw files": sum(each.count for each in read.values()),
         "raw bytes": now,
         "growth": dg.MetadataValue.table([_growth_row(each, earlier.get(source)) for source, each in read.items()]),
     }
@@ -113,7 +113,7 @@ def _input_rows(inputs: Iterable[FeedInput | RawInput]) -> list[dg.TableRecord]:
 def _input_row(each: FeedInput | RawInput) -> dg.TableRecord:
     context = " (context)" if each.context else ""
     if isinstance(each, RawInput):
-        return _row(f"raw/{each.source}{context}", each.partition, "", len(each.files), each.bytes)
+        return _row(f"raw/{each.source}{context}", each.partition, "", each.count, each.bytes)
     return _row(f"{each.feed}{context}", each.partition or "", each.update or "none", 0, 0)
 
 

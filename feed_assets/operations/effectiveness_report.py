@@ -20,7 +20,7 @@ from urllib.parse import unquote, urlsplit
 
 import duckdb
 
-from feed_assets.ads.effectiveness import Z
+from feed_assets.ads import wilson_interval
 from feed_assets.file_feed import Feed, FeedError, Update, latest_of_all
 
 TOP_ADS = 20
@@ -109,18 +109,6 @@ def _digits(share: float) -> int:
     return next((digits for digits in (2, 4) if 100 * share >= 10 ** (1 - digits) or share == 0), 6)
 
 
-def wilson(clicks: int, impressions: int) -> tuple[float, float]:
-    """The 95 % Wilson score interval of a share; impressions are at least one.
-
-    The same formula as `ads.effectiveness.wilson_interval`, which computes it in Spark.
-    """
-    share = clicks / impressions
-    middle, reach = clicks + Z * Z / 2, Z * sqrt(impressions * share * (1 - share) + Z * Z / 4)
-    low = 0.0 if clicks == 0 else (middle - reach) / (impressions + Z * Z)
-    high = 1.0 if clicks == impressions else (middle + reach) / (impressions + Z * Z)
-    return low, high
-
-
 def figures_of(day: str, update: Update) -> DayFigures:
     """The totals of one update of ad effectiveness."""
     (sums,) = _query(update, _DAY) or [{"impressions": 0, "clicks": 0, "orphan_clicks": 0, "cost": None, "ads": 0}]
@@ -139,7 +127,7 @@ def _rated(
     *, day: str, update: str, ads: int, impressions: int, clicks: int, cost: str | None, orphan_clicks: int
 ) -> DayFigures:
     """The figures with the rate that follows from them, and its interval."""
-    low, high = wilson(clicks, impressions) if impressions else (None, None)
+    low, high = wilson_interval(clicks, impressions, sqrt) if impressions else (None, None)
     ctr = clicks / impressions if impressions else None
     return DayFigures(day, update, ads, impressions, clicks, ctr, low, high, cost, orphan_clicks)
 

@@ -243,14 +243,15 @@ def _raw_changes(record: Record, before: Record, sources: Mapping[str, Source]) 
     earlier = before.read_sets
     changes = []
     for each in record.read_sets.values():
-        if each != earlier.get(each.source):
-            source = sources.get(each.source)
+        was, source = earlier.get(each.source), sources.get(each.source)
+        if was is None or was.hours != each.hours:
             if source is None:
                 changes.append(f"{each.source} changed")
             else:
-                decision = decide(earlier.get(each.source), each, source.growth_threshold_percent)
+                decision = decide(was, each, source.growth_threshold_percent)
+                kind = "changed" if decision.needs_files else decision.kind.replace("_", " ")
                 percent = f" {decision.growth_percent:+.1f} %" if decision.growth_percent is not None else ""
-                changes.append(f"{each.source} {decision.kind.replace('_', ' ')}{percent}")
+                changes.append(f"{each.source} {kind}{percent}")
     return changes
 
 
@@ -266,7 +267,7 @@ def _feed_changes(record: Record, before: Record) -> list[str]:
 def _input(each: FeedInput | RawInput) -> str:
     context = " (context)" if each.context else ""
     if isinstance(each, RawInput):
-        return f"raw/{each.source} {each.partition}: {counted(len(each.files), 'file')}, {each.bytes:,} bytes{context}"
+        return f"raw/{each.source} {each.partition}: {counted(each.count, 'file')}, {each.bytes:,} bytes{context}"
     return f"{_named(each)}: {each.update or 'nothing valid'}{context}"
 
 

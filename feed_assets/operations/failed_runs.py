@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 import dagster as dg
 
-from feed_assets.sensors.failures import errors, rejections
+from feed_assets.sensors.failures import EVENTS, errors, rejections
 
 LOOKED_AT = 50
 """Runs of a partition that are looked at, the newest first."""
@@ -38,7 +38,7 @@ def failed_runs(instance: dg.DagsterInstance, partition: str) -> list[FailedRun]
         if run.status == dg.DagsterRunStatus.SUCCESS:
             made.update(assets)
         elif run.status == dg.DagsterRunStatus.FAILURE and not set(assets) <= made:
-            events = (entry.dagster_event for entry in instance.all_logs(run.run_id))
+            events = (entry.dagster_event for entry in instance.all_logs(run.run_id, of_type=EVENTS))
             reasons = tuple(failures(event for event in events if event is not None))
             ended = datetime.fromtimestamp(record.end_time, UTC) if record.end_time else None
             found.append(FailedRun(run.run_id, assets, ended, reasons))

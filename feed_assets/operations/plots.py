@@ -37,16 +37,6 @@ def click_through_rates(ads: Sequence[Mapping[str, Any]], *, title: str) -> byte
     return _png(figure, axes, title)
 
 
-def clicks_per_hour(clicks: Mapping[int, int], *, title: str) -> bytes:
-    """A PNG with a bar an hour of the day (UTC); `clicks` counts them by hour, missing hours being zero."""
-    figure = Figure(figsize=(8, 2.6), layout="constrained")
-    axes = figure.subplots()
-    axes.bar(range(24), [clicks.get(hour, 0) for hour in range(24)], color=BLUE)
-    axes.set_xticks(range(0, 24, 3), [f"{hour:02}:00" for hour in range(0, 24, 3)])
-    axes.set_ylabel("clicks")
-    return _png(figure, axes, title)
-
-
 def days(rows: Sequence[Mapping[str, Any]], *, title: str) -> bytes:
     """A PNG of impressions and of click-through rate with its 95 % interval, a day each.
 

@@ -15,13 +15,12 @@ from pyspark.sql.types import DataType, StructField, StructType
 
 from feed_assets.datasets import FeedDeclaration
 from feed_assets.engine.paths import to_read
-from feed_assets.engine.spark_schemas import spark_schema
+from feed_assets.engine.spark_schemas import declared_columns, spark_schema
 from feed_assets.engine.update_files import count_update, read_updates
 from feed_assets.file_feed import (
     Column,
     Feed,
     FeedInput,
-    RawFile,
     RawInput,
     Record,
     Update,
@@ -137,11 +136,7 @@ def _found_schema(spark: SparkSession, update: Update) -> tuple[Column, ...]:
     paths = [to_read(uri) for uri in update.uris()]
     if not paths:
         return ()
-    schema = spark.read.option("mergeSchema", "true").parquet(*paths).schema
-    return tuple(
-        Column(name=field.name, type=field.dataType.simpleString(), nullable=field.nullable, description="")
-        for field in schema
-    )
+    return declared_columns(spark.read.option("mergeSchema", "true").parquet(*paths).schema)
 
 
 def _own_rows_before(update: Update, count: int) -> tuple[int, ...]:
@@ -190,11 +185,9 @@ def _inputs_seen(record: Record, window: tuple[datetime, datetime] | None) -> bo
 
 
 def _has_files(read: RawInput, window: tuple[datetime, datetime] | None) -> bool:
-    return any(window is None or window[0] <= _hour(read, file) < window[1] for file in read.files)
-
-
-def _hour(read: RawInput, file: RawFile) -> datetime:
-    return datetime.combine(date.fromisoformat(read.partition), time(int(file.path[:2])), UTC)
+    day = date.fromisoformat(read.partition)
+    hours = (datetime.combine(day, time(int(hour)), UTC) for hour in read.hours)
+    return any(window is None or window[0] <= hour < window[1] for hour in hours)
 
 
 def _count_rows(spark: SparkSession, feed: Feed, reference: FeedInput) -> int | None:

@@ -8,9 +8,8 @@ from __future__ import annotations
 import dagster as dg
 
 from feed_assets.resources.notifier import Alert, Notifier
-from feed_assets.sensors.failures import errors, rejections
+from feed_assets.sensors.failures import EVENTS, errors, rejections
 
-EVENTS = {dg.DagsterEventType.ASSET_CHECK_EVALUATION, dg.DagsterEventType.STEP_FAILURE}
 WILL_RETRY = "dagster/will_retry"
 
 

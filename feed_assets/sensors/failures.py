@@ -11,6 +11,8 @@ import dagster as dg
 
 from feed_assets.checks.results import ABOUT_THE_UPDATE
 
+EVENTS = {dg.DagsterEventType.ASSET_CHECK_EVALUATION, dg.DagsterEventType.STEP_FAILURE}
+"""The events that say why a run failed."""
 JAVA_CAUSE = "Caused by: "
 
 

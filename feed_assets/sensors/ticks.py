@@ -6,6 +6,7 @@ Here: Dagster's side of a request. Not here: what was asked for already (`depend
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
@@ -47,9 +48,8 @@ def requests_of_tick(
 
     def became_a_run(feed: str, partition: str, asked: Asked) -> bool:
         # If not, the same run key is safe: Dagster starts it once at most.
-        subject = _subject(feeds, feed, partition, asked)
-        runs = instance.get_runs(dg.RunsFilter(tags={"dagster/partition": partition}))
-        return any(subject in run.tags.get("dagster/run_key", "").partition(":")[2].split(",") for run in runs)
+        tags = dict([_tag(_subject(feeds, feed, partition, asked))])
+        return bool(instance.get_run_ids(dg.RunsFilter(tags=tags), limit=1))
 
     return Requests(store, board, feeds, now, busy, became_a_run)
 
@@ -64,10 +64,15 @@ def run_requests(
             run_config=dict(run_config or {}),
             partition_key=request.need.partition,
             asset_selection=[feeds.keys[feed] for feed in request.need.feeds],
-            tags={WHY_TAG: request.need.reason[:250]},
+            tags={WHY_TAG: request.need.reason[:250], **dict(map(_tag, _subjects(feeds, request)))},
         )
         for request in requests
     ]
+
+
+def _tag(subject: str) -> tuple[str, str]:
+    """The tag of a run that names one of its requests: a query by it finds that run alone."""
+    return f"feed_assets/asked_{re.sub('[^A-Za-z0-9_.-]', '_', subject.partition('@')[0])[:50]}", subject
 
 
 def _subjects(feeds: AssetFeedGraph, request: Request) -> list[str]:

@@ -6,6 +6,7 @@ sets come from (the latest update's record and `raw`), and asking for a run.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Decimal, localcontext
 from enum import StrEnum
@@ -39,7 +40,7 @@ class Decision:
 
     Bytes and files are those of the read set processed last (`baseline`) and of now (`current`).
     `growth_percent` is None where nothing was there to grow. `added`, `removed` and `changed` count
-    files; a changed one has the same name, but another size or tag.
+    files; a changed one has the same name, but another size or tag. They are None where only totals were compared.
     """
 
     kind: GrowthKind
@@ -49,9 +50,14 @@ class Decision:
     current_bytes: int
     baseline_files: int
     current_files: int
-    added: int
-    removed: int
-    changed: int
+    added: int | None
+    removed: int | None
+    changed: int | None
+
+    @property
+    def needs_files(self) -> bool:
+        """Whether only the files, not totals, can tell files that were replaced from a growth below the threshold."""
+        return self.kind is GrowthKind.REPLACED and self.removed is None
 
     @property
     def reprocess(self) -> bool:
@@ -79,8 +85,9 @@ class Decision:
 
     def _numbers(self) -> str:
         files = f"{self.baseline_files} -> {self.current_files} files"
-        differences = f"{self.added} added, {self.removed} removed, {self.changed} changed"
-        return f"{self.baseline_bytes} -> {self.current_bytes} bytes, {files} ({differences})"
+        differences = f" ({self.added} added, {self.removed} removed, {self.changed} changed)"
+        known = differences if self.removed is not None else ""
+        return f"{self.baseline_bytes} -> {self.current_bytes} bytes, {files}{known}"
 
 
 def decide(baseline: RawInput | None, current: RawInput | None, threshold_percent: Decimal) -> Decision:
@@ -89,14 +96,14 @@ def decide(baseline: RawInput | None, current: RawInput | None, threshold_percen
     `baseline` is None where the partition never was processed. Growth is measured in bytes, against
     the baseline: several small growths add up until the partition is processed again. A growth of
     exactly the threshold counts. Files that were replaced or removed make a difference whatever the
-    growth, because what was published contains them.
+    growth, because what was published contains them. Totals do not tell which files these are: a change that totals
+    alone do not explain counts as files replaced (see `Decision.needs_files`).
     """
-    before = {file.path: (file.size, file.tag) for file in baseline.files} if baseline else {}
-    after = {file.path: (file.size, file.tag) for file in current.files} if current else {}
-    baseline_bytes = sum(size for size, _ in before.values())
-    current_bytes = sum(size for size, _ in after.values())
-    removed = len(before.keys() - after.keys())
-    changed = sum(after[path] != before[path] for path in before.keys() & after.keys())
+    by_file = not any(each.listed for each in (baseline, current) if each)
+    before, after = _parts(baseline, by_file=by_file), _parts(current, by_file=by_file)
+    baseline_bytes, current_bytes = (each.bytes if each else 0 for each in (baseline, current))
+    removed = len(before.keys() - after.keys()) if by_file else None
+    changed = sum(after[path] != before[path] for path in before.keys() & after.keys()) if by_file else None
     if baseline is None and after:
         kind = GrowthKind.NEVER_PROCESSED
     elif before == after:
@@ -107,7 +114,7 @@ def decide(baseline: RawInput | None, current: RawInput | None, threshold_percen
         kind = GrowthKind.SHRUNK
     elif current_bytes > baseline_bytes and _reaches(baseline_bytes, current_bytes, threshold_percent):
         kind = GrowthKind.GROWN
-    elif removed or changed:
+    elif removed or changed or not by_file:
         kind = GrowthKind.REPLACED
     else:
         kind = GrowthKind.BELOW_THRESHOLD
@@ -117,12 +124,19 @@ def decide(baseline: RawInput | None, current: RawInput | None, threshold_percen
         growth_percent=_growth(baseline_bytes, current_bytes),
         baseline_bytes=baseline_bytes,
         current_bytes=current_bytes,
-        baseline_files=len(before),
-        current_files=len(after),
-        added=len(after.keys() - before.keys()),
+        baseline_files=baseline.count if baseline else 0,
+        current_files=current.count if current else 0,
+        added=len(after.keys() - before.keys()) if by_file else None,
         removed=removed,
         changed=changed,
     )
+
+
+def _parts(read: RawInput | None, *, by_file: bool) -> Mapping[str, object]:
+    """What a read set is made of: its files by path, or the totals of its hours."""
+    if read is None or not by_file:
+        return read.hours if read else {}
+    return {file.path: (file.size, file.tag) for file in read.files}
 
 
 def _reaches(baseline: int, current: int, threshold_percent: Decimal) -> bool:

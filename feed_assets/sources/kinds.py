@@ -48,14 +48,9 @@ class Kind:
     @classmethod
     def of_schema(cls, name: str, schema: StructType, identifier: str) -> Kind:
         """The kind whose canonical columns are those of a Spark schema, such as that of the cleaned feed."""
-        return cls(
-            name,
-            tuple(
-                Column(each.name, each.dataType.simpleString(), each.nullable, each.metadata.get("comment", ""))
-                for each in schema
-            ),
-            identifier,
-        )
+        from feed_assets.engine.spark_schemas import declared_columns  # noqa: PLC0415 - a kind alone needs no Spark
+
+        return cls(name, declared_columns(schema), identifier)
 
     @property
     def columns(self) -> Mapping[str, str]:

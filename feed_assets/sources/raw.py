@@ -9,7 +9,7 @@ value. Not here: writing (see `landing`), and what a change means (see `growth`)
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import date, datetime
 from itertools import groupby
@@ -111,23 +111,32 @@ def raw_keys(blackboard: Blackboard, source_key: str, first: date, last: date) -
 
 def evening(raw_input: RawInput, hours: int) -> RawInput:
     """Of a day's files those of its last so many hours, as context for the day after."""
-    first = f"{24 - hours:02}/"
+    first = f"{24 - hours:02}"
     files = tuple(file for file in raw_input.files if file.path >= first)
-    return replace(raw_input, files=files, context=True)
+    listed = {hour: totals for hour, totals in raw_input.listed.items() if hour >= first}
+    return replace(raw_input, files=files, listed=listed, context=True)
 
 
-def evening_read(read: RawInput, there: RawInput, hours: int) -> RawInput:
+def evening_read(
+    read: RawInput, there: RawInput, hours: int, in_full: Callable[[RawInput], RawInput]
+) -> RawInput | None:
     """The last so many hours of what a day's update read, as context for the day after: the files still `there`.
 
     What came since is not in that update. An event in it that is delivered again on the day after would otherwise be
-    left out on both days.
+    left out on both days. `in_full` fetches the files of `read` if they are listed, and not those of `there`; None
+    where they are lost.
     """
+    if evening(read, hours).hours == evening(there, hours).hours:
+        return evening(there, hours)
+    read = in_full(read)
+    if read.listed:
+        return None
     left = set(there.files)
     return evening(replace(read, files=tuple(file for file in read.files if file in left)), hours)
 
 
-def raw_frame(spark: SparkSession, blackboard: Blackboard, source: Source, raw_input: RawInput) -> DataFrame:
-    """The records of exactly these files, possibly none: the partner's columns, then `RECORD_COLUMNS`.
+def raw_frame(spark: SparkSession, blackboard: Blackboard, source: Source, *raw_inputs: RawInput) -> DataFrame:
+    """The records of exactly these files, possibly none, in one read: the partner's columns, then `RECORD_COLUMNS`.
 
     Null tokens are NULL. So is a column that a file lacks, for files of other days had other columns.
     Raises Spark's own error where a file is gone or is not Parquet.
@@ -140,12 +149,12 @@ def raw_frame(spark: SparkSession, blackboard: Blackboard, source: Source, raw_i
     declared = dict(source.format.declared) or dict.fromkeys(needed_columns(spark, source), "string")
     nothing = empty_frame(spark, declared | RECORD_COLUMNS)
     schema = nothing.schema
-    if not raw_input.files:
+    files = [(each, file.path) for each in raw_inputs for file in each.files]
+    if not files:
         return nothing
-    day = raw_input.partition
-    paths = [to_read(blackboard.uri(raw_key(raw_input.source, day, file.path))) for file in raw_input.files]
+    paths = [to_read(blackboard.uri(raw_key(each.source, each.partition, path))) for each, path in files]
     frame: DataFrame = with_nulls(spark.read.schema(schema).parquet(*paths), source)
-    if all(landed_by(file.path) for file in raw_input.files):
+    if all(landed_by(path) for _, path in files):
         return frame
     # Other receivers do not say where a record came from; their own file does.
     return frame.withColumns(

@@ -6,6 +6,6 @@ Not here: who starts it, and the protocol (`file_feed`).
 
 from feed_assets.steps.audit import Audited, audit_output
 from feed_assets.steps.run import Output, Run
-from feed_assets.steps.step import MissingUpdateError, Step
+from feed_assets.steps.step import MissingUpdateError, Reading, Step
 
-__all__ = ["Audited", "MissingUpdateError", "Output", "Run", "Step", "audit_output"]
+__all__ = ["Audited", "MissingUpdateError", "Output", "Reading", "Run", "Step", "audit_output"]

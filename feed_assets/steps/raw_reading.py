@@ -1,4 +1,4 @@
-"""Reading the raw partitions of a step: exactly which files it reads, on record, counted, and as frames.
+"""Reading the raw partitions of a step: exactly which files it reads, on record and counted.
 
 Here: what a step reads of partners' records, and how much of that belongs to each output. Not here: listing raw files
 (`sources.raw`), and reading feeds (`step`).
@@ -10,11 +10,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-
-from pyspark.sql import DataFrame
+from functools import partial
 
 from feed_assets.datasets import ONE_DAY
-from feed_assets.file_feed import Claim, FeedInput, RawInput, Record, latest, read_record
+from feed_assets.file_feed import Claim, FeedInput, RawInput, Record, in_full, latest, read_record
 from feed_assets.file_feed.wording import counted
 from feed_assets.sources import (
     Source,
@@ -45,17 +44,17 @@ class RawReader:
     empty_sources: dict[datetime, dict[str, str]] = field(default_factory=dict)
     _in_force: dict[Place, Record | None] = field(default_factory=dict, init=False)
 
-    def read(self, source: Source, slices: Sequence[Slice], *, evening_hours: int) -> dict[str, DataFrame]:
-        """A frame a slice, and of the day before its last so many hours, where there is any."""
-        spark, board, log = self.run.spark(), self.run.board, self.run.log
+    def read(self, source: Source, slices: Sequence[Slice], *, evening_hours: int) -> dict[str, list[RawInput]]:
+        """The files of each slice, and of the day before those of its last so many hours, where there are any."""
+        board, log = self.run.board, self.run.log
         before = slices[0].day - ONE_DAY
         days = sorted({each.day for each in slices})
         there = read_sets(board, source.key, [before, *days] if evening_hours else days)
-        frames = {}
+        found = {}
         if evening_hours and (snapshot := self._evening(there[before], evening_hours)).files:
             self.inputs.append(snapshot)
             log.info(f"{source.key} {before}: the last {evening_hours} h are read as context.")
-            frames[str(before)] = raw_frame(spark, board, source, snapshot)
+            found[str(before)] = [snapshot]
         read = {each: each.of(there[each.day]) for each in slices}
         for day in days:
             # A record keeps the read set of a day, be it read in one frame or in several.
@@ -65,10 +64,9 @@ class RawReader:
             log.info(
                 f"{source.key} {day}: the read set is {counted(len(files), 'raw file')}, {snapshot.bytes:,} bytes."
             )
-        own = {each.key: raw_frame(spark, board, source, snapshot) for each, snapshot in read.items()}
-        self._count(read, own)
+        self._count(source, read)
         self._explain_empty(source, [each for each, snapshot in read.items() if not snapshot.files])
-        return frames | own
+        return found | {each.key: [snapshot] for each, snapshot in read.items()}
 
     def records_read(self, window: Window | None) -> int:
         """How many raw records were read for a partition of this time."""
@@ -87,15 +85,14 @@ class RawReader:
     def _belongs(self, moment: datetime, window: Window | None) -> bool:
         return self._single or (window is not None and window[0] <= moment < window[1])
 
-    def _count(self, read: Mapping[Slice, RawInput], frames: Mapping[str, DataFrame]) -> None:
-        """Count the records that are read. To count what passes through would keep Spark from compiling the pass."""
+    def _count(self, source: Source, read: Mapping[Slice, RawInput]) -> None:
+        """Count the records that are read: one job. To count what passes through would keep Spark from compiling it."""
+        spark, board = self.run.spark(), self.run.board
         if not self._single:
-            self.records.update(records_by_hour(self.run.spark(), self.run.board, read.values()))
-            return
-        for each, snapshot in read.items():
-            if snapshot.files:
-                # Parquet's footers tell, and to group by hour takes half as long again.
-                self.records[each.start] += frames[each.key].count()
+            self.records.update(records_by_hour(spark, board, read.values()))
+        elif any(snapshot.files for snapshot in read.values()):
+            # Parquet's footers tell, and to group by hour takes half as long again.
+            self.records[min(each.start for each in read)] += raw_frame(spark, board, source, *read.values()).count()
 
     def _explain_empty(self, source: Source, empty: Sequence[Slice]) -> None:
         """Note why slices without a raw file are complete; where nobody knows, the checks judge.
@@ -116,7 +113,7 @@ class RawReader:
             inputs = record.facts.inputs if record else ()
             raw = (each for each in inputs if isinstance(each, RawInput) and not each.context)
             place = source_key, str(wanted.day)
-            if any((each.source, each.partition) == place and wanted.of(each).files for each in raw):
+            if any((each.source, each.partition) == place and wanted.hours & each.hours.keys() for each in raw):
                 return True
         return False
 
@@ -128,8 +125,9 @@ class RawReader:
         for claimed in self.claims:
             record = self._record_in_force(claimed, there.partition)
             if record is not None and record.read_sets:
-                nothing = replace(there, files=())
-                return evening_read(record.read_sets.get(there.source, nothing), there, hours)
+                read = record.read_sets.get(there.source, replace(there, files=()))
+                place = claimed.feed, record.partition, record.update
+                return evening_read(read, there, hours, partial(in_full, *place)) or evening(there, hours)
         return evening(there, hours)
 
     def _record_in_force(self, claimed: Claim, partition: str | None) -> Record | None:

@@ -7,7 +7,7 @@ files (`raw_reading`), writing files (`writing`), the audit of what was staged (
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,7 +31,7 @@ from feed_assets.file_feed import (
 )
 from feed_assets.file_feed.wording import counted
 from feed_assets.quality.subject import EMPTY_SOURCES
-from feed_assets.sources import Source
+from feed_assets.sources import Source, raw_frame
 from feed_assets.steps.raw_hours import slices
 from feed_assets.steps.raw_reading import RawReader
 from feed_assets.steps.run import Output, Place, Run
@@ -48,6 +48,22 @@ class MissingUpdateError(FeedError):
             f"{feed.location} has no valid update" + (f" of {partition}" if partition else "") + ". "
             f"See why with `{self.command}`; then materialize that partition first."
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a step reads of an input: exactly these files, by partition."""
+
+    parts: Mapping[str, Sequence[Any]]
+    read: Callable[[Sequence[Any]], DataFrame]
+
+    def frame(self) -> DataFrame:
+        """The rows of all partitions, in one scan however many there are."""
+        return self.read([each for part in self.parts.values() for each in part])
+
+    def frames(self) -> dict[str, DataFrame]:
+        """The rows of each partition, each with a scan of its own."""
+        return {key: self.read(part) for key, part in self.parts.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,23 +98,23 @@ class Step:
         *,
         optional: Collection[str | None] = (),
         context: bool = False,
-    ) -> dict[str, DataFrame]:
+    ) -> Reading:
         """The rows of the latest valid update of each of these partitions, by partition ("" where there are none).
 
         An `optional` partition without a valid update has no rows; with `context`, the record states that the optional
         ones are context only. Raises MissingUpdateError.
         """
         feed, now = declaration.on(self.run.board), self.run.now()
-        spark = self.run.spark()
-        schema = spark_schema(declaration.columns)
-        frames = {}
+        updates: dict[str, list[Update]] = {}
         for partition in partitions:
             update = latest(feed, partition, now=now)
             self._note(feed, partition, update, context=context and partition in optional)
             if update is None and partition not in optional:
                 raise MissingUpdateError(feed, partition)
-            frames[partition or ""] = read_updates(spark, [update] if update else [], schema)
-        return frames
+            updates[partition or ""] = [update] if update else []
+        spark = self.run.spark()
+        schema = spark_schema(declaration.columns)
+        return Reading(updates, lambda each: read_updates(spark, each, schema))
 
     def _note(self, feed: Feed, partition: str | None, update: Update | None, *, context: bool) -> None:
         """Record and log which update this input is."""
@@ -109,13 +125,14 @@ class Step:
 
     def read_raw(
         self, source: Source, hours: Iterable[str], *, by_hour: bool = False, evening_hours: int = 0
-    ) -> dict[str, DataFrame]:
-        """The partner's records of these hours, such as `2019-11-24-05:00`: a frame a day, or `by_hour` one an hour.
+    ) -> Reading:
+        """The partner's records of these hours, such as `2019-11-24-05:00`, by day, or `by_hour` by hour.
 
         They are those that lie there at this moment, and nothing that comes later. With `evening_hours` the end of the
         day before comes with them, under that day, where there is any.
         """
-        return self.raw.read(source, slices(hours, by_hour=by_hour), evening_hours=evening_hours)
+        found = self.raw.read(source, slices(hours, by_hour=by_hour), evening_hours=evening_hours)
+        return Reading(found, lambda each: raw_frame(self.run.spark(), self.run.board, source, *each))
 
     def stage(self, place: Place, frame: DataFrame, details: Mapping[str, Any] | None = None) -> Staged:
         """Write the rows of an output and put them on record, with these `details`; nobody reads them yet.

@@ -7,7 +7,6 @@ import pytest
 from pyspark.sql import SparkSession, functions
 
 from feed_assets.ads import wilson_interval
-from feed_assets.operations.effectiveness_report import wilson
 
 PUBLISHED = [
     # R. G. Newcombe, "Two-sided confidence intervals for the single proportion", Statistics in Medicine 17 (1998),
@@ -20,7 +19,7 @@ PUBLISHED = [
 
 
 def intervals(spark: SparkSession, cases: list[tuple[int, int]]) -> list[tuple[float | None, float | None]]:
-    low, high = wilson_interval(functions.col("successes"), functions.col("trials"))
+    low, high = wilson_interval(functions.col("successes"), functions.col("trials"), functions.sqrt)
     frame = spark.createDataFrame(cases, "successes bigint, trials bigint")
     return [(row[0], row[1]) for row in frame.select(low, high).collect()]
 
@@ -79,8 +78,8 @@ def test_without_trials_there_is_no_interval(spark: SparkSession) -> None:
     assert intervals(spark, [(0, 0)]) == [(None, None)]
 
 
-def test_the_interval_of_reports_is_the_same_to_the_last_digit_but_few(spark: SparkSession) -> None:
+def test_the_interval_of_numbers_is_the_same_to_the_last_digit_but_few(spark: SparkSession) -> None:
     cases = [(k, n) for n in (*range(1, 40), 263, 1499, 30_000, 5_000_000) for k in {0, 1, n // 3, n - 1, n}]
 
     for (successes, trials), found in zip(cases, intervals(spark, cases), strict=True):
-        assert found == pytest.approx(wilson(successes, trials), rel=1e-13, abs=1e-16)
+        assert found == pytest.approx(wilson_interval(successes, trials, sqrt), rel=1e-13, abs=1e-16)

@@ -8,7 +8,7 @@ import xml.etree.ElementTree as ET
 from hypothesis import given
 from hypothesis import strategies as st
 
-from feed_assets.assets.ads.sketches import SHOWN_IN_PLACE, click_through_rates, clicks_per_hour
+from feed_assets.assets.ads.sketches import SHOWN_IN_PLACE, click_through_rates
 
 
 def paths(markdown):
@@ -33,13 +33,5 @@ def test_whatever_the_rates_the_picture_fits_and_has_a_dot_for_each_ad(ads):
     assert (lines.count("M"), dots.count("M")) == (shown, shown)
 
 
-@given(st.dictionaries(st.integers(0, 23), st.integers(0, 10**9)))
-def test_whatever_the_clicks_the_picture_fits_and_has_a_bar_for_each_busy_hour(clicks):
-    (bars,) = paths(clicks_per_hour(clicks))
-
-    assert bars.count("M") == sum(count > 0 for count in clicks.values())
-
-
 def test_the_highest_value_reaches_the_top():
-    assert paths(clicks_per_hour({0: 1, 1: 2})) == ["M52 80V46M64 80V12"]
     assert paths(click_through_rates([{"ctr_low": 0.0, "ctr": 0.1, "ctr_high": 0.2}])) == ["M52 80V12", "M52 46h0"]

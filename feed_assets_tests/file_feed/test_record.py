@@ -20,6 +20,7 @@ from feed_assets.file_feed import (
     FeedInput,
     File,
     RawFile,
+    RawHour,
     RawInput,
     Record,
     Rows,
@@ -48,6 +49,8 @@ FEED_INPUTS = st.builds(FeedInput, TEXT, st.none() | TEXT, st.none() | TEXT, st.
 RAW_INPUTS = st.builds(
     RawInput, TEXT, TEXT, st.lists(st.builds(RawFile, TEXT, COUNT, TEXT), max_size=3).map(tuple), st.booleans()
 )
+HOURS = st.dictionaries(TEXT, st.builds(RawHour, COUNT, COUNT, TEXT), max_size=3)
+LISTED = st.builds(RawInput, TEXT, TEXT, st.just(()), st.booleans(), HOURS)
 INPUTS = st.lists(FEED_INPUTS | RAW_INPUTS, max_size=4).map(tuple)
 RECORDS = st.builds(
     Record,
@@ -60,7 +63,7 @@ RECORDS = st.builds(
         Facts,
         rows=st.none() | st.builds(Rows, COUNT, COUNT, COUNT, COUNT, st.dictionaries(TEXT, COUNT, max_size=2)),
         schema=st.lists(st.builds(Column, TEXT, TEXT, st.booleans(), TEXT), max_size=2).map(tuple),
-        inputs=INPUTS,
+        inputs=st.lists(FEED_INPUTS | RAW_INPUTS | LISTED, max_size=4).map(tuple),
         code_version=TEXT,
         config_digest=TEXT,
         run_id=TEXT,
@@ -217,7 +220,7 @@ def test_the_records_of_a_feed_without_partitions_are_its_own(feed: Feed) -> Non
 
 def test_a_damaged_record_is_none_and_is_logged(feed: Feed, caplog: pytest.LogCaptureFixture) -> None:
     sound, damaged = write(feed, "2018-05-20"), write(feed, "2018-05-20")
-    board, key = feed.blackboard, record_key(feed, damaged)
+    board, key = feed.blackboard, record_key(feed, "2018-05-20", damaged.update)
     board.replace(key, b"{", tag=board.read(key).entry.tag)
     with caplog.at_level(logging.WARNING, "feed_assets.file_feed"):
         assert read_record(feed, "2018-05-20", damaged.update) is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 from decimal import Decimal
+from math import sqrt
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from feed_assets.ads import wilson_interval
 from feed_assets.blackboard import open_blackboard
 from feed_assets.file_feed import (
     Facts,
@@ -26,7 +28,7 @@ from feed_assets.file_feed import (
     stage,
 )
 from feed_assets.operations import plots
-from feed_assets.operations.effectiveness_report import day_figures, interval, percent, totals, wilson
+from feed_assets.operations.effectiveness_report import day_figures, interval, percent, totals
 from feed_assets.operations.report_page import page
 
 NOW = datetime(2019, 12, 1, tzinfo=UTC)
@@ -35,7 +37,7 @@ DAYS = ("2019-11-24", "2019-11-26")
 
 def rated(clicks: int, impressions: int) -> dict[str, object]:
     """A row as the plots take it."""
-    low, high = wilson(clicks, impressions)
+    low, high = wilson_interval(clicks, impressions, sqrt)
     row = {"ad_id": "a", "day": "2019-11-24", "impressions": impressions, "clicks": clicks}
     return {**row, "ctr": clicks / impressions, "ctr_low": low, "ctr_high": high}
 
@@ -50,7 +52,7 @@ def counts(draw: st.DrawFn) -> tuple[int, int]:
 @given(counts())
 def test_an_interval_holds_its_rate_and_stays_within_0_and_1(count: tuple[int, int]):
     clicks, impressions = count
-    low, high = wilson(clicks, impressions)
+    low, high = wilson_interval(clicks, impressions, sqrt)
 
     assert 0 <= low <= high <= 1
     assert low <= clicks / impressions + 1e-12
@@ -91,7 +93,7 @@ def feed(tmp_path):
     ads, feed = Feed(board, "clean-ads/v1.0"), Feed(board, "ad-effectiveness/v1.0")
     for number, day in enumerate(DAYS, start=1):
         path = tmp_path / f"{day}.parquet"
-        low, high = wilson(number, 100)
+        low, high = wilson_interval(number, 100, sqrt)
         duckdb.sql(
             f"""COPY (SELECT 'a<b>' AS ad_id, 'c' AS campaign_id, NULL AS advertiser, 100::BIGINT AS impressions,
             50::BIGINT AS users, {number}::BIGINT AS clicks, {number / 100}::DOUBLE AS ctr, {low}::DOUBLE AS ctr_low,
@@ -112,7 +114,7 @@ def test_the_totals_are_those_of_all_days_together(feed):
     total = totals(days)
 
     assert (total.impressions, total.clicks, total.orphan_clicks) == (200, 3, 4)
-    assert (total.ctr_low, total.ctr_high) == wilson(3, 200)
+    assert (total.ctr_low, total.ctr_high) == wilson_interval(3, 200, sqrt)
     assert Decimal(total.cost) == Decimal("3.0")
     assert total.day == "2019-11-24 to 2019-11-26"
     assert totals([]).ctr is None

@@ -8,7 +8,11 @@ from datetime import UTC, date, datetime, timedelta
 
 import dagster as dg
 import pytest
+from dagster._core.storage.runs import SqlRunStorage
 from dagster._core.test_utils import create_run_for_test
+from dagster._core.utils import make_new_run_id
+from sqlalchemy import event
+from sqlalchemy.engine import Engine
 
 from feed_assets.file_feed import Facts, claim, invalidate, stage
 from feed_assets.sources import read_set
@@ -382,6 +386,60 @@ def test_a_request_that_never_became_a_run_is_repeated_under_its_run_key_and_doe
     processed.fail(ticks[44])
     after_a_failure = processed.at(AS_OF + timedelta(minutes=55)).tick("late_growth")
     assert after_a_failure.requests[0].run_key.endswith("#2")
+
+
+def test_of_a_day_of_many_files_a_tick_reads_totals_and_the_files_once_for_each_small_change(desk):
+    desk.raw_bytes(DAY, {f"f{number:03}": 100 for number in range(150)})
+    desk.process()
+    board = RecordingBlackboard(desk.board)
+    watched = using_board(desk, board)
+
+    def tick():
+        board.forget()
+        asked = watched.tick("late_growth").asked
+        return bool(asked), sum("/read-sets/" in request.key for request in board.requests)
+
+    assert tick() == (False, 0)
+    desk.raw_bytes(DAY, {"late": 100})
+    assert [tick(), tick()] == [(False, 1), (False, 0)]
+    desk.raw_bytes(DAY, {"f000": 101})
+    assert tick() == (True, 1)
+    desk.process()
+    desk.raw_bytes(DAY, {"later": 2000})
+    assert tick() == (True, 0)
+
+
+def test_what_a_tick_asks_of_dagsters_database_does_not_grow_with_its_history(processed, monkeypatch):
+    queries, rows = [], []
+    fetch = SqlRunStorage.fetchall
+
+    def count_rows(storage, query):
+        found = fetch(storage, query)
+        rows.append(len(found))
+        return found
+
+    def count_queries(_connection, _cursor, statement, *_):
+        queries.append(statement)
+
+    monkeypatch.setattr(SqlRunStorage, "fetchall", count_rows)
+    processed.raw_bytes(DAY, {"late": 50})
+    for minutes in (0, 11):
+        processed.fail(processed.at(AS_OF + timedelta(minutes=minutes)).tick("late_growth"))
+    costs = []
+    for finished in (10, 990):
+        for _ in range(finished):
+            run = dg.DagsterRun("daily", make_new_run_id(), status=dg.DagsterRunStatus.SUCCESS)
+            processed.instance.add_run(run.with_tags({"dagster/partition": DAY, "dagster/run_key": "late_growth:x"}))
+        queries.clear()
+        rows.clear()
+        event.listen(Engine, "before_cursor_execute", count_queries)
+        tick = processed.at(AS_OF + timedelta(minutes=26)).tick("late_growth")
+        event.remove(Engine, "before_cursor_execute", count_queries)
+        costs.append((len(queries), list(rows)))
+
+    assert "already requested for their present state" in tick.skipped  # it has looked for the run
+    assert costs[0] == costs[1]
+    assert sum(costs[1][1]) == 1  # that run
 
 
 def test_a_tick_that_can_put_no_request_on_record_fails_and_the_next_one_asks(desk):

@@ -60,7 +60,7 @@ def receive(name: str, *lines: str) -> None:
 def make_clean(made_by: Run) -> str:
     """Clean the day, and let its expectations decide; what the audit came to."""
     step = Step.begin(made_by, [CLEAN])
-    (records,) = step.read_raw(source, HOURS).values()
+    records = step.read_raw(source, HOURS).frame()
     staged = step.stage(CLEAN.place, judge_ads(canonical(records, source), day=date.fromisoformat(DAY)))
     expectations = [rows_accounted(), in_range("cost", at_most=1)]
     tolerance = Tolerance(quarantined_share=0.5, usual_rows_factor=2, recent=7)
@@ -72,9 +72,9 @@ def make_clean(made_by: Run) -> str:
 def make_count(made_by: Run) -> str:
     """Count the clean ads, and publish without an audit; what readers see afterwards."""
     step = Step.begin(made_by, [COUNTS])
-    (ads,) = step.read_feed(clean, [DAY]).values()
+    ads = step.read_feed(clean, [DAY]).frame()
     step.publish(step.stage(COUNTS.place, ads.groupBy().agg({"*": "count"}).toDF("ads")))
-    (counted,) = Step.begin(made_by, []).read_feed(counts, [DAY]).values()
+    counted = Step.begin(made_by, []).read_feed(counts, [DAY]).frame()
     return f"readers count {counted.first()['ads']} ads"
 
 

@@ -58,9 +58,9 @@ def ad_effectiveness(partitions: dg.PartitionsDefinition) -> dg.AssetsDefinition
             ad_catalog,
             day=day,
             attribution_window=timedelta(hours=rules.attribution_window_hours),
-        ).persist()  # one row an ad: the pictures and the write share it
+        ).persist()  # one row an ad: the figures and the write share it
         with retrying(context.retry_number):  # here Spark computes
-            figures, boundary = effectiveness_figures(result, clean_clicks, day), _boundary(result)
+            figures, boundary = effectiveness_figures(result), _boundary(result)
         context.add_output_metadata({**figures, **effectiveness_lineage()})
         yield dg.Output(result, metadata={BOUNDARY: boundary})
         result.unpersist()

@@ -1,11 +1,10 @@
-"""The figures of a day of ad effectiveness in its metadata: totals that Dagster plots, sketches and the top ads.
+"""The figures of a day of ad effectiveness in its metadata: totals that Dagster plots, a sketch and the top ads.
 
 Here: which numbers and pictures the UI shows. Not here: how they are computed (`ads`) and drawn (`sketches`).
 """
 
 from __future__ import annotations
 
-from datetime import date
 from typing import Any
 
 import dagster as dg
@@ -19,8 +18,8 @@ SHOWN = (
 )  # fmt: skip
 
 
-def effectiveness_figures(result: DataFrame, clicks: DataFrame, day: date) -> dict[str, Any]:
-    """The metadata of a day's result: `AD_EFFECTIVENESS` rows, best persisted, and the `CLEAN_CLICKS` it was made from.
+def effectiveness_figures(result: DataFrame) -> dict[str, Any]:
+    """The metadata of a day's result: `AD_EFFECTIVENESS` rows, best persisted.
 
     Totals are plain numbers, which Dagster plots over the days by itself.
     """
@@ -30,18 +29,10 @@ def effectiveness_figures(result: DataFrame, clicks: DataFrame, day: date) -> di
     ).collect()
     ads, impressions, clicked, orphans = (row[name] or 0 for name in ("ads", *names))
     top = [each.asDict() for each in result.orderBy(functions.desc("impressions"), "ad_id").limit(TOP_ADS).collect()]
-    hours = {
-        each["hour"]: each["count"]
-        for each in clicks.where(functions.to_date("event_time") == functions.lit(day))
-        .groupBy(functions.hour("event_time").alias("hour"))
-        .count()
-        .collect()
-    }
     records = [dg.TableRecord({name: _cell(each[name]) for name in SHOWN}) for each in top]
     rate = {"click-through rate, %": round(100 * clicked / impressions, 4)} if impressions else {}
     return {
         "click-through rate": dg.MetadataValue.md(sketches.click_through_rates(top)),
-        "clicks per hour": dg.MetadataValue.md(sketches.clicks_per_hour(hours)),
         "ads": ads,
         "impressions": impressions,
         "clicks": clicked,

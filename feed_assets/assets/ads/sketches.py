@@ -30,27 +30,14 @@ def click_through_rates(ads: Sequence[Mapping[str, Any]]) -> str:
         x = LEFT + 8 + 14 * number
         lines += f"M{x} {_y(ad['ctr_low'], most)}V{_y(ad['ctr_high'], most)}"
         dots += f"M{x} {_y(ad['ctr'], most)}h0"
-    drawn = f'<path stroke="{GREY}" d="{lines}"/><path stroke="{BLUE}" stroke-width="6" d="{dots}"/>'
-    return _markdown("click-through rates with 95 % intervals", f"{100 * most:.2g} %", drawn)
-
-
-def clicks_per_hour(clicks: Mapping[int, int]) -> str:
-    """A bar for each hour of the day (UTC); `clicks` counts them by hour, missing hours are zero."""
-    most = max(clicks.values(), default=0) or 1
-    bars = "".join(
-        f"M{LEFT + 8 + 12 * hour} {BOTTOM}V{_y(clicks[hour], most)}" for hour in range(24) if clicks.get(hour)
+    svg = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="340" height="{HEIGHT}" stroke-linecap="round">'
+        f'<text y="{TOP}" font-size="11">{100 * most:.2g} %</text><text y="{BOTTOM}" font-size="11">0</text>'
+        f'<path stroke="{GREY}" d="{lines}"/><path stroke="{BLUE}" stroke-width="6" d="{dots}"/></svg>'
     )
-    drawn = f'<path stroke="{BLUE}" stroke-width="9" stroke-linecap="butt" d="{bars}"/>'
-    return _markdown("clicks per hour, 0 to 23 UTC", f"{most:,}", drawn)
+    encoded = base64.b64encode(svg.encode()).decode()
+    return f"![click-through rates with 95 % intervals](data:image/svg+xml;base64,{encoded})"
 
 
 def _y(value: float, most: float) -> int:
     return round(BOTTOM - (BOTTOM - TOP) * value / most)
-
-
-def _markdown(name: str, scale: str, drawn: str) -> str:
-    svg = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="340" height="{HEIGHT}" stroke-linecap="round">'
-        f'<text y="{TOP}" font-size="11">{scale}</text><text y="{BOTTOM}" font-size="11">0</text>{drawn}</svg>'
-    )
-    return f"![{name}](data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()})"

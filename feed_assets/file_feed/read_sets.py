@@ -1,0 +1,67 @@
+"""Large read sets: the raw files that an update read, in a listing beside its record.
+
+Here: which read sets a record keeps only in totals, and where their files are. Not here: the values (`record`), and who
+needs the files. A record is read by every tick and every check, so it stays small; the listing, one compressed object
+for each update, is read only where single files matter. Losing it loses which files these were, and nothing else.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import logging
+import zlib
+from collections.abc import Sequence
+from dataclasses import replace
+
+from feed_assets.blackboard import NotFoundError
+from feed_assets.file_feed.feed import Feed
+from feed_assets.file_feed.names import check_update
+from feed_assets.file_feed.record import FeedInput, RawFile, RawInput
+
+_log = logging.getLogger("feed_assets.file_feed")
+_Inputs = Sequence[FeedInput | RawInput]
+
+READ_SETS = "read-sets"
+INLINE_FILES = 100
+"""How many raw files a record names itself."""
+
+
+def listing_key(feed: Feed, partition: str | None, name: str) -> str:
+    """Where the listing of an update is kept."""
+    return f"{feed.control(READ_SETS, partition)}{check_update(name)}.json.gz"
+
+
+def summarized(inputs: _Inputs) -> tuple[tuple[FeedInput | RawInput, ...], bytes | None]:
+    """The inputs as a record keeps them, and the listing to keep beside it; None where the record names all files."""
+    raw = [each for each in inputs if isinstance(each, RawInput)]
+    if sum(len(each.files) for each in raw) <= INLINE_FILES:
+        return tuple(inputs), None
+    kept = (replace(each, files=(), listed=each.hours) if isinstance(each, RawInput) else each for each in inputs)
+    files = [[each.source, each.partition, [[file.path, file.size, file.tag] for file in each.files]] for each in raw]
+    # No time in its header: the same bytes for the same read sets.
+    return tuple(kept), gzip.compress(json.dumps(files, separators=(",", ":")).encode(), mtime=0)
+
+
+def in_full(feed: Feed, partition: str | None, name: str, read: RawInput) -> RawInput:
+    """A read set of an update, with its files: one GET if its record has only their totals.
+
+    Where the listing is gone or damaged, the totals stay, and a warning says what is lost.
+    """
+    if not read.listed:
+        return read
+    key = listing_key(feed, partition, name)
+    try:
+        listing = json.loads(gzip.decompress(feed.blackboard.read(key).data))
+        files = {(source, day): [RawFile(*file) for file in of] for source, day, of in listing}
+        full = replace(read, files=tuple(files[read.source, read.partition]), listed={})
+        if full.hours == read.listed:
+            return full
+        problem = "it has other files"
+    except (NotFoundError, OSError, EOFError, zlib.error, ValueError, KeyError, TypeError) as error:
+        problem = str(error) or type(error).__name__
+    _log.warning(
+        "%s cannot be used (%s). Which raw files the update read is lost; their number, bytes and digests by hour are "
+        "in its record. A small change of them now counts as files replaced.", feed.blackboard.uri(key), problem
+    )  # fmt: skip
+    return read
