@@ -121,7 +121,11 @@ def test_lineage_finds_a_single_raw_file_in_both_directions(feed: Feed) -> None:
     assert downstream(RawFile("01/other", 1, "t"), [feed]) == []
 
 
-@pytest.mark.parametrize("damage", [None, b"", gzip.compress(b"[]"), OTHER, b"\x1f\x8b"])
+@pytest.mark.parametrize(
+    "damage",
+    [None, b"", gzip.compress(b"[]"), OTHER, b"\x1f\x8b"],
+    ids=["gone", "empty", "of nothing", "of other files", "cut off"],
+)
 def test_a_listing_that_is_lost_is_named_and_leaves_the_totals(
     feed: Feed, board: RecordingBlackboard, caplog: pytest.LogCaptureFixture, damage: bytes | None
 ) -> None:
