@@ -81,11 +81,8 @@ def _of_partition(feed: Feed, there: Contents, holds: Iterable[Tag | Pin], now: 
             yield Finding("record", there.partition, name, str(error))
         except NotFoundError:
             continue  # retention removed it since it was listed
-        if (
-            has_listing(records[name].facts.inputs)
-            and name not in there.read_sets
-            and not _has_read_set(feed, there, name)
-        ):
+    for name in (each for each, record in records.items() if has_listing(record.facts.inputs)):
+        if name not in there.read_sets and not _has_read_set(feed, there, name):
             message = "the listing of its raw files is gone: which files it read is lost, their totals are not"
             yield Finding("read set", there.partition, name, message)
     for name in there.updates.keys() | there.marked:

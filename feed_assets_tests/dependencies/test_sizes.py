@@ -14,6 +14,7 @@ from feed_assets.dependencies.staleness import staleness
 from feed_assets.operations.explanation import explain
 from feed_assets.sources import load_source
 from feed_assets.sources.layout import raw_key
+from feed_assets.state import Store
 from feed_assets_tests.dependencies.plain_process import ADS, CLICKS, EFFECTIVENESS, Days, node
 from feed_assets_tests.harness import SHOP_ADS, write_sources
 
@@ -59,10 +60,11 @@ def test_one_old_partition_beside_recent_ones_costs_a_few_listings(store):
 
 def test_explaining_a_day_costs_the_same_however_many_days_there_are(store, tmp_path):
     source = load_source(write_sources(tmp_path, SHOP_ADS) / "0.yaml", KINDS)
+    none_asked = Store(f"sqlite:///{tmp_path}/state.db")
     costs = []
     for count in (store.page // 10, many(store)):
         graph, board = history(store, count)
-        explain(board, graph, [source], date.fromisoformat(graph.days[1]), now=NOW)
+        explain(board, graph, [source], date.fromisoformat(graph.days[1]), now=NOW, store=none_asked)
         costs.append(board.counts())
 
     assert costs[1]["page"] <= costs[0]["page"] + 4  # a page that goes on is not the last

@@ -247,7 +247,7 @@ def test_the_reads_of_removals_grow_with_the_pages_of_the_listing(keys: int, pag
     assert len(removals) == 99
     board.forget()
     assert all(outcome.removed for outcome in carry_out(feed, removals, now=NOW))
-    assert Counter(areas(board, "page")) == {"data": 2 * pages + 1, "tags": 2, "pins": 3, "record": 1, "read set": 1}
+    assert Counter(areas(board, "page")) == {"data": 2 * pages + 1, "tags": 2, "pins": 3, "record": 1}
     assert board.counts()["read"] == 0
 
 

@@ -135,11 +135,12 @@ def test_the_history_of_a_feed_takes_its_pages_and_those_of_its_records_as_far_a
 
 
 def test_verification_reads_each_record_once_and_that_of_a_partition_only_its_own(shape: Shape) -> None:
-    there = {"page": shape.pages + 2 * shape.control_pages + 1 + 2, "read": shape.all_updates}  # tags and pins
+    more = 1 + 2  # no read sets; tags and pins
+    there = {"page": shape.pages + 2 * shape.control_pages + 1 + more, "read": shape.all_updates}
     assert verify(shape.feed, now=NOW) == []
     assert requests(shape.board) == there
     assert verify(shape.feed, now=NOW, within=shape.days[-1]) == []
-    own = {"page": shape.pages_of_one + 2 * shape.store.pages(shape.updates) + 2, "read": shape.updates}
+    own = {"page": shape.pages_of_one + 2 * shape.store.pages(shape.updates) + more, "read": shape.updates}
     assert requests(shape.board) == own
 
 

@@ -19,7 +19,7 @@ def test_without_any_variable_data_goes_below_the_working_directory(monkeypatch,
     settings = Settings.from_environment({})
 
     assert settings.base == str(tmp_path / "data")
-    assert settings.first_day == date(2019, 11, 24)
+    assert settings.first_day == date(2020, 1, 1)
     assert settings.as_of is None
     assert settings.sources_directory == Path("sources")
 
