@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -33,7 +34,7 @@ def jobs(spark):
     context = spark.sparkContext
 
     def counted(work):
-        group = f"{work}"
+        group = uuid4().hex
         context.setJobGroup(group, group)
         try:
             return work(), len(context.statusTracker().getJobIdsForGroup(group))
@@ -108,18 +109,19 @@ def test_a_file_that_vanishes_fails_the_read_and_the_next_attempt_resolves_again
     assert Step.begin(run, []).read_feed(declared, DAYS).frame().count() == 88
 
 
-def test_raw_hours_of_several_days_are_counted_in_one_job_and_read_in_one_scan(run, desk, jobs, capsys):
+def test_raw_hours_of_several_days_are_counted_as_one_hour_is_and_read_in_one_scan(run, desk, jobs, capsys):
     for day in DAYS[:3]:
         desk.land([row | {"time": f"{day} {hour:02}:00:00"} for hour in range(24) for row in ads(2)])
     source = next(each for each in load_sources(desk.settings.sources_directory, KINDS) if each.kind == "ads")
     step = Step.begin(run, [Output(FeedDeclaration(LOCATION, OLD), "2019-11")])
     hours = [f"{day}-{hour:02}:00" for day in DAYS[:3] for hour in range(24)]
 
+    _, of_one_hour = jobs(lambda: Step.begin(run, []).read_raw(source, hours[:1]))
     reading, counting = jobs(lambda: step.read_raw(source, hours))
     frame = reading.frame()
     rows, collecting = jobs(frame.collect)
 
-    assert (counting, collecting, scans(frame, capsys)) == (1, 1, 1)
+    assert (counting, collecting, scans(frame, capsys)) == (of_one_hour, 1, 1)
     assert len(rows) == step.raw.records_read(None) == 3 * 24 * 2
     assert [each.count for each in step.inputs] == [24, 24, 24]
     assert set(reading.parts) == set(DAYS[:3])
