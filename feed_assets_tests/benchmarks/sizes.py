@@ -37,6 +37,7 @@ from feed_assets.operations.explanation import explain
 from feed_assets.sources import absences, load_source, read_set
 from feed_assets.sources.layout import landed_path, ledger_key, raw_key, touched_key
 from feed_assets.sources.ledger import Landing, entry_json, landings_of
+from feed_assets.state import Store
 from feed_assets_tests.benchmarks.results import Report, Row
 from feed_assets_tests.blackboard.recording import RecordingBlackboard
 from feed_assets_tests.dependencies.plain_process import ADS, CLICKS, EFFECTIVENESS, Days, node
@@ -61,12 +62,13 @@ Operation = Callable[[RecordingBlackboard], object]
 def measure(scratch: Path, *, quick: bool = False) -> Report:
     """Milliseconds, requests and the peak of what each operation allocates."""
     source = load_source(write_sources(scratch, SHOP_ADS) / "0.yaml", KINDS)
+    none_asked = Store(f"sqlite:///{scratch}/state.db")
     rows = []
     for size in QUICK_PARTITIONS if quick else PARTITIONS:
         graph = _LongHistory(size)
         feed = f"{size:,} partitions"
         objects = _feed(graph.days)
-        rows += _rows(feed, objects, _feed_operations(graph, lambda board: Feed(board, EFFECTIVENESS)))
+        rows += _rows(feed, objects, _feed_operations(graph, lambda board: Feed(board, EFFECTIVENESS), none_asked))
     for days in QUICK_LANDING_DAYS if quick else LANDING_DAYS:
         there = days_between(LAST - timedelta(days=days - 1), LAST)
         first = date.fromisoformat(there[0])
@@ -95,7 +97,9 @@ class _LongHistory(Days):
         self.days = days_between(LAST - timedelta(days=count - 1), LAST)
 
 
-def _feed_operations(graph: _LongHistory, feed: Callable[[RecordingBlackboard], Feed]) -> dict[str, Operation]:
+def _feed_operations(
+    graph: _LongHistory, feed: Callable[[RecordingBlackboard], Feed], store: Store
+) -> dict[str, Operation]:
     one, week = graph.days[0], [graph.days[0], *graph.days[-7:]]
     next_day = iter(graph.days)
 
@@ -108,7 +112,7 @@ def _feed_operations(graph: _LongHistory, feed: Callable[[RecordingBlackboard], 
         "staleness, a week and an old day": lambda board: list(
             staleness(board, graph, graph.feeds[EFFECTIVENESS], week, now=NOW)
         ),
-        "explain a day": lambda board: explain(board, graph, [], date.fromisoformat(one), now=NOW),
+        "explain a day": lambda board: explain(board, graph, [], date.fromisoformat(one), now=NOW, store=store),
         "feed ls": lambda board: sum(len(statuses) for _, statuses in histories(feed(board), now=NOW)),
         "feed verify": lambda board: verify(feed(board), now=NOW),
         "feed verify, a partition": lambda board: verify(feed(board), now=NOW, within=one),
