@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
 from feed_assets.blackboard import Blackboard
-from feed_assets.datasets import ONE_DAY, days_between
+from feed_assets.datasets import ONE_DAY, is_day
 from feed_assets.dependencies.graph import FeedNode
 from feed_assets.dependencies.inputs_read import InputsRead, inputs_read, was_decided_against
 from feed_assets.file_feed import Feed, RawInput, Update, in_full, inputs_digest, latest_of_each, recorded
@@ -201,29 +201,42 @@ def _days(
     }
     updates = _Ascending(latest_of_each(feed, now=now, first=str(first), last=str(last)))
     digests = _Ascending(recorded(feed, first=str(first), last=str(last)))
+    listings: list[_Ascending[Any]] = [*raw.values(), updates, digests]
+    day: str | None = str(first)
     before: _Day | None = None
-    for day in days_between(first, last):
+    while day is not None and day <= str(last):
         there = {source: each.at(day) or RawInput(source, day, ()) for source, each in raw.items()}
         each = _Day(feed, day, there, updates.at(day), digests.at(day) or {}, node.evening_hours, before)
         if day >= str(days[0]) and (each.update or any(read.files for read in there.values())):
             yield each
         before, each.before = each, None  # no more than two days are held
+        following = str(date.fromisoformat(day) + ONE_DAY) if day < str(last) else None
+        coming = [listing.upcoming for listing in listings if listing.upcoming is not None]
+        if following is None or day in coming or following in coming:
+            day = following
+        else:
+            day, before = min(coming, default=None), None
 
 
 class _Ascending(Generic[_Value]):
-    """Values by the names of folders, taken in the order of these names: no sooner than they are asked for."""
+    """Values by day, in the order of days. Nothing is listed before a day is asked for."""
 
     def __init__(self, named: Iterable[tuple[str, _Value]]) -> None:
-        self._named = iter(named)
+        self._named = (each for each in named if is_day(each[0]))
         self._next: tuple[str, _Value] | None = None
         self._at_end = False
 
-    def at(self, name: str) -> _Value | None:
-        """The value of this name; None where it has none."""
-        while not self._at_end and (self._next is None or f"{self._next[0]}/" < f"{name}/"):
+    def at(self, day: str) -> _Value | None:
+        """The value of this day; None if there is none."""
+        while not self._at_end and (self._next is None or self._next[0] < day):
             self._next = next(self._named, None)
             self._at_end = self._next is None
-        return self._next[1] if self._next is not None and self._next[0] == name else None
+        return self._next[1] if self._next is not None and self._next[0] == day else None
+
+    @property
+    def upcoming(self) -> str | None:
+        """The first day with a value from the day last asked for on; None if there is none."""
+        return self._next[0] if self._next is not None else None
 
 
 class _Day:
