@@ -1,7 +1,4 @@
-"""What was last asked for of each partition of a feed.
-
-Here: reading and recording it. Not here: what may be asked for (`dependencies.requests`).
-"""
+"""The last request of each partition of a feed; `dependencies.requests` decides what to request."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ Place = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What was last asked for of a partition: for which state of its input, how often, and when last."""
+    """The last request of a partition: the state of its input, the number of requests for it, and the last time."""
 
     state: str
     times: int
@@ -31,7 +28,7 @@ class Asked:
 
 
 def last_asked(store: Store, places: Collection[Place]) -> dict[Place, Asked]:
-    """What was last asked for of those places of which something was. One query for each thousand."""
+    """The last requests of these places, without places that were never requested. One query for each thousand."""
     if not places or not store.exists():
         return {}
     with store.reading() as connection:
@@ -39,11 +36,11 @@ def last_asked(store: Store, places: Collection[Place]) -> dict[Place, Asked]:
 
 
 def asked_in(connection: Connection, places: Collection[Place]) -> dict[Place, Asked]:
-    """The same in a transaction."""
+    """The last requests of these places, read in a transaction."""
     wanted, found = sorted(places), {}
     for start in range(0, len(wanted), PLACES_OF_A_QUERY):
         feeds, partitions = map(set, zip(*wanted[start : start + PLACES_OF_A_QUERY], strict=True))
-        # All feeds with all partitions: databases look pairs up less well.
+        # All feeds with all partitions: databases are slower at pairs.
         query = select(REQUESTS).where(REQUESTS.c.feed.in_(feeds), REQUESTS.c.partition.in_(partitions))
         for feed, partition, state, times, at in connection.execute(query):
             found[feed, partition] = Asked(state, times, datetime.fromisoformat(at))
@@ -51,9 +48,9 @@ def asked_in(connection: Connection, places: Collection[Place]) -> dict[Place, A
 
 
 def record_asked(transaction: Transaction, place: Place, asked: Asked, *, reason: str) -> None:
-    """Record a request in the place of the one before, with its event `requested`."""
-    here = dict(zip(("feed", "partition"), place, strict=True))
-    what = {"state": asked.state, "times": asked.times}
-    transaction.connection.execute(delete(REQUESTS).filter_by(**here))
-    transaction.connection.execute(insert(REQUESTS).values(**here, **what, at=asked.at.isoformat()))
-    transaction.append("requested", asked.at, {**here, **what, "reason": reason})
+    """Replace the recorded request of a place, and append the event `requested`."""
+    key = dict(zip(("feed", "partition"), place, strict=True))
+    values = {"state": asked.state, "times": asked.times}
+    transaction.connection.execute(delete(REQUESTS).filter_by(**key))
+    transaction.connection.execute(insert(REQUESTS).values(**key, **values, at=asked.at.isoformat()))
+    transaction.append("requested", asked.at, {**key, **values, "reason": reason})
