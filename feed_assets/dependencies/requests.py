@@ -97,7 +97,7 @@ class Requests:
     def not_yet_asked(self, partition: str, due: Mapping[str, str]) -> dict[str, str]:
         """The feeds to request now: not yet requested for this state, or requested long ago without a result."""
         self.look_up((feed, partition) for feed in due)
-        return {feed: state for feed, state in due.items() if self._may_ask(feed, partition, state)}
+        return {feed: state for feed, state in due.items() if self._may_request(feed, partition, state)}
 
     def look_up(self, places: Iterable[tuple[str, str]]) -> None:
         """Read the recorded requests of these feeds and partitions in one query, before `not_yet_asked` of each."""
@@ -105,7 +105,7 @@ class Requests:
         found = last_asked(self.store, new.values())
         self._seen |= {place: found.get(key) for place, key in new.items()}
 
-    def _may_ask(self, feed: str, partition: str, state: str) -> bool:
+    def _may_request(self, feed: str, partition: str, state: str) -> bool:
         asked = self._seen[feed, partition]
         times = 1
         if asked is not None and asked.state == state:

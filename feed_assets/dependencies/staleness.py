@@ -113,16 +113,16 @@ class _Case:
         changes = self._changes(self.read, current) if self.update else ()
         missing = [each.feed for each in self.parents if each.required and current[each.place] is None]
         if self.update and not changes:
-            return self._because("up to date", current)
+            return self._result("up to date", current)
         if missing:
             waiting = f"waits for {', '.join(dict.fromkeys(missing))} {self.partition}"
-            return self._because(f"{waiting}, which has no valid update any more" if self.update else waiting, current)
+            return self._result(f"{waiting}, which has no valid update any more" if self.update else waiting, current)
         if self.update is None and not self._is_ready(current):
-            return self._because("no input covers its time, so it does not run by itself", current)
+            return self._result("no input covers its time, so it does not run by itself", current)
         if self.tried_with is not None and not self._changes(self.tried_with, current):
             tried = f"tried with these inputs as {self.tried}, which is not in force, so not again until they change"
-            return self._because(f"{self._behind(changes)}; {tried}", current)
-        return self._because(self._behind(changes), current, stale=True)
+            return self._result(f"{self._behind(changes)}; {tried}", current)
+        return self._result(self._behind(changes), current, stale=True)
 
     def _is_ready(self, current: Mapping[Place, str | None]) -> bool:
         """Whether it has a required input; without a time of its own, any input with an update is enough."""
@@ -131,7 +131,7 @@ class _Case:
     def _behind(self, changes: Sequence[str]) -> str:
         return "; ".join(changes) if self.update else "its inputs are there, and it was never computed"
 
-    def _because(self, reason: str, current: Mapping[Place, str | None], *, stale: bool = False) -> Staleness:
+    def _result(self, reason: str, current: Mapping[Place, str | None], *, stale: bool = False) -> Staleness:
         compared = {*self._compared(self.read), *self._context_moved(self.read, current)}
         digest = _digest(f"{feed}|{partition}|{current[feed, partition]}" for feed, partition in compared)
         return Staleness(self.feed, self.partition, stale, state_of(self.update, digest), reason)

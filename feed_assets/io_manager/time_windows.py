@@ -16,7 +16,7 @@ def time_window(definition: dg.PartitionsDefinition | None, partition: str | Non
     if isinstance(definition, dg.MultiPartitionsDefinition):
         partition = definition.get_partition_key_from_str(partition).keys_by_dimension[dimension]
         definition = definition.get_partitions_def_for_dimension(dimension)
-    assert isinstance(definition, dg.TimeWindowPartitionsDefinition)  # noqa: S101 - what a time dimension is
+    assert isinstance(definition, dg.TimeWindowPartitionsDefinition)  # noqa: S101 - time dimensions are
     return definition.time_window_for_partition_key(partition)
 
 
@@ -37,7 +37,7 @@ def partitions_before(definition: dg.PartitionsDefinition | None, partition: str
         others = dict(definition.get_partition_key_from_str(partition).keys_by_dimension)
         partition = others[dimension]
         times = definition.get_partitions_def_for_dimension(dimension)
-    assert isinstance(times, dg.TimeWindowPartitionsDefinition)  # noqa: S101 - what a time dimension is
+    assert isinstance(times, dg.TimeWindowPartitionsDefinition)  # noqa: S101 - time dimensions are
     window: dg.TimeWindow | None = times.time_window_for_partition_key(partition)
     for _ in range(count):
         window = times.get_prev_partition_window(window.start) if window else None

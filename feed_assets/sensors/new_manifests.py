@@ -140,11 +140,11 @@ class _Tick:
             if isinstance(each, list) and [type(part) for part in each] == [str, str] and each[0] in feeds
         }
 
-    # --- what has changed ----------------------------------------------------------------------------------------
+    # --- changes -------------------------------------------------------------------------------------------------
 
     def _read_logs(self, watches: dict[str, Watch], first: object) -> str | None:
         """Read the change logs, beginning with the feed `first`; returns the feed for the next tick to begin with."""
-        for place, location in enumerate(_from(list(watches), first)):
+        for place, location in enumerate(_starting_at(list(watches), first)):
             if (place and self._out_of_time()) or len(self.events) >= MAX_EVENTS:
                 return location
             node, feed = self.feeds.feeds[location], self.feeds.feeds[location].declaration.on(self.board)
@@ -217,7 +217,7 @@ class _Tick:
                 return replace(watch, cut_short=True)
         return watch
 
-    # --- what Dagster knows --------------------------------------------------------------------------------------
+    # --- events for Dagster --------------------------------------------------------------------------------------
 
     def _report(self, node: FeedNode, change: Change) -> None:
         """Report a change that Dagster does not know of."""
@@ -293,7 +293,7 @@ def _event(key: dg.AssetKey, node: FeedNode, change: Change) -> dg.AssetMaterial
     )
 
 
-def _from(locations: list[str], first: object) -> list[str]:
+def _starting_at(locations: list[str], first: object) -> list[str]:
     """The feeds in a cycle that begins with `first`."""
     at = locations.index(first) if isinstance(first, str) and first in locations else 0
     return [*locations[at:], *locations[:at]]

@@ -58,7 +58,7 @@ def explained(url: URL) -> Iterator[None]:
     except (SQLAlchemyError, OSError) as error:
         cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
         server = "that the server answers and has this user and database"
-        file = "that this user may write the file and its directory, the disk has room, and no program locks the file"
+        file = "that this user may write file and directory, that the disk has room, and no program locks the file"
         message = (
             f"The state database {shown(url)} cannot be used: {' '.join(str(cause).split()).rstrip('.?')}. "
             f"Check {VARIABLE}, and {file if url.drivername == 'sqlite' else server}."

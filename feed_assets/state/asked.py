@@ -14,7 +14,7 @@ from feed_assets.state.store import Store, Transaction
 REQUESTS = table("feed_assets_requests", *map(column, ("feed", "partition", "state", "times", "at")))
 PLACES_OF_A_QUERY = 1000
 
-Place = tuple[str, str]
+FeedPartition = tuple[str, str]
 """A feed's URI, and a partition of it."""
 
 
@@ -27,7 +27,7 @@ class Asked:
     at: datetime
 
 
-def last_asked(store: Store, places: Collection[Place]) -> dict[Place, Asked]:
+def last_asked(store: Store, places: Collection[FeedPartition]) -> dict[FeedPartition, Asked]:
     """The last requests of these places, without places that were never requested. One query for each thousand."""
     if not places or not store.exists():
         return {}
@@ -35,7 +35,7 @@ def last_asked(store: Store, places: Collection[Place]) -> dict[Place, Asked]:
         return asked_in(connection, places)
 
 
-def asked_in(connection: Connection, places: Collection[Place]) -> dict[Place, Asked]:
+def asked_in(connection: Connection, places: Collection[FeedPartition]) -> dict[FeedPartition, Asked]:
     """The last requests of these places, read in a transaction."""
     wanted, found = sorted(places), {}
     for start in range(0, len(wanted), PLACES_OF_A_QUERY):
@@ -47,7 +47,7 @@ def asked_in(connection: Connection, places: Collection[Place]) -> dict[Place, A
     return {place: found[place] for place in wanted if place in found}
 
 
-def record_asked(transaction: Transaction, place: Place, asked: Asked, *, reason: str) -> None:
+def record_asked(transaction: Transaction, place: FeedPartition, asked: Asked, *, reason: str) -> None:
     """Replace the recorded request of a place, and append the event `requested`."""
     key = dict(zip(("feed", "partition"), place, strict=True))
     values = {"state": asked.state, "times": asked.times}
