@@ -1,7 +1,6 @@
-"""The worked example's table of contents: how effective ads were, as a code location of Dagster.
+"""The worked example as a code location of Dagster: how effective ads were.
 
-Here: what there is. Not here: how any of it works, and what every project has (`project`). Tests build the same
-definitions with other settings.
+Here: its assets, checks, jobs and schedules. Not here: the parts that every project has (`project`).
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from feed_assets.sources import load_sources
 
 
 def build_definitions(settings: Settings, **replaced: Any) -> dg.Definitions:
-    """The definitions of an installation; `replaced` are resources to use instead of those the settings give."""
+    """The definitions of an installation; `replaced` are resources that replace those of the settings, as in tests."""
     sources = load_sources(settings.sources_directory, KINDS)
     project = Project(settings, sources, note=ads.left_out(sources))
     days = project.days
@@ -53,7 +52,7 @@ def build_definitions(settings: Settings, **replaced: Any) -> dg.Definitions:
 def _feed(asset: dg.AssetsDefinition) -> FeedDeclaration:
     declaration = declared_feed(asset.metadata_by_key[asset.key])
     if declaration is None:
-        message = f"{asset.key.to_user_string()} declares no feed."
+        message = f"{asset.key.to_user_string()} declares no feed: give it `metadata=feed_metadata(...)`."
         raise dg.DagsterInvalidDefinitionError(message)
     return declaration
 

@@ -1,7 +1,4 @@
-"""The usual selections as jobs, for people, schedules and scripts; the sensors choose their own selections.
-
-Here: the jobs. Not here: the assets in them, or when they run (`schedules`, `sensors`).
-"""
+"""Jobs over the usual selections of assets, for people, schedules and scripts; sensors select assets themselves."""
 
 from __future__ import annotations
 
@@ -20,16 +17,13 @@ def define_jobs(
     *,
     run_config: Mapping[str, Any],
 ) -> list[Any]:
-    """`process_day` makes everything of a day, `effectiveness` what is derived. A job without assets is left out.
+    """The job `process_day` over all assets, and `effectiveness` over derived assets. A job without assets is left out.
 
-    There is no job of checks alone: Dagster 1.13 gives such a job no partitions.
+    No job has checks only, because Dagster 1.13 gives such a job no partitions.
     """
     selections = {
-        PROCESS_DAY: (
-            [*clean, *derived],
-            "Everything of a day: cleaned, checked, published, and the derived feeds.",
-        ),
-        EFFECTIVENESS: (derived, "Ad effectiveness of a day from the cleaned feeds in force."),
+        PROCESS_DAY: ([*clean, *derived], "Cleans, checks and publishes a day, and computes the derived feeds."),
+        EFFECTIVENESS: (derived, "Computes ad effectiveness of a day from the cleaned feeds in force."),
     }
     return [
         dg.define_asset_job(

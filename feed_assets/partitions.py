@@ -1,7 +1,4 @@
-"""Which days and hours there are.
-
-Here: the partitions of the assets. Not here: which of them hold data (the blackboard knows).
-"""
+"""The partitions of the assets, with and without data."""
 
 from __future__ import annotations
 
@@ -14,31 +11,31 @@ from feed_assets.resources import Settings
 
 
 def daily(settings: Settings) -> dg.DailyPartitionsDefinition:
-    """One partition a UTC day, from the first day of data to yesterday, as the installation's clock has it."""
+    """One partition for each UTC day, from the first day of data to yesterday by the installation's clock."""
     return dg.DailyPartitionsDefinition(start_date=settings.first_day.isoformat(), end_date=_end(settings))
 
 
 def hourly(settings: Settings) -> dg.HourlyPartitionsDefinition:
-    """One partition a UTC hour over the same days: how raw data lies."""
+    """One partition for each UTC hour of the same days, for raw data."""
     start = datetime.combine(settings.first_day, time(), UTC)
     return dg.HourlyPartitionsDefinition(start_date=start, end_date=_end(settings))
 
 
 with warnings.catch_warnings():
-    # Neighbours that do not exist yet are a beta feature, and the first and the last day have them.
+    # Upstream partitions that do not exist are a beta feature; the first and the last day need it.
     warnings.simplefilter("ignore", dg.BetaWarning)
 
     NEXT_DAY = dg.TimeWindowPartitionMapping(end_offset=1, allow_nonexistent_upstream_partitions=True)
-    """A day and the one after it, where that exists: for results that what happens after midnight still belongs to."""
+    """A day and the next day, if it exists: for results that count events after midnight."""
 
     NEIGHBOURING_DAYS = dg.TimeWindowPartitionMapping(
         start_offset=-1, end_offset=1, allow_nonexistent_upstream_partitions=True
     )
-    """A day and its neighbours: for results that depend on what happens near midnight on either side."""
+    """A day and its neighbours, if they exist: for results that depend on events near either midnight."""
 
 
 def _end(settings: Settings) -> datetime | None:
-    """The end of the last partition under a fixed clock: the midnight before that moment."""
+    """The end of the last partition under a fixed clock: the midnight before its time; None without."""
     if settings.as_of is None:
         return None
     return datetime.combine(settings.as_of.astimezone(UTC), time(), UTC)

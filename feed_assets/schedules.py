@@ -1,7 +1,4 @@
-"""A schedule for those to whom sensors are too much: each day once, when it is complete.
-
-Here: the schedule. Not here: late data, which only the sensors find (`sensors`).
-"""
+"""A schedule instead of sensors: it runs each day once, when the day is complete. Only sensors find late data."""
 
 from __future__ import annotations
 
@@ -13,11 +10,11 @@ import dagster as dg
 from feed_assets.sources import Source
 
 LAST_HOUR = 23
-"""The last hour of a day; a longer buffer is cut to it."""
+"""The last hour of a day, and the longest buffer that the schedule waits for."""
 
 
 def process_yesterday(job: Any, sources: Sequence[Source]) -> Any:
-    """Asks for the day before, once every source's `buffer_hours` have passed. Stopped unless somebody starts it."""
+    """Runs the day before after the longest `buffer_hours` of the sources. Stopped by default."""
     hours = min(max((source.buffer_hours for source in sources), default=0), LAST_HOUR)
     return dg.build_schedule_from_partitioned_job(
         job,
@@ -27,6 +24,6 @@ def process_yesterday(job: Any, sources: Sequence[Source]) -> Any:
         default_status=dg.DefaultScheduleStatus.STOPPED,
         description=(
             f"Processes the day before at {hours:02}:15 UTC, when its last hour is {hours} h old. Not needed while the "
-            "sensors run: they do the same, and also find late data."
+            "sensors run: they process each day, and find late data."
         ),
     )

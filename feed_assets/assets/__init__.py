@@ -1,7 +1,7 @@
 """Dagster assets for sources of any kind: their raw partitions, and the feed that is cleaned from them.
 
-Here: wiring, metadata, descriptions. Not here: business rules, reading and writing (`io_manager`), what good data is
-(`checks`). The room `ads` has the assets of the worked example.
+Here: wiring, metadata, descriptions, and in `ads` the assets of the worked example. Not here: business rules, reading
+and writing (`io_manager`), checks (`checks`).
 """
 
 from feed_assets.assets.cleaned import Judge, cleaned

@@ -1,7 +1,6 @@
-"""What Dagster's catalog says of every asset beyond its definition: tags, freshness, and where its code is.
+"""Tags, freshness policies and code references of all assets, for Dagster's catalog.
 
-Here: attributes that follow from the settings and from what an asset is. Not here: anything about one asset, and the
-lineage of columns (`column_lineage`).
+Not here: the attributes of a single asset, and column lineage (`column_lineage`).
 """
 
 from __future__ import annotations
@@ -18,15 +17,15 @@ from feed_assets.resources import Settings
 from feed_assets.sources import Source
 
 WARN_AFTER, FAIL_AFTER = timedelta(hours=26), timedelta(hours=36)
-"""Since an asset's last materialization: a day, and time for the buffer of its sources and for repairs."""
+"""Time since an asset's last materialization: a day, plus the buffer of its sources and time for repairs."""
 
 
 def in_catalog(
     assets: Iterable[dg.AssetsDefinition | dg.AssetSpec], sources: Sequence[Source], settings: Settings, *, domain: str
 ) -> list[Any]:
-    """The assets with tags, a freshness policy and references to their code, raw ones to their source's YAML.
+    """The assets with tags, a freshness policy and references to their code; raw assets refer to their source's YAML.
 
-    An asset that declares a freshness policy keeps its own. Without a `domain` there is no tag of that name.
+    An asset with a freshness policy keeps it. If `domain` is empty, assets get no tag `domain`.
     """
     by_key = {source.key: source for source in sources}
     usual = dg.FreshnessPolicy.time_window(fail_window=FAIL_AFTER, warn_window=WARN_AFTER)
@@ -34,7 +33,7 @@ def in_catalog(
     def described(spec: dg.AssetSpec) -> dg.AssetSpec:
         storage = settings.base.partition("://")[0] if "://" in settings.base else "local"
         partitioned = spec.partitions_def is not None
-        # Where the time is fixed nothing can be late.
+        # Under a fixed clock nothing is late.
         fresh = partitioned and settings.as_of is None
         source = by_key.get(raw_source(spec.metadata) or "")
         origin = source.origin if source else None
@@ -54,7 +53,6 @@ def in_catalog(
 
 def _reference(path: str, label: str) -> dg.CodeReferencesMetadataValue:
     with warnings.catch_warnings():
-        # As above.
         warnings.simplefilter("ignore", dg.BetaWarning)
         return dg.CodeReferencesMetadataValue(
             code_references=[dg.LocalFileCodeReference(file_path=path, line_number=1, label=label)]

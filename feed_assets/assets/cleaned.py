@@ -1,6 +1,6 @@
-"""A cleaned asset of any kind: a day of what all sources of the kind sent, judged together, as one feed.
+"""The factory of cleaned assets: one feed for each kind, judged day by day from the records of all its sources.
 
-Here: the factory, and what every such asset reads. Not here: any one kind, its rules, and what is thrown out and why.
+Here: the inputs that these assets share. Not here: any single kind and its rules.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +22,7 @@ from feed_assets.sources.canonical import canonical
 IO_MANAGER = "file_feed"
 
 EVENING_HOURS = 1
-"""How far before midnight an event can lie that is delivered again after it: partners retry within minutes."""
+"""Hours before midnight in which an event may be delivered again after midnight: partners retry within minutes."""
 
 Judge = Callable[[dg.AssetExecutionContext, DataFrame, date, DataFrame | None], DataFrame]
 """Judges the records of a day in canonical columns: context, records, day, records of the evening before, if any."""
@@ -41,7 +41,7 @@ def cleaned(
     owners: Sequence[str] = (),
     required_resource_keys: AbstractSet[str] = frozenset(),
 ) -> dg.AssetsDefinition:
-    """One asset over all sources of a kind: each brought to the canonical columns, all of them judged together.
+    """One asset over all sources of a kind, which are converted to the canonical columns and judged together.
 
     `metadata` declares the feed (`feed_metadata`). Sources of other kinds are left out. `required_resource_keys` are
     the resources that `judge` takes from its context.
@@ -73,7 +73,7 @@ def cleaned(
 def _events(
     sources: Sequence[Source], records: Mapping[str, Mapping[str, DataFrame]], day: date
 ) -> Sequence[DataFrame]:
-    """What each partner that sent something sent of this day, in the canonical columns."""
+    """The records of this day in the canonical columns, a frame for each partner that sent some."""
     return [canonical(records[source.name][str(day)], source) for source in sources if str(day) in records[source.name]]
 
 
@@ -82,10 +82,6 @@ def _union(frames: Sequence[DataFrame]) -> DataFrame:
 
 
 def _records(source: Source) -> dg.AssetIn:
-    """A frame a day of what a partner sent: the day itself, and the evening before where there is any."""
-    return dg.AssetIn(
-        raw_key(source),
-        input_manager_key=IO_MANAGER,
-        dagster_type=dict,
-        metadata={EVENING_BEFORE: EVENING_HOURS},
-    )
+    """A partner's records, a frame for each day: the day itself, and the evening before if it has records."""
+    metadata = {EVENING_BEFORE: EVENING_HOURS}
+    return dg.AssetIn(raw_key(source), input_manager_key=IO_MANAGER, dagster_type=dict, metadata=metadata)

@@ -1,8 +1,4 @@
-"""Which columns each column is made from, as Dagster's UI shows it.
-
-Here: the metadata entry, and the lineage of cleaned assets of any kind. Not here: the computation itself
-(`sources.canonical`), and the lineage of updates, which is in their records.
-"""
+"""Column lineage in Dagster's metadata, for cleaned assets of any kind. The lineage of updates is in their records."""
 
 from __future__ import annotations
 
@@ -19,9 +15,9 @@ LITERAL = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"")
 
 
 def clean_lineage(sources: Iterable[Source]) -> dict[str, dg.TableColumnLineage]:
-    """The metadata entry for the clean asset of these sources: from the partners' columns in their expressions.
+    """The metadata entry for the clean asset of these sources, from the partners' columns in their expressions.
 
-    A source that does not declare its columns, because its files have a header, has no lineage.
+    A source that declares no columns, because its files have a header, has no lineage.
     """
     lineage: dict[str, list[tuple[dg.AssetKey, str]]] = {}
     for source in sources:
@@ -32,7 +28,7 @@ def clean_lineage(sources: Iterable[Source]) -> dict[str, dg.TableColumnLineage]
 
 
 def columns_in(expression: str, declared: Iterable[str]) -> list[str]:
-    """Which of the declared columns a SQL expression names; case does not count, literals do not either."""
+    """The declared columns that a SQL expression names, ignoring case and literals."""
     text = LITERAL.sub("''", expression)
     return [
         name
@@ -42,7 +38,7 @@ def columns_in(expression: str, declared: Iterable[str]) -> list[str]:
 
 
 def lineage_entry(lineage: Mapping[str, Iterable[tuple[dg.AssetKey, str]]]) -> dict[str, dg.TableColumnLineage]:
-    """The metadata entry for an asset: for each column, the assets and the columns it is made from."""
+    """The metadata entry for an asset: the assets and columns that each of its columns is computed from."""
     return {
         COLUMN_LINEAGE: dg.TableColumnLineage(
             {

@@ -1,7 +1,4 @@
-"""Assets that others make: the raw partitions of any source.
-
-Here: how Dagster knows them. Not here: how they are read; Dagster never makes them.
-"""
+"""The raw partitions of sources as external assets: Dagster never makes them."""
 
 import dagster as dg
 
@@ -15,10 +12,10 @@ def raw_logs(source: Source, partitions: dg.PartitionsDefinition) -> dg.AssetSpe
     return dg.AssetSpec(
         raw_key(source),
         description=(
-            f"What {source.name} sent, by the hour of the event, whatever the order and age in which it came. "
-            f"Landed with `feed-assets land {source.name} FILE...`; growth of {source.growth_threshold_percent} % "
-            f"or more within {source.lookback_days} days makes a day run again. In a clone of the project the "
-            "program is `.venv/bin/feed-assets`, here and in other hints."
+            f"The records that {source.name} sent in any order and at any age, by the hour of the event. "
+            f"`feed-assets land {source.name} FILE...` lands them. Growth of {source.growth_threshold_percent} % "
+            f"or more within {source.lookback_days} days makes a day run again. In a clone of the project, "
+            "`feed-assets` is `.venv/bin/feed-assets`."
         ),
         group_name="raw",
         kinds={"parquet"},
@@ -29,7 +26,7 @@ def raw_logs(source: Source, partitions: dg.PartitionsDefinition) -> dg.AssetSpe
 
 
 def _columns(source: Source) -> dict[str, dg.TableSchema]:
-    """The partner's columns, as far as the source declares them."""
+    """The partner's columns, if the source declares them."""
     columns = [dg.TableColumn(name, type_) for name, type_ in source.format.declared.items()]
     return {COLUMN_SCHEMA: dg.TableSchema(columns)} if columns else {}
 

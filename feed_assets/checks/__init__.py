@@ -1,7 +1,4 @@
-"""What good data is, and the audit that publishes it or turns it away.
-
-Here: expectations and the checks made of them. Not here: how data is made.
-"""
+"""Expectations of data, and the audit that publishes or rejects it as Dagster checks."""
 
 from feed_assets.checks.asset_checks import Limits, audit
 from feed_assets.quality.column_rules import accepted_values, in_range, not_null, references, schema_as_declared, unique

@@ -1,7 +1,7 @@
 """The Dagster checks of an audited asset: one for each expectation, evaluated together by the audit.
 
-Here: reading the context of a check, and asking for the audit. Not here: the audit (`steps.audit`), the rules
-(`quality`, `ads`), how results look in Dagster (`results`), and what its UI shows afterwards (`reports`).
+Here: the contexts of checks. Not here: the audit (`steps.audit`), the rules (`quality`, `ads`), the checks' results in
+Dagster (`results`), and the update in force in its UI (`reports`).
 """
 
 import warnings
@@ -25,7 +25,7 @@ from feed_assets.steps.candidate import NothingToAuditError
 
 
 class Limits(dg.ConfigurableResource[None]):
-    """How much is still good enough; a run may change it in its configuration."""
+    """The limits of the checks; a run may change them in its configuration."""
 
     quarantined_share: float = Field(
         default=0.05, ge=0, le=1, description="The share of the records read that may be quarantined."
@@ -33,15 +33,15 @@ class Limits(dg.ConfigurableResource[None]):
     usual_rows_factor: float = Field(
         default=2.0,
         ge=1,
-        description="How far a partition's row count may be from the median of recent ones, as a factor.",
+        description="The largest factor between a partition's row count and the median of recent partitions.",
     )
     recent_days: int = Field(
-        default=7, ge=1, description="How many partitions before make that median; without a time, how many updates."
+        default=7, ge=1, description="The number of earlier partitions for the median; without a time, of updates."
     )
 
     @property
     def tolerance(self) -> Tolerance:
-        """The same without Dagster."""
+        """The limits without Dagster."""
         return Tolerance(self.quarantined_share, self.usual_rows_factor, self.recent_days)
 
 
@@ -50,12 +50,12 @@ def audit(
 ) -> dg.AssetChecksDefinition:
     """The checks of an audited asset, one for each expectation, evaluated together on each partition of a run.
 
-    `key` says which of the assets of a multi-asset; each audited one needs an audit. All blocking expectations hold:
-    the staged update is published. One fails: it is rejected, with the reason, and readers keep the update before.
-    Evaluated again on a published update, one that fails invalidates it, and one that nobody can judge any more warns.
-    The checks need the resources `blackboard`, `spark`, `clock` and `limits`.
+    `key` selects one asset of a multi-asset; each audited asset needs an audit. If all blocking expectations hold, the
+    staged update is published. If one fails, it is rejected with the reason, and readers keep the update before. On a
+    published update, a failed blocking expectation invalidates it, and an expectation that cannot be judged any more
+    warns. The checks need the resources `blackboard`, `spark`, `clock` and `limits`.
 
-    Raises DagsterInvalidDefinitionError where the asset is no audited feed, or two expectations have one name.
+    Raises DagsterInvalidDefinitionError if the asset is not an audited feed, or two expectations have the same name.
     """
     key = asset.key if key is None else dg.AssetKey.from_user_string(key) if isinstance(key, str) else key
     declaration = declared_feed(asset.metadata_by_key[key])
@@ -63,7 +63,7 @@ def audit(
         message = f"{key.to_user_string()} is not an audited feed: give it `metadata=feed_metadata(..., audited=True)`."
         raise dg.DagsterInvalidDefinitionError(message)
     if twice := [name for name, times in Counter(each.name for each in expectations).items() if times > 1]:
-        message = f"Two expectations of {key.to_user_string()} are called {', '.join(twice)}: give one another `name`."
+        message = f"Two expectations of {key.to_user_string()} are named {', '.join(twice)}: give one another `name`."
         raise dg.DagsterInvalidDefinitionError(message)
     partitions = asset.specs_by_key[key].partitions_def
 
@@ -106,7 +106,7 @@ def audit(
 
 def _spec(key: dg.AssetKey, expectation: Expectation, partitions: dg.PartitionsDefinition | None) -> dg.AssetCheckSpec:
     with warnings.catch_warnings():
-        # Partitions on check specs are a preview feature, and the only way to gate a day and not all days.
+        # Partitions on check specs are a preview feature, but only they gate a single day.
         warnings.simplefilter("ignore", dg.PreviewWarning)
         return dg.AssetCheckSpec(
             expectation.name,

@@ -1,7 +1,6 @@
-"""Telling Dagster what an audit came to, so that its UI shows what every reader sees.
+"""Reports the outcome of an audit to Dagster, so that its UI shows the update in force.
 
-Here: which events follow from which decision. Not here: the decision (`steps.audit`), and what an event says
-(`io_manager.asset_events`).
+Not here: the decision (`steps.audit`), and the content of an event (`io_manager.asset_events`).
 """
 
 from __future__ import annotations
@@ -25,32 +24,31 @@ ONE_SECOND = timedelta(seconds=1)
 
 
 def report(context: dg.AssetCheckExecutionContext, key: dg.AssetKey, audited: Audited, *, now: datetime) -> None:
-    """Log what is in force now that the audit is done.
+    """Log the update in force after the audit. Costs one or two LIST.
 
-    After a publication that is the update with its full metadata. After a rejection or an invalidation it is the update
-    before, if there is one, and the partition counts as failed. An update that was in force and stays so needs no event
-    if Dagster shows it. Costs one or two LIST.
+    After a publication it is the new update with its full metadata. After a rejection or an invalidation it is the
+    update before, if any, and the partition counts as failed. If the update was and stays in force, and Dagster shows
+    it, no event is logged.
     """
     candidate = audited.candidate
     if candidate is None:
         return
     update = candidate.update
-    # The attempt that rejected it may have stopped before it could report it.
+    # An earlier attempt may have rejected the update and stopped before it reported that.
     was_rejected = candidate.record is not None and candidate.record.state == "rejected"
-    turned_away = was_rejected or bool(audited.blocking)
-    there = latest(update.feed, update.partition, now=now)
+    refused = was_rejected or bool(audited.blocking)
+    in_force = latest(update.feed, update.partition, now=now)
     log = context.op_execution_context.log_event
-    if not turned_away and candidate.staged is None and is_shown(context.instance, key, update):
+    if not refused and candidate.staged is None and is_shown(context.instance, key, update):
         return
-    if not turned_away and there is not None and there.name == update.name:
+    if not refused and in_force is not None and in_force.name == update.name:
         previous = latest(update.feed, update.partition, now=now, as_of=begun(update.name) - ONE_SECOND)
-        log(published(context.instance, key, there, candidate.record, previous))
+        log(published(context.instance, key, in_force, candidate.record, previous))
         return
-    happened = {}
-    if turned_away:
-        happened[REJECTED if candidate.staged is not None or was_rejected else INVALIDATED] = update.name
-    log(still_in_force(context.instance, key, update.partition, there, why=audited.done, metadata=happened))
-    if turned_away:
+    entry = REJECTED if candidate.staged is not None or was_rejected else INVALIDATED
+    metadata = {entry: update.name} if refused else {}
+    log(still_in_force(context.instance, key, update.partition, in_force, why=audited.done, metadata=metadata))
+    if refused:
         _mark_as_failed(context, key, update.partition, audited.done)
 
 
@@ -62,31 +60,31 @@ def report_left_out(
     blackboard: Blackboard,
     now: datetime,
 ) -> None:
-    """Log what is in force of the assets that this run was to make from the asset, and now does not.
+    """Log the updates in force of the downstream assets that this run now skips, and their last check outcomes.
 
-    Without that Dagster shows their partitions and their checks as failed, though nothing is wrong with what their
-    readers see. So the outcomes of their last audit are stated again, too. Costs a LIST and a GET for each.
+    Otherwise Dagster shows their partitions and checks as failed, although their updates in force are valid. Costs a
+    LIST and a GET for each asset and partition.
     """
-    why = f"Not made again: {key.to_user_string()} was turned away by its checks."
+    why = f"Not made again: the checks of {key.to_user_string()} failed."
     for child, declaration in _downstream(context, key):
         feed = declaration.on(blackboard)
         for partition in partitions:
             try:
-                there = latest(feed, partition, now=now)
+                in_force = latest(feed, partition, now=now)
             except FeedError as error:
-                # A feed of other partitions, say. What Dagster shows of it is advice; the results of the audit are not.
-                context.log.warning(f"{declaration.location} is not restated: {error}")
+                # For example, its partitions are others. The results of the audit matter more than this report.
+                context.log.warning(f"The update in force of {declaration.location} is not reported: {error}")
                 continue
-            if there is not None:
-                event = still_in_force(context.instance, child, partition, there, why=why)
+            if in_force is not None:
+                event = still_in_force(context.instance, child, partition, in_force, why=why)
                 context.op_execution_context.log_event(event)
-                record = read_record(feed, partition, there.name)
-                audited = Audited(there.name, record.checks if record else (), why)
+                record = read_record(feed, partition, in_force.name)
+                audited = Audited(in_force.name, record.checks if record else (), why)
                 log_evaluations(context, child, partition, audited, _planned_checks(context, child))
 
 
 def _planned_checks(context: dg.AssetCheckExecutionContext, key: dg.AssetKey) -> set[str]:
-    """The names of the asset's checks that this run was to evaluate."""
+    """The names of the asset's checks that this run has selected."""
     selected = context.run.asset_check_selection
     keys = context.job_def.asset_layer.asset_graph.asset_check_keys if selected is None else selected
     return {each.name for each in keys if each.asset_key == key}
@@ -97,8 +95,8 @@ def _mark_as_failed(
 ) -> None:
     """Make Dagster count the partition as failed, not as materialized.
 
-    It does so where a run that failed was to materialize a partition, and no materialization came after that was
-    planned. A step cannot take its materialization back; so it is planned once more.
+    A partition counts as failed if its run failed and no materialization followed the planned one. A step cannot take
+    its materialization back, so this plans another.
     """
     planned = dg.DagsterEvent.build_asset_materialization_planned_event(
         context.run.job_name,
@@ -111,7 +109,7 @@ def _mark_as_failed(
 def _downstream(
     context: dg.AssetCheckExecutionContext, key: dg.AssetKey
 ) -> Iterator[tuple[dg.AssetKey, FeedDeclaration]]:
-    """The feeds of this run that are made from the asset, directly or not."""
+    """The feeds of this run that are computed from the asset, directly or not."""
     layer: Any = context.job_def.asset_layer
     reached = {key}
     for each in layer.asset_graph.toposorted_asset_keys:

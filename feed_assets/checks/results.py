@@ -1,7 +1,4 @@
-"""The results of an audit in Dagster: one for each selected check, and for each partition.
-
-Here: Dagster's events. Not here: what is good, and what becomes of an update (`steps.audit`).
-"""
+"""The results of an audit as Dagster's events: one for each selected check, and for each partition."""
 
 from __future__ import annotations
 
@@ -15,15 +12,15 @@ from feed_assets.file_feed import CheckOutcome
 from feed_assets.steps import Audited
 
 ABOUT_THE_UPDATE = ("update", "outcome")
-"""The entries of a result that are the same for all checks of an update: its name, and what the audit did with it."""
+"""The entries of a result that all checks of an update share: its name, and what the audit did with it."""
 
 
 def results(
     context: dg.AssetCheckExecutionContext, key: dg.AssetKey, audited: Mapping[str | None, Audited]
 ) -> Iterator[dg.AssetCheckResult]:
-    """A result for each selected check. A run over several partitions has one for all: each gets its own beside it.
+    """A result for each selected check, over all partitions of the run; if several, each also gets its own events.
 
-    Raises Failure at last where an update was turned away for a check that is not selected: no other result says so.
+    Raises Failure at the end if an update was refused for a check that is not selected, as no result shows that.
     """
     selected = {each.name for each in context.selected_asset_check_keys}
     if len(audited) == 1:
@@ -58,7 +55,7 @@ def _of_several(
 def log_evaluations(
     context: dg.AssetCheckExecutionContext, key: dg.AssetKey, partition: str | None, audited: Audited, names: set[str]
 ) -> None:
-    """Log the outcomes with these names as evaluations of this run, about the latest materialization."""
+    """Log the outcomes with these names as evaluations of the latest materialization by this run."""
     target = _materialization(context.instance, key, partition)
     for outcome in audited.of(names):
         evaluation = dg.AssetCheckEvaluation(
@@ -68,8 +65,8 @@ def log_evaluations(
             blocking=outcome.severity == "ERROR",
             **_evaluation(outcome, _observed(outcome, audited)),
         )
-        # Of this run: Dagster keeps one evaluation of a day that belongs to no run, and refuses a second.
-        context.op_execution_context.log_event(evaluation)  # type: ignore[arg-type] # taken, and not declared
+        # Logged by this run, because Dagster accepts only one evaluation of a day without a run.
+        context.op_execution_context.log_event(evaluation)  # type: ignore[arg-type] # accepted, but not declared
 
 
 def _names(outcomes: Sequence[CheckOutcome]) -> set[str]:
@@ -96,7 +93,7 @@ def _observed(outcome: CheckOutcome, audited: Audited) -> Mapping[str, Any]:
 def _materialization(
     instance: dg.DagsterInstance, key: dg.AssetKey, partition: str | None
 ) -> AssetCheckEvaluationTargetMaterializationData | None:
-    """What Dagster takes the evaluation to be about: without it, the partition would stay gated."""
+    """The materialization that an evaluation is about; without it, Dagster would keep the partition gated."""
     found = instance.fetch_materializations(
         dg.AssetRecordsFilter(asset_key=key, asset_partitions=[partition] if partition else None), limit=1
     ).records

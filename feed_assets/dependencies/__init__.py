@@ -1,5 +1,4 @@
-"""What may or must run, from what is on the blackboard: growth of raw data, and feeds behind their inputs.
+"""Decisions on what to run, each with its reason: raw data that has grown, and feeds behind their inputs.
 
-Here: decisions, each with its reason, and the record of what was asked for. Not here: starting runs (`sensors`), and
-what is computed. No module here knows Dagster or Spark: `graph` names the feeds and the questions about them.
+Here: the decisions and the record of requested runs, without Dagster and Spark. Not here: starting runs (`sensors`).
 """

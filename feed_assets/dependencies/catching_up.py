@@ -1,7 +1,4 @@
-"""Derived feeds catch up with their inputs: which partitions are looked at, and which runs are planned.
-
-Here: from staleness to needs. Not here: what is stale (`staleness`), and which partitions have changed.
-"""
+"""Plans the runs of derived feeds that are behind their inputs; `staleness` decides which are."""
 
 from __future__ import annotations
 
@@ -22,10 +19,10 @@ def plan_stale(
     out_of_time: Callable[[], bool],
     warn: Callable[[str], None],
 ) -> set[tuple[str, str]]:
-    """Plan runs of the stale partitions of the lookback and of `touched`, at least one run, however late it is.
+    """Plan runs of stale partitions in the lookback and in `touched`. Plan at least one run, even if `out_of_time`.
 
-    A feed that cannot be read holds up no other: `warn` gets a sentence. Returns the touched partitions beyond the
-    lookback that have to be looked at again.
+    If a feed cannot be read, `warn` gets a message and the other feeds go on. Returns the touched partitions beyond
+    the lookback that the next tick must check again.
     """
     graph = requests.graph
     today = datetime.combine(requests.now.date(), time(), UTC)
@@ -36,7 +33,7 @@ def plan_stale(
         try:
             answers = list(staleness(requests.board, graph, node, watched | older, now=requests.now))
         except FeedError as error:
-            warn(f"{node.name} is not kept up with its inputs: {error}")
+            warn(f"{node.name} is not compared with its inputs: {error}")
             still_open |= {(node.location, partition) for partition in older}
             continue
         stale = [answer for answer in answers if answer.stale]

@@ -1,7 +1,6 @@
-"""Days on which one kind of source sent nothing, for a known reason, while another kind has data.
+"""Finds days on which one kind of source sent nothing, for a known reason, while another kind has data.
 
-Here: finding them, so that an empty update is published and what reads both kinds can be computed. Not here: days with
-raw files (`raw_growth`), and why an empty day is legal (`sources.absence`).
+An empty update for such a day lets feeds that read both kinds run. `sources.absence` says why a day may be empty.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from feed_assets.sources import Source, absences
 
 @dataclass(frozen=True, slots=True)
 class EmptyDays:
-    """Why there is nothing to come, by day; and a sentence for each day whose raw files were there and are gone."""
+    """The reason why each day is empty, by day; `gone` has a message for each day whose raw files were deleted."""
 
     reasons: Mapping[str, str]
     gone: tuple[str, ...] = ()
@@ -34,9 +33,10 @@ def empty_days(
     *,
     now: datetime,
 ) -> EmptyDays:
-    """The watched days among `days`, none of which has raw data of these sources, that are to be published as empty.
+    """The watched days among `days` to publish as empty. None of `days` has raw data of these sources.
 
-    `sources` are all of one kind. Two listings of the feed, and where a day has no update, one of each source's ledger.
+    `sources` are all sources of one kind. Costs two listings of the feed, and one of each source's ledger if a day has
+    no update.
     """
     watched = sorted(
         day for day in days if any(phase(day, source, sources, now) is Phase.WATCHED for source in sources)
@@ -57,8 +57,8 @@ def empty_days(
             reasons.setdefault(day, f"{source.key} {day}: no records, and none are missing: {why}")
         for day, why in found.gone.items():
             gone.setdefault(day, f"{source.key} {day}: {why}")
-    asked = {str(day): why for day, why in sorted(reasons.items()) if day not in gone}
-    return EmptyDays(asked, tuple(why for _, why in sorted(gone.items())))
+    empty = {str(day): why for day, why in sorted(reasons.items()) if day not in gone}
+    return EmptyDays(empty, tuple(why for _, why in sorted(gone.items())))
 
 
 def _was_tried(feed: Feed, day: str, recorded: Mapping[str, Mapping[str, str]]) -> bool:

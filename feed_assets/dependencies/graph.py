@@ -1,7 +1,6 @@
-"""What depends on what, as far as decisions need to know it: feeds, by their locations, and their partitions.
+"""The graph of feeds and partitions that decisions need, as a protocol.
 
-Here: the questions that decisions ask. Not here: the answers, which are those of whoever runs the feeds
-(`sensors.asset_graph` answers from Dagster's assets), and any access to storage.
+`sensors.asset_graph` implements it from Dagster's assets.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ Place = tuple[str, str | None]
 
 @dataclass(frozen=True, slots=True)
 class FeedNode:
-    """A feed, and what it is computed from.
+    """A feed and its inputs. `name` is for messages.
 
-    `name` is what people call it. `upstream` are the locations of the partitioned feeds that it reads, `raw_sources`
-    the sources (`<kind>/<name>`) whose raw data it reads, with `evening_hours` of the day before as context.
+    `upstream` are the locations of the partitioned feeds that it reads. `raw_sources` are the sources
+    (`<kind>/<name>`) whose raw data it reads, with the last `evening_hours` of the day before as context.
     """
 
     name: str
@@ -35,7 +34,7 @@ class FeedNode:
 
     @property
     def location(self) -> str:
-        """Where the feed is, below the base."""
+        """The feed's path below the base."""
         return self.declaration.location
 
 
@@ -43,8 +42,8 @@ class FeedNode:
 class Parent:
     """A partition of a feed that a partition of a derived feed reads.
 
-    A `required` parent has to have a valid update. A `context` parent makes the partition stale when its first update
-    comes; later updates do so only where the partition and its neighbour no longer agree (see `staleness`).
+    A `required` parent must have a valid update. The first update of a `context` parent makes the partition stale; a
+    later update does so only if the partition and its neighbour no longer agree (see `staleness`).
     """
 
     feed: str
@@ -59,23 +58,23 @@ class Parent:
 
 
 class FeedGraph(Protocol):
-    """Answers about feeds, each named by its location."""
+    """Feeds, each named by its location, and their partitions."""
 
     @property
     def feeds(self) -> Mapping[str, FeedNode]:
         """All feeds by location, upstream before downstream."""
 
     def has(self, feed: str, partition: str) -> bool:
-        """Whether the feed has this partition by now."""
+        """Whether the feed has this partition now."""
 
     def has_time(self, feed: str, partition: str) -> bool:
-        """Whether the partition stands for a time; a name does not."""
+        """Whether the partition is a period of time, not only a name."""
 
     def between(self, feed: str, start: datetime, end: datetime) -> set[str]:
-        """The partitions of the feed that begin in this time; none where they are no times."""
+        """The partitions of the feed that begin in this time; none if its partitions are not times."""
 
     def neighbours(self, feed: str, partition: str) -> Mapping[str, str]:
-        """The partitions right `before` and `after` this one in time, as far as the feed has them."""
+        """The partitions right `before` and `after` this one in time, if the feed has them."""
 
     def parents(self, feed: str, partition: str) -> list[Parent]:
         """The partitions of partitioned feeds that this partition reads now, by location and partition."""
@@ -93,7 +92,7 @@ def derived(graph: FeedGraph) -> list[FeedNode]:
 
 
 def descendants(graph: FeedGraph, feeds: Iterable[str]) -> list[FeedNode]:
-    """The derived feeds that any of these feeds leads to, upstream first."""
+    """The derived feeds computed, directly or not, from any of these feeds, upstream first."""
     reached = set(feeds)
     found = []
     for node in derived(graph):
@@ -104,7 +103,7 @@ def descendants(graph: FeedGraph, feeds: Iterable[str]) -> list[FeedNode]:
 
 
 def affected(graph: FeedGraph, node: FeedNode, partition: str | None) -> set[tuple[str, str]]:
-    """What a change of this partition can make stale: what reads it, and its neighbours, which share with it."""
+    """The partitions that a change of this partition can make stale: its readers, and its neighbours if derived."""
     found = graph.children(node.location, partition)
     if partition is not None and node.made_here and node.upstream:
         found |= {(node.location, each) for each in graph.neighbours(node.location, partition).values()}

@@ -1,7 +1,4 @@
-"""What updates were computed from, as their records say: read once a process.
-
-Here: remembering what never changes about an update. Not here: what became of it, which changes, and any decision.
-"""
+"""The inputs of updates, from their records; each record is read once in a process, as its inputs never change."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ REMEMBERED = 10_000
 
 @dataclass(frozen=True, slots=True)
 class InputsRead:
-    """The inputs of an update, and what it states that it shares with its neighbours (see `declaration.BOUNDARY`)."""
+    """The inputs of an update, and the digests of the data it shares with its neighbours (`feed/boundary`)."""
 
     inputs: tuple[FeedInput | RawInput, ...]
     boundary: Mapping[str, str] | None
@@ -26,13 +23,13 @@ class InputsRead:
         return tuple(each for each in self.inputs if isinstance(each, FeedInput))
 
     def raw(self, day: str, *, context: bool = False) -> dict[str, RawInput]:
-        """What was read of each source's raw data of this day, by source: as the day's own, or as context."""
+        """The raw data of this day that the update read, by source: as its own data, or as context."""
         raw = (each for each in self.inputs if isinstance(each, RawInput))
         return {each.source: each for each in raw if each.partition == day and each.context == context}
 
 
 def inputs_read(feed: Feed, partition: str, update: str) -> InputsRead | None:
-    """The inputs of an update; None where no record names any. One LIST and one GET, the first time in a process."""
+    """The inputs of an update; None if no record names any. Costs one LIST and one GET, once in a process."""
     key = (feed.uri, partition, update)
     if key in _READ:
         return _READ[key]
@@ -49,8 +46,8 @@ def inputs_read(feed: Feed, partition: str, update: str) -> InputsRead | None:
 def was_decided_against(feed: Feed, partition: str, update: str) -> bool:
     """Whether an update that is not in force was rejected, invalidated or taken out of force.
 
-    One that is only staged, or was about to be published, was not: its run ended too early. Of an update without a
-    record that can be read nothing is known, and it counts as decided. One LIST and one GET.
+    False for an update that is staged or about to be published: its run ended too early. True if the update has no
+    readable record. Costs one LIST and one GET.
     """
     record = read_record(feed, partition, update)
     return record is None or record.state not in {"staged", "publishing"}

@@ -1,7 +1,6 @@
-"""Which days are processed for late raw data, which feeds of them, and what is computed downstream in the same run.
+"""Plans the runs for late raw data: the days, their feeds, and the downstream feeds in the same run.
 
-Here: from decisions about sources to needs. Not here: the decisions (`raw_growth`, `empty_days`), and the record of
-what was asked for (`requests`).
+Not here: the decision on each day (`raw_growth`, `empty_days`), and the record of requested runs (`requests`).
 """
 
 from __future__ import annotations
@@ -21,27 +20,24 @@ from feed_assets.sources import Source
 
 @dataclass(frozen=True, slots=True)
 class LateDays:
-    """The days of several kinds of sources; `feeds` names for each kind the feed made from it.
+    """The days of several kinds of sources; `feeds` maps each kind to the feed made from it.
 
-    A feed that cannot be read holds up no other: it is noted among the requests.
+    If a feed cannot be read, `requests.notes` gets a message and the other feeds go on.
     """
 
     sources: Sequence[Source]
     feeds: Mapping[str, str]
     requests: Requests
     unreadable: set[str] = field(default_factory=set)
-    """Kinds whose feed turned out to be unreadable, after decisions on its first days."""
+    """Kinds whose feed could not be read, perhaps after decisions on its first days."""
 
     def decisions(self, start_at: str = "") -> Iterator[SourceDecision]:
-        """All decisions from this day on, day by day and of each day kind by kind.
-
-        So what a day needs is known once the next one begins, however many ticks a pass takes.
-        """
+        """All decisions from this day on, sorted by day: a day is complete when the next day begins."""
         by_kind = [self._decisions(kind, start_at) for kind in sorted(self.feeds)]
         return heapq.merge(*by_kind, key=lambda decision: decision.day)
 
     def plan(self, decisions: Sequence[SourceDecision]) -> None:
-        """Plan one run a day, over the kinds whose raw data, or lack of it, calls for it and was not answered yet."""
+        """Plan one run for each due day, of the kinds that have late or no raw data and were not yet requested."""
         decisions = [each for each in decisions if each.source.kind not in self.unreadable]
         empty = self._empty(decisions)
         reasons = self._reasons(decisions, empty)
@@ -51,14 +47,12 @@ class LateDays:
             for day, decided in sorted(reasons.items())
         }
         self.requests.look_up((feed, day) for day, states in states_by_day.items() for feed in states)
-        due_by_day = {}
-        for day, states in states_by_day.items():
-            if due := self.requests.not_yet_asked(day, states):
-                due_by_day[day] = due
+        all_due = {day: self.requests.not_yet_asked(day, states) for day, states in states_by_day.items()}
+        due_by_day = {day: due for day, due in all_due.items() if due}
         try:
             downstream = self._downstream(due_by_day)
         except FeedError as error:
-            self.requests.notes.append(f"Nothing downstream runs with them: {error}")
+            self.requests.notes.append(f"The runs compute no downstream feeds: {error}")
             downstream = {}
         for day, due in due_by_day.items():
             why = [each.sentence() for each in reasons[day] if self.feeds[each.source.kind] in due]
@@ -77,12 +71,12 @@ class LateDays:
             yield from growth_decisions(board, self._of_kind(kind), node, now=now, start_at=start_at)
         except FeedError as error:
             self.unreadable.add(kind)
-            self.requests.notes.append(f"{node.name} cannot be looked at: {error}")
+            self.requests.notes.append(f"{node.name} cannot be read: {error}")
 
     def _empty(self, decisions: Sequence[SourceDecision]) -> dict[str, dict[str, str]]:
-        """For each day with data of one kind, the feeds of the kinds with none for a known reason, and that reason.
+        """For each day with data of some kind, the feeds of the kinds that have none, each with its known reason.
 
-        Days whose raw files are gone are noted among the requests.
+        `requests.notes` gets a message for each day whose raw files were deleted.
         """
         with_data = {kind: {each.day for each in decisions if each.source.kind == kind} for kind in self.feeds}
         found: dict[str, dict[str, str]] = {}
@@ -93,7 +87,7 @@ class LateDays:
             try:
                 empty = empty_days(self.requests.board, self._of_kind(kind), declaration, days, now=self.requests.now)
             except FeedError:
-                continue  # noted when its growth was looked at
+                continue  # `_decisions` has added a message
             for day, reason in empty.reasons.items():
                 found.setdefault(day, {})[feed] = reason
             self.requests.notes.extend(empty.gone)
@@ -102,7 +96,7 @@ class LateDays:
     def _reasons(
         self, decisions: Sequence[SourceDecision], empty: Mapping[str, Mapping[str, str]]
     ) -> dict[str, list[SourceDecision]]:
-        """The decisions that make a day due, for each day that is a partition; none for a day that is only empty."""
+        """The decisions that make each day due, for days that are partitions; an empty list for an empty day."""
         by_day: dict[str, list[SourceDecision]] = {day: [] for day in empty}
         unknown: dict[str, set[str]] = {}
         for decision in decisions:
@@ -113,23 +107,19 @@ class LateDays:
             else:
                 unknown.setdefault(self._node(decision.source.kind).name, set()).add(decision.day)
         self.requests.notes.extend(
-            f"{name} has no partition {', '.join(sorted(days))}: its raw data is left as it is"
+            f"{name} has no partition {', '.join(sorted(days))}: its raw data is not processed"
             for name, days in sorted(unknown.items())
         )
         return by_day
 
     def _downstream(self, due_by_day: Mapping[str, Mapping[str, str]]) -> dict[str, tuple[str, ...]]:
-        """For each day, the feeds downstream that the same run can compute: their other inputs of that day are there.
+        """For each day, the downstream feeds that the same run can compute, because their other inputs exist.
 
-        A feed that also reads another day which is processed now waits for that: it would be computed twice.
+        A feed that also reads another day due now waits for that day: otherwise it would be computed twice.
         """
         graph = self.requests.graph
         candidates = {
-            day: [
-                node.location
-                for node in descendants(graph, due)
-                if all(graph.alike(node.location, feed) for feed in due)
-            ]
+            day: [n.location for n in descendants(graph, due) if all(graph.alike(n.location, feed) for feed in due)]
             for day, due in due_by_day.items()
         }
         parents = {(feed, day): graph.parents(feed, day) for day, feeds in candidates.items() for feed in feeds}

@@ -1,7 +1,7 @@
-"""Raw data against what was read of it: one decision for each source and day.
+"""Compares the raw data of each source and day with the read set of the update in force.
 
-Here: fetching both sides from the blackboard with as few requests as listings allow, and when a day is due. Not here:
-comparing two read sets (`sources.growth`), and what is done about a day (`late_days`).
+Here: reading both from the blackboard with few requests, and when a day is due. Not here: comparing two read sets
+(`sources.growth`), and planning runs (`late_days`).
 """
 
 from __future__ import annotations
@@ -24,35 +24,35 @@ _Value = TypeVar("_Value")
 _Answer = TypeVar("_Answer")
 
 SWEEP_DAYS = 3
-"""For so many days after a day has left the lookback it is still swept, should the sensor not have run right then."""
+"""Days for which a day is still checked after it has left the lookback, in case the sensor did not run."""
 
 REMEMBERED_ANSWERS = 1000
 _ANSWERS: dict[tuple[str, ...], Any] = {}
-"""What listings of raw files were read for: by update, source, and a digest of what was there."""
+"""Answers that needed the listing of an update's raw files, by update, source and a digest of the raw files now."""
 
 
 class Phase(StrEnum):
-    """Where a day stands for a source, as time goes by."""
+    """The phase of a day for a source."""
 
     OPEN = "open"
-    """It is not over, or the source's buffer after its last hour is not."""
+    """The day, or the source's buffer after its last hour, is not over."""
     WATCHED = "watched"
-    """It is in the lookback: growth by the threshold makes it run again."""
+    """The day is in the lookback: growth by the threshold makes it run again."""
     LEAVING = "leaving"
-    """It has just left the lookback: whatever came since it was processed is processed once."""
+    """The day has just left the lookback: any growth since it was processed makes it run once."""
     SETTLED = "settled"
-    """No sensor looks at it any more."""
+    """Sensors ignore the day."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceDecision:
     """How a source's day has changed since the update in force read it.
 
-    It is due from `due_from` on, and leaves the lookback at `leaves`. `state` is a digest of what a run would read now
-    for this kind and day: equal states are one state of the input. `tried` is a newer update that read this very
-    state and was decided against. `evening_changed` says that the update read other files of the evening before than
-    the update of the day before read, so that an event delivered on both days could count twice or not at all. `swept`
-    says that the update in force was begun after the day had left the lookback.
+    The day is due from `due_from` on, and leaves the lookback at `leaves`. `state` is a digest of the raw data that a
+    run of this kind and day would read now. `tried` is a newer update that read this state and was rejected or
+    invalidated. `evening_changed`: the update read other files of the evening before than the update of that day did,
+    so an event delivered on both days could count twice or not at all. `swept`: the update in force was begun after
+    the day had left the lookback.
     """
 
     source: Source
@@ -69,12 +69,12 @@ class SourceDecision:
 
     @property
     def due(self) -> bool:
-        """Whether the day is to be processed now."""
+        """Whether the day must be processed now."""
         return self.wanted and self.tried is None
 
     @property
     def wanted(self) -> bool:
-        """The same, whether or not it was tried already."""
+        """Whether the day must be processed, tried or not."""
         match self.phase:
             case Phase.WATCHED:
                 return self.decision.reprocess or self.evening_changed
@@ -85,16 +85,16 @@ class SourceDecision:
 
     @property
     def differs(self) -> bool:
-        """Whether there is something that the update in force does not hold."""
+        """Whether raw files exist that the update in force did not read."""
         return self.decision.kind not in {GrowthKind.UNCHANGED, GrowthKind.VANISHED}
 
     def sentence(self, outcome: str | None = None) -> str:
-        """For logs and people: which day, the numbers, and what comes of it; `outcome` where more is known of that."""
+        """The day, the numbers and the outcome, for people; `outcome` replaces the outcome."""
         baseline = f"update {self.update}" if self.update else "no valid update"
         return f"{self.source.key} {self.day}: {self.decision.sentence(outcome or self._outcome())} ({baseline})"
 
     def _outcome(self) -> str | None:
-        """What comes of the day where that does not follow from the decision alone."""
+        """What happens to the day, if the decision alone does not say it."""
         if self.wanted:
             return self._outcome_of_wanted()
         if not self.differs:
@@ -110,10 +110,10 @@ class SourceDecision:
 
     def _outcome_of_wanted(self) -> str | None:
         if self.tried is not None:
-            return f"tried as {self.tried}, which is not in force, so it is not tried again by itself until it changes"
+            return f"tried as {self.tried}, which is not in force, so it is not tried again until its raw data changes"
         if self.phase is Phase.LEAVING:
             return "to be processed once more, as it has left the lookback"
-        return None if self.decision.reprocess else "to be processed again, as the evening before was"
+        return None if self.decision.reprocess else "to be processed again, as the evening before has changed"
 
 
 def growth_decisions(
@@ -125,12 +125,12 @@ def growth_decisions(
     days: tuple[date, date] | None = None,
     start_at: str = "",
 ) -> Iterator[SourceDecision]:
-    """A decision for every day that is watched or leaving the lookback; `sources` are all of one kind.
+    """A decision for every day that is watched or leaving the lookback; `sources` are all sources of one kind.
 
-    One listing a source, two of the feed, each as far as decisions are taken; the record of an update is read once a
-    process, and only where the raw files are not those that it read, or the evening before was read as context. `days`
-    (first, last) are looked at instead, whatever their phase; those before `start_at` are not listed. Days without raw
-    files that were never processed are left out.
+    With `days` (first, last), decides on these days in any phase. Days before `start_at`, and days that have no raw
+    files and were never processed, are left out. Costs one listing for each source and two of the feed, each only as
+    far as decisions are consumed. Reads an update's record once in a process, and only if its raw files have changed or
+    it read the evening before as context.
     """
     if not sources:
         return
@@ -145,6 +145,7 @@ def growth_decisions(
             before, current = each.baseline(source.key), each.raw[source.key]
             if not current.files and (before is None or not before.count):
                 continue
+            leaves = leaves_at(day, source, sources)
             yield SourceDecision(
                 source,
                 day,
@@ -153,22 +154,22 @@ def growth_decisions(
                 each.state,
                 moment,
                 due_from(day, sources),
-                leaves_at(day, source, sources),
+                leaves,
                 tried,
                 evening_changed=each.evening_changed(source.key),
-                swept=update is not None and update.begun >= leaves_at(day, source, sources),
+                swept=update is not None and update.begun >= leaves,
             )
 
 
 def watched_days(sources: Sequence[Source], now: datetime) -> tuple[date, date]:
-    """The first and the last day that any of these sources has watched or leaving the lookback."""
+    """The first and the last day that is watched or leaving the lookback for any of these sources."""
     buffer = max(source.buffer_hours for source in sources)
     longest = max(*(source.lookback_days for source in sources), buffer // 24 + 2)
     return now.date() - (longest + SWEEP_DAYS) * ONE_DAY, now.date() - ONE_DAY
 
 
 def phase(day: str, source: Source, sources: Sequence[Source], now: datetime) -> Phase:
-    """Where the day stands for a source; `sources` are all of its kind, as a day waits for the longest buffer."""
+    """The phase of the day for a source; `sources` are all of its kind: a day waits for the longest buffer."""
     if now < due_from(day, sources):
         return Phase.OPEN
     if now < leaves_at(day, source, sources):
@@ -177,22 +178,19 @@ def phase(day: str, source: Source, sources: Sequence[Source], now: datetime) ->
 
 
 def due_from(day: str, sources: Sequence[Source]) -> datetime:
-    """When the day may be processed first: after its last hour and the longest buffer of its sources."""
+    """When the day may first be processed: after its last hour and the longest buffer of its sources."""
     return _later(_midnight(day), ONE_DAY + timedelta(hours=max(source.buffer_hours for source in sources)))
 
 
 def leaves_at(day: str, source: Source, sources: Sequence[Source]) -> datetime:
-    """When the day leaves the source's lookback, which has a day at least after the day is due."""
+    """When the day leaves the source's lookback: at least a day after it is due."""
     return max(_later(_midnight(day), (source.lookback_days + 1) * ONE_DAY), _later(due_from(day, sources), ONE_DAY))
 
 
 def _days(
     board: Blackboard, sources: Sequence[Source], node: FeedNode, days: tuple[date, date], now: datetime
 ) -> Iterator[_Day]:
-    """All that is known of each day with raw files or an update, day by day, listed as it is taken.
-
-    The day before the first is listed too, for its evening.
-    """
+    """Each day with raw files or an update, listed as it is consumed; the day before the first is listed too."""
     feed = node.declaration.on(board)
     first, last = date.fromisoformat(_day_before(str(days[0]))), days[1]
     raw = {
@@ -205,11 +203,11 @@ def _days(
     day: str | None = str(first)
     before: _Day | None = None
     while day is not None and day <= str(last):
-        there = {source: each.at(day) or RawInput(source, day, ()) for source, each in raw.items()}
-        each = _Day(feed, day, there, updates.at(day), digests.at(day) or {}, node.evening_hours, before)
-        if day >= str(days[0]) and (each.update or any(read.files for read in there.values())):
+        present = {source: each.at(day) or RawInput(source, day, ()) for source, each in raw.items()}
+        each = _Day(feed, day, present, updates.at(day), digests.at(day) or {}, node.evening_hours, before)
+        if day >= str(days[0]) and (each.update or any(read.files for read in present.values())):
             yield each
-        before, each.before = each, None  # no more than two days are held
+        before, each.before = each, None  # keep at most two days in memory
         following = str(date.fromisoformat(day) + ONE_DAY) if day < str(last) else None
         coming = [listing.upcoming for listing in listings if listing.upcoming is not None]
         if following is None or day in coming or following in coming:
@@ -240,10 +238,10 @@ class _Ascending(Generic[_Value]):
 
 
 class _Day:
-    """A day of a kind: its raw files by source, its update in force, and the inputs digest of each update on record.
+    """A day of a kind: its raw files by source, its update in force, and the inputs digest of each recorded update.
 
-    `state` is the digest of what a run would read now: all raw files of the day, and the evening of the day `before`,
-    None where the evening counts for nothing or is not known.
+    `state` is the digest of the raw data that a run would read now: all files of the day, and the evening of the day
+    `before`, if the kind reads evenings and that day is known.
     """
 
     def __init__(
@@ -264,11 +262,11 @@ class _Day:
 
     @property
     def is_as_read(self) -> bool:
-        """Whether the update in force read what is there now."""
+        """Whether the update in force read the raw data as it is now."""
         return self.update is not None and self.digests.get(self.update.name) == self.state
 
     def decide(self, source: Source) -> Decision:
-        """How the source's day has changed since it was read; a listing is read only if totals do not decide."""
+        """How the source's day has changed since it was read. Reads the listing only if totals do not decide."""
         before, current, threshold = self.baseline(source.key), self.raw[source.key], source.growth_threshold_percent
         now = current if current.files else None
         decision = decide(before, now, threshold)
@@ -277,10 +275,7 @@ class _Day:
         return self._once(current, lambda in_full: decide(in_full(before), now, threshold))
 
     def _once(self, now: RawInput, answer: Callable[[Callable[[RawInput], RawInput]], _Answer]) -> _Answer:
-        """The answer that follows from the files that the update in force read and from `now`.
-
-        It is remembered, because listings are large.
-        """
+        """The answer from the files that the update in force read and from `now`; cached, as listings are large."""
         update = self.update.name if self.update else ""
         key = (self.feed.uri, self.day, update, now.source, inputs_digest([now]))
         if key not in _ANSWERS:
@@ -291,18 +286,18 @@ class _Day:
         return found
 
     def baseline(self, source: str) -> RawInput | None:
-        """What the update in force read of the day; None where there is no update, or no record that says so."""
+        """The raw data of the day that the update in force read; None without an update or its record."""
         return self.raw[source] if self.is_as_read else self._read(source)
 
     def tried(self) -> str | None:
-        """A newer update than the one in force that read this state and was decided against."""
+        """An update that is newer than the update in force, read this state, and was rejected or invalidated."""
         newest = max(self.digests, default="")
         if newest <= (self.update.name if self.update else "") or self.digests[newest] != self.state:
             return None
         return newest if was_decided_against(self.feed, self.day, newest) else None
 
     def evening_changed(self, source: str) -> bool:
-        """Whether the update in force read another evening before than the update of the day before has read."""
+        """Whether the update in force read other files of the evening before than the update of that day did."""
         before = self.before
         if self.update is None or before is None or before.update is None or self.is_as_read:
             return False
@@ -311,13 +306,13 @@ class _Day:
             return False
         read = known.raw(before.day, context=True).get(source)
         hours = read.hours if read else {}
-        # Files of the evening that are gone are no reason: the update of the day before still holds what they held.
+        # Deleted files do not count: the update of the day before still has their records.
         in_force = before._read(source)  # noqa: SLF001 - of another day of this class
         of_update = evening(in_force, self.evening_hours).hours if in_force else {}
         return hours not in (readable.hours, of_update)
 
     def _evening(self, source: str) -> RawInput | None:
-        """The evening before as a run would read it now; None where the update of that day has no record."""
+        """The evening before as a run would read it now; None if the update of that day has no record."""
         before = self.before
         if before is None:
             return None
@@ -336,19 +331,19 @@ class _Day:
         return inputs_read(self.feed, self.day, self.update.name) if self.update else None
 
     def _read(self, source: str) -> RawInput | None:
-        """What the update in force read of the day, whether it is still there or not."""
+        """The raw data of the day that the update in force read, even if its files are gone."""
         known = self._inputs()
         return known.raw(self.day).get(source) if known else None
 
 
 def _day_before(day: str) -> str:
-    """The day before; the first day of the calendar has none, and stands for it."""
+    """The day before; for the first day of the calendar, that day itself."""
     at = date.fromisoformat(day)
     return str(at - ONE_DAY if at > date.min else at)
 
 
 def _later(moment: datetime, span: timedelta) -> datetime:
-    """So much later, or the last moment of the calendar."""
+    """The moment plus the span, at most the last moment of the calendar."""
     last = datetime.max.replace(tzinfo=UTC)
     return moment + span if span < last - moment else last
 

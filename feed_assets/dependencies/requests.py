@@ -1,13 +1,10 @@
-"""Asking for runs once: for one state of the input, and never while a run on it is under way.
+"""Requests each run once for one state of the input, and never while a run of the same feed is under way.
 
-Here: the record of what was asked for. Not here: why a run is needed, what is under way, and starting runs.
-
-What was asked for is in the state database; a tick compares and replaces it in one transaction. So of two ticks at
-once one asks, on whatever machines they run, and Dagster's database may be lost. If the state database is lost, each
-request that is still due is made once more at most. Asking is the last thing that a tick does: whatever interrupts it
-before leaves no request on record that nobody got. A request that leads to no result is repeated a few times: a store
-that did not answer, or a machine that died, leaves no partition stale until a person looks. A request that never became
-a run does not count, and is repeated under its run key, which Dagster starts once.
+A tick compares and replaces requests in the state database in one transaction: if two ticks run at once, on any
+machines, only one requests a run. Dagster's database may be lost. If the state database is lost, each request that is
+still due is made at most once more. A tick records requests last, so an interrupted tick leaves no request that nobody
+got. A request without a result is repeated a few times: storage may not have answered, or a machine may have died. A
+request that never became a run does not count. It is repeated with its run key, which Dagster starts once.
 """
 
 from __future__ import annotations
@@ -22,24 +19,16 @@ from feed_assets.state import Asked, Store, asked_in, last_asked, record_asked
 from feed_assets.state.store import Transaction
 
 MAX_REQUESTS = 20
-"""Runs asked for in one tick; what is left over is still due in the next."""
-
+"""Runs requested in one tick; the next tick requests the rest."""
 MOST_TIMES = 3
-"""How often one state of the input is asked for where no result comes."""
-
+"""Requests for one state of the input, if no run has a result."""
 FIRST_PAUSE = timedelta(minutes=10)
-"""How long after the first request the second may follow; the pause doubles each time.
-
-After so long a request that has not become a run was lost.
-"""
+"""Pause before the second request; it doubles each time. A request that is not a run by then was lost."""
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """A partition to be computed again: `due` names for each feed the state of its input that makes it so.
-
-    `downstream` are the feeds that go into the same run.
-    """
+    """A partition to compute: `due` maps each feed to the state of its input; `downstream` feeds join the run."""
 
     partition: str
     due: Mapping[str, str]
@@ -54,14 +43,14 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A need whose requests are on record: `asked` is what stands there for each feed that is due."""
+    """A need whose requests are on record: `asked` maps each feed that is due to its recorded request."""
 
     need: Need
     asked: Mapping[str, Asked]
 
 
 def again_at(asked: Asked) -> datetime | None:
-    """When the same may be asked for again, if no result has come by then; None if never."""
+    """When the same state may be requested again, if it has no result by then; None if never."""
     return asked.at + FIRST_PAUSE * 2 ** (asked.times - 1) if asked.times < MOST_TIMES else None
 
 
@@ -69,8 +58,8 @@ def again_at(asked: Asked) -> datetime | None:
 class Requests:
     """The requests of one tick.
 
-    `busy` are the feeds that runs under way compute, by partition. `became_a_run` answers whether what was asked for of
-    a feed and partition was started.
+    `busy` are the feeds that runs under way compute, by partition. `became_a_run` says whether a recorded request of a
+    feed and partition was started.
     """
 
     store: Store
@@ -85,38 +74,38 @@ class Requests:
     left_over: int = 0
     _planned: list[Need] = field(default_factory=list)
     _seen: dict[tuple[str, str], Asked | None] = field(default_factory=dict)
-    """What was on record of a feed and partition when this tick looked."""
+    """The recorded request of a feed and partition, as this tick read it."""
     _times: dict[tuple[str, str], int] = field(default_factory=dict)
-    """How often a feed and partition will have been asked for, with this tick's request."""
+    """How often a feed and partition is requested, this tick's request included."""
 
     @property
     def decided(self) -> list[str]:
-        """What was decided, for the log."""
+        """The decisions of this tick, for the log."""
         more = f"{self.left_over} more are due, left for the next tick: {MAX_REQUESTS} were requested"
         return [*self.notes, more] if self.left_over else self.notes
 
     @property
     def planned(self) -> int:
-        """How many runs this tick is going to ask for."""
+        """How many runs this tick requests."""
         return len(self._planned)
 
     @property
     def full(self) -> bool:
-        """Whether this tick is going to ask for as much as one tick may."""
+        """Whether this tick has planned MAX_REQUESTS runs."""
         return self.planned >= MAX_REQUESTS
 
     def not_yet_asked(self, partition: str, due: Mapping[str, str]) -> dict[str, str]:
-        """The feeds to ask for now: not asked for in this state of their input, or long ago without a result."""
+        """The feeds to request now: not yet requested for this state, or requested long ago without a result."""
         self.look_up((feed, partition) for feed in due)
-        return {feed: state for feed, state in due.items() if self._may_ask(feed, partition, state)}
+        return {feed: state for feed, state in due.items() if self._may_request(feed, partition, state)}
 
     def look_up(self, places: Iterable[tuple[str, str]]) -> None:
-        """Read what is on record of these feeds and partitions in one query, before `not_yet_asked` of each."""
+        """Read the recorded requests of these feeds and partitions in one query, before `not_yet_asked` of each."""
         new = {place: self._on_record(*place) for place in places if place not in self._seen}
         found = last_asked(self.store, new.values())
         self._seen |= {place: found.get(key) for place, key in new.items()}
 
-    def _may_ask(self, feed: str, partition: str, state: str) -> bool:
+    def _may_request(self, feed: str, partition: str, state: str) -> bool:
         asked = self._seen[feed, partition]
         times = 1
         if asked is not None and asked.state == state:
@@ -137,54 +126,51 @@ class Requests:
         return True
 
     def add(self, need: Need) -> None:
-        """Plan a run, unless one is under way or the tick asks for enough already. `put_on_record` asks for it.
-
-        `need.due` comes from `not_yet_asked`.
-        """
+        """Plan a run of a need with `due` from `not_yet_asked`, unless a run is under way or the tick is full."""
         if self.busy.get(need.partition, frozenset()) & set(need.feeds):
-            self.notes.append(
-                f"{self._title(need)}: a run on it is under way, looked at again afterwards ({need.reason})"
-            )
+            self.notes.append(f"{self._title(need)}: a run on it is under way, a later tick decides ({need.reason})")
         elif self.full:
             self.left_over += 1
         else:
             self._planned.append(need)
 
     def put_on_record(self) -> list[Request]:
-        """Ask for the planned runs: the last thing that a tick does, as what is on record counts as asked for.
+        """Record and return the planned requests, without feeds that another tick has requested meanwhile.
 
-        A feed that another tick has asked for meanwhile is left out. Raises StoreError: then the next tick asks, or, if
-        the connection was lost during the commit, the one after FIRST_PAUSE.
+        Call it last in a tick: a recorded request counts as made. Raises StoreError: then the next tick requests the
+        runs, or the first tick after FIRST_PAUSE if the connection was lost during the commit.
         """
         if not self._planned:
             return []
         with self.store.writing() as transaction:
             places = {self._on_record(feed, need.partition) for need in self._planned for feed in need.due}
-            there = asked_in(transaction.connection, places)
-            return [request for need in self._planned if (request := self._ask(transaction, need, there))]
+            known = asked_in(transaction.connection, places)
+            return [request for need in self._planned if (request := self._record(transaction, need, known))]
 
-    def _ask(self, transaction: Transaction, need: Need, there: Mapping[tuple[str, str], Asked]) -> Request | None:
-        """A run of the feeds that no other tick has asked for since; the feeds downstream wait if some are missing."""
-        taken: dict[str, Asked] = {}
+    def _record(
+        self, transaction: Transaction, need: Need, recorded: Mapping[tuple[str, str], Asked]
+    ) -> Request | None:
+        """Record the feeds that no other tick has requested since; if some are left out, downstream feeds wait."""
+        requested: dict[str, Asked] = {}
         for feed, state in need.due.items():
             place, key = (feed, need.partition), self._on_record(feed, need.partition)
-            if there.get(key) == self._seen[place]:
-                taken[feed] = Asked(state, self._times[place], self.now)
-                record_asked(transaction, key, taken[feed], reason=need.reason)
-        if not taken:
+            if recorded.get(key) == self._seen[place]:
+                requested[feed] = Asked(state, self._times[place], self.now)
+                record_asked(transaction, key, requested[feed], reason=need.reason)
+        if not requested:
             self.notes.append(f"{self._title(need)}: another tick has just requested it")
             return None
-        downstream = need.downstream if len(taken) == len(need.due) else ()
-        need = replace(need, due={feed: asked.state for feed, asked in taken.items()}, downstream=downstream)
+        downstream = need.downstream if len(requested) == len(need.due) else ()
+        need = replace(need, due={feed: asked.state for feed, asked in requested.items()}, downstream=downstream)
         self.notes.append(f"{self._title(need)}: run requested ({need.reason})")
-        return Request(need, taken)
+        return Request(need, requested)
 
     def _give_up(self, feed: str, partition: str, asked: Asked) -> None:
         self.already += 1
         self.given_up.add((feed, partition))
         self.notes.append(
             f"{self.graph.feeds[feed].name} of {partition} was requested {asked.times} times for its present state "
-            "and came to no result: look at its runs, then use `feed-assets backfill`"
+            "and came to no result: check its runs, then use `feed-assets backfill`"
         )
 
     def _on_record(self, feed: str, partition: str) -> tuple[str, str]:
@@ -197,8 +183,5 @@ class Requests:
 
 
 def state_of(update: str | None, inputs: str) -> str:
-    """The state that a request answers: what is in force, and the inputs as they are.
-
-    Inputs that are what they were some time ago are another state, where something else was made since.
-    """
+    """The state that a request answers: equal inputs are another state if another update is in force."""
     return f"{update or 'none'}/{inputs}"

@@ -1,7 +1,6 @@
-"""Derived feeds against the feeds they were computed from: which partitions have fallen behind, and why.
+"""Compares the inputs in an update's record with the latest updates: which partitions are stale, and why.
 
-Here: comparing what an update's record says it read with what is latest now. Not here: what is done about it
-(`catching_up`). Nothing but the blackboard is asked, so two machines always agree.
+It reads only the blackboard, so two machines always agree. Not here: the runs that follow (`catching_up`).
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from feed_assets.file_feed import Feed, FeedInput, latest_of_all, recorded_diges
 
 @dataclass(frozen=True, slots=True)
 class Staleness:
-    """Whether a partition of a derived feed is behind its inputs. `state` names the inputs as they are now."""
+    """Whether a partition of a derived feed is behind its inputs. `state` identifies its inputs as they are now."""
 
     feed: str
     partition: str
@@ -32,20 +31,20 @@ class Staleness:
 def staleness(
     board: Blackboard, graph: FeedGraph, node: FeedNode, partitions: Iterable[str], *, now: datetime
 ) -> Iterator[Staleness]:
-    """One answer for each partition: up to date, stale (and why), never made, tried, or waiting for an input.
+    """One answer for each partition: up to date, stale (and why), never computed, tried, or waiting for an input.
 
-    A partition is stale when one of the inputs that its record names has another update in force now, or when an input
-    has come that it could not read: the next day, when this one was made, was no partition yet. For a context input,
-    only its first update makes a partition stale, and a later one where the partition and a neighbour no longer agree
-    about what they share (`feed/boundary` in the declaration): one of them then rests on older context. A partition was
-    never made when its inputs of its own time are there and it is not. Inputs whose update was rejected or invalidated
-    are not tried again. Raises FeedError where a feed cannot be read.
+    A partition is stale if an input in its record has another update in force now, or if it could not read an input
+    that exists now (its next day was not a partition yet). A context input makes a partition stale with its first
+    update. A later update does so only if the partition and a neighbour no longer agree about the data they share
+    (`feed/boundary`): then one of them read older context. A partition without an update is stale if the inputs of its
+    own time exist. The same inputs are not tried again if their update was rejected or invalidated. Raises FeedError
+    if a feed cannot be read.
     """
     feed = node.location
-    asked = set(partitions)
-    wanted = sorted(partition for partition in asked if graph.has(feed, partition))
-    for partition in sorted(asked.difference(wanted)):
-        reason = f"{partition} is no partition of {node.name}"
+    requested = set(partitions)
+    wanted = sorted(partition for partition in requested if graph.has(feed, partition))
+    for partition in sorted(requested.difference(wanted)):
+        reason = f"{partition} is not a partition of {node.name}"
         yield Staleness(feed, partition, stale=False, state=state_of(None, ""), reason=reason)
     if not wanted:
         return
@@ -66,7 +65,7 @@ def staleness(
 def in_force_at(
     board: Blackboard, graph: FeedGraph, places: Iterable[Place], *, now: datetime
 ) -> dict[Place, str | None]:
-    """The name of the update in force at each of these places; each feed is listed once, these partitions only."""
+    """The name of the update in force at each place. Lists each feed once, and only these partitions."""
     by_feed: dict[str, list[str]] = {}
     for location, partition in places:
         by_feed.setdefault(location, []).append(partition or "")
@@ -81,7 +80,7 @@ def in_force_at(
 
 
 class _Case:
-    """One partition: what is in force and what it read, what was tried after it, and what would be read now.
+    """One partition: its update in force, the update tried later, and its parents now.
 
     `neighbours` are the partitions `before` and `after` it that have an update in force, each with that update's name.
     """
@@ -105,59 +104,56 @@ class _Case:
 
     @property
     def places(self) -> set[Place]:
-        """Everything whose update in force has to be known."""
+        """The places whose update in force `answer` needs."""
         inputs = [each for read in (self.read, self.tried_with) if read for each in read.feeds]
         return {_place(each) for each in inputs} | {each.place for each in self.parents}
 
     def answer(self, current: Mapping[Place, str | None]) -> Staleness:
-        """How the partition stands, given what is in force now."""
+        """Whether the partition is stale, given the updates in force now."""
         changes = self._changes(self.read, current) if self.update else ()
         missing = [each.feed for each in self.parents if each.required and current[each.place] is None]
         if self.update and not changes:
-            return self._because("up to date", current)
+            return self._result("up to date", current)
         if missing:
             waiting = f"waits for {', '.join(dict.fromkeys(missing))} {self.partition}"
-            return self._because(f"{waiting}, which has no valid update any more" if self.update else waiting, current)
-        if self.update is None and not self._says_when(current):
-            return self._because("none of its inputs is of its own time, so nothing says when to make it", current)
+            return self._result(f"{waiting}, which has no valid update any more" if self.update else waiting, current)
+        if self.update is None and not self._is_ready(current):
+            return self._result("no input covers its time, so it does not run by itself", current)
         if self.tried_with is not None and not self._changes(self.tried_with, current):
-            tried = f"these inputs were tried as {self.tried}, which is not in force, so nothing is tried again"
-            return self._because(f"{self._behind(changes)}; {tried} by itself until they change", current)
-        return self._because(self._behind(changes), current, stale=True)
+            tried = f"tried with these inputs as {self.tried}, which is not in force, so not again until they change"
+            return self._result(f"{self._behind(changes)}; {tried}", current)
+        return self._result(self._behind(changes), current, stale=True)
 
-    def _says_when(self, current: Mapping[Place, str | None]) -> bool:
-        """Whether its inputs tell when to make it first: those of its own time; for one without a time, any."""
+    def _is_ready(self, current: Mapping[Place, str | None]) -> bool:
+        """Whether it has a required input; without a time of its own, any input with an update is enough."""
         return any(each.required or (self.timeless and current[each.place] is not None) for each in self.parents)
 
     def _behind(self, changes: Sequence[str]) -> str:
-        return "; ".join(changes) if self.update else "its inputs are there, and it was never made"
+        return "; ".join(changes) if self.update else "its inputs are there, and it was never computed"
 
-    def _because(self, reason: str, current: Mapping[Place, str | None], *, stale: bool = False) -> Staleness:
+    def _result(self, reason: str, current: Mapping[Place, str | None], *, stale: bool = False) -> Staleness:
         compared = {*self._compared(self.read), *self._context_moved(self.read, current)}
         digest = _digest(f"{feed}|{partition}|{current[feed, partition]}" for feed, partition in compared)
         return Staleness(self.feed, self.partition, stale, state_of(self.update, digest), reason)
 
     def _changes(self, read: InputsRead | None, current: Mapping[Place, str | None]) -> tuple[str, ...]:
-        """What is no longer as it was read; nothing where no record says what was read."""
+        """The inputs that are not as they were read, as text; empty if no record says what was read."""
         if read is None:
             return ()
-        changed = tuple(
-            _now_and_then(place, current[place], was)
-            for place, was in self._compared(read).items()
-            if current[place] != was
-        )
+        compared = self._compared(read).items()
+        changed = tuple(_now_and_then(place, current[place], was) for place, was in compared if current[place] != was)
         moved = self._context_moved(read, current)
         if changed or not moved:
             return changed
         return tuple(
             f"{'; '.join(_now_and_then(place, current[place], was) for place, was in moved.items())}, and {neighbour} "
-            f"({update}) no longer agrees about what both share"
+            f"({update}) no longer agrees about the data that both share"
             for side, (neighbour, update) in self.neighbours.items()
             if self._disagree(read, side, neighbour, update)
         )
 
     def _disagree(self, read: InputsRead, side: str, neighbour: str, update: str) -> bool:
-        """Whether the partition and its neighbour state different things about what they share."""
+        """Whether the partition and its neighbour record different digests of the data they share."""
         if read.boundary is None:
             return False
         theirs = self.recorded.read(neighbour, update)
@@ -165,36 +161,35 @@ class _Case:
         return theirs is None or theirs.boundary is None or theirs.boundary.get(opposite) != read.boundary.get(side)
 
     def _compared(self, read: InputsRead | None) -> dict[Place, str | None]:
-        """The inputs whose changes count by themselves, each with what was read of it: also those that have come."""
-        inputs = read.feeds if read else ()
+        """The inputs that make it stale by themselves, with the update read; None for parents that were not read."""
         before: dict[Place, str | None] = {each.place: None for each in self.parents}
-        before |= {_place(each): each.update for each in inputs}
+        before |= {_place(each): each.update for each in (read.feeds if read else ())}
         return {place: was for place, was in before.items() if place not in _context(read)}
 
     def _context_moved(self, read: InputsRead | None, current: Mapping[Place, str | None]) -> dict[Place, str | None]:
-        """The context inputs that have another update in force than was read, each with the one that was read."""
+        """The context inputs with another update in force than the update that was read, which is the value."""
         return {place: was for place, was in _context(read).items() if current[place] != was}
 
 
 class _Recorded:
-    """What the records of a feed's partitions say."""
+    """The records of a feed's partitions."""
 
     def __init__(self, board: Blackboard, node: FeedNode, partitions: Collection[str]) -> None:
         self._feed = node.declaration.on(board)
         self._digests = recorded_digests(self._feed, only=partitions)
 
     def read(self, partition: str, name: str | None) -> InputsRead | None:
-        """What this update was computed from; None where no record says so."""
+        """The inputs of this update; None if no record names any."""
         return inputs_read(self._feed, partition, name) if name and name in self._digests.get(partition, ()) else None
 
     def tried(self, partition: str, in_force: str | None) -> str | None:
-        """The newest update, where it came after the one in force and was decided against."""
+        """The newest update, if it is newer than the update in force and was rejected or invalidated."""
         newest = max(self._digests.get(partition, ()), default="")
         return newest if newest > (in_force or "") and was_decided_against(self._feed, partition, newest) else None
 
 
 def _context(read: InputsRead | None) -> dict[Place, str | None]:
-    """The context inputs that were there, each with the update that was read."""
+    """The context inputs that had an update, each with the update that was read."""
     inputs = read.feeds if read else ()
     return {_place(each): each.update for each in inputs if each.context and each.update is not None}
 

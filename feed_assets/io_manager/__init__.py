@@ -1,7 +1,6 @@
-"""File Feed <-> Dagster <-> Spark: assets take and return DataFrames, this room resolves, stages and records.
+"""The IO manager: assets take and return DataFrames, it reads feeds and raw data and stages updates.
 
-Here: which update or which raw files an input is, how a result becomes a staged update, what its record says.
-Not here: what the data means (a project's own), and whether it is good enough to publish (see `checks`).
+Here: File Feed, Dagster and Spark together. Not here: business rules (a project's own), and the audit (`checks`).
 """
 
 from feed_assets.io_manager.asset_metadata import (

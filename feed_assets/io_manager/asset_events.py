@@ -1,9 +1,8 @@
-"""Events about a feed's partition: they always describe the update in force, and why it is in force.
+"""Materializations that describe the update in force of a partition, and why it is in force.
 
 Dagster shows the latest materialization of a partition, compares its data version to find what is out of date, and
-cannot take a materialization back. A step's own materialization comes before its checks have decided, so each decision
-is followed by a materialization that describes what is in force then. Here: these events. Not here: the decisions
-(`checks`, `sensors`), and the metadata of an update (`metadata`).
+cannot take a materialization back. A step reports its own materialization before its checks decide. So after each
+decision (`checks`, `sensors`) another materialization describes the update in force.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ REASON, REJECTED, INVALIDATED = "reason", "rejected update", "invalidated update
 HAPPENED = frozenset({REASON, REJECTED, INVALIDATED})
 DIMENSION = "dagster/partition/"
 SEARCHED = 20
-"""Materializations of a partition that are looked through for the one of the update in force."""
+"""Materializations of a partition to search for the update in force."""
 
 
 def published(
@@ -28,13 +27,13 @@ def published(
 ) -> dg.AssetMaterialization:
     """The materialization of an update that its checks have just published.
 
-    It takes over what the step's own materialization has: the asset's own metadata, and where its inputs come from.
+    It copies the asset's own metadata and the versions of its inputs from the step's materialization.
     """
     known = list(_newest_first(instance, key, update.partition))
     staged = _about(known, update.name)
-    # Without what assets tell the IO manager only.
+    # `feed/` entries are for the IO manager only.
     own = {name: value for name, value in (staged.metadata if staged else {}).items() if not name.startswith("feed/")}
-    # First what it is, then the asset's own figures: the UI keeps the order.
+    # The UI keeps this order: name and state, the asset's own figures, the rest.
     metadata = {UPDATE: "", STATE: "", **own, **published_metadata(update, record, previous)}
     return dg.AssetMaterialization(
         key,
@@ -56,8 +55,8 @@ def still_in_force(
 ) -> dg.AssetMaterialization:
     """The materialization to report after a rejection or an invalidation: it describes the update in force.
 
-    `why` is a sentence on what happened. With nothing in force (`update` is None) the event has no path, no rows and
-    no data version, so that nothing which reads the partition counts as out of date.
+    `why` is a sentence. Without an update in force (`update` is None) the event has no path, no rows and no data
+    version, so that readers of the partition do not count as out of date.
     """
     happened = {STATE: IN_FORCE, REASON: why, **(metadata or {})}
     known = list(_newest_first(instance, key, partition))
@@ -70,7 +69,7 @@ def still_in_force(
             tags=_tags(known, None),
         )
     about = _about(known, update.name)
-    # What happened stands first, and instead of what happened before.
+    # The new reason comes first, and replaces the reason of an earlier event.
     shown = {name: value for name, value in (about.metadata if about else {}).items() if name not in HAPPENED}
     if UPDATE not in shown or "path" not in shown:
         shown |= published_metadata(update, None, None)
@@ -84,14 +83,14 @@ def still_in_force(
 
 
 def is_shown(instance: dg.DagsterInstance, key: dg.AssetKey, update: Update) -> bool:
-    """Whether Dagster shows this update as the one in force: a run may have died after it had published it."""
+    """Whether Dagster shows this update as in force; not if a run died between publishing and reporting it."""
     newest = next(_newest_first(instance, key, update.partition, limit=1), None)
     shown = {name: newest.metadata[name].value for name in (UPDATE, STATE) if name in newest.metadata} if newest else {}
     return shown == {UPDATE: update.name, STATE: IN_FORCE}
 
 
 def has_event_about(instance: dg.DagsterInstance, key: dg.AssetKey, partition: str | None, update: str) -> bool:
-    """Whether Dagster was told of this update: whether an event of late is about it."""
+    """Whether a recent event of the partition is about this update."""
     where = dg.AssetRecordsFilter(asset_key=key, asset_partitions=[partition] if partition else None)
     observed = instance.fetch_observations(where, limit=SEARCHED).records
     tags = [each.asset_observation.tags or {} for each in observed if each.asset_observation is not None]
@@ -110,10 +109,10 @@ def _newest_first(
 
 
 def _tags(known: Sequence[dg.AssetMaterialization], update: str | None) -> dict[str, str]:
-    """The tags of an event about this update, None where it is about none.
+    """The tags of an event about this update; None if the event is about no update.
 
-    They are those of the newest event about it, so that Dagster goes on knowing which inputs it was made from. What a
-    partition of several dimensions is made of stands on any event.
+    They are copied from the newest event about it, so that Dagster knows its inputs. The dimensions of the partition
+    are copied from the newest event of any update.
     """
     about = _about(known, update)
     tags = dict((about.tags if about else None) or {})
@@ -123,5 +122,5 @@ def _tags(known: Sequence[dg.AssetMaterialization], update: str | None) -> dict[
 
 
 def _about(known: Iterable[dg.AssetMaterialization], update: str | None) -> dg.AssetMaterialization | None:
-    """The first of these events that is about this update; None where Dagster never heard of it."""
+    """The first of these events that is about this update, or None."""
     return next((each for each in known if update and (each.tags or {}).get(DATA_VERSION_TAG) == update), None)

@@ -1,7 +1,6 @@
-"""What an asset says of its feed, in its Dagster metadata: the location and the schema.
+"""Writes and reads the declaration of a feed in an asset's Dagster metadata.
 
-Here: writing that metadata and reading it back. Not here: any access to storage. The schema stands
-once, as Dagster's column schema: the UI shows it, readers apply it, and the contract is held to it.
+The schema is there once, as Dagster's column schema: the UI shows it, readers apply it, and the contract check uses it.
 """
 
 from __future__ import annotations
@@ -20,22 +19,22 @@ FEED = "feed/location"
 IDENTITY = "feed/identity"
 RAW_SOURCE = "feed/raw_source"
 OPTIONAL = "feed/optional"
-"""On an input: partitions without a valid update are left out, instead of failing the run."""
+"""On an input: a partition without a valid update is left out and does not fail the run."""
 CONTEXT = "feed/context"
-"""On an input: when its neighbouring partitions change, that is no reason to run again."""
+"""On an input: a change of its neighbouring partitions is no reason to run again."""
 EVENING_BEFORE = "feed/evening_before"
-"""On an input of raw data, a frame a day: how many hours before the first are read as well, as context."""
+"""On an input of raw data, a frame a day: hours before the first day to read too, as context."""
 AUDITED = "feed/audited"
 CONFIGURATION = "feed/configuration"
-"""A digest of what the asset was built from besides its code, part of the configuration that a record states."""
+"""A digest of the asset's settings besides its code; a record's configuration includes it."""
 BOUNDARY = "feed/boundary"
-"""On an output: digests of what its partition shares with the one `before` and the one `after`, as its record keeps
-them. Two neighbours agree where the earlier one's `after` equals the later one's `before`."""
+"""On an output: digests of the data that its partition shares with the partitions `before` and `after`, for its record.
+Two neighbours agree if the `after` of the earlier equals the `before` of the later."""
 COLUMN_SCHEMA = "dagster/column_schema"
 
 
 def declared_feed(metadata: Mapping[str, Any]) -> FeedDeclaration | None:
-    """The feed that this asset metadata declares, or None where the asset is not a feed."""
+    """The feed that this asset metadata declares, or None if the asset is not a feed."""
     location = plain(metadata.get(FEED))
     if location is None:
         return None
@@ -61,24 +60,19 @@ def feed_metadata(
 ) -> dict[str, Any]:
     """The metadata that makes an asset a feed.
 
-    `identity` names the columns that are unique in a partition. An `audited` feed's updates stay staged until
-    its checks publish them (see `checks.audit`).
+    `identity` names the columns that are unique in a partition. An `audited` feed's updates stay staged until its
+    checks publish them (see `checks.audit`).
     """
-    return {
-        FEED: location,
-        IDENTITY: ", ".join(identity),
-        AUDITED: audited,
-        COLUMN_SCHEMA: table_schema(schema),
-    }
+    return {FEED: location, IDENTITY: ", ".join(identity), AUDITED: audited, COLUMN_SCHEMA: table_schema(schema)}
 
 
 def raw_metadata(source_key: str) -> dict[str, Any]:
-    """The metadata of an asset that stands for a partner's raw partitions; `source_key` is `<kind>/<source>`."""
+    """The metadata of the asset of a partner's raw partitions; `source_key` is `<kind>/<source>`."""
     return {RAW_SOURCE: source_key}
 
 
 def raw_source(metadata: Mapping[str, Any]) -> str | None:
-    """The source an asset stands for, or None where it is not raw data."""
+    """The key of the source whose raw data the asset is, or None if it is not raw data."""
     value = plain(metadata.get(RAW_SOURCE))
     return None if value is None else str(value)
 
@@ -99,15 +93,15 @@ def table_schema(schema: StructType) -> dg.TableSchema:
 
 
 def is_required(metadata: Mapping[str, Any], window: dg.TimeWindow | None, own: dg.TimeWindow | None) -> bool:
-    """Whether an upstream partition has to be there: it lies in the output's own time, and is not optional.
+    """Whether an upstream partition must exist: it lies in the output's own time, and the input is not optional.
 
-    `metadata` is that of the input. An input without a time (`window` is None) is always the output's own. An output
-    without a time is made from those partitions of time that there are.
+    `metadata` is the input's. An input without a time (`window` is None) is always required. For an output without a
+    time, no partition of time is required.
     """
     inside = window is None or (own is not None and own.start <= window.start and window.end <= own.end)
     return inside and not metadata.get(OPTIONAL)
 
 
 def plain(value: Any) -> Any:
-    """The value itself, also where Dagster has wrapped it as a MetadataValue."""
+    """The value itself, unwrapped if it is a MetadataValue."""
     return value.value if isinstance(value, dg.MetadataValue) else value

@@ -1,8 +1,7 @@
-"""The IO manager: hands a step's inputs and outputs over between Dagster and `steps.step`.
+"""The IO manager: passes a step's inputs and outputs between Dagster and `steps.step`.
 
-Here: which inputs and outputs a Dagster step has, its errors as Dagster's, and its updates in Dagster's UI. Not here:
-claiming, resolving and writing, which need no Dagster (`steps`), what contexts know (`step_contexts`), what the UI
-shows of an update (`metadata`), publishing of audited assets (`checks`).
+Here: the inputs and outputs of a Dagster step, and its errors and updates as Dagster's. Not here: claiming, resolving
+and writing (`steps`), reading contexts (`step_contexts`), an update's metadata (`metadata`), audits (`checks`).
 """
 
 from collections.abc import Mapping
@@ -15,14 +14,7 @@ from pyspark.sql import DataFrame
 
 from feed_assets.datasets import FeedDeclaration
 from feed_assets.file_feed import Staged, Update, begun, latest
-from feed_assets.io_manager.asset_metadata import (
-    BOUNDARY,
-    CONTEXT,
-    EVENING_BEFORE,
-    declared_feed,
-    plain,
-    raw_source,
-)
+from feed_assets.io_manager.asset_metadata import BOUNDARY, CONTEXT, EVENING_BEFORE, declared_feed, plain, raw_source
 from feed_assets.io_manager.metadata import STATE, published_metadata, staged_metadata
 from feed_assets.io_manager.retries import retrying
 from feed_assets.io_manager.step_contexts import (
@@ -41,15 +33,15 @@ from feed_assets.steps import MissingUpdateError, Reading, Step
 class FileFeedIOManager(dg.ConfigurableIOManager):
     """Reads raw partitions and feeds as DataFrames; writes DataFrames as updates.
 
-    An input is all its partitions in one frame; annotated `dict[str, DataFrame]`, a frame a partition. Of raw data,
-    whose partitions are hours, it is a frame a day, and a frame an hour where the step makes shorter partitions than
-    days. An output is a DataFrame, or for a run over several partitions a `dict` of them. A frame with a verdict column
-    (see `engine.judged_rows`) is split: published rows become the update, quarantined ones an update of the same name
-    in the quarantine feed.
+    An input annotated `DataFrame` is one frame with all its partitions; annotated `dict[str, DataFrame]`, it is a frame
+    for each partition. Raw data is a frame for each day, or for each hour if the step's own partitions are shorter than
+    a day. An output is a DataFrame, or a `dict` of them in a run over several partitions. A frame with a verdict column
+    (see `engine.judged_rows`) is split: published rows become the update, quarantined rows become an update of the same
+    name in the quarantine feed.
 
-    A step claims its updates when it reads its first input, before anything is looked up (see `steps.step`). An audited
-    asset's update is only staged here; its checks publish or reject it. Any other is published at once. A step that
-    storage did not answer is tried again, see `retries`. `sources` are all that raw inputs may name, by key.
+    A step claims its updates before it reads its first input (see `steps.step`). The update of an audited asset is only
+    staged; its checks publish or reject it. Other updates are published at once. A step is tried again if storage did
+    not answer (see `retries`). `sources` has every source that raw inputs may name, by key.
     """
 
     blackboard: dg.ResourceDependency[BlackboardResource]
@@ -57,13 +49,13 @@ class FileFeedIOManager(dg.ConfigurableIOManager):
     clock: dg.ResourceDependency[Clock]
     sources: dg.ResourceDependency[Mapping[str, Source]]
 
-    # By Dagster's context of the step: each attempt at it has its own.
+    # By Dagster's context of the step; each attempt has its own.
     _steps: WeakKeyDictionary[Any, Step] = PrivateAttr(default_factory=WeakKeyDictionary)
 
     # --- reading -------------------------------------------------------------------------------------------------
 
     def load_input(self, context: dg.InputContext) -> DataFrame | dict[str, DataFrame]:
-        """The input's rows: of raw partitions what is there now, of feeds the latest valid updates."""
+        """The input's rows: raw partitions as they are now, or the latest valid updates of a feed."""
         metadata = context.upstream_output.definition_metadata if context.upstream_output else {}
         source, declaration = raw_source(metadata), declared_feed(metadata)
         if source is None and declaration is None:
@@ -97,7 +89,7 @@ class FileFeedIOManager(dg.ConfigurableIOManager):
     # --- writing -------------------------------------------------------------------------------------------------
 
     def handle_output(self, context: dg.OutputContext, obj: DataFrame | Mapping[str, DataFrame]) -> None:
-        """Write each partition's rows under a claim of its own, stage it, and tell Dagster about it."""
+        """Write and stage each partition's rows under its own claim, and report the update to Dagster."""
         declaration = declared_feed(context.definition_metadata)
         if declaration is None:
             raise dg.DagsterInvariantViolationError(
@@ -116,10 +108,10 @@ class FileFeedIOManager(dg.ConfigurableIOManager):
                     step.publish(staged)
 
     def _report(self, context: dg.OutputContext, declaration: FeedDeclaration, staged: Staged, *, alone: bool) -> None:
-        """Tell Dagster what was written. The data version is that of the update that readers get in the end.
+        """Report an update to Dagster, with the data version of the update that readers will get.
 
-        Of an audited update Dagster hears only that it is staged: the audit reports the rest. Where an update that was
-        begun later is in force already, this one becomes history at once.
+        An audited update is reported as staged; the audit reports the rest. If an update that was begun later is in
+        force, this update is history.
         """
         feed, partition, name = staged.claim.feed, staged.claim.partition, staged.claim.name
         now = self.clock.now()
@@ -138,7 +130,7 @@ class FileFeedIOManager(dg.ConfigurableIOManager):
                 f"it read newer inputs. {name} becomes history."
             )
         step = context.step_context
-        # Dagster keeps one data version for all partitions of a step; they are begun in the same second.
+        # Dagster keeps one data version for all partitions of a step; their updates begin in the same second.
         step.set_data_version(context.asset_key, dg.DataVersion(newer.name if newer else name))
         if alone:
             context.add_output_metadata(metadata)
@@ -148,7 +140,7 @@ class FileFeedIOManager(dg.ConfigurableIOManager):
     # --- small parts ---------------------------------------------------------------------------------------------
 
     def _step(self, context: dg.InputContext | dg.OutputContext) -> Step:
-        """The step that this attempt is, begun when Dagster first asks for an input or gives an output."""
+        """The step of this attempt, begun at its first input or output."""
         step = context.step_context
         if step not in self._steps:
             run = run_of(step.dagster_run, self.blackboard, self.spark, self.clock, step.log)

@@ -1,7 +1,6 @@
-"""What the Dagster UI shows of an update: where it is, what is in it, what it was made from.
+"""An update and its record as Dagster metadata: its location, its content and its inputs.
 
-Here: turning records and updates into Dagster metadata. Numbers are numbers, so that Dagster plots them over the
-partitions by itself. Not here: metadata that only one asset has, and when Dagster gets it (`asset_events`).
+Numbers stay numbers, so that Dagster plots them over the partitions. `asset_events` makes the events.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import dagster as dg
 from feed_assets.file_feed import Feed, FeedInput, RawInput, Record, Update, read_record
 
 MAX_ROWS = 100
-"""Rows of a metadata table; the last row counts what is left out."""
+"""Rows of a metadata table; one more row counts the rest."""
 
 UPDATE = "update"
 STATE = "state"
@@ -23,7 +22,7 @@ DATA_VERSION_TAG = "dagster/data_version"
 
 
 def staged_metadata(feed: Feed, partition: str | None, update: str) -> dict[str, Any]:
-    """The metadata of an update whose checks have not decided yet: not its path and rows, as nobody reads it."""
+    """The metadata of an update before its checks decide, without path and rows, as it has no readers."""
     return {
         UPDATE: update,
         STATE: "staged: its checks decide whether it is published",
@@ -32,9 +31,9 @@ def staged_metadata(feed: Feed, partition: str | None, update: str) -> dict[str,
 
 
 def published_metadata(update: Update, record: Record | None, previous: Update | None) -> dict[str, Any]:
-    """The metadata of an update in force; `previous` is the one that was in force when it was begun.
+    """The metadata of an update in force; `previous` is the update that was in force when it was begun.
 
-    Growth is that of the raw data since `previous` read it: one GET where raw data was read at all.
+    Growth is the growth of the raw data since `previous` read it. Costs one GET if the update read raw data.
     """
     shown: dict[str, Any] = {
         UPDATE: update.name,
@@ -64,13 +63,13 @@ def published_metadata(update: Update, record: Record | None, previous: Update |
 
 
 def command_for(feed: Feed, partition: str | None, update: str) -> str:
-    """The command that lists the files of exactly this update, whatever its state."""
+    """The command that lists the files of this update, in any state."""
     where = f"{feed.uri} --partition {partition}" if partition else feed.uri
     return f"feed-assets feed files {where} --update {update}"
 
 
 def _growth(record: Record, previous: Update | None) -> dict[str, Any]:
-    """How the raw data that was read has grown since the update before read it, in all and by source."""
+    """The growth of the raw data since `previous` read it, in all and by source."""
     read = record.read_sets
     if not read:
         return {}
@@ -98,7 +97,7 @@ def _growth_row(now: RawInput, was: RawInput | None) -> dg.TableRecord:
 
 
 def _change(before: int, after: int) -> str:
-    """In bytes and percent, such as `+1,024 bytes (+10.0 %)`."""
+    """The change in bytes and percent: `+1,024 bytes (+10.0 %)`."""
     share = f" ({(after - before) / before:+.1%})" if before else ""
     return f"{after - before:+,} bytes{share}"
 

@@ -1,8 +1,4 @@
-"""Trying a step again when storage or Spark's own I/O did not answer.
-
-Here: how long a step waits for an error to pass. Not here: which errors pass by themselves (`steps.transient`), and a
-run that failed for good; the sensors ask again for its input.
-"""
+"""Tries a step again if storage or Spark's own I/O did not answer; `steps.transient` says which errors pass."""
 
 from __future__ import annotations
 
@@ -19,9 +15,9 @@ PAUSES = (1.0, 5.0, 25.0)
 
 @contextmanager
 def retrying(attempts_before: int) -> Iterator[None]:
-    """Ask Dagster for another attempt at the step where the error is one that passes, at most `len(PAUSES)` times.
+    """Request another attempt at the step after a transient error, at most `len(PAUSES)` times.
 
-    Every other error is raised as it is: bad data, bad configuration, a missing input, a full disk.
+    Other errors are raised as they are: bad data, bad configuration, a missing input, a full disk.
     """
     try:
         yield

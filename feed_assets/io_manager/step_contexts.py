@@ -1,6 +1,6 @@
-"""What Dagster's contexts know of a step: its outputs, their partitions, its code and its configuration.
+"""Reads a step's outputs, partitions, code version and configuration from Dagster's contexts.
 
-Here: reading contexts, also where only a private name of Dagster's leads there. Not here: storage and Spark.
+Here: every private name of Dagster's that this takes. Not here: storage and Spark.
 """
 
 import hashlib
@@ -20,13 +20,13 @@ from feed_assets.resources import BlackboardResource, Clock, SparkResource
 from feed_assets.steps import Output, Run
 
 INFRASTRUCTURE = frozenset({"blackboard", "clock", "file_feed", "io_manager", "project", "spark", "state"})
-"""Resources that decide where and when something is computed, never what; no part of an update's configuration."""
+"""Resources that do not change an update's content, and are not part of its configuration."""
 
 
 def run_of(
     run: dg.DagsterRun, blackboard: BlackboardResource, spark: SparkResource, clock: Clock, log: logging.Logger
 ) -> Run:
-    """The run as steps and audits know it. Spark starts when one of them first asks for it."""
+    """The run for steps and audits. Spark starts at its first use."""
     return Run(
         run_id=run.run_id,
         root_run_id=run.root_run_id or run.run_id,
@@ -38,7 +38,7 @@ def run_of(
 
 
 def outputs_of(step: Any, manager: dg.IOManager) -> Iterator[Output]:
-    """The partitions of feeds that this attempt is to give to this IO manager: of the outputs that the run selected."""
+    """The partitions of the selected outputs that are feeds and that this IO manager writes."""
     for name in sorted(step.selected_output_names):
         handle = StepOutputHandle(step.step.key, name)
         if step.get_io_manager(handle) is not manager:
@@ -54,27 +54,27 @@ def outputs_of(step: Any, manager: dg.IOManager) -> Iterator[Output]:
 
 
 def partitions_of(output: dg.OutputContext) -> list[str | None]:
-    """The partitions that an output of this run has; [None] where the asset has no partitions."""
+    """The partitions of an output of this run; [None] if the asset has no partitions."""
     return list(map(str, output.asset_partition_keys)) if output.has_asset_partitions else [None]
 
 
 def partitions_read(context: dg.InputContext) -> list[str | None]:
-    """The partitions that an input of this run has; [None] where the upstream asset has no partitions."""
+    """The partitions of an input of this run; [None] if the upstream asset has no partitions."""
     return list(map(str, context.asset_partition_keys)) if context.has_asset_partitions else [None]
 
 
 def makes_hours(step: Any) -> bool:
-    """Whether the partitions that this step makes are shorter than a day."""
+    """Whether this step's own partitions are shorter than a day."""
     own = step.entity_partitions_def
     window = time_window(own, step.partition_key_range.start) if own is not None else None
     return window is not None and window.end - window.start < ONE_DAY
 
 
 def is_required_input(context: dg.InputContext, partition: str | None) -> bool:
-    """Whether a missing upstream partition is an error: it is inside the output's own time, and not optional.
+    """Whether a missing upstream partition is an error: it lies in the output's own time, and is not optional.
 
-    Partitions that a mapping adds outside that time (the next day's clicks) are read where they exist, and so are all
-    of an output without a time of its own, or without partitions.
+    Other partitions are read if they exist: those that a mapping adds outside that time (the next day's clicks), and
+    all partitions of time for an output without a time or without partitions.
     """
     upstream = context.asset_partitions_def if context.has_asset_partitions else None
     own = context.step_context.entity_partitions_def
@@ -92,7 +92,7 @@ def is_required_input(context: dg.InputContext, partition: str | None) -> bool:
 def frames_by_partition(
     context: dg.OutputContext, obj: DataFrame | Mapping[str, DataFrame]
 ) -> Mapping[str | None, DataFrame]:
-    """The frames to write by the partition each belongs to. Raises where they are not those of this run."""
+    """The frames to write by partition. Raises DagsterInvariantViolationError if they are not the run's partitions."""
     keys = partitions_of(context)
     if isinstance(obj, DataFrame) and len(keys) == 1:
         return {keys[0]: obj}
@@ -112,9 +112,9 @@ def _code_version(context: dg.OutputContext) -> str:
 
 
 def _config_digest(context: dg.OutputContext) -> str:
-    """16 hex digits that change with the configuration of the op and of every resource that is not infrastructure.
+    """16 hex digits that change with `CONFIGURATION` and the configuration of the op and its resources.
 
-    So they do with what the asset was built from, where it says that (`CONFIGURATION`).
+    Resources of INFRASTRUCTURE do not count.
     """
     resolved = context.step_context.resolved_run_config
     op = resolved.ops.get(context.step_context.op.name)

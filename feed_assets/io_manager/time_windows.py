@@ -1,7 +1,4 @@
-"""The time that a partition stands for, whatever Dagster's definition of it: hours, days, weeks, several dimensions.
-
-Here: reading Dagster's definitions of partitions. Not here: which partitions this project has (`partitions`).
-"""
+"""The time of a partition, for any of Dagster's definitions: hours, days, weeks, several dimensions."""
 
 from __future__ import annotations
 
@@ -12,25 +9,25 @@ import dagster as dg
 
 
 def time_window(definition: dg.PartitionsDefinition | None, partition: str | None) -> dg.TimeWindow | None:
-    """The time of a partition; None where its definition has no time, or more than one dimension of time."""
+    """The time of a partition; None if its definition has no dimension of time, or several."""
     dimension = _time_dimension(definition)
     if definition is None or partition is None or dimension is None:
         return None
     if isinstance(definition, dg.MultiPartitionsDefinition):
         partition = definition.get_partition_key_from_str(partition).keys_by_dimension[dimension]
         definition = definition.get_partitions_def_for_dimension(dimension)
-    assert isinstance(definition, dg.TimeWindowPartitionsDefinition)  # noqa: S101 - what a time dimension is
+    assert isinstance(definition, dg.TimeWindowPartitionsDefinition)  # noqa: S101 - time dimensions are
     return definition.time_window_for_partition_key(partition)
 
 
 def window_of(definition: dg.PartitionsDefinition | None, partition: str | None) -> tuple[datetime, datetime] | None:
-    """The same for those who know no Dagster: from its start to before its end."""
+    """The time of a partition without Dagster's type: its start and its end, which is exclusive."""
     window = time_window(definition, partition)
     return (window.start, window.end) if window else None
 
 
 def partitions_before(definition: dg.PartitionsDefinition | None, partition: str | None, count: int) -> Iterator[str]:
-    """The partitions of the time before, at most so many, newest first; alike in every other dimension."""
+    """Up to `count` partitions before this one in time, newest first, equal in every other dimension."""
     dimension = _time_dimension(definition)
     if definition is None or partition is None or dimension is None:
         return
@@ -40,7 +37,7 @@ def partitions_before(definition: dg.PartitionsDefinition | None, partition: str
         others = dict(definition.get_partition_key_from_str(partition).keys_by_dimension)
         partition = others[dimension]
         times = definition.get_partitions_def_for_dimension(dimension)
-    assert isinstance(times, dg.TimeWindowPartitionsDefinition)  # noqa: S101 - what a time dimension is
+    assert isinstance(times, dg.TimeWindowPartitionsDefinition)  # noqa: S101 - time dimensions are
     window: dg.TimeWindow | None = times.time_window_for_partition_key(partition)
     for _ in range(count):
         window = times.get_prev_partition_window(window.start) if window else None
@@ -51,7 +48,7 @@ def partitions_before(definition: dg.PartitionsDefinition | None, partition: str
 
 
 def _time_dimension(definition: dg.PartitionsDefinition | None) -> str | None:
-    """The dimension that is time: its name, "" where there is but one dimension, None where none or several are."""
+    """The name of the dimension of time; "" if the definition has one dimension, None without one or with several."""
     if isinstance(definition, dg.MultiPartitionsDefinition):
         times = [
             each.name

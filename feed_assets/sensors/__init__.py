@@ -1,6 +1,6 @@
-"""What makes runs happen by itself: raw data that grew, and feeds that changed; and what raw data has landed.
+"""Dagster's sensors: they request runs, report what has landed or changed, and send alerts.
 
-Here: Dagster's side of it: cursors, run requests, asset events. Not here: the decisions (`dependencies`).
+Here: cursors, run requests, asset events. Not here: the decisions (`dependencies`).
 """
 
 from feed_assets.sensors.alerts import alerts
@@ -8,9 +8,4 @@ from feed_assets.sensors.landings import landings
 from feed_assets.sensors.late_growth import late_growth
 from feed_assets.sensors.new_manifests import new_manifests
 
-__all__ = [
-    "alerts",
-    "landings",
-    "late_growth",
-    "new_manifests",
-]
+__all__ = ["alerts", "landings", "late_growth", "new_manifests"]

@@ -1,7 +1,4 @@
-"""The sensor that tells people of runs that failed and of updates that were rejected.
-
-Here: which runs, and the text of an alert. Not here: where alerts go (`resources.notifier`).
-"""
+"""The sensor that sends alerts for failed runs and rejected updates; `resources.notifier` delivers them."""
 
 from __future__ import annotations
 
@@ -14,17 +11,17 @@ WILL_RETRY = "dagster/will_retry"
 
 
 def alerts(*, interval_seconds: int) -> dg.SensorDefinition:
-    """Sends an alert for each failed run of this code location's assets, those of `feed-assets backfill` included."""
+    """Sends an alert for each failed run of this code location's assets, including runs of `feed-assets backfill`."""
 
     @dg.run_failure_sensor(
         name="alerts",
         minimum_interval_seconds=interval_seconds,
         default_status=dg.DefaultSensorStatus.RUNNING,
-        # Also the runs of the command line, which belong to no code location. Others' runs are left out below.
+        # Runs of the command line belong to no code location. `_is_ours` leaves out the runs of other code locations.
         monitor_all_code_locations=True,
         description=(
-            "Tells people of each run that failed and is not retried, and of each update that its checks rejected, "
-            "by the resource `notifier`."
+            "Sends an alert, by the resource `notifier`, for each run that failed and is not retried, and for each "
+            "update that its checks rejected."
         ),
     )
     def sensor(context: dg.RunFailureSensorContext, notifier: Notifier) -> None:
@@ -38,7 +35,7 @@ def alerts(*, interval_seconds: int) -> dg.SensorDefinition:
 
 
 def alert_of(instance: dg.DagsterInstance, run: dg.DagsterRun, message: str) -> Alert:
-    """The alert of a failed run; `message` is Dagster's, for a run that left no other reason."""
+    """The alert of a failed run; without another reason it states Dagster's `message`."""
     records = instance.get_records_for_run(run.run_id, of_type=EVENTS).records
     events = [event for each in records if (event := each.event_log_entry.dagster_event) is not None]
     rejected, failed = rejections(events), errors(events)
@@ -55,7 +52,7 @@ def alert_of(instance: dg.DagsterInstance, run: dg.DagsterRun, message: str) -> 
 
 
 def _is_ours(context: dg.RunFailureSensorContext) -> bool:
-    """Whether the run is about assets of this code location."""
+    """Whether the run computes assets of this code location."""
     repository, run = context.repository_def, context.dagster_run
     if repository is None or run.asset_selection is None:
         return repository is None or repository.has_job(run.job_name)

@@ -1,6 +1,5 @@
-"""The feeds among a code location's assets, and what depends on what.
+"""The feeds among a code location's assets and their dependencies: `dependencies.graph` from Dagster's asset graph.
 
-Here: Dagster's asset graph as an answer to the questions of `dependencies.graph`, and what sensors ask beyond them.
 Not here: any decision, and any access to storage.
 """
 
@@ -21,10 +20,7 @@ from feed_assets.io_manager.time_windows import time_window
 
 @dataclass(frozen=True, slots=True)
 class AssetFeedGraph:
-    """All feeds among the assets, by location, upstream before downstream; `keys` are their assets.
-
-    `locations` is the way back, from asset to feed.
-    """
+    """All feeds by location, upstream before downstream; `keys` maps locations to assets, `locations` assets back."""
 
     feeds: Mapping[str, FeedNode]
     keys: Mapping[str, dg.AssetKey]
@@ -35,10 +31,10 @@ class AssetFeedGraph:
     def of(cls, repository: dg.RepositoryDefinition | None) -> AssetFeedGraph:
         """The feeds of a loaded code location.
 
-        Raises DagsterInvariantViolationError where there is none, and where two assets declare one location.
+        Raises DagsterInvariantViolationError without a code location, or if two assets declare one location.
         """
         if repository is None:
-            message = "A sensor needs the code location's definitions; evaluate it with `definitions`."
+            message = "A sensor needs the code location's definitions: pass `definitions` to its context."
             raise dg.DagsterInvariantViolationError(message)
         graph = repository.asset_graph
         locations: dict[dg.AssetKey, str] = {}
@@ -47,7 +43,7 @@ class AssetFeedGraph:
             if (declaration := declared_feed(graph.get(key).metadata)) is not None:
                 if declaration.location in feeds:
                     both = f"{feeds[declaration.location].name} and {key.to_user_string()}"
-                    message = f"{both} declare the same feed, {declaration.location}: give each a location of its own."
+                    message = f"{both} declare the same feed, {declaration.location}: give each its own location."
                     raise dg.DagsterInvariantViolationError(message)
                 feeds[declaration.location] = _node(graph, key, declaration, locations)
                 locations[key] = declaration.location
@@ -56,17 +52,17 @@ class AssetFeedGraph:
     # --- partitions ----------------------------------------------------------------------------------------------
 
     def has(self, feed: str, partition: str) -> bool:
-        """Whether the feed has this partition by now."""
+        """Whether the feed has this partition now; False for dynamic partitions, which only an instance knows."""
         definition = self._partitions(feed)
         if definition is None or isinstance(definition, dg.DynamicPartitionsDefinition):
-            return False  # which dynamic partitions there are, only an instance knows: they are for others to run
+            return False
         try:
             return bool(definition.has_partition_key(partition))
         except OverflowError:
             return False  # beyond the year 9999
 
     def can_have(self, feed: str, partition: str | None) -> bool:
-        """Whether this is how a partition of the feed is named, be it one of another time; None where it has none."""
+        """Whether the feed may have a partition of this name at some time; None means a feed without partitions."""
         definition = self._partitions(feed)
         if definition is None or partition is None:
             return definition is None and partition is None
@@ -85,7 +81,7 @@ class AssetFeedGraph:
         return bool(self._partitions(one) == self._partitions(other))
 
     def between(self, feed: str, start: datetime, end: datetime) -> set[str]:
-        """The partitions of the feed that begin in this time; none where they are no times."""
+        """The partitions of the feed that begin in this time; none if its partitions are not times."""
         definition = self._partitions(feed)
         if not isinstance(definition, dg.TimeWindowPartitionsDefinition):
             return set()
@@ -93,7 +89,7 @@ class AssetFeedGraph:
         return {partition for partition in keys if definition.has_partition_key(partition)}
 
     def range(self, key: dg.AssetKey, first: str, last: str) -> list[str]:
-        """The partitions of the asset from first to last; none where these are none of its partitions."""
+        """The partitions of the asset from first to last; none if it does not have both."""
         definition = self.graph.get(key).partitions_def if self.graph.has(key) else None
         if definition is None or not (definition.has_partition_key(first) and definition.has_partition_key(last)):
             return []
@@ -125,7 +121,7 @@ class AssetFeedGraph:
         return sorted(found, key=lambda each: (each.feed, each.partition))
 
     def neighbours(self, feed: str, partition: str) -> dict[str, str]:
-        """The partitions right `before` and `after` this one in time, as far as the feed has them."""
+        """The partitions right `before` and `after` this one in time, if the feed has them."""
         definition = self._partitions(feed)
         if not isinstance(definition, dg.TimeWindowPartitionsDefinition) or not definition.has_partition_key(partition):
             return {}
@@ -137,7 +133,7 @@ class AssetFeedGraph:
         return {side: window.start.strftime(definition.fmt) for side, window in windows.items() if window is not None}
 
     def has_time(self, feed: str, partition: str) -> bool:
-        """Whether the partition stands for a time; a name does not."""
+        """Whether the partition is a period of time, not only a name."""
         return self._window(self.keys[feed], partition) is not None
 
     def _window(self, key: dg.AssetKey, partition: str) -> dg.TimeWindow | None:
@@ -149,7 +145,7 @@ class AssetFeedGraph:
 
 
 def _node(graph: Any, key: dg.AssetKey, declaration: FeedDeclaration, upstream: Mapping[dg.AssetKey, str]) -> FeedNode:
-    """The feed of this asset; `upstream` are the feeds that come before it."""
+    """The feed of this asset; `upstream` has the locations of the feeds sorted before it."""
     node = graph.get(key)
     parents = sorted(node.parent_keys)
     sources = (raw_source(graph.get(parent).metadata) for parent in parents if graph.has(parent))
@@ -166,7 +162,7 @@ def _node(graph: Any, key: dg.AssetKey, declaration: FeedDeclaration, upstream: 
 
 
 def _input_metadata(graph: Any, key: dg.AssetKey) -> dict[dg.AssetKey, Mapping[str, Any]]:
-    """The metadata of each of the asset's inputs, by the asset that is read."""
+    """The metadata of the asset's inputs, by upstream asset."""
     definition = graph.get(key).assets_def
     inputs = definition.node_def.input_dict
     return {upstream: inputs[name].metadata or {} for name, upstream in definition.keys_by_input_name.items()}

@@ -1,7 +1,4 @@
-"""What is being computed already: by runs under way, and by backfills that have more to come.
-
-Here: reading that off the Dagster instance. Not here: what is asked for (`dependencies.requests`).
-"""
+"""Reads from the Dagster instance which partitions runs and backfills are computing or will compute."""
 
 from __future__ import annotations
 
@@ -22,13 +19,13 @@ UNDER_WAY = [
     dg.DagsterRunStatus.CANCELING,
 ]
 BACKFILL_TAG = "feed_assets/backfill"
-"""On each run of a backfill in one process, which Dagster does not know as a whole: its partitions, `first/last`."""
+"""Tag on each run of `feed-assets backfill`: all partitions of the backfill, `first/last`; Dagster knows only runs."""
 
 
 def busy_partitions(instance: dg.DagsterInstance, feeds: AssetFeedGraph) -> dict[str, frozenset[dg.AssetKey]]:
-    """The partitions that runs under way are computing, and that backfills are going to, each with its assets.
+    """The partitions that runs and backfills are computing or will compute, each with its assets.
 
-    A run that was started without a selection computes everything.
+    A run without a selection of assets computes all of them.
     """
     busy: dict[str, set[dg.AssetKey]] = {}
     for run in instance.get_runs(dg.RunsFilter(statuses=UNDER_WAY)):
@@ -64,13 +61,13 @@ def _range(
 
 
 def _still_to_come(backfill: PartitionBackfill, feeds: AssetFeedGraph) -> Iterator[tuple[dg.AssetKey, str]]:
-    """What a backfill has neither made nor given up yet; Dagster starts its stages one after the other."""
+    """The partitions of a backfill that are neither materialized nor failed; Dagster starts its stages in turn."""
     if not backfill.is_asset_backfill:
         return
     try:
         data = backfill.get_asset_backfill_data(feeds.graph)
     except DagsterDefinitionChangedDeserializationError:
-        return  # its assets are not, or no longer, in this code location
+        return  # this code location does not have the backfill's assets
     left = data.target_subset - data.materialized_subset - data.failed_and_downstream_subset
     for each in left.iterate_asset_partitions():
         if each.partition_key is not None:

@@ -1,7 +1,4 @@
-"""Why a run failed, in a line for each cause, from its events.
-
-Here: reading Dagster's events. Not here: who gets to know (`alerts`, `feed_assets.operations.day_runs`).
-"""
+"""Reads from Dagster's events why a run failed, a line for each cause."""
 
 from __future__ import annotations
 
@@ -12,12 +9,11 @@ import dagster as dg
 from feed_assets.checks.results import ABOUT_THE_UPDATE
 
 EVENTS = {dg.DagsterEventType.ASSET_CHECK_EVALUATION, dg.DagsterEventType.STEP_FAILURE}
-"""The events that say why a run failed."""
 JAVA_CAUSE = "Caused by: "
 
 
 def rejections(events: Iterable[dg.DagsterEvent]) -> tuple[str, ...]:
-    """The blocking checks that failed, each with its asset and what it found."""
+    """The blocking checks that failed, each with its asset and the values it observed."""
     lines = []
     for event in events:
         if event.event_type == dg.DagsterEventType.ASSET_CHECK_EVALUATION:
@@ -30,7 +26,7 @@ def rejections(events: Iterable[dg.DagsterEvent]) -> tuple[str, ...]:
 
 
 def errors(events: Iterable[dg.DagsterEvent]) -> tuple[str, ...]:
-    """What went wrong at the root, a line a step; steps that failed only because of their checks are left out."""
+    """The root cause of each failed step, a line each, without steps that failed only because of their checks."""
     found = (_error(event) for event in events if event.is_step_failure)
     return tuple(line for line in found if line)
 
@@ -48,7 +44,7 @@ def _error(event: dg.DagsterEvent) -> str | None:
 
 
 def root_cause(message: str) -> str:
-    """The line of an error's message that says most: the last cause that Java names, else the first line."""
+    """The last cause that Java names in an error's message, else its first line."""
     lines = [line.strip() for line in message.strip().splitlines()]
     causes = [line.removeprefix(JAVA_CAUSE) for line in lines if line.startswith(JAVA_CAUSE)]
     return (causes or lines or ["no reason known"])[-1 if causes else 0]

@@ -1,7 +1,6 @@
-"""The sensor for raw data: tells Dagster which raw hours have files, and how they grow.
+"""The sensor for raw data: reports to Dagster which raw hours have files, and how they grow.
 
-`feed-assets land` and other receivers write files without Dagster, so a sensor reports what is there. Here: comparing
-the raw files with what was reported, and the events. Not here: whether a day runs again (`dependencies.late_days`).
+It is needed because `feed-assets land` writes files without Dagster. `dependencies.late_days` decides on runs.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ from feed_assets.sensors.ticks import MAX_EVENTS, load_cursor
 from feed_assets.sources import Source, raw_days
 
 DAYS_AT_ONCE = 31
-"""Days that one tick looks at while it catches up with the days before the lookback."""
+"""Days before the lookback that one tick lists."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hour:
-    """What one raw hour of a source holds."""
+    """The number and the bytes of the files in one raw hour of a source."""
 
     files: int
     bytes: int
@@ -40,14 +39,14 @@ class Hour:
 
     @classmethod
     def of(cls, text: object) -> Hour:
-        """What `str` wrote; an empty hour where it is something else."""
+        """Parse the text of `str(hour)`; any other text is an empty hour."""
         files, _, size = str(text).partition("/")
         return cls(int(files), int(size)) if files.isdigit() and size.isdigit() else cls(0, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class LandingReport:
-    """The events of one tick for one source, and what the next tick has to know: hours by partition, days done."""
+    """The events of one tick for one source; for the next tick, the `known` hours and the day `reached`."""
 
     events: tuple[dg.AssetMaterialization, ...]
     known: Mapping[str, str]
@@ -57,7 +56,7 @@ class LandingReport:
 def landings(
     sources: Sequence[Source], partitions: dg.HourlyPartitionsDefinition, *, interval_seconds: int
 ) -> dg.SensorDefinition:
-    """Watches the raw files of every source: its lookback in each tick, older days once."""
+    """Watches the raw files of every source: the days of its lookback in each tick, older days once."""
 
     @dg.sensor(
         name="landings",
@@ -72,15 +71,10 @@ def landings(
         cursor, now = load_cursor(context.cursor), clock.now()
         events: list[dg.AssetMaterialization] = []
         for source in sources:
-            held = cursor.get(source.key)
-            report = report_landings(
-                blackboard.blackboard,
-                source,
-                partitions,
-                held if isinstance(held, dict) else {},
-                now=now,
-                limit=MAX_EVENTS - len(events),
-            )
+            last = cursor.get(source.key)
+            last = last if isinstance(last, dict) else {}
+            limit = MAX_EVENTS - len(events)
+            report = report_landings(blackboard.blackboard, source, partitions, last, now=now, limit=limit)
             cursor[source.key] = {"known": report.known, "reached": report.reached}
             events += report.events
             if report.events:
@@ -98,35 +92,31 @@ def report_landings(
     board: Blackboard,
     source: Source,
     partitions: dg.HourlyPartitionsDefinition,
-    held: Mapping[str, Any],
+    last_tick: Mapping[str, Any],
     *,
     now: datetime,
     limit: int,
 ) -> LandingReport:
     """The raw hours of a source that have changed since they were reported, at most `limit` of them, oldest first.
 
-    `held` is what the tick before left: {"known": partition -> files/bytes, "reached": the day it came to}. Costs one
+    `last_tick` is the cursor of the last tick: {"known": partition -> files/bytes, "reached": its last day}. Costs one
     LIST of the ledger and one of the raw files, over the lookback and at most 31 days before it. The events have no
-    data version: a run may have read the files before they are reported, and would count as out of date.
+    data version: a run that read the files before they are reported would count as out of date.
     """
-    known = {str(key): str(value) for key, value in (held.get("known") or {}).items()}
+    known = {str(key): str(value) for key, value in (last_tick.get("known") or {}).items()}
     start = now.date() - timedelta(days=source.lookback_days)
-    resume = str(held.get("reached"))
+    resume = str(last_tick.get("reached"))
     first = min(start, date.fromisoformat(resume) if is_day(resume) else partitions.start.date())
     last = now.date() if first >= start else min(now.date(), first + timedelta(days=DAYS_AT_ONCE))
     raw = raw_days(board, [source.key], first, last)
-    there = {key: hour for read in raw.values() for key, hour in _hours(read, partitions).items()}
+    present = {key: hour for read in raw.values() for key, hour in _hours(read, partitions).items()}
     watched = {key for key in known if str(first) <= key[:10] <= str(last)}
-    changed = sorted(
-        key
-        for key in there.keys() | watched
-        if str(there.get(key, Hour(0, 0))) != known.get(key) and partitions.has_partition_key(key)
-    )
-    asked = changed[: max(limit, 0)]
-    events = tuple(_event(source, key, there.get(key, Hour(0, 0)), Hour.of(known.get(key))) for key in asked)
-    known |= {key: str(there.get(key, Hour(0, 0))) for key in asked}
-    # Where the limit cut the list, the next tick goes on with that day.
-    reached = changed[len(asked)][:10] if len(asked) < len(changed) else str(last)
+    hours = {key: present.get(key, Hour(0, 0)) for key in sorted(present.keys() | watched)}
+    changed = [key for key, hour in hours.items() if str(hour) != known.get(key) and partitions.has_partition_key(key)]
+    reported = changed[: max(limit, 0)]
+    events = tuple(_event(source, key, hours[key], Hour.of(known.get(key))) for key in reported)
+    known |= {key: str(hours[key]) for key in reported}
+    reached = changed[len(reported)][:10] if len(reported) < len(changed) else str(last)
     keep = min(str(start), reached)
     return LandingReport(events, {key: state for key, state in known.items() if key[:10] >= keep}, reached)
 

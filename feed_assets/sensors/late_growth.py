@@ -1,7 +1,6 @@
-"""The sensor for late data: raw partitions that have grown, or otherwise changed, since they were read.
+"""The sensor for late data: raw partitions that have changed since they were read.
 
-Here: the cursor, the time that a tick has, run requests and the log. Not here: the decisions
-(`dependencies.late_days`).
+Here: the cursor, the time limit, run requests and the log. Not here: the decisions (`dependencies.late_days`).
 """
 
 import hashlib
@@ -31,10 +30,7 @@ def late_growth(
     interval_seconds: int,
     run_config: Mapping[str, Any] | None = None,
 ) -> dg.SensorDefinition:
-    """Watches every source's lookback.
-
-    `clean_assets` names, for each kind of source, the asset made from it; requested runs get `run_config`.
-    """
+    """Watches every source's lookback. `clean_assets` maps each kind of source to the asset made from it."""
 
     @dg.sensor(
         name="late_growth",
@@ -42,9 +38,9 @@ def late_growth(
         minimum_interval_seconds=interval_seconds,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description=(
-            "Compares every raw partition in each source's lookback (today excluded) with the read set of the latest "
-            "valid update, and runs the days again that have grown by the source's threshold, whose files were "
-            "replaced or deleted, or that were never processed: with the assets made from them, and no others."
+            "Compares every raw partition in each source's lookback (without today) with the read set of the latest "
+            "valid update. Runs each day that has grown by the source's threshold, whose files were replaced or "
+            "deleted, or that was never processed, and only the assets made from it."
         ),
     )
     def sensor(
@@ -53,7 +49,7 @@ def late_growth(
         deadline = time.monotonic() + TICK_SECONDS
         feeds = AssetFeedGraph.of(context.repository_def)
         for run_id in fail_dead_runs(context.instance):
-            context.log.warning(f"Run {run_id} is reported as failed: its process is gone.")
+            context.log.warning(f"Run {run_id} is marked as failed: its process is gone.")
         requests = requests_of_tick(context.instance, state.store, blackboard.blackboard, feeds, clock.now())
         days = LateDays(sources, {kind: feeds.locations[key] for kind, key in clean_assets.items()}, requests)
 
@@ -61,7 +57,7 @@ def late_growth(
         cursor = load_cursor(context.cursor)
         start_at, resume = str(cursor.get("resume", "")), None
         for decision in days.decisions(start_at if is_day(start_at) else ""):
-            # A whole day at least, of all kinds, so that every tick gets on.
+            # Every tick decides at least one whole day, of all kinds.
             another_day = bool(decisions) and decision.day != decisions[-1].day
             if another_day and time.monotonic() > deadline:
                 resume = decision.day
@@ -86,11 +82,9 @@ def late_growth(
 
 def _summary(decisions: Sequence[SourceDecision], requests: Requests) -> str:
     kinds = Counter(each.decision.kind for each in decisions)
-    seen = (
-        ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in sorted(kinds.items())) or "no raw partitions"
-    )
+    seen = ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in sorted(kinds.items()))
     notes = "".join(f"; {note}" for note in requests.decided[:3])
     again = f"; {requests.already} already requested for their present state" if requests.already else ""
     tried = sum(each.wanted and each.tried is not None for each in decisions)
     again += f"; {tried} already tried in their present state" if tried else ""
-    return f"No run needed: {seen}{again}{notes}."
+    return f"No run needed: {seen or 'no raw partitions'}{again}{notes}."

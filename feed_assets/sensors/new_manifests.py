@@ -1,8 +1,7 @@
-"""The sensor for feeds: updates that others published, invalidations, and what has fallen behind them.
+"""The sensor for feeds: reports new and invalidated updates, and runs derived partitions that are stale.
 
-Here: asset events, the cursor, the time that a tick has, what Dagster knows of each partition, and run requests. Not
-here: what has changed against that (`file_feed.watching`), what a change touches (`dependencies.graph`) and what is
-behind (`dependencies.staleness`).
+Here: asset events, the cursor, the time limit of a tick, and run requests. Not here: which updates have changed
+(`file_feed.watching`), which partitions a change affects (`dependencies.graph`) and which are stale (`staleness`).
 """
 
 import json
@@ -28,16 +27,13 @@ from feed_assets.sensors.ticks import MAX_EVENTS, TICK_SECONDS, load_cursor, req
 from feed_assets.state import Store
 
 SCAN_SECONDS = 10.0
-"""How much of a tick goes into scans, which are to delay no news."""
-
-TOGETHER = 100
-"""Entries of a change log that are looked at before the time is."""
-
+"""Time limit for the scans of a tick, so that they do not delay the change logs."""
+BATCH = 100
+"""Entries of a change log that a tick reads before it checks the time."""
 NEWLY_TOUCHED = 200
-"""A tick's scans stop once they have touched so many partitions: the tick compares each with its inputs."""
-
+"""A tick's scans stop after they have touched this many partitions: the tick compares each with its inputs."""
 MOST_TOUCHED = 1_000
-"""Partitions beyond the lookback that the cursor keeps for later. The next scan finds again what is left out."""
+"""Partitions beyond the lookback that the cursor keeps for later. The next scan finds the rest again."""
 
 
 def new_manifests(
@@ -47,11 +43,11 @@ def new_manifests(
     scan_seconds: int = 600,
     run_config: Mapping[str, Any] | None = None,
 ) -> dg.SensorDefinition:
-    """Watches every feed of the code location.
+    """Watches every feed of the code location, and requests runs with `run_config`.
 
-    Derived feeds are kept up with their inputs over `lookback_days`, and beyond that wherever a change arrives;
-    requested runs get `run_config`. A tick reads the change log of each feed. Every `scan_seconds` (0: at each tick) a
-    scan of all partitions begins, which finds what programs did that write no log.
+    A tick compares derived partitions of the last `lookback_days`, and those of which an input has changed, with their
+    inputs. It reads the change log of each feed. Every `scan_seconds` (0: at each tick) it begins a scan of all
+    partitions, which finds the changes of programs that write no log.
     """
 
     @dg.sensor(
@@ -61,10 +57,9 @@ def new_manifests(
         default_status=dg.DefaultSensorStatus.RUNNING,
         description=(
             "Reports each new valid update, each invalidation and each update that became valid late, once, as an "
-            "asset event with the update as its data version, and runs the derived partitions that are behind "
-            "their inputs. "
-            "Updates that runs of this instance published are known already and cause nothing. What programs without "
-            f"feed_assets did is found by a scan that begins every {scan_seconds} seconds."
+            "asset event with the update as its data version. Runs the derived partitions that are behind their "
+            "inputs. Updates that runs of this instance published are not reported again. A scan that begins every "
+            f"{scan_seconds} seconds finds the changes of programs without feed_assets."
         ),
     )
     def sensor(
@@ -80,10 +75,7 @@ def new_manifests(
 
 @dataclass(slots=True)
 class _Tick:
-    """One evaluation: what it may use, how long, and what it has found.
-
-    `now` is the installation's time, which may be fixed; `wall` is the real one, as change logs and manifests have it.
-    """
+    """One evaluation of the sensor. `now` is the installation's time, which may be fixed; `wall` is the real time."""
 
     context: dg.SensorEvaluationContext
     feeds: AssetFeedGraph
@@ -94,16 +86,16 @@ class _Tick:
     wall: datetime = field(default_factory=lambda: datetime.now(UTC))
     events: list[dg.AssetMaterialization | dg.AssetObservation] = field(default_factory=list)
     touched: set[tuple[str, str]] = field(default_factory=set)
-    told: set[tuple[str, str | None, str]] = field(default_factory=set)
+    reported: set[tuple[str, str | None, str]] = field(default_factory=set)
 
     def result(
         self, lookback_days: int, scan_interval: timedelta, run_config: Mapping[str, Any] | None
     ) -> dg.SensorResult:
         cursor = load_cursor(self.context.cursor)
-        held = cursor.get("feeds")
-        held = held if isinstance(held, dict) else {}
+        last = cursor.get("feeds")
+        last = last if isinstance(last, dict) else {}
         watches = {
-            location: Watch.from_plain(held.get(location), now=self.wall).scanning(scan_interval, now=self.wall)
+            location: Watch.from_plain(last.get(location), now=self.wall).scanning(scan_interval, now=self.wall)
             for location in self.feeds.feeds
         }
         requests = requests_of_tick(self.context.instance, self.store, self.board, self.feeds, self.now)
@@ -126,12 +118,11 @@ class _Tick:
             "touched": sorted([self.feeds.feeds[feed].name, partition] for feed, partition in still_open),
             **({"resume": resume} if resume else {}),
         }
+        decided = "; ".join(requests.decided[:3])
         return dg.SensorResult(
             run_requests=runs,
             asset_events=self.events,
-            skip_reason=None
-            if runs
-            else f"{counted(len(self.events), 'event')} reported, no run needed. " + "; ".join(requests.decided[:3]),
+            skip_reason=None if runs else f"{counted(len(self.events), 'event')} reported, no run needed. {decided}",
             cursor=json.dumps(content, sort_keys=True),
         )
 
@@ -139,7 +130,7 @@ class _Tick:
         return time.monotonic() > self.deadline
 
     def _touched(self, value: object) -> set[tuple[str, str]]:
-        """The partitions that an earlier tick left open, as far as the cursor names them legibly, by its assets."""
+        """The readable partitions that earlier ticks left in the cursor, each as asset and partition."""
         if not isinstance(value, list):
             return set()
         feeds = {node.name: location for location, node in self.feeds.feeds.items()}
@@ -149,24 +140,24 @@ class _Tick:
             if isinstance(each, list) and [type(part) for part in each] == [str, str] and each[0] in feeds
         }
 
-    # --- what has changed ----------------------------------------------------------------------------------------
+    # --- changes -------------------------------------------------------------------------------------------------
 
     def _read_logs(self, watches: dict[str, Watch], first: object) -> str | None:
-        """Follow the change logs, from this feed's on; the feed to begin with next time, if the tick is over."""
-        for place, location in enumerate(_from(list(watches), first)):
+        """Read the change logs, beginning with the feed `first`; returns the feed for the next tick to begin with."""
+        for place, location in enumerate(_starting_at(list(watches), first)):
             if (place and self._out_of_time()) or len(self.events) >= MAX_EVENTS:
                 return location
             node, feed = self.feeds.feeds[location], self.feeds.feeds[location].declaration.on(self.board)
             page = log_page(feed, watches[location].position, now=self.wall)
             new = page.new
             while new and len(self.events) < MAX_EVENTS:
-                some = new[: min(TOGETHER, MAX_EVENTS - len(self.events))]
+                some = new[: min(BATCH, MAX_EVENTS - len(self.events))]
                 try:
                     known = self._known_versions(node, {entry.partition or "" for entry in some})
                     for look in looks_at_named(feed, some, known, now=self.now):
                         watches[location] = self._take(node, watches[location], look)
                 except FeedError as error:
-                    self.context.log.warning(f"{location} cannot be looked at: {error}")
+                    self.context.log.warning(f"{location} cannot be read: {error}")
                 new = new[len(some) :]
                 if self._out_of_time():
                     break
@@ -177,10 +168,10 @@ class _Tick:
         return None
 
     def _scan(self, watches: dict[str, Watch]) -> None:
-        """Go on with the scans that are under way, the one that has begun first, and take a partition at least."""
+        """Continue the scans under way, the oldest first, by at least one partition."""
         full, scanned = len(self.touched) + NEWLY_TOUCHED, 0
         if len(self.touched) < MOST_TOUCHED:
-            full = min(full, MOST_TOUCHED)  # some of these turn out to be up to date at the end of the tick
+            full = min(full, MOST_TOUCHED)
         deadline = min(self.deadline, time.monotonic() + SCAN_SECONDS)
 
         def over() -> bool:
@@ -203,21 +194,21 @@ class _Tick:
                     watches[location] = replace(self._take(node, watches[location], look), place=look.partition or "")
                     scanned += 1
             except FeedError as error:
-                self.context.log.warning(f"{location} cannot be looked at: {error}")
+                self.context.log.warning(f"{location} cannot be read: {error}")
             watches[location] = replace(watches[location], place=None)
 
     def _take(self, node: FeedNode, watch: Watch, look: Look) -> Watch:
-        """Report what a look came to, and note what it touches."""
+        """Report the changes of a look, and note the partitions that they touch."""
         if not self.feeds.can_have(node.location, look.partition):
             for change in look.changes if look.touched else ():
                 where = repr(look.partition) if look.partition is not None else "the feed itself"
                 self.context.log.warning(
-                    f"{node.location}: an update in {where} is passed over, which is no partition of the asset "
+                    f"{node.location}: an update is ignored because {where} is not a partition of the asset "
                     f"{node.name} ({change.sentence()})."
                 )
             return watch
         for change in look.changes:
-            self._tell(node, change)
+            self._report(node, change)
         if look.touched:
             places = affected(self.feeds, node, look.partition)
             if len(self.touched) < MOST_TOUCHED:
@@ -226,18 +217,17 @@ class _Tick:
                 return replace(watch, cut_short=True)
         return watch
 
-    # --- what Dagster knows --------------------------------------------------------------------------------------
+    # --- events for Dagster --------------------------------------------------------------------------------------
 
-    def _tell(self, node: FeedNode, change: Change) -> None:
+    def _report(self, node: FeedNode, change: Change) -> None:
         """Report a change that Dagster does not know of."""
         key = self.feeds.keys[node.location]
         place = (node.location, change.partition, change.name if change.kind != "invalidated" else "")
-        if place in self.told or self._is_known(node, change):
+        if place in self.reported or self._is_known(node, change):
             return
-        self.told.add(place)
+        self.reported.add(place)
         self.context.log.info(change.sentence())
         if change.kind == "invalidated":
-            # Dagster goes on from the update before, or from nothing, as every reader does.
             event: dg.AssetMaterialization | dg.AssetObservation = still_in_force(
                 self.context.instance,
                 key,
@@ -251,7 +241,7 @@ class _Tick:
         self.events.append(event)
 
     def _is_known(self, node: FeedNode, change: Change) -> bool:
-        """Whether Dagster knows of a change from the run that made it, or is going to once that run has ended."""
+        """Whether Dagster knows of a change from the run that made it, or will know when that run ends."""
         if change.kind == "older" and has_event_about(
             self.context.instance, self.feeds.keys[node.location], change.partition, change.name
         ):
@@ -261,12 +251,12 @@ class _Tick:
         if record is None or run is None:
             return False
         if change.kind == "invalidated":
-            # What a run has staged, Dagster shows before it is in force; so it does if it never came into force.
+            # Dagster shows a staged update before it is in force, even if it never comes into force.
             return record.state in {"staged", "publishing", "rejected"} and not run.is_finished
         return change.kind == "older" or not run.is_finished
 
     def _known_versions(self, node: FeedNode, partitions: Collection[str] | None = None) -> dict[str, str]:
-        """The update that Dagster was told last of each partition, or of these, from one query."""
+        """The last update reported to Dagster of each partition, or of `partitions`, from one query."""
         key, instance = self.feeds.keys[node.location], self.context.instance
         if not node.partitioned:
             event = instance.get_latest_materialization_event(key)
@@ -282,26 +272,17 @@ class _Tick:
                 asset_partitions=None if partitions is None else sorted(partitions),
             )
         known = {partition: tags.get(DATA_VERSION_TAG, "") for partition, tags in tags_by_partition.items()}
-        # Another version is none of ours: Dagster makes one up where it is told none.
+        # Dagster makes up a version if an event has none.
         return {partition: version for partition, version in known.items() if is_update_name(version)}
 
 
 def _event(key: dg.AssetKey, node: FeedNode, change: Change) -> dg.AssetMaterialization | dg.AssetObservation:
-    """The asset event of a change. An older update that became valid late is observed: it is not what is in force."""
-    older = change.kind == "older"
-    update = change.update
+    """The asset event of a change: an observation for an older update that became valid late, as it is not in force."""
+    older, update = change.kind == "older", change.update
     reported = change.name if older or update is None else update.name
-    metadata: dict[str, Any] = {
-        "update": reported,
-        "change": change.sentence(),
-        "feed": node.location,
-    }
+    metadata: dict[str, Any] = {"update": reported, "change": change.sentence(), "feed": node.location}
     if update is not None and not older:
-        metadata |= {
-            "path": dg.MetadataValue.path(update.uri),
-            "files": len(update.files),
-            "bytes": update.bytes,
-        }
+        metadata |= {"path": dg.MetadataValue.path(update.uri), "files": len(update.files), "bytes": update.bytes}
     make = dg.AssetObservation if older or update is None else dg.AssetMaterialization
     return make(
         asset_key=key,
@@ -312,7 +293,7 @@ def _event(key: dg.AssetKey, node: FeedNode, change: Change) -> dg.AssetMaterial
     )
 
 
-def _from(locations: list[str], first: object) -> list[str]:
-    """The feeds, beginning with the one that the tick before did not get to any more."""
+def _starting_at(locations: list[str], first: object) -> list[str]:
+    """The feeds in a cycle that begins with `first`."""
     at = locations.index(first) if isinstance(first, str) and first in locations else 0
     return [*locations[at:], *locations[:at]]

@@ -1,7 +1,4 @@
-"""What the ticks of several sensors share: the cursor, the time they have, and the requests that they send.
-
-Here: Dagster's side of a request. Not here: what was asked for already (`dependencies.requests`), and why.
-"""
+"""Cursors, limits and run requests that several sensors share; `dependencies.requests` records the requests."""
 
 from __future__ import annotations
 
@@ -20,16 +17,16 @@ from feed_assets.sensors.busy import busy_partitions
 from feed_assets.state import Asked, Store
 
 TICK_SECONDS = 40.0
-"""A tick of the daemon has 60 s; what a tick does not get to is the first thing in the next."""
+"""Time limit of a tick; the daemon allows 60 s. The next tick begins with the rest."""
 
 MAX_EVENTS = 200
-"""Asset events of one tick; an event costs some milliseconds to store. The next ticks report the rest."""
+"""Asset events of one tick; storing an event takes some milliseconds. The next ticks report the rest."""
 
 WHY_TAG = "feed_assets/why"
 
 
 def load_cursor(text: str | None) -> dict[str, object]:
-    """The cursor's content; one that cannot be read starts afresh: storage and run keys keep that harmless."""
+    """The cursor's content; empty if it cannot be read, which storage and run keys make harmless."""
     try:
         content = json.loads(text or "{}")
     except ValueError:
@@ -40,14 +37,14 @@ def load_cursor(text: str | None) -> dict[str, object]:
 def requests_of_tick(
     instance: dg.DagsterInstance, store: Store, board: Blackboard, feeds: AssetFeedGraph, now: datetime
 ) -> Requests:
-    """No requests yet: runs under way, and runs that earlier requests became, are those of this instance."""
+    """The requests of a tick, empty so far. The instance knows the runs under way and the runs requested earlier."""
     busy = {
         partition: frozenset(feeds.locations[key] for key in keys if key in feeds.locations)
         for partition, keys in busy_partitions(instance, feeds).items()
     }
 
     def became_a_run(feed: str, partition: str, asked: Asked) -> bool:
-        # If not, the same run key is safe: Dagster starts it once at most.
+        # If it did not, repeating its run key is safe: Dagster starts a run key at most once.
         tags = dict([_tag(_subject(feeds, feed, partition, asked))])
         return bool(instance.get_run_ids(dg.RunsFilter(tags=tags), limit=1))
 
@@ -57,7 +54,7 @@ def requests_of_tick(
 def run_requests(
     sensor: str, feeds: AssetFeedGraph, requests: Iterable[Request], run_config: Mapping[str, Any] | None
 ) -> list[dg.RunRequest]:
-    """The runs of these requests. A run key names the sensor, and each request by its number and its state."""
+    """The runs of these requests. A run key has the sensor, and the state and number of each request."""
     return [
         dg.RunRequest(
             run_key=f"{sensor}:{','.join(_subjects(feeds, request))}",
@@ -71,7 +68,7 @@ def run_requests(
 
 
 def _tag(subject: str) -> tuple[str, str]:
-    """The tag of a run that names one of its requests: a query by it finds that run alone."""
+    """A run's tag for one of its requests: a query by this tag finds only this run."""
     return f"feed_assets/asked_{re.sub('[^A-Za-z0-9_.-]', '_', subject.partition('@')[0])[:50]}", subject
 
 
@@ -80,5 +77,5 @@ def _subjects(feeds: AssetFeedGraph, request: Request) -> list[str]:
 
 
 def _subject(feeds: AssetFeedGraph, feed: str, partition: str, asked: Asked) -> str:
-    """The part of a run key that names the request for one asset."""
+    """The part of a run key that identifies the request for one asset."""
     return f"{feeds.feeds[feed].name}@{partition}:{asked.state}#{asked.times}"

@@ -1,10 +1,10 @@
-"""Small transactional facts in SQLite or PostgreSQL, with an ordered log of what changed.
+"""Small transactional facts in SQLite or PostgreSQL, with an ordered event log.
 
-Here: the database, its schema, and a module for each kind of fact. Not here: what a fact means for anybody (what may
-be requested again is `dependencies.requests`), and data (`blackboard`). No other room knows SQL.
+Here: the database, its schema, and a module for each kind of fact; no other room knows SQL. Not here: the meaning of a
+fact (`dependencies.requests`), and data (`blackboard`).
 
-SQLite serves the processes of a machine, PostgreSQL those of several. Losing the database is harmless: the sensors
-request a run of each partition that is still due once more at most, and Dagster starts a run key once.
+SQLite serves the processes of one machine, PostgreSQL those of several. Losing the database is harmless: the sensors
+request each run that is still due at most once more, and Dagster starts a run key once.
 """
 
 from feed_assets.state.address import StoreError

@@ -1,7 +1,4 @@
-"""Where a database is, and what people read about it, which never holds a password.
-
-Here: URLs, and a database's errors as sentences. Not here: using a database (`store`).
-"""
+"""The URL of the state database, and its errors as messages without a password; `store` uses the database."""
 
 from __future__ import annotations
 
@@ -18,11 +15,11 @@ LOCAL_FILE_SYSTEMS = {"btrfs", "ext2", "ext3", "ext4", "f2fs", "overlay", "tmpfs
 
 
 class StoreError(Exception):
-    """The database did not do what it was asked; the message says what, where and what to do."""
+    """The database failed; the message says what, where and what to do."""
 
 
 def state_url(text: str) -> URL:
-    """The URL of a database, with an absolute path or a time limit for connecting. Raises StoreError."""
+    """The URL of a database, with an absolute path or a connection timeout. Raises StoreError for other URLs."""
     try:
         url = make_url(text)
     except (ArgumentError, ValueError):
@@ -32,8 +29,8 @@ def state_url(text: str) -> URL:
     if url.drivername == "sqlite" and url.database and not (url.host or url.query or url.database.startswith(":")):
         return url.set(database=str(Path(url.database).absolute()))
     message = (
-        f"{VARIABLE} takes sqlite:////directory/state.db or postgresql://user:password@host:5432/database (%40 stands "
-        "for an @ in the password), and not this URL, which is not shown, as it may hold a password."
+        f"{VARIABLE} must be sqlite:////directory/state.db or postgresql://user:password@host:5432/database (%40 for "
+        "an @ in the password). The present URL is not shown, because it may contain a password."
     )
     raise StoreError(message)
 
@@ -44,7 +41,7 @@ def sqlite_url(path: Path) -> str:
 
 
 def shown(url: URL) -> str:
-    """The database for people: its file, or the server's URL without password and options, which may hold one."""
+    """The database for messages: its file, or the server's URL without password and options, which may have one."""
     if url.drivername == "sqlite":
         return str(url.database)
     return URL.create("postgresql", url.username, None, url.host, url.port, url.database).render_as_string()
@@ -52,7 +49,7 @@ def shown(url: URL) -> str:
 
 @contextmanager
 def explained(url: URL) -> Iterator[None]:
-    """Turn what the database raises inside into a StoreError, without the cause: its trace may show more."""
+    """Turn the database's errors into StoreError, without their cause: its trace may show a password."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -60,8 +57,8 @@ def explained(url: URL) -> Iterator[None]:
         raise StoreError(message) from None
     except (SQLAlchemyError, OSError) as error:
         cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
-        server = "that the server answers and knows this user and database"
-        file = "that this user may write the file and its directory, that the disk has room, and nobody keeps it locked"
+        server = "that the server answers and has this user and database"
+        file = "that this user may write file and directory, that the disk has room, and no program locks the file"
         message = (
             f"The state database {shown(url)} cannot be used: {' '.join(str(cause).split()).rstrip('.?')}. "
             f"Check {VARIABLE}, and {file if url.drivername == 'sqlite' else server}."
@@ -70,11 +67,10 @@ def explained(url: URL) -> Iterator[None]:
 
 
 def on_local_disk(path: Path) -> bool:
-    """Whether a file system of this machine holds the path, as far as Linux tells."""
+    """Whether the path is on a file system of this machine; False if /proc/mounts does not say so."""
     table = Path("/proc/mounts")
     mounts = [line.split() for line in table.read_text(encoding="utf-8").splitlines()] if table.exists() else []
     # The table has \040 for a space.
     names = [(name.replace("\\040", " "), kind) for _, name, kind, *_ in mounts]
-    return max(((len(name), kind) for name, kind in names if path.is_relative_to(name)), default=(0, ""))[1] in (
-        LOCAL_FILE_SYSTEMS
-    )
+    _, kind = max(((len(name), kind) for name, kind in names if path.is_relative_to(name)), default=(0, ""))
+    return kind in LOCAL_FILE_SYSTEMS

@@ -1,9 +1,7 @@
-"""The database: transactions that read, transactions that write in turn, and events in a gapless order.
+"""The database: concurrent reads, one writer at a time, and events numbered without gaps.
 
-Here: connections, locks, migrations and the event log. Not here: any fact (`asked`).
-
-Every transaction has a connection of its own, and first makes or migrates the database where that is not done: so
-threads, forks, and a file that is deleted meanwhile need no care.
+Here: connections, locks, migrations and the event log. Not here: any fact (`asked`). Every transaction opens its own
+connection and first creates or migrates the database if needed, so threads, forks and a deleted file are safe.
 """
 
 from __future__ import annotations
@@ -28,13 +26,13 @@ from sqlalchemy.engine import Connection
 from feed_assets.state.address import VARIABLE, StoreError, explained, on_local_disk, shown, state_url
 
 WAIT_SECONDS = 30
-"""How long a transaction waits for another one."""
+"""How long a transaction waits for another transaction."""
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 VERSION_TABLE = "feed_assets_version"
 EVENTS = table("feed_assets_events", column("sequence"), column("at"), column("kind"), column("details", JSON))
 COUNTER = table("feed_assets_event_counter", column("last"))
-"""One row, the newest event's number; whoever writes locks it first."""
+"""One row, the newest event's number; a writing transaction locks it first."""
 
 _ONE_MIGRATION = threading.Lock()
 """Alembic keeps its context in global variables."""
@@ -42,7 +40,7 @@ _ONE_MIGRATION = threading.Lock()
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A change. `sequence` is by one higher than that of the event committed before."""
+    """A change. `sequence` is one higher than that of the event committed before."""
 
     sequence: int
     at: datetime
@@ -52,12 +50,12 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """The one transaction that writes at this time; all that it writes is committed, or nothing."""
+    """The only writing transaction at this time; it commits all its changes or none."""
 
     connection: Connection
 
     def append(self, kind: str, at: datetime, details: Mapping[str, Any]) -> int:
-        """Add the event of a change; its number. `at` has a zone, and JSON can hold `details`."""
+        """Append an event and return its number. `at` has a time zone; `details` must be JSON."""
         number = update(COUNTER).values(last=COUNTER.c.last + 1).returning(COUNTER.c.last)
         sequence = int(self.connection.execute(number).scalar_one())
         row = {"sequence": sequence, "at": at.isoformat(), "kind": kind, "details": dict(details)}
@@ -68,33 +66,33 @@ class Transaction:
 class Store:
     """The facts and events at `sqlite:////directory/state.db` or `postgresql://user:password@host/database`.
 
-    Any number of threads and processes may use it. Nothing is made before something is written to an SQLite file. All
-    methods raise StoreError, and so does a URL that cannot be used.
+    Any number of threads and processes may use it. The first write creates an SQLite file. All methods raise
+    StoreError, and so does the constructor for a URL that cannot be used.
     """
 
     def __init__(self, url: str) -> None:
         self._url = state_url(url)
         self._file = Path(self._url.database or "") if self._url.drivername == "sqlite" else None
-        # Without `isolation_level` SQLite's driver leaves it to `_begin` when a transaction begins.
+        # With None, SQLite's driver begins no transactions; `_begin` does.
         options = {"isolation_level": None, "timeout": WAIT_SECONDS} if self._file else {}
         with explained(self._url):
             self._engine = create_engine(self._url, poolclass=NullPool, connect_args=options)
 
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
-        """A transaction that changes something. An error undoes it; one of the commit itself may leave it in doubt."""
+        """A writing transaction. An error rolls it back; after an error of the commit, its outcome is unknown."""
         with self._transaction(writes=True) as connection:
             connection.execute(select(COUNTER.c.last).with_for_update())
             yield Transaction(connection)
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """A transaction that changes nothing."""
+        """A read-only transaction."""
         with self._transaction(writes=False) as connection:
             yield connection
 
     def events(self, after: int = 0, *, limit: int = 1000) -> list[Event]:
-        """The first events with a higher number than `after`, in order; a database that is made anew starts at 1."""
+        """The first `limit` events with a higher number than `after`, in order; a new database starts at 1."""
         if not self.exists():
             return []
         query = select(EVENTS).where(EVENTS.c.sequence > after).order_by(EVENTS.c.sequence).limit(limit)
@@ -103,7 +101,7 @@ class Store:
         return [Event(sequence, datetime.fromisoformat(at), kind, details) for sequence, at, kind, details in rows]
 
     def exists(self) -> bool:
-        """Whether there is something to read; False only for an SQLite file before anything was written."""
+        """Whether the database exists; False only for an SQLite file before the first write."""
         with explained(self._url):
             return self._file is None or self._file.exists()
 
@@ -122,10 +120,10 @@ class Store:
                     yield connection
 
     def _make(self, file: Path) -> None:
-        """Make an empty SQLite file with a write-ahead log, on a local disk: processes need to share memory for it.
+        """Create an empty SQLite file, with a write-ahead log if on a local disk: the log needs shared memory.
 
-        With the log, readers and a writer do not wait for each other. It can be chosen only while nobody else uses the
-        file, so the file appears with it.
+        With the log, readers and a writer do not wait for each other. SQLite can switch it on only while no other
+        process uses the file, so the file is linked into place with the log on.
         """
         file.parent.mkdir(parents=True, exist_ok=True)
         if on_local_disk(file):
@@ -142,7 +140,7 @@ class Store:
             connection.execute(text(f"SET LOCAL lock_timeout = '{WAIT_SECONDS}s'"))
 
     def _version(self, connection: Connection) -> str | None:
-        """The schema that is there, None for an empty database. Raises StoreError for one that is newer than this."""
+        """The schema of the database, None if it is empty. Raises StoreError if the schema is unknown (newer)."""
         context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
         version = context.get_current_revision()
         if version not in (None, *_revisions()):
@@ -154,7 +152,7 @@ class Store:
         return version
 
     def _migrate(self) -> None:
-        """Bring the schema up to date, unless somebody else has done so in the meantime."""
+        """Upgrade the schema, unless another process has done so meanwhile."""
         config = Config()
         config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
         with _ONE_MIGRATION, self._engine.connect() as connection, connection.begin():

@@ -117,7 +117,7 @@ def test_a_state_database_of_a_server_is_taken_as_it_is_and_its_password_is_not_
     "url", ["secret", "mysql://me:secret@host/db", "postgresql://me:se@secret@host/db", "sqlite://"]
 )
 def test_a_url_that_names_no_state_database_is_refused_and_not_shown(url):
-    with pytest.raises(StoreError, match="FEED_ASSETS_STATE takes sqlite:////directory") as refused:
+    with pytest.raises(StoreError, match="FEED_ASSETS_STATE must be sqlite:////directory") as refused:
         Settings.from_environment({"FEED_ASSETS_STATE": url})
 
     assert "secret" not in str(refused.value)

@@ -135,7 +135,7 @@ def test_a_day_runs_again_when_the_evening_before_was_processed_again(two_days):
     tick = two_days.tick("late_growth")
 
     assert tick.asked == {NEXT_DAY: ("clean_ads",)}
-    assert "as the evening before was" in tick.requests[0].tags["feed_assets/why"]
+    assert "as the evening before has changed" in tick.requests[0].tags["feed_assets/why"]
     with_evening(two_days, NEXT_DAY, DAY)
     assert two_days.tick("late_growth").asked == {}
 

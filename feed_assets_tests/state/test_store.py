@@ -192,7 +192,7 @@ def test_a_file_that_somebody_keeps_locked_is_named(file, monkeypatch):
         said = refused(sqlite_url(file))
 
     assert f"{file} cannot be used: database is locked. " in said
-    assert "nobody keeps it locked" in said
+    assert "no program locks the file" in said
 
 
 def test_a_full_disk_is_named_and_nothing_is_damaged(file):

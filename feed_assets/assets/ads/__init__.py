@@ -1,7 +1,7 @@
 """The assets of the worked example: clean ads, clean clicks, ad effectiveness, and the catalog that others publish.
 
-Here: their wiring, metadata, owners and descriptions. Not here: business rules (`feed_assets.ads`), and what assets of
-any kind have in common (`feed_assets.assets`).
+Here: their wiring, metadata, owners and descriptions. Not here: business rules (`feed_assets.ads`), and the parts that
+assets of any kind share (`feed_assets.assets`).
 """
 
 from feed_assets.assets.ads.ad_catalog import ad_catalog

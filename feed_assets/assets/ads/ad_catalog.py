@@ -1,7 +1,4 @@
-"""The ad catalog: a feed that is published outside this project.
-
-Here: how Dagster knows it. Not here: how it is read; Dagster never makes it.
-"""
+"""The ad catalog as an external asset: a feed that others publish. Dagster never makes it."""
 
 import dagster as dg
 
@@ -13,11 +10,11 @@ AD_CATALOG_LOCATION = "ad-catalog/v1.0"
 
 
 def ad_catalog() -> dg.AssetSpec:
-    """The external feed that says whose ad an ad is. Optional: effectiveness is enriched where it is there."""
+    """The external feed with each ad's campaign and advertiser. Optional: it enriches effectiveness if it exists."""
     return dg.AssetSpec(
         "ad_catalog",
         description=(
-            "Campaign, advertiser and landing page of each ad: an unpartitioned feed that others publish, for "
+            "Campaign, advertiser and landing page of each ad. A feed without partitions that others publish, for "
             f"example with `feed-assets feed publish <base>/{AD_CATALOG_LOCATION} catalog.csv`."
         ),
         group_name=GROUP,

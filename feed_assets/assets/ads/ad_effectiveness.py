@@ -1,8 +1,4 @@
-"""Ad effectiveness: what each ad shown on a day brought.
-
-Here: the asset. Not here: attribution and statistics (`ads.effectiveness`), and the numbers in its
-metadata (`figures`).
-"""
+"""The asset of ad effectiveness. Not here: attribution, statistics (`ads.effectiveness`), its metadata (`figures`)."""
 
 from collections.abc import Iterator
 from datetime import date, timedelta
@@ -22,7 +18,7 @@ from feed_assets.partitions import NEIGHBOURING_DAYS, NEXT_DAY
 
 
 def ad_effectiveness(partitions: dg.PartitionsDefinition) -> dg.AssetsDefinition:
-    """Impressions, clicks, click-through rate and cost of every ad, by the day it was shown."""
+    """Impressions, clicks, click-through rate and cost of every ad, for each day on which it was shown."""
 
     @dg.asset(
         ins={
@@ -37,10 +33,10 @@ def ad_effectiveness(partitions: dg.PartitionsDefinition) -> dg.AssetsDefinition
         owners=OWNERS,
         metadata=feed_metadata("ad-effectiveness/v1.0", AD_EFFECTIVENESS, identity=["ad_id"], audited=True),
         description=(
-            "One row an ad that was shown or clicked on a day (UTC): clicks count for the day the ad was shown, so the "
-            "next day's clicks are read as well and its arrival makes a day run again. The neighbouring days' ads only "
-            "tell whose a click near midnight is: when they change, a day runs again if it and its neighbour no longer "
-            "agree about these clicks."
+            "One row for each ad that was shown or clicked on a day (UTC). A click counts for the day on which the ad "
+            "was shown, so a day also reads the next day's clicks, and runs again when they arrive. The ads of the "
+            "neighbouring days only attribute clicks near midnight: when they change, a day runs again if it and its "
+            "neighbour no longer agree about these clicks."
         ),
         code_version="1",
     )
@@ -58,8 +54,8 @@ def ad_effectiveness(partitions: dg.PartitionsDefinition) -> dg.AssetsDefinition
             ad_catalog,
             day=day,
             attribution_window=timedelta(hours=rules.attribution_window_hours),
-        ).persist()  # one row an ad: the figures and the write share it
-        with retrying(context.retry_number):  # here Spark computes
+        ).persist()  # the figures and the write share it
+        with retrying(context.retry_number):  # Spark computes the result here
             figures, boundary = effectiveness_figures(result), _boundary(result)
         context.add_output_metadata({**figures, **effectiveness_lineage()})
         yield dg.Output(result, metadata={BOUNDARY: boundary})
@@ -69,6 +65,6 @@ def ad_effectiveness(partitions: dg.PartitionsDefinition) -> dg.AssetsDefinition
 
 
 def _boundary(result: DataFrame) -> dict[str, str]:
-    """What the day holds of the clicks that it shares with the day before and the day after."""
+    """The digests of the clicks that the day shares with the day before and the day after."""
     (row,) = shared_clicks(result).collect()
     return {side: f"{digest & 0xFFFFFFFFFFFFFFFF:016x}" if digest else "" for side, digest in row.asDict().items()}

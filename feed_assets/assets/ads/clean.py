@@ -1,8 +1,4 @@
-"""Clean ads and clean clicks: a day of what all partners of one kind sent, as one feed.
-
-Here: the two assets. Not here: what is thrown out and why (`ads.cleaning`), and what cleaned assets of every kind have
-in common (`cleaned`).
-"""
+"""The assets clean ads and clean clicks. Not here: their rules (`ads.cleaning`), and the factory (`assets.cleaned`)."""
 
 from collections.abc import Sequence
 from datetime import date, timedelta
@@ -27,8 +23,8 @@ def clean_ads(sources: Sequence[Source], partitions: dg.PartitionsDefinition) ->
         return judge_ads(records, day=day, earlier=earlier)
 
     description = (
-        "The ads shown on a day (UTC), one row an impression: types checked, re-delivered events kept once (the "
-        "earliest), what cannot be used set aside in `quarantine/clean-ads` with its reason."
+        "The ads shown on a day (UTC), one row for each impression, with checked types. Of a re-delivered event, the "
+        "earliest record is kept. Records that cannot be used are in `quarantine/clean-ads` with their reasons."
     )
     return cleaned(
         "clean_ads",
@@ -37,7 +33,7 @@ def clean_ads(sources: Sequence[Source], partitions: dg.PartitionsDefinition) ->
         partitions,
         judge,
         metadata=feed_metadata("clean-ads/v1.0", CLEAN_ADS, identity=["source", "impression_id"], audited=True),
-        required_resource_keys={RULES},  # none is used yet; a run may be configured with them all the same
+        required_resource_keys={RULES},  # unused, but a run's configuration may have them
         description=_described(description, sources),
         group_name=GROUP,
         owners=OWNERS,
@@ -53,8 +49,9 @@ def clean_clicks(sources: Sequence[Source], partitions: dg.PartitionsDefinition)
         return judge_clicks(records, day=day, repeated_within=repeated_within, earlier=earlier)
 
     description = (
-        "The clicks of a day (UTC), one row a click: re-delivered events kept once (the earliest), repeated clicks "
-        "of one user on one ad collapsed, what cannot be used set aside in `quarantine/clean-clicks`."
+        "The clicks of a day (UTC), one row for each click. Of a re-delivered event, the earliest record is kept. "
+        "Repeated clicks of one user on one ad count once. Records that cannot be used are in "
+        "`quarantine/clean-clicks` with their reasons."
     )
     return cleaned(
         "clean_clicks",
@@ -71,5 +68,5 @@ def clean_clicks(sources: Sequence[Source], partitions: dg.PartitionsDefinition)
 
 
 def _described(description: str, sources: Sequence[Source]) -> str:
-    """The description, and which assets this installation has not."""
+    """The description, and the assets that this installation does not have."""
     return " ".join(filter(None, [description, left_out(sources)]))

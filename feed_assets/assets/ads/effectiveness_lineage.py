@@ -1,7 +1,4 @@
-"""Which columns ad effectiveness is made from, as Dagster's UI shows it.
-
-Here: the columns. Not here: the computation (`ads.effectiveness`), and the lineage of others (`column_lineage`).
-"""
+"""The column lineage of ad effectiveness in Dagster's metadata."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ _ATTRIBUTION = {
     ADS: ("impression_id", "event_time", "user_id", "ad_id"),
     CLICKS: ("click_id", "impression_id", "event_time", "user_id", "ad_id"),
 }
-"""What attribution reads: every count of clicks is made from it."""
+"""The columns that attribution reads: every count of clicks depends on them."""
 
 _SHOWN = {ADS: ("impression_id",)}
 _COST = {ADS: ("cost",)}

@@ -1,7 +1,4 @@
-"""The figures of a day of ad effectiveness in its metadata: totals that Dagster plots, a sketch and the top ads.
-
-Here: which numbers and pictures the UI shows. Not here: how they are computed (`ads`) and drawn (`sketches`).
-"""
+"""The figures of a day of ad effectiveness in its metadata: totals that Dagster plots, a sketch and the top ads."""
 
 from __future__ import annotations
 
@@ -19,9 +16,9 @@ SHOWN = (
 
 
 def effectiveness_figures(result: DataFrame) -> dict[str, Any]:
-    """The metadata of a day's result: `AD_EFFECTIVENESS` rows, best persisted.
+    """The metadata of a day's result, `AD_EFFECTIVENESS` rows; persist it first: it is read twice.
 
-    Totals are plain numbers, which Dagster plots over the days by itself.
+    Totals are plain numbers, which Dagster plots over the days.
     """
     names = ("impressions", "clicks", "orphan_clicks")
     (row,) = result.agg(

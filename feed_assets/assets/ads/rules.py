@@ -1,8 +1,4 @@
-"""What the ad assets share: their group and owner, and the rules a run may change.
-
-Here: names and settings that more than one asset module uses. Not here: anything about one asset, and what assets of
-every kind share (`feed_assets.assets.cleaned`).
-"""
+"""The group, the owners and the rules of the ad assets."""
 
 import dagster as dg
 from pydantic import Field
@@ -17,12 +13,12 @@ class Rules(dg.ConfigurableResource[None]):
     repeated_click_seconds: float = Field(
         default=1.0,
         ge=0,
-        description="Clicks of one user on one ad at most this long after the one before are repeats.",
+        description="A click is a repeat if it follows the same user's click on the same ad within this time.",
     )
     attribution_window_hours: float = Field(
         default=24.0,
         gt=0,
         le=24,
-        description="How long after it was shown an ad can be credited with a click. At most a day: "
+        description="The longest time from an impression to a click that it is credited with. At most a day: "
         "a day's result reads the clicks of that day and the next.",
     )

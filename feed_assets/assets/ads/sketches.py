@@ -1,7 +1,7 @@
 """Pictures so small that the Dagster UI shows them in place: rows in, Markdown with an SVG out.
 
-The UI renders Markdown metadata at once where it is shorter than `SHOWN_IN_PLACE`, and behind a click where it is
-longer. Here: such pictures. Not here: the large ones of the report (`plots`), and any reading of data.
+The UI shows Markdown metadata in place if it is shorter than `SHOWN_IN_PLACE`, else behind a click. The report has
+larger pictures (`plots`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 SHOWN_IN_PLACE = 1000
-"""Characters of Markdown from which the UI hides it behind a click."""
+"""Characters of Markdown from which the UI shows it only after a click."""
 
 BLUE, GREY = "#2f6f9f", "#aaa"
 HEIGHT, TOP, BOTTOM, LEFT = 90, 12, 80, 44
@@ -19,9 +19,9 @@ HEIGHT, TOP, BOTTOM, LEFT = 90, 12, 80, 44
 
 
 def click_through_rates(ads: Sequence[Mapping[str, Any]]) -> str:
-    """A dot for each ad's rate and a line for its 95 % interval, in the order given; up to 20 fit.
+    """A dot for each ad's rate and a line for its 95 % interval, in the order given, at most 20.
 
-    `ads` have `ctr`, `ctr_low` and `ctr_high` (shares from 0 to 1, None where an ad was not shown; these are left out).
+    `ads` have `ctr`, `ctr_low` and `ctr_high`: shares from 0 to 1, or None for an ad not shown, which is left out.
     """
     shown = [ad for ad in ads if ad["ctr"] is not None][:20]
     most = max((ad["ctr_high"] for ad in shown), default=0.0) or 1.0

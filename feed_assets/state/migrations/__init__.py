@@ -1,1 +1,1 @@
-"""How each schema became the next, in `versions`; a migration that is released is never changed."""
+"""The migrations of the schema, in `versions`; a released migration never changes."""

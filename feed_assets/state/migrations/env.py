@@ -1,4 +1,4 @@
-"""What Alembic runs around the migrations: they use the connection and the transaction of the store."""
+"""Alembic's environment: migrations use the connection and the transaction of the store."""
 
 from alembic import context
 

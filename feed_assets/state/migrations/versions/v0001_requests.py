@@ -1,4 +1,4 @@
-"""The event log, and what was last asked for. Times are ISO 8601. Others may have tables in the same database."""
+"""The event log and the last requests. Times are ISO 8601. Other programs may have tables in the same database."""
 
 from alembic import op
 from sqlalchemy import JSON, BigInteger, Column, Integer, Text
@@ -8,7 +8,7 @@ down_revision = None
 
 
 def upgrade() -> None:
-    """Make the tables."""
+    """Create the tables."""
     op.create_table(
         "feed_assets_events",
         Column("sequence", BigInteger, primary_key=True, autoincrement=False),
