@@ -53,6 +53,5 @@ def tick_sensors(instance: dg.DagsterInstance) -> list[dg.DagsterRun]:
     ):
         for error in execute_sensor_iteration(workspace, logging.getLogger("feed_assets.demo"), None, None):
             if error is not None:
-                message = f"A sensor could not be evaluated: {error}"
-                raise dg.DagsterInvariantViolationError(message)
+                raise dg.DagsterInvariantViolationError(f"A sensor could not be evaluated: {error}")
     return list(reversed(instance.get_runs(since)))

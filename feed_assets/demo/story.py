@@ -60,15 +60,15 @@ class NextSteps:
 def prepare_base(base: str) -> Path:
     """An empty base that says what time it is there. Raises SettingsError where other data is in the way."""
     if "://" in base:
-        message = f"The demo runs on a local disk, and FEED_ASSETS_BASE is {base}: unset it, or name a directory."
-        raise SettingsError(message)
+        raise SettingsError(
+            f"The demo runs on a local disk, and FEED_ASSETS_BASE is {base}: unset it, or name a directory."
+        )
     folder = Path(base)
     if folder.exists() and any(folder.iterdir()):
         if not (folder / MARKER).exists():
-            message = (
+            raise SettingsError(
                 f"{folder} holds data that is not the demo's: unset FEED_ASSETS_BASE, or set it to another directory."
             )
-            raise SettingsError(message)
         for each in folder.iterdir():
             if each.name in {MARKER, OWN_HOME}:
                 continue  # a UI that is open has its runs there

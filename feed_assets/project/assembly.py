@@ -134,10 +134,9 @@ class Project:
             for key, upstream in asset.asset_deps.items() if isinstance(asset, dg.AssetsDefinition) else ():
                 for kind in {kinds[each] for each in upstream if each in kinds}:
                     if kind in found or key in found.values():
-                        message = (
+                        raise dg.DagsterInvalidDefinitionError(
                             f"{key.to_user_string()} reads raw data of the kind {kind}, and late data makes one daily "
                             "asset of each kind run again: let one asset clean one kind, and the others read its feed."
                         )
-                        raise dg.DagsterInvalidDefinitionError(message)
                     found[kind] = key
         return found

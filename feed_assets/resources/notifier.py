@@ -88,8 +88,7 @@ class WebhookNotifier(Notifier):
 
     def _post(self, body: bytes) -> None:
         if urlsplit(self.url).scheme not in {"http", "https"}:
-            message = f"{WEBHOOK} holds no http or https address: correct it."
-            raise AlertNotSentError(message)
+            raise AlertNotSentError(f"{WEBHOOK} holds no http or https address: correct it.")
         request = urllib.request.Request(self.url, body, {"Content-Type": "application/json"})  # noqa: S310 - see above
         opener = urllib.request.build_opener(_KeepRedirects)
         with opener.open(request, timeout=TIMEOUT_SECONDS):

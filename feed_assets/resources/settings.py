@@ -113,8 +113,9 @@ def _local_base(text: str) -> str:
     try:
         return str(Path(text).expanduser().absolute())
     except RuntimeError:
-        message = f"FEED_ASSETS_BASE is {text!r}; it takes a directory, and no user of that name has a home."
-        raise SettingsError(message) from None
+        raise SettingsError(
+            f"FEED_ASSETS_BASE is {text!r}; it takes a directory, and no user of that name has a home."
+        ) from None
 
 
 def _state(text: str | None, base: str, dagster_home: str | None) -> str:
@@ -131,22 +132,21 @@ def _first_day(text: str) -> date:
     try:
         return date.fromisoformat(text)
     except ValueError:
-        message = f"FEED_ASSETS_FIRST_DAY is {text!r}; it takes the first day of data, such as 2019-11-24."
-        raise SettingsError(message) from None
+        raise SettingsError(
+            f"FEED_ASSETS_FIRST_DAY is {text!r}; it takes the first day of data, such as 2019-11-24."
+        ) from None
 
 
 def _log_level(text: str) -> str:
     if text not in LOG_LEVELS:
-        message = f"FEED_ASSETS_LOG_LEVEL is {text!r}; it takes one of {', '.join(LOG_LEVELS)}."
-        raise SettingsError(message)
+        raise SettingsError(f"FEED_ASSETS_LOG_LEVEL is {text!r}; it takes one of {', '.join(LOG_LEVELS)}.")
     return text
 
 
 def _seconds(environment: Mapping[str, str], name: str, default: str, *, least: int) -> int:
     text = environment.get(f"FEED_ASSETS_{name}") or default
     if not text.isascii() or not text.isdigit() or int(text) < least:
-        message = f"FEED_ASSETS_{name} is {text!r}; it takes a whole number of seconds from {least}."
-        raise SettingsError(message)
+        raise SettingsError(f"FEED_ASSETS_{name} is {text!r}; it takes a whole number of seconds from {least}.")
     return int(text)
 
 
@@ -161,8 +161,7 @@ def _as_of(variable: str | None, base: str) -> datetime | None:
     try:
         return parse_now(text)
     except ValueError:
-        message = (
+        raise SettingsError(
             f"{origin} is {text!r}; it takes a UTC time such as 2019-12-01T16:00:00, an update's name such as "
             f"20191201.160000, from {FIRST_YEAR} to {LAST_YEAR}, or `now`."
-        )
-        raise SettingsError(message) from None
+        ) from None
