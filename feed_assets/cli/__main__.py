@@ -1,4 +1,4 @@
-"""`python -m feed_assets.cli`: the command line, where the script is not on the path."""
+"""`python -m feed_assets.cli`: the command line, if the script is not on the PATH."""
 
 from feed_assets.cli import main
 

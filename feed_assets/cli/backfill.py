@@ -22,24 +22,18 @@ from feed_assets.file_feed.wording import counted
 @click.command()
 @click.option("--from", "first", required=True, type=DayParameter(), metavar="DATE", help="The first day.")
 @click.option("--to", "last", required=True, type=DayParameter(), metavar="DATE", help="The last day, included.")
-@click.option(
-    "--select",
-    "selection",
-    metavar="ASSETS",
-    help="Only these, as in the UI: `clean_ads,clean_clicks` or `clean_ads+`.",
-)
+@click.option("--select", "selection", metavar="ASSETS", help="As in the UI: `clean_ads,clean_clicks` or `clean_ads+`.")
 @json_option
 @click.pass_context
 def backfill(ctx: click.Context, first: date, last: date, selection: str | None, *, as_json: bool) -> None:
-    """Compute every day from --from to --to: one process, one Spark, Dagster runs on this instance.
+    """Compute every day from --from to --to in one process with one Spark. Its runs are in the Dagster UI.
 
-    Hours and longer partitions belong to the day on which they begin. All days of the cleaned feeds come before the
-    first day of what is made of them. A day that fails is left out of the
-    stages after it, the others go on; then the exit code is 1, and the failed days are listed.
+    Hours and longer partitions belong to the day on which they begin. Assets run in stages: all days of an asset before
+    the first day of the assets that read it. If a day fails, later stages leave it out, and the other days go on. The
+    failed days are listed at the end, and the exit code is 1.
     """
     if last < first:
-        message = f"{last} is before {first}."
-        raise click.BadParameter(message, param_hint="--to")
+        raise click.BadParameter(f"{last} is before {first}.", param_hint="--to")
     from feed_assets.operations import day_runs as runs  # noqa: PLC0415 - loads Dagster
     from feed_assets.sources import has_raw_data  # noqa: PLC0415 - as above
 
@@ -54,8 +48,7 @@ def backfill(ctx: click.Context, first: date, last: date, selection: str | None,
     if known is None or first < known[0] or last > known[1]:
         there_are = f"partitions go from {known[0]} to {known[1]}" if known else _none_yet(installation)
         unknown = last if known and first >= known[0] else first
-        message = f"There is no partition {unknown}: {there_are}."
-        raise click.BadParameter(message, param_hint="--from/--to")
+        raise click.BadParameter(f"There is no partition {unknown}: {there_are}.", param_hint="--from/--to")
     results = []
     with (
         runs.instance_at(dagster_home(installation.settings.base), runs.UNCAPTURED) as instance,
@@ -80,15 +73,15 @@ def backfill(ctx: click.Context, first: date, last: date, selection: str | None,
         complain(f"{len(failed)} of {counted(len(days), 'day')} failed: {', '.join(failed)}")
         if not has_raw_data(installation.blackboard):
             complain(
-                f"There is no raw data at all in {installation.blackboard.uri('')}: `feed-assets land` puts it there. "
-                "If it lies elsewhere, set FEED_ASSETS_BASE."
+                f"There is no raw data in {installation.blackboard.uri('')}: `feed-assets land` puts it there. "
+                "If it is elsewhere, set FEED_ASSETS_BASE."
             )
         ctx.exit(FAILED)
 
 
 def _none_yet(installation: Installation) -> str:
     settings = installation.settings
-    return f"the first one is {settings.first_day}, and it is {settings.clock.now():%Y-%m-%d}"
+    return f"the first day is {settings.first_day}, and today is {settings.clock.now():%Y-%m-%d}"
 
 
 def _line(result: object) -> str:
@@ -96,9 +89,9 @@ def _line(result: object) -> str:
 
     if not isinstance(result, PartitionResult):
         raise TypeError(result)
-    updates = dict(result.updates)
     if result.success:
-        made = ", ".join(f"{asset} {updates.get(asset, '')}".strip() for asset in result.assets)
-        return f"{result.partition}  ok       {made}"
+        names = dict(result.updates)
+        updates = ", ".join(f"{asset} {names.get(asset, '')}".strip() for asset in result.assets)
+        return f"{result.partition}  ok       {updates}"
     state = "skipped" if result.skipped else "failed "
     return f"{result.partition}  {state}  {', '.join(result.assets)}: {'; '.join(result.failures) or 'no reason known'}"

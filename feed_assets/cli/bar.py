@@ -1,6 +1,6 @@
-"""The bar of progress on a terminal.
+"""The progress bar on a terminal.
 
-Here: what it shows and how lines are printed above it. Not here: whether there is a bar at all (`output`).
+Here: the bar, and lines printed above it. Not here: whether a bar is shown (`output`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from feed_assets.cli.tables import wrapped
 
 
 class TerminalBar:
-    """A bar on stderr. A spinner and a clock move while a step takes its time; the step under way is named."""
+    """A progress bar on stderr, with a spinner, a clock and the name of the step."""
 
     def __init__(self, what: str, total: int) -> None:
         console = Console(stderr=True)
@@ -46,15 +46,15 @@ class TerminalBar:
         self._progress.stop()
 
     def __call__(self, line: str | None = None) -> None:
-        """One step is done; print this line about it on stdout."""
+        """Count one step as done; print this line about it on stdout."""
         if line is not None and sys.stdout is not None and sys.stdout.isatty():
-            # The same terminal shows both, so the line has to be the bar's own to stand above it.
+            # stdout is the same terminal: only the bar itself can print a line above it.
             for part in wrapped(printable(line), width=terminal_width(), indent="    "):
                 self._progress.console.print(part, markup=False, highlight=False, soft_wrap=True)
         elif line is not None:
             print_text(line)
         self._progress.advance(self._task)
 
-    def under_way(self, what: str) -> None:
-        """Show what the next step is."""
-        self._progress.update(self._task, under_way=printable(what))
+    def under_way(self, step: str) -> None:
+        """Show the step that begins."""
+        self._progress.update(self._task, under_way=printable(step))

@@ -1,6 +1,6 @@
-"""What time it is for a command: the only place here that looks at the clock.
+"""The current time for commands. No other module of the command line reads the clock.
 
-Here: the time, and times and spans as arguments. Not here: what they are used for.
+Here: the time, and times and spans as arguments. Not here: what commands do with them.
 """
 
 from __future__ import annotations
@@ -21,15 +21,16 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks
 
 
 def now(environment: Mapping[str, str] = os.environ) -> datetime:
-    """The time, aware, in UTC: the machine's, or the one that `FEED_ASSETS_AS_OF` fixes."""
+    """The time, aware, in UTC: the machine's, unless `FEED_ASSETS_AS_OF` fixes another."""
     text = environment.get(AS_OF)
     if not text or text == "now":
         return datetime.now(UTC)
     try:
         return parse_now(text)
     except ValueError:
-        message = f"{AS_OF} is {text!r}; it takes {TIMES}, from {FIRST_YEAR} to {LAST_YEAR}, or `now`."
-        raise click.ClickException(message) from None
+        raise click.ClickException(
+            f"{AS_OF} is {text!r}; it takes {TIMES}, from {FIRST_YEAR} to {LAST_YEAR}, or `now`."
+        ) from None
 
 
 class UpdateName(click.ParamType[str]):
@@ -84,7 +85,7 @@ class DayParameter(click.ParamType[date]):
 
 
 class Moment(click.ParamType[datetime]):
-    """A time: in ISO 8601, in UTC where it names no zone, or as the name of an update."""
+    """A time: in ISO 8601, in UTC if it names no zone, or the name of an update."""
 
     name = "time"
 
@@ -99,7 +100,7 @@ class Moment(click.ParamType[datetime]):
 
 
 class Deadline(Moment):
-    """A time to come: one as any other, or a span from now on."""
+    """A time to come: a time as for `Moment`, or a span from now on."""
 
     def convert(self, value: str | datetime, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
         """Read the time."""

@@ -1,7 +1,6 @@
 """`feed-assets demo`: the main job on real logs, shown step by step.
 
-Here: how the story looks in a terminal and through a pipe, and what to type after it. Not here: the story
-(`feed_assets.demo.story`).
+Here: printing the story, and the commands to try after it. Not here: the story itself (`feed_assets.demo.story`).
 """
 
 from __future__ import annotations
@@ -32,13 +31,13 @@ from feed_assets.demo import OWN_HOME
 
 @click.command()
 def demo() -> None:
-    """Land a week of real logs, process it, and see what late and broken data do to it.
+    """Land a week of real logs, process it, and show what late and broken data do to it.
 
-    Works in ./demo-data, as of 2019-12-01, with a Dagster home of its own there; `feed-assets dev` opens it afterwards.
-    FEED_ASSETS_BASE and DAGSTER_HOME name other places. Run again, it starts afresh; it never touches data that is not
-    its own, and its time is not that of any other data.
+    The demo works in ./demo-data, with its own Dagster home there, and at its own time, 2019-12-01. `feed-assets dev`
+    opens it afterwards. FEED_ASSETS_BASE and DAGSTER_HOME name other places. Each demo starts afresh, and never touches
+    data that is not the demo's.
     """
-    # Sensors look only when their interval is over, and here they are asked twice within seconds.
+    # The demo evaluates the sensors twice within seconds; a sensor runs only when its interval is over.
     os.environ["FEED_ASSETS_SENSOR_SECONDS"] = "1"
     from feed_assets.demo.story import Demo, NextSteps, Teller, prepare_base  # noqa: PLC0415 - loads Dagster and Spark
     from feed_assets.resources import Settings  # noqa: PLC0415 - as above
@@ -49,7 +48,7 @@ def demo() -> None:
     ready_to_compute(settings)
     base = prepare_base(settings.base)
     os.environ[BASE] = str(base)
-    for name in ("FEED_ASSETS_AS_OF", "FEED_ASSETS_STATE"):  # the demo has its own time and state, and empties both
+    for name in ("FEED_ASSETS_AS_OF", "FEED_ASSETS_STATE"):  # the demo has its own time and state, and resets both
         os.environ.pop(name, None)
     if not os.environ.get(HOME):
         write_config(base / OWN_HOME)
@@ -61,7 +60,7 @@ def demo() -> None:
 
 
 def _program() -> str:
-    """How this program is called from here."""
+    """The command that calls this program."""
     if shutil.which("feed-assets"):
         return "feed-assets"
     called = Path(sys.argv[0])

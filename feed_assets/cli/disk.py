@@ -1,4 +1,4 @@
-"""What to say when a disk is full: which one, what is left on it, and how much is needed.
+"""The message about a full disk: which disk, what is left on it, and how much is needed.
 
 Here: that message. Not here: noticing it (`backfill`, `errors`).
 """
@@ -20,7 +20,7 @@ MIB = 2**20
 
 
 def no_space_left(installation: Installation, days: Sequence[str]) -> str:
-    """The message for a backfill that could not make these days for want of space."""
+    """The message for a backfill that had no space to compute these days."""
     from feed_assets.sources import raw_days  # noqa: PLC0415 - loads pydantic and Spark's Python side
 
     sources = [source.key for source in installation.sources]
@@ -28,13 +28,11 @@ def no_space_left(installation: Installation, days: Sequence[str]) -> str:
     found = raw_days(installation.blackboard, sources, first, last)
     raw = sum(each.bytes for (_, day), each in found.items() if str(day) in days)
     needed = f"The failed days read {_mib(raw)} of raw data; their results need about as much."
-    return (
-        f"No space is left. {_fullest(installation.settings.base)} {needed} Free it, then run the same backfill again."
-    )
+    return f"No space is left. {_free(installation.settings.base)} {needed} Free it, then run the same backfill again."
 
 
-def _fullest(base: str) -> str:
-    """What the places that a run writes to have left, the fullest disk first."""
+def _free(base: str) -> str:
+    """The free space of each place that a run writes to, the fullest disk first."""
     places = {
         "the data": Path(base.removeprefix("file://")),
         "Spark's temporary files (SPARK_LOCAL_DIRS)": Path(os.environ.get("SPARK_LOCAL_DIRS") or tempfile.gettempdir()),

@@ -1,7 +1,7 @@
-"""What a user reads when a command fails, and with which exit code.
+"""The messages and exit codes of commands that fail.
 
-Here: the one place where errors become messages on stderr. Not here: the errors; their messages say what, where and
-what to do. Anything that is not expected here is a fault in the program and keeps its stack trace.
+Here: turning errors into messages on stderr. Not here: the errors; their messages say what is wrong, where, and what to
+do. An error that is not listed here is a bug in the program, and keeps its stack trace.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ NO_VALID_UPDATE = 3
 INTERRUPTED = 130
 
 NO_SPACE = "No space left on device"
-"""What the operating system calls a full disk, also through Java."""
+"""The operating system's message about a full disk, also in Java's errors."""
 
-# By name, as importing them would load Dagster and pydantic where neither is needed. The most special class counts.
+# By name: importing the classes would load Dagster and pydantic. The most derived class decides.
 EXPECTED: Mapping[str, int] = {
     "feed_assets.file_feed.errors.NoValidUpdateError": NO_VALID_UPDATE,
     "feed_assets.file_feed.errors.BadNameError": BAD_ARGUMENT,
@@ -39,7 +39,7 @@ EXPECTED: Mapping[str, int] = {
     "feed_assets.engine.session.MasterError": FAILED,
     "feed_assets.sources.errors.SourceError": FAILED,
     "feed_assets.operations.day_runs.InstanceConfigError": FAILED,
-    # Dagster's own: a database on a disk that is full.
+    # Dagster's own database, such as on a full disk.
     "dagster._core.errors.DagsterError": FAILED,
     "sqlalchemy.exc.OperationalError": FAILED,
 }
@@ -47,15 +47,15 @@ EXPECTED: Mapping[str, int] = {
 
 @contextmanager
 def explained_errors(ctx: click.Context, *, debug: bool = False) -> Iterator[None]:
-    """Turn what is raised inside into a message and an exit code; with `debug` the stack trace comes first."""
+    """Turn an error raised inside into a message and an exit code; with `debug`, print the stack trace first."""
     try:
         with _logged_plainly(debug=debug):
             yield
     except KeyboardInterrupt:
-        click.echo("Interrupted. What was being published stays invisible; nothing is half-published.", err=True)
+        click.echo("Interrupted. Unfinished updates stay invisible to readers.", err=True)
         ctx.exit(INTERRUPTED)
     except BrokenPipeError:
-        raise  # the reader of a pipe has seen enough: click ends quietly
+        raise  # the reader closed the pipe: click exits quietly
     except Exception as error:
         code = exit_code(error)
         if code is None:
@@ -67,19 +67,19 @@ def explained_errors(ctx: click.Context, *, debug: bool = False) -> Iterator[Non
 
 
 class _PlainHandler(logging.Handler):
-    """Shows what libraries log, without stack traces: what matters to a command is raised, too."""
+    """Shows what libraries log, without stack traces: errors that matter are raised, too."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Show a message, unless it is about an error with its trace."""
+        """Show a message, unless it comes with a stack trace."""
         if not record.exc_info:
             click.echo(f"{record.levelname.capitalize()}: {record.getMessage()}", err=True)
 
 
 @contextmanager
 def _logged_plainly(*, debug: bool) -> Iterator[None]:
-    """Keep libraries from showing stack traces meanwhile, as Spark and the database do when they are interrupted."""
+    """Hide the stack traces that libraries log, as Spark and the database do when they are interrupted."""
     if debug or logging.getLogger().handlers:
-        yield  # as asked for, or as whoever calls commands from a program has set up
+        yield  # the calling program has configured its own logging
         return
     handler = _PlainHandler(logging.WARNING)
     logging.getLogger().addHandler(handler)
@@ -90,7 +90,7 @@ def _logged_plainly(*, debug: bool) -> Iterator[None]:
 
 
 def exit_code(error: Exception) -> int | None:
-    """The exit code of an error that can be expected, None of any other."""
+    """The exit code of an expected error; None for any other."""
     names = (f"{each.__module__}.{each.__qualname__}" for each in type(error).__mro__)
     expected = next((EXPECTED[name] for name in names if name in EXPECTED), None)
     if expected is None and (isinstance(error, OSError) or NO_SPACE in str(error)):
@@ -99,8 +99,8 @@ def exit_code(error: Exception) -> int | None:
 
 
 def message_of(error: Exception) -> str:
-    """The message of an error for people; of Java's trace of a full disk, one line."""
+    """The message of an error, for people. Java's stack trace about a full disk becomes one line."""
     if NO_SPACE in str(error) and "\n" in str(error):
         temporary = os.environ.get("SPARK_LOCAL_DIRS") or tempfile.gettempdir()
-        return f"{NO_SPACE}: neither the data's disk (FEED_ASSETS_BASE) nor that of {temporary} may be full."
+        return f"{NO_SPACE}: free some on the disk of the data (FEED_ASSETS_BASE) or of {temporary}."
     return str(error)

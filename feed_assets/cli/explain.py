@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 @click.argument("day", type=DayParameter(), metavar="DATE", required=False)
 @json_option
 def explain(day: date | None, *, as_json: bool) -> None:
-    """For each asset on DATE: the update in force, why it was or was not made again, growth, failed checks, lineage.
+    """For each asset on DATE, show the update in force, why it was computed, growth, failed checks and lineage.
 
-    Without DATE: every day with raw data that is not processed, and what comes of it.
+    Without DATE, show every day with unprocessed raw data, and what happens next.
 
-    These are read from storage: Dagster's database may be gone. Where it is there, runs that failed are shown, too;
-    where its dagster.yaml cannot be used, that is an error after all else was shown, and the exit code is 1.
+    All of it comes from storage. If Dagster's database exists, failed runs are shown, too. If its dagster.yaml cannot
+    be used, the command shows everything else first, and then exits with code 1.
     """
     from feed_assets.operations.day_runs import InstanceConfigError  # noqa: PLC0415 - loads Dagster
     from feed_assets.operations.explanation import explain as stories_of  # noqa: PLC0415 - loads pydantic
@@ -120,12 +120,12 @@ def _show(story: AssetStory) -> None:
         ["update", "state", "made because", *counts],
         [
             (
-                update.name + (" *" if update.in_force else ""),
-                update.state,
-                update.made_because,
-                *(update.rows.get(name) for name in counts),
+                f"{each.name}{' *' * each.in_force}",
+                each.state,
+                each.made_because,
+                *(each.rows.get(name) for name in counts),
             )
-            for update in story.updates
+            for each in story.updates
         ],
         empty="  no updates yet",
     )

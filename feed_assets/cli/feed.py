@@ -1,7 +1,7 @@
 """`feed-assets feed`: look at a feed, read from it, publish into it.
 
-Here: the group, and the commands that resolve, show and publish updates. Not here: holding and removing them
-(`feed_keeping`), and comparing them (`feed_diff`). Nothing here needs Dagster or Spark.
+Here: the commands that resolve, show and publish updates. Not here: keeping and removing them (`feed_keeping`),
+comparing them (`feed_diff`). Nothing here needs Dagster or Spark.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from feed_assets.file_feed import (
 )
 
 NOTES = frozenset({"odd name", "no such second", "future", "orphan", "removal", "invalidated", "copied"})
-"""Kinds of findings that say nothing against any update a reader would use."""
+"""Kinds of findings that affect no update a reader would use."""
 
 
 @click.group(name="feed")
@@ -54,35 +54,34 @@ def feed() -> None:
     """Look at a File Feed and operate it.
 
     URI is a local path, file:///... or s3://bucket/...: a feed with partitions, or a location that directly holds
-    updates. What is published first to the location of a day, such as .../2019-11-24, is of that partition of the feed
-    above it.
+    updates. A first update at a location named like a day, such as .../2019-11-24, belongs to that partition of the
+    feed above it.
     """
 
 
 @feed.command("latest")
 @feed_argument
 @partition_option
-@click.option("--as-of", metavar="TIME", type=Moment(), help="The latest begun at or before this time.")
+@click.option("--as-of", metavar="TIME", type=Moment(), help="Only updates begun at or before this time.")
 @json_option
 def latest_(feed: Feed, partition: str | None, as_of: datetime | None, *, as_json: bool) -> None:
-    """Print the latest valid update. Exit code 3 where there is none."""
+    """Print the latest valid update. Exit code 3 if there is none."""
     _print_update(require_latest(feed, partition, now=now(), as_of=as_of), as_json=as_json)
 
 
 @feed.command("files")
 @feed_argument
 @partition_option
-@click.option("--as-of", metavar="TIME", type=Moment(), help="Of the latest begun at or before this time.")
-@click.option("--update", "name", metavar="NAME", type=UpdateName(), help="Of this update, whatever its state.")
+@click.option("--as-of", metavar="TIME", type=Moment(), help="Only updates begun at or before this time.")
+@click.option("--update", "name", metavar="NAME", type=UpdateName(), help="This update, whatever its state.")
 @json_option
 def files_(feed: Feed, partition: str | None, as_of: datetime | None, name: str | None, *, as_json: bool) -> None:
-    """Print the files of the latest valid update. Exit code 3 where there is none.
+    """Print the files of the latest valid update. Exit code 3 if there is none.
 
-    With --update those of exactly that update, whatever its state; stderr names the state.
+    With --update, print the files of exactly that update; stderr names its state.
     """
     if name is not None and as_of is not None:
-        message = "name an update with --update or a time with --as-of, not both."
-        raise click.UsageError(message)
+        raise click.UsageError("name an update with --update or a time with --as-of, not both.")
     if name is not None:
         update = _named(located(feed, partition), name)
     else:
@@ -99,10 +98,7 @@ def files_(feed: Feed, partition: str | None, as_of: datetime | None, name: str 
 @partition_option
 @json_option
 def ls(feed: Feed, partition: str | None, *, as_json: bool) -> None:
-    """List every update, newest first, with its state; without --partition those of all partitions.
-
-    Exit code 3 where there is no update.
-    """
+    """List every update of one partition or of all, newest first, with its state. Exit code 3 if there is none."""
     moment = now()
     place = located(feed, partition)
     rows = _listed(place, moment)
@@ -112,19 +108,10 @@ def ls(feed: Feed, partition: str | None, *, as_json: bool) -> None:
         print_json(rows)
         return
     header = ("partition", "update", "state", "files", "bytes", "held", "why")
-    lines = [
-        (
-            row["partition"],
-            f"{row['update']}{' *' if row['latest'] else ''}",
-            row["state"],
-            row["files"],
-            row["bytes"],
-            ", ".join([*row["tags"], *(f"pinned by {each['holder']}" for each in row["pins"])]),
-            row["why"],
-        )
-        for row in rows
-    ]
-    print_table(header, lines, empty="")
+    for row in rows:
+        row["update"] += " *" if row["latest"] else ""
+        row["held"] = ", ".join([*row["tags"], *(f"pinned by {each['holder']}" for each in row["pins"])])
+    print_table(header, [[row[name] for name in header] for row in rows], empty="")
 
 
 @feed.command("verify")
@@ -132,9 +119,9 @@ def ls(feed: Feed, partition: str | None, *, as_json: bool) -> None:
 @partition_option
 @json_option
 def verify_(feed: Feed, partition: str | None, *, as_json: bool) -> None:
-    """Compare what is there with the protocol and the records. Exit code 1 where that finds a fault.
+    """Check the files of a feed against the protocol and the records. Exit code 1 if there is a fault.
 
-    What says nothing against any update that a reader would use is shown as a note, and is no fault.
+    A finding that affects no update a reader would use is a note, not a fault.
     """
     place = located(feed, partition)
     findings = [
@@ -158,7 +145,7 @@ def verify_(feed: Feed, partition: str | None, *, as_json: bool) -> None:
 )
 @json_option
 def publish(feed: Feed, partition: str | None, files: Sequence[Path], *, as_json: bool) -> None:
-    """Publish local files as one new update, and print it like `latest`: feed and partition as URI names them."""
+    """Publish local files as one new update, and print it like `latest`, with feed and partition as URI names them."""
     moment = now()
     place = published(feed, partition)
     update = publish_files(place.feed, place.partition, files, now=moment, owner=login_name(), facts=Facts())
@@ -168,17 +155,16 @@ def publish(feed: Feed, partition: str | None, files: Sequence[Path], *, as_json
 @feed.command("invalidate")
 @feed_argument
 @partition_option
-@click.option("--update", metavar="NAME", type=UpdateName(), help="The update; the latest, if left out.")
-@click.option("--reason", metavar="TEXT", required=True, help="Why; it goes on record.")
-@click.option("--author", metavar="NAME", default=login_name, help="Who; your login name, if left out.")
+@click.option("--update", metavar="NAME", type=UpdateName(), help="The update. Default: the latest.")
+@click.option("--reason", metavar="TEXT", required=True, help="The reason, for the record.")
+@click.option("--author", metavar="NAME", default=login_name, help="Who invalidates it. Default: your login name.")
 @json_option
 def invalidate_(
     feed: Feed, partition: str | None, update: str | None, reason: str, author: str, *, as_json: bool
 ) -> None:
-    """Take an update and its quarantine out of force: the one before it is the latest again. The files stay."""
+    """Take an update and its quarantine out of force. The update before it becomes the latest. The files stay."""
     if not reason.strip():
-        message = "say why: it is what others will read."
-        raise click.BadParameter(message, param_hint="--reason")
+        raise click.BadParameter("say why: others will read it.", param_hint="--reason")
     moment = now()
     place = operated(feed, partition)
     name = update or require_latest(place.feed, place.partition, now=moment).name
@@ -187,7 +173,7 @@ def invalidate_(
         fields = {"feed": place.feed.uri, "partition": place.partition, "update": name, "state": "invalidated"}
         print_json({**fields, "reason": reason, "author": author})
     else:
-        also = ", and so is its quarantine" if quarantine else ""
+        also = ", and its quarantine, too" if quarantine else ""
         say(f"{place.title} {name} is invalidated{also}.")
 
 
@@ -196,26 +182,17 @@ for _command in (tag, untag, pin, unpin, gc, diff):
 
 
 def _print_update(update: Update, *, as_json: bool) -> None:
-    """The form that other programs rely on: no name is added or left out."""
+    """Print an update. Other programs rely on the names in the JSON: add none, remove none."""
+    where = {"feed": update.feed.uri, "partition": update.partition, "update": update.name, "uri": update.uri}
     if as_json:
         files = [{"path": file.path, "bytes": file.size} for file in update.files]
-        where = {"feed": update.feed.uri, "partition": update.partition, "update": update.name, "uri": update.uri}
         print_json({**where, "files": files})
         return
-    print_fields(
-        [
-            ("feed", update.feed.uri),
-            ("partition", update.partition),
-            ("update", update.name),
-            ("uri", update.uri),
-            ("files", len(update.files)),
-            ("bytes", update.bytes),
-        ]
-    )
+    print_fields([*where.items(), ("files", len(update.files)), ("bytes", update.bytes)])
 
 
 def _named(place: Place, name: str) -> Update:
-    """Exactly this update, with its state on stderr."""
+    """The update of this name. Its state goes to stderr."""
     update = update_named(place.feed, place.partition, name)
     for status in history(place.feed, place.partition, now=now()):
         if status.name == name:
@@ -225,7 +202,7 @@ def _named(place: Place, name: str) -> Update:
 
 
 def _listed(place: Place, moment: datetime) -> list[dict[str, Any]]:
-    """The updates of this partition, or of all partitions of this feed: what holds them is read once."""
+    """The updates of this partition, or of all partitions of this feed. Tags and pins are read once."""
     feed, within = place.feed, place.partition
     tagged = tags(feed, within)
     pinned: dict[tuple[str | None, str], list[Pin]] = {}

@@ -1,6 +1,6 @@
-"""`feed-assets feed diff`: in which rows two updates of a partition differ.
+"""`feed-assets feed diff`: compare the rows of two updates of a partition.
 
-Here: which two, and bringing their files to where they can be read. Not here: comparing rows (`row_diff`).
+Here: choosing the updates, and making their files readable. Not here: comparing rows (`row_diff`).
 """
 
 from __future__ import annotations
@@ -28,24 +28,17 @@ from feed_assets.file_feed.wording import counted
 @click.command("diff")
 @feed_argument
 @partition_option
-@click.option("--from", "before", metavar="NAME", type=UpdateName(), help="The valid one before --to, if left out.")
-@click.option("--to", "after", metavar="NAME", type=UpdateName(), help="The latest, if left out.")
-@click.option("--key", metavar="COLUMN,...", default="", help="What tells rows apart: then rows can have changed.")
+@click.option("--from", "before", metavar="NAME", type=UpdateName(), help="Default: the valid update before --to.")
+@click.option("--to", "after", metavar="NAME", type=UpdateName(), help="Default: the latest update.")
+@click.option("--key", metavar="COLUMN,...", default="", help="Columns that identify a row, to find changed rows.")
 @click.option("--limit", metavar="N", type=click.IntRange(min=0), default=10, show_default=True, help="Rows to show.")
 @json_option
 def diff(
-    feed: Feed,
-    *,
-    partition: str | None,
-    before: str | None,
-    after: str | None,
-    key: str,
-    limit: int,
-    as_json: bool,
+    feed: Feed, *, partition: str | None, before: str | None, after: str | None, key: str, limit: int, as_json: bool
 ) -> None:
     """Compare the rows of two updates: parquet, CSV with a header, or JSON files.
 
-    An update that is named need not be valid: a rejected one can be compared with the one in force.
+    --from and --to also take updates that are not valid, such as a rejected one.
     """
     moment = now()
     new = update_named(feed, partition, after) if after else require_latest(feed, partition, now=moment)
@@ -67,20 +60,19 @@ def diff(
 
 
 def _before(update: Update, moment: datetime) -> Update:
-    """The latest valid one begun earlier."""
+    """The latest valid update begun earlier. Raises NoValidUpdateError."""
     as_of = max(update.begun, EARLIEST + SECOND) - SECOND
     found = latest(update.feed, update.partition, now=moment, as_of=as_of)
     if found is None or found.name == update.name:
-        message = (
+        raise NoValidUpdateError(
             f"{update.feed.title(update.partition)} has no valid update before {update.name} to compare it with. "
-            "--from names one in another state."
+            "Name any update with --from."
         )
-        raise NoValidUpdateError(message)
     return found
 
 
 def update_named(feed: Feed, partition: str | None, name: str) -> Update:
-    """An update by its name, in whatever state it is."""
+    """An update by its name, whatever its state. Raises NoValidUpdateError if it does not exist."""
     prefix = feed.update_prefix(partition, name)
     files = tuple(
         File(path, entry.size, entry.tag)
@@ -91,16 +83,17 @@ def update_named(feed: Feed, partition: str | None, name: str) -> Update:
         feed.blackboard.read(f"{prefix}{MANIFEST}", limit=1)
     except NotFoundError:
         if not files:
-            message = f"{feed.title(partition)} has no update {name}: `feed-assets feed ls {feed.uri}` lists them."
-            raise NoValidUpdateError(message) from None
+            raise NoValidUpdateError(
+                f"{feed.title(partition)} has no update {name}: `feed-assets feed ls {feed.uri}` lists them."
+            ) from None
     return Update(feed, partition, name, files)
 
 
 def _fetched(update: Update, folder: Path) -> dict[Path, str]:
-    """The files in a folder of their own, under plain names: a path of theirs may hold what DuckDB takes for a pattern.
+    """Link or copy the files into a new folder. Returns the published path or URI of each new path, for messages.
 
-    Files on this disk are linked; others are copied, one after the other through memory. With each goes the path or
-    URI that it was published under, for people.
+    The new names are plain, as DuckDB would read some characters as a pattern. Files on this disk are linked; others
+    are copied, one after the other, through memory.
     """
     folder.mkdir()
     published = {}
@@ -116,7 +109,7 @@ def _fetched(update: Update, folder: Path) -> dict[Path, str]:
 
 
 def _named_as_published(message: str, published: Mapping[Path, str]) -> str:
-    """The message about fetched files, naming those that people know."""
+    """The message with published names instead of the names of fetched files."""
     for path, name in published.items():
         message = message.replace(str(path), name)
     return message

@@ -1,6 +1,6 @@
-"""`feed-assets feed tag|untag|pin|unpin|gc`: what keeps updates, and removing those that nothing keeps.
+"""`feed-assets feed tag|untag|pin|unpin|gc`: keep updates, and remove old ones.
 
-Here: these commands. Not here: what holds and what may go (`file_feed.holds`, `.retention`, `.removal`).
+Here: these commands. Not here: the rules of retention (`file_feed.holds`, `.retention`, `.removal`).
 """
 
 from __future__ import annotations
@@ -34,9 +34,7 @@ from feed_assets.file_feed import unpin as lift_pin
 from feed_assets.file_feed import untag as lift_tag
 from feed_assets.file_feed.wording import counted
 
-_update_option = click.option(
-    "--update", metavar="NAME", type=UpdateName(), help="The update; the latest, if left out."
-)
+_update_option = click.option("--update", metavar="NAME", type=UpdateName(), help="The update. Default: the latest.")
 
 
 @click.command("tag")
@@ -46,10 +44,10 @@ _update_option = click.option(
 @_update_option
 @json_option
 def tag(feed: Feed, name: str, partition: str | None, update: str | None, *, as_json: bool) -> None:
-    """Give an update a name; that keeps it for good."""
+    """Give an update a name, and keep it until `untag`."""
     place = operated(feed, partition)
-    held = set_tag(place.feed, place.partition, update or _latest(place), name)
-    _print(place, {"update": held.update, "tag": name}, f"{held.update} is tagged {name}", as_json=as_json)
+    tagged = set_tag(place.feed, place.partition, update or _latest(place), name)
+    _print(place, {"update": tagged.update, "tag": name}, f"{tagged.update} is tagged {name}", as_json=as_json)
 
 
 @click.command("untag")
@@ -58,7 +56,7 @@ def tag(feed: Feed, name: str, partition: str | None, update: str | None, *, as_
 @partition_option
 @json_option
 def untag(feed: Feed, name: str, partition: str | None, *, as_json: bool) -> None:
-    """Take a name away; there need be none."""
+    """Remove a tag. It is no error if the tag does not exist."""
     place = operated(feed, partition)
     lift_tag(place.feed, place.partition, name)
     _print(place, {"untagged": name}, f"there is no tag {name} any more", as_json=as_json)
@@ -68,38 +66,39 @@ def untag(feed: Feed, name: str, partition: str | None, *, as_json: bool) -> Non
 @feed_argument
 @partition_option
 @_update_option
-@click.option("--until", metavar="TIME", type=Deadline(), required=True, help="2019-12-01T00:00:00, or 7d from now.")
-@click.option("--holder", metavar="NAME", default=login_name, help="Who needs it; your login name, if left out.")
+@click.option(
+    "--until", metavar="TIME", type=Deadline(), required=True, help="A UTC time, or a span from now such as 7d."
+)
+@click.option("--holder", metavar="NAME", default=login_name, help="Who needs it. Default: your login name.")
 @json_option
 def pin(feed: Feed, partition: str | None, update: str | None, until: datetime, holder: str, *, as_json: bool) -> None:
-    """Keep an update until a time: for as long as reading it takes."""
+    """Keep an update until a time, such as while a long job reads it."""
     if until <= clock.now():
-        message = f"{until:%Y-%m-%d %H:%M:%S} is over, so that pin would hold nothing."
-        raise click.BadParameter(message, param_hint="--until")
+        raise click.BadParameter(f"{until:%Y-%m-%d %H:%M:%S} is over: give a later time.", param_hint="--until")
     place = operated(feed, partition)
-    held = set_pin(place.feed, place.partition, update or _latest(place), until=until, holder=holder)
-    text = f"{held.update} is pinned by {holder} until {held.until:%Y-%m-%d %H:%M:%S}"
-    _print(place, {"update": held.update, "holder": holder, "until": held.until}, text, as_json=as_json)
+    pinned = set_pin(place.feed, place.partition, update or _latest(place), until=until, holder=holder)
+    text = f"{pinned.update} is pinned by {holder} until {pinned.until:%Y-%m-%d %H:%M:%S}"
+    _print(place, {"update": pinned.update, "holder": holder, "until": pinned.until}, text, as_json=as_json)
 
 
 @click.command("unpin")
 @feed_argument
 @partition_option
-@click.option("--update", metavar="NAME", type=UpdateName(), help="The update; all of the holder's, if left out.")
-@click.option("--holder", metavar="NAME", default=login_name, help="Who pinned it; your login name, if left out.")
+@click.option("--update", metavar="NAME", type=UpdateName(), help="The update. Default: all that the holder pinned.")
+@click.option("--holder", metavar="NAME", default=login_name, help="Who pinned it. Default: your login name.")
 @json_option
 def unpin(feed: Feed, partition: str | None, update: str | None, holder: str, *, as_json: bool) -> None:
-    """Lift the pins of a holder; there need be none."""
+    """Remove the pins of a holder. It is no error if there are none."""
     place = operated(feed, partition)
-    lifted = [
-        held
-        for held in set_pins(place.feed, place.partition, now=clock.now())
-        if (held.partition, held.holder) == (place.partition, holder) and update in {None, held.update}
+    removed = [
+        each
+        for each in set_pins(place.feed, place.partition, now=clock.now())
+        if (each.partition, each.holder) == (place.partition, holder) and update in {None, each.update}
     ]
-    for held in lifted:
-        lift_pin(place.feed, held)
-    fields = {"holder": holder, "unpinned": [held.update for held in lifted]}
-    _print(place, fields, f"lifted {counted(len(lifted), 'pin')} of {holder}", as_json=as_json)
+    for each in removed:
+        lift_pin(place.feed, each)
+    fields = {"holder": holder, "unpinned": [each.update for each in removed]}
+    _print(place, fields, f"removed {counted(len(removed), 'pin')} of {holder}", as_json=as_json)
 
 
 @click.command("gc")
@@ -107,7 +106,7 @@ def unpin(feed: Feed, partition: str | None, update: str | None, holder: str, *,
 @partition_option
 @click.option("--keep", metavar="N", type=click.IntRange(min=1), default=3, show_default=True, help="Valid updates.")
 @click.option(
-    "--younger-than", metavar="SPAN", type=Span(), default="30d", show_default=True, help="Keep what is younger."
+    "--younger-than", metavar="SPAN", type=Span(), default="30d", show_default=True, help="Keep younger updates."
 )
 @click.option(
     "--longest-write",
@@ -115,9 +114,9 @@ def unpin(feed: Feed, partition: str | None, update: str | None, holder: str, *,
     type=Span(),
     default="24h",
     show_default=True,
-    help="How long a writer may take, from resolving its inputs on; what is not valid is kept for this long.",
+    help="The longest time a writer takes, from resolving its inputs on. Invalid updates are kept this long.",
 )
-@click.option("--yes", is_flag=True, help="Remove them. Without this nothing is changed.")
+@click.option("--yes", is_flag=True, help="Remove them. Without this option nothing changes.")
 @json_option
 def gc(
     feed: Feed,
@@ -129,16 +128,16 @@ def gc(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Show which old updates can be removed of each partition; with --yes remove them.
+    """Show which old updates of each partition can be removed; with --yes, remove them.
 
-    Never the latest valid one, nor one that is tagged or pinned.
+    The latest valid update and all tagged or pinned updates stay.
     """
     moment = clock.now()
     place = located(feed, partition)
     if yes:
         recover(place.feed, within=place.partition)
         if ended := drop_ended_pins(place.feed, now=moment, within=place.partition):
-            say(f"Removed {counted(ended, 'pin')} that had ended.")
+            say(f"Removed {counted(ended, 'pin')} whose time is over.")
     removals = plan(place.feed, Policy(keep, younger_than, longest_write), now=moment, within=place.partition)
     outcomes = carry_out(place.feed, removals, now=moment) if yes else []
     if yes:
@@ -163,15 +162,10 @@ def _print_removals(place: Place, removals: Sequence[Removal], outcomes: Sequenc
         header.append("outcome")
         for line, outcome in zip(lines, outcomes, strict=True):
             line.append("removed" if outcome.removed else f"left alone: {outcome.why}")
-    print_table(
-        header,
-        lines,
-        empty=f"There is nothing to remove in {place.title}: --keep and --younger-than keep what is there.",
-    )
+    print_table(header, lines, empty=f"Nothing to remove in {place.title}: --keep and --younger-than keep all updates.")
     if removals and outcomes is None:
         size = sum(each.bytes for each in removals)
-        there = f"{counted(len(removals), 'update')} with {counted(size, 'byte')}"
-        say(f"Nothing was changed; {there} can be removed. Remove with --yes.")
+        say(f"Nothing changed. --yes removes {counted(len(removals), 'update')} with {counted(size, 'byte')}.")
 
 
 def _latest(place: Place) -> str:

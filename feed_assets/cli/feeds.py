@@ -17,7 +17,7 @@ from feed_assets.file_feed import Feed, NoValidUpdateError
 from feed_assets.file_feed.discovery import FeedSummary, feed_locations, summarize
 
 NOT_FEEDS = ("raw", "quarantine")
-"""Folders of a base that hold no feeds, or none that others are to read."""
+"""Folders of a base that hold no feeds, or no feeds for readers."""
 
 SHOWN = 3
 
@@ -26,11 +26,11 @@ SHOWN = 3
 @click.argument("base", required=False)
 @json_option
 def feeds(base: str | None, *, as_json: bool) -> None:
-    """List every feed below BASE: its partitions, its latest update, and what is not in force.
+    """List every feed below BASE: its partitions, its latest update, and partitions whose newest update is not valid.
 
-    BASE is a directory or s3://bucket/prefix; FEED_ASSETS_BASE, if left out. The feeds are found by looking at storage,
-    so feeds of others are listed, too. Raw data and the quarantine have commands of their own: sources, quarantine.
-    Exit code 3 where there is nothing at BASE.
+    BASE is a directory or s3://bucket/prefix. Default: FEED_ASSETS_BASE. The command looks at storage only, so it also
+    lists feeds that other programs publish. For raw data and quarantine see `sources` and `quarantine`. Exit code 3 if
+    nothing is at BASE.
     """
     where = base or _default_base()
     try:
@@ -40,7 +40,7 @@ def feeds(base: str | None, *, as_json: bool) -> None:
     moment = now()
     found = [summarize(Feed(board, location), now=moment) for location in feed_locations(board, leave_out=NOT_FEEDS)]
     if base and not found and not is_there(Feed(board)):
-        # As `feed ls` does: who names a place where nothing is has probably misspelt it.
+        # As `feed ls` does: the user has probably misspelt a place that does not exist.
         raise NoValidUpdateError(what_is_near(Feed(board), None))
     if as_json:
         print_json([asdict(each) for each in found])

@@ -1,4 +1,4 @@
-"""`feed-assets init`: a project of one's own to start from.
+"""`feed-assets init`: write an example project to start from.
 
 Here: the command. Not here: the files, which are those of `examples/shop` (`feed_assets/template`).
 """
@@ -16,12 +16,12 @@ from feed_assets.cli.output import print_text
 
 TEMPLATE = Path(__file__).parents[1] / "template"
 PACKAGE = "shop"
-"""The package of the template; its files name it where no import can be relative."""
+"""The package of the template. Some files name it, as no relative import is possible there."""
 NOT_COPIED = re.compile(r"__pycache__|\.venv|build|.*\.egg-info|data|sample|\.dagster")
 
 
 class PackageName(click.ParamType[str]):
-    """A name for a Python package that is not taken."""
+    """A name for a new Python package."""
 
     name = "name"
 
@@ -30,22 +30,20 @@ class PackageName(click.ParamType[str]):
         if not re.fullmatch(r"[a-z][a-z0-9_]*", value) or keyword.iskeyword(value):
             like = re.sub(r"[^a-z0-9]+", "_", value.lower()).strip("_")
             hint = f", such as {like}" if like.isidentifier() and not keyword.iskeyword(like) else ""
-            self.fail(
-                f"{value!r} is no name for a Python package: use a-z, 0-9 and _ after a letter{hint}.", param, ctx
-            )
+            self.fail(f"{value!r} cannot name a Python package: use a-z, 0-9 and _ after a letter{hint}.", param, ctx)
         if Path(value).exists():
             self.fail(f"{Path(value).absolute()} exists: choose another name, or another folder.", param, ctx)
         if importlib.util.find_spec(value) is not None:
-            self.fail(f"There is a package {value} already in this environment: choose another name.", param, ctx)
+            self.fail(f"This environment already has a package {value}: choose another name.", param, ctx)
         return value
 
 
 @click.command()
 @click.argument("name", type=PackageName())
 def init(name: str) -> None:
-    """Write a Dagster project of your own into the new folder NAME. Its Python package is called NAME, too.
+    """Write a Dagster project into the new folder NAME. Its Python package is called NAME, too.
 
-    The project cleans orders and refunds. It has audits, sensors and deliveries to try it with. Make it yours.
+    The project cleans orders and refunds. It has audits, sensors and sample deliveries. Change it into your own.
     """
     for path in sorted(TEMPLATE.rglob("*")):
         parts = path.relative_to(TEMPLATE).parts
@@ -57,4 +55,4 @@ def init(name: str) -> None:
     print_text(f"{Path(name).absolute()} is a project to start from. Next:")
     for line in (f"cd {name}", "pip install -e .", f"python -m {name}.sample", "feed-assets dev"):
         print_text(f"  {line}")
-    print_text("README.md there has each step, and says which file to change for what.")
+    print_text("Its README.md explains each step, and which file to change.")

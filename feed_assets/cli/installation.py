@@ -1,6 +1,6 @@
 """The installation a command works on: its settings, its definitions, its Dagster home.
 
-Here: finding them, and loading Dagster as late as possible. Not here: what is done with them.
+Here: finding them. Dagster is loaded as late as possible. Not here: what commands do with them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CONFIG = "dagster.yaml"
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """A project as the environment sets it up; loaded once a command."""
+    """A project, configured by the environment. A command loads it once."""
 
     project: Project
     definitions: dg.Definitions
@@ -63,14 +63,11 @@ class Installation:
 
 
 def load_installation(module: str | None = None) -> Installation:
-    """The project of a module; without a name, of the module that the command is about.
-
-    Runs started here log to the instance; the terminal is the command's.
-    """
+    """The project of `module`, by default of the chosen one. Runs log to the instance, not to the terminal."""
     os.environ.setdefault("FEED_ASSETS_LOG_LEVEL", "CRITICAL")
     base = os.environ.get(BASE, "")
     if "://" in base and (home := find_dagster_home(base)) is not None:
-        os.environ[HOME] = str(home)  # a base in a bucket has its state database there
+        os.environ[HOME] = str(home)  # a base in a bucket keeps its state database in the Dagster home
     return Installation(*load_project(module or chosen_module()))
 
 
@@ -79,33 +76,31 @@ def ready_to_compute(settings: Settings) -> None:
     from feed_assets.engine.session import check_master  # noqa: PLC0415 - loads Spark's Python side
     from feed_assets.resources import SettingsError  # noqa: PLC0415 - loads Dagster
 
-    # A command prints why something failed; what Spark logs of it would only come before, and longer.
+    # The command itself prints why it failed. Spark's log would only repeat that, at length.
     os.environ.setdefault("FEED_ASSETS_SPARK_LOG_LEVEL", "off")
     if "://" in settings.base.removeprefix("file://"):
-        message = (
-            f"{BASE} is {settings.base}, and Spark is not set up for such storage yet: name a local directory. "
-            "`feed-assets feed ...`, `feeds` and `quarantine` work there all the same."
+        raise SettingsError(
+            f"{BASE} is {settings.base}, and Spark cannot write there yet: name a local directory. "
+            "`feed-assets feed ...`, `feeds` and `quarantine` do work there."
         )
-        raise SettingsError(message)
     folder = Path(settings.base.removeprefix("file://"))
-    there = next(each for each in (folder, *folder.parents) if each.exists())
-    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
-        what = "cannot be written" if there.is_dir() else "is no directory"
-        message = f"{there} {what}: change its permissions, or set {BASE} to a directory of your own."
-        raise SettingsError(message)
+    existing = next(each for each in (folder, *folder.parents) if each.exists())
+    if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
+        problem = "cannot be written" if existing.is_dir() else "is no directory"
+        raise SettingsError(f"{existing} {problem}: change its permissions, or set {BASE} to a directory of your own.")
     check_master(settings.spark_master)
 
 
 def demo_base() -> Path:
-    """Where the demo's data is, unless FEED_ASSETS_BASE says otherwise: beside the data of one's own, not in it."""
+    """The directory of the demo's data, unless FEED_ASSETS_BASE names another."""
     return Path.cwd() / DEMO_BASE
 
 
 def find_dagster_home(base: str) -> Path | None:
-    """The directory of Dagster's state, as far as there is one.
+    """The directory of Dagster's state; None if it does not exist yet.
 
-    DAGSTER_HOME; else the one that a base keeps itself, as the demo's does; else the nearest directory from here upward
-    with a `dagster.yaml`, or with one in its `.dagster`.
+    It is DAGSTER_HOME; else `.dagster` in the base, as in the demo's; else the nearest directory, from the working
+    directory upward, that has a `dagster.yaml` in it or in its `.dagster`.
     """
     if configured := os.environ.get(HOME):
         return Path(configured) if Path(configured).is_dir() else None
@@ -118,21 +113,20 @@ def find_dagster_home(base: str) -> Path | None:
 
 
 def dagster_home(base: str) -> Path:
-    """The same, made here where there is none; left in the environment for Dagster."""
+    """Find the Dagster home, or create it in the working directory. Set DAGSTER_HOME to it."""
     home = find_dagster_home(base)
     if home is None and (configured := os.environ.get(HOME)):
-        message = f"{HOME} is {configured}, which is no directory: create it, or unset {HOME}."
-        raise click.ClickException(message)
+        raise click.ClickException(f"{HOME} is {configured}, which is no directory: create it, or unset {HOME}.")
     if home is None:
         home = Path.cwd() / OWN_HOME
         write_config(home)
-        say(f"Dagster keeps its runs in {home} from now on. {HOME} names another place.")
+        say(f"Dagster keeps its runs in {home} from now on. Set {HOME} to move it.")
     os.environ[HOME] = str(home)
     return home
 
 
 def write_config(home: Path) -> None:
-    """Put the configuration of a single machine into a Dagster home that has none."""
+    """Write the configuration for a single machine into a Dagster home that has none."""
     home.mkdir(parents=True, exist_ok=True)
     if not (home / CONFIG).exists():
         (home / CONFIG).write_bytes((Path(__file__).parent / CONFIG).read_bytes())

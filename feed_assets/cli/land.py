@@ -1,6 +1,6 @@
 """`feed-assets land`: put a partner's logs into the raw partitions.
 
-Here: the command, and what it says. Not here: landing itself (`sources.landing`).
+Here: the command and its messages. Not here: landing itself (`sources.landing`).
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ if TYPE_CHECKING:
     from feed_assets.sources.plan import Sweep
 
 NAMED = 5
-"""Up to so many days are listed one by one."""
+"""Messages list up to this many days one by one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Landed:
-    """A file that a command was given, that was kept, or whose interrupted landing it completed; what became of it."""
+    """A file that the command landed, or whose interrupted landing it completed."""
 
     file: str
     landing: Landing
     outdated: bool
-    """It landed under another description of its source, and was left so."""
+    """Whether it is still landed by an earlier description of its source."""
     unwatched: Mapping[str, int]
-    """Day -> records that landed in it now, for days that no sensor looks at."""
+    """Day -> records that landed now, for days that no sensor looks at."""
 
 
 @click.command()
@@ -52,17 +52,17 @@ class Landed:
 @click.option(
     "--again",
     is_flag=True,
-    help="Replace what landed under an earlier description of SOURCE, or whose raw files are gone. "
-    "Without FILE: every such file, from the copies that were kept.",
+    help="Replace what landed by an earlier description of SOURCE, or lost its raw files. "
+    "Without FILE: replace all of it, from the copies in raw/.sent/.",
 )
 @json_option
 @click.pass_context
 def land(ctx: click.Context, source: str, files: tuple[Path, ...], *, again: bool, as_json: bool) -> None:
-    """Put each FILE into the hourly raw partitions of SOURCE, by event time, whatever its order and age.
+    """Put the records of each FILE into the hourly raw partitions of SOURCE, by event time, in any order.
 
-    SOURCE is a source's name, or <kind>/<name>. A file that has landed before adds nothing. A file that cannot be
-    landed leaves nothing behind; the others are landed all the same, and the exit code is 1. It is also 1 where a
-    file had landed with another description of SOURCE: `--again` replaces what that put into the partitions.
+    SOURCE is a source's name, or <kind>/<name>. A file that landed before adds nothing. A file that cannot be landed
+    adds nothing either; the other files land, and the exit code is 1. The exit code is also 1 if a file has landed
+    by another description of SOURCE: `--again` replaces its records.
     """
     from feed_assets.resources import SparkResource  # noqa: PLC0415 - loads Dagster and Spark
     from feed_assets.sources.absence import files_gone  # noqa: PLC0415 - as above
@@ -111,7 +111,7 @@ def land(ctx: click.Context, source: str, files: tuple[Path, ...], *, again: boo
             done,
             "Nothing landed."
             if files
-            else f"Nothing of {wanted.key} landed by another description than now's, and no raw file is gone.",
+            else f"Nothing to replace: all of {wanted.key} landed by its present description, and no raw file is gone.",
         )
     for line in _remarks(done, wanted, settings):
         say(line)
@@ -124,7 +124,7 @@ def land(ctx: click.Context, source: str, files: tuple[Path, ...], *, again: boo
 def _carried_out(
     steps: Sequence[tuple[str, Callable[[], Landing]]],
 ) -> Iterator[tuple[str, Landing | None, Exception | None]]:
-    """Land one file after the other and say which; of each its name, and its landing or what is wrong with it."""
+    """Land one file after the other. Yield each name with its landing, or with the error."""
     with progress("landing", len(steps)) as bar:
         for number, (name, step) in enumerate(steps, start=1):
             bar.under_way(f"{Path(name).name}{_size(name)}")
@@ -144,8 +144,7 @@ def _source(installation: Installation, name: str) -> Source:
     wanted = [each for each in known if name in {each.name, each.key}]
     if len(wanted) != 1:
         names = ", ".join(each.key for each in known) or f"none in {installation.settings.sources_directory}"
-        message = f"There is no single source {name!r}. Known are: {names}."
-        raise click.BadParameter(message, param_hint="SOURCE")
+        raise click.BadParameter(f"No single source is named {name!r}. Sources are: {names}.", param_hint="SOURCE")
     return wanted[0]
 
 
@@ -166,7 +165,7 @@ def _landed(
 
 
 def _unwatched(landing: Landing, source: Source, settings: Settings, now: datetime) -> list[str]:
-    """The days a landing has changed that no sensor looks at: before the lookback, or before the first partition."""
+    """The changed days that no sensor looks at: days before the lookback or before the first partition."""
     first = max(now.date() - timedelta(days=source.lookback_days), settings.first_day)
     return sorted({hour[:10] for hour in (*landing.partitions, *landing.withdrawn) if hour[:10] < str(first)})
 
@@ -202,14 +201,14 @@ def _note(each: Landed) -> str:
 
 
 def _earlier(each: Landed) -> str:
-    """Under which name, and when, something has landed before."""
+    """The name and the time of the earlier landing, as a part of a sentence."""
     landing = each.landing
     alias = f" as {landing.file}" if landing.file != Path(each.file).name else ""
     return alias + (f" on {landing.landed_at:%Y-%m-%d %H:%M}" if landing.landed_at else "")
 
 
 def _remarks(done: Sequence[Landed], source: Source, settings: Settings) -> Iterator[str]:
-    """What the table has no room for."""
+    """Details that the table does not show."""
     for each in done:
         landing, name = each.landing, Path(each.file).name
         if landing.already_landed:
@@ -221,7 +220,7 @@ def _remarks(done: Sequence[Landed], source: Source, settings: Settings) -> Iter
             yield f"{name}: in quarantine: {reasons}. `feed-assets quarantine --feed landing` shows them."
         if landing.malformed:
             yield (
-                f"{name}: landed by their time although malformed: {landing.malformed:,}. "
+                f"{name}: {counted(landing.malformed, 'malformed record')} landed, as the event time was readable. "
                 "Processing the day puts malformed records into quarantine."
             )
         if landing.filtered:
@@ -230,17 +229,17 @@ def _remarks(done: Sequence[Landed], source: Source, settings: Settings) -> Iter
             time = f"From {landing.future_until:%Y-%m-%d %H:%M} on"
             if settings.as_of:
                 time = f"The time is fixed at {settings.as_of:%Y-%m-%d %H:%M}. With {AS_OF}=now"
-            yield f"{time}, `feed-assets land --again {source.name}` lands records whose time has come by then."
+            yield f"{time}, `feed-assets land --again {source.name}` lands records that are in the future now."
 
 
 def _warnings(done: Sequence[Landed], source: Source, settings: Settings) -> Iterator[str]:
-    """What needs somebody to act: other descriptions, and changed days that no sensor looks at."""
+    """Problems to act on: files landed by another description, and changed days that no sensor looks at."""
     for each in done:
         if each.outdated:
             added = "nothing added" if each.landing.already_landed else "its interrupted landing was completed"
             yield (
-                f"Error: {Path(each.file).name} landed{_earlier(each)} with another description of {source.key}; "
-                f"{added}. `feed-assets land --again {source.name} FILE` replaces what it put there."
+                f"Error: {Path(each.file).name} landed{_earlier(each)} by another description of {source.key}; "
+                f"{added}. `feed-assets land --again {source.name} FILE` replaces its records."
             )
     records: dict[str, int] = {}
     for each in done:
@@ -276,7 +275,7 @@ def _backfill(days: Sequence[str]) -> str:
 
 
 def _swept(sweep: Sweep) -> Iterator[str]:
-    """What became of landings that were interrupted days ago."""
+    """The results of cleaning up after landings that were interrupted days ago."""
     for landing in sweep.completed:
         yield f"Completed the interrupted landing of {landing.file}: {counted(landing.landed, 'record')}."
     if sweep.removed:

@@ -1,6 +1,6 @@
-"""From the arguments URI and `--partition` to a place in a feed.
+"""Find the feed and the partition that the arguments URI and `--partition` name.
 
-Here: which feed and partition a command is about. Not here: anything that is done there.
+Here: the place that a command works on. Not here: what it does there.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from feed_assets.file_feed.scanning import Scanned, scan
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _AFTER_EVERY_UPDATE = "99991231.235959"
-_LONGEST_NAME = 255  # bytes that a disk takes
-_SHOWN = 5  # names that are near
+_LONGEST_NAME = 255  # bytes, the limit of a disk
+_SHOWN = 5  # names in a suggestion
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A partition of a feed; None where the feed holds its updates itself."""
+    """A partition of a feed; `partition` is None if the feed holds its updates itself."""
 
     feed: Feed
     partition: str | None
@@ -69,7 +69,7 @@ class FeedLocation(click.ParamType[Feed]):
             self.fail(str(error), param, ctx)
         except UnavailableError as error:
             if value.lower().startswith("s3:"):
-                raise  # what is wrong is the settings of S3, not the argument
+                raise  # the settings of S3 are wrong, not the argument
             self.fail(str(error), param, ctx)
         above, _, last = feed.uri.rpartition("/")
         if has_update_shape(last):
@@ -99,23 +99,23 @@ def feed_argument(command: _Command) -> _Command:
 
 def partition_option(command: _Command) -> _Command:
     """Give a command `--partition`."""
-    text = "The partition, such as 2019-11-24. Leave it out where URI holds the updates itself."
+    text = "The partition, such as 2019-11-24. Omit it if URI itself holds updates."
     return click.option("--partition", "-p", metavar="NAME", type=PartitionName(), help=text)(command)
 
 
 def located(feed: Feed, partition: str | None) -> Place:
-    """The place with the control area that there is: the whole feed's, also where URI is that of one of its partitions.
+    """The place to read. If URI is the location of a partition, the place is in the whole feed.
 
-    Otherwise who names the feed and who names the partition would not see each other's claims, tags and records.
+    So users that name the feed and users that name the partition see the same claims, tags and records.
     """
     return _place(feed, partition, first=False)
 
 
 def operated(feed: Feed, partition: str | None) -> Place:
-    """The same for commands that write to the control area; where there is none, a day is taken for a partition.
+    """The place for commands that write to the control area. Raises FeedError if a partition has its own control area.
 
-    So who names a day's location first, and who names its feed and the day, write to the same control area. Raises
-    FeedError where a partition has one of its own all the same.
+    If no control area exists yet, a location named like a day counts as a partition. So users that name it, and users
+    that name its feed and the day, write to the same control area.
     """
     place = _place(feed, partition, first=True)
     if place.partition is not None and _has_control_area(_inside(place)):
@@ -124,25 +124,25 @@ def operated(feed: Feed, partition: str | None) -> Place:
 
 
 def published(feed: Feed, partition: str | None) -> Place:
-    """The same for publishing: one listing of what lies here, and for a partition one of what lies beside it.
+    """The place to publish at. Costs one LIST of the place, and for a partition one of its feed.
 
-    Raises MixedFeedError, too, where an update here would lie beside partitions, or a partition beside updates.
+    Raises FeedError as `operated`, and MixedFeedError if updates and partitions would lie side by side.
     """
     place = _place(feed, partition, first=True)
     inside = _inside(place)
     names = _folders(inside)
     if place.partition is not None and CONTROL in names:
         raise FeedError(own_control_found(place.feed, place.partition))
-    # Folders that are no updates are rare: whether they are partitions is looked at only where there are some.
+    # Scan for partitions only if a folder is no update, which is rare.
     first = next((name for name in names if is_partition_name(name)), None)
     if first is not None and any(scanned.partition for scanned in _scanned(inside, first=first)):
-        message = f"{inside.uri} has partitions: name one of them (`feed-assets feed ls {inside.uri}` lists them)."
-        raise MixedFeedError(message)
-    if place.partition is not None and any(map(is_update_name, _folders(place.feed, after=f"{CONTROL}0"))):
-        message = (
-            f"{place.feed.uri} holds updates itself, so it can have no partition {place.partition}: leave that out."
+        raise MixedFeedError(
+            f"{inside.uri} has partitions: name one of them (`feed-assets feed ls {inside.uri}` lists them)."
         )
-        raise MixedFeedError(message)
+    if place.partition is not None and any(map(is_update_name, _folders(place.feed, after=f"{CONTROL}0"))):
+        raise MixedFeedError(
+            f"{place.feed.uri} holds updates itself, so it can have no partition {place.partition}: leave it out."
+        )
     return place
 
 
@@ -155,27 +155,27 @@ def _place(feed: Feed, partition: str | None, *, first: bool) -> Place:
     try:
         whole = _has_control_area(above)
     except UnavailableError:
-        # Who may use this location only cannot look above it, and nobody there shares its control area then.
+        # Without permission to look above it, the location is a feed of its own.
         return Place(feed, None)
     if not whole and not (first and _DAY.fullmatch(name) and not _has_control_area(feed)):
         return Place(feed, None)
-    # A feed of its own, with partitions, may lie below the location of another.
+    # A feed with partitions can lie below the location of another feed.
     return Place(feed, None) if _first_partition(feed) else Place(above, name)
 
 
 def _first_partition(feed: Feed) -> str | None:
-    """A partition of the feed that has updates, if any has; "" where the feed has updates itself."""
+    """A partition of the feed that has updates; "" if the feed itself has updates; None without updates."""
     scanned = next(_scanned(feed), None)
     return scanned.partition if scanned else None
 
 
 def _scanned(feed: Feed, *, first: str = "") -> Iterator[Scanned]:
-    """The partitions with updates, jumping over the history of each as soon as a page ends in it."""
+    """The partitions with updates. The scan skips the rest of a history when a page ends in it."""
     return scan(feed, start=lambda _: _AFTER_EVERY_UPDATE, first=first)
 
 
 def _folders(feed: Feed, *, after: str = "") -> list[str]:
-    """The first folders there are, at most a page of them."""
+    """The first folders of the feed, at most a page."""
     page = feed.blackboard.page(feed.root, after=f"{feed.root}{after}" if after else "", folders=True)
     return [folder.removeprefix(feed.root).removesuffix("/") for folder in page.folders]
 
@@ -190,56 +190,56 @@ def _has_control_area(feed: Feed) -> bool:
 
 
 def what_is_near(feed: Feed, partition: str | None) -> str:
-    """What to tell of a place without any update: what there is instead, and names like the one that was asked for."""
-    if partition is not None and (there := partitions(feed)):
-        return f"{feed.uri} has no update of {partition}. {_alike(partition, there)}"
+    """The message about a place without updates: what is there instead, and similar names."""
+    if partition is not None and (names := partitions(feed)):
+        return f"{feed.uri} has no update of {partition}. {_similar(partition, names)}"
     if (here := _here(feed)) is not None:
-        return f"{feed.uri} has no update. {_alike('', here)}"
-    asked, parent = feed.uri, feed.uri
+        return f"{feed.uri} has no update. {_similar('', here)}"
+    parent = feed.uri
     while "/" in parent.partition("://")[2].strip("/"):
         above, _, name = parent.rpartition("/")
-        names = _names_at(above)
-        if names is not None:
-            return f"There is nothing at {asked}. {above} is the nearest that exists. {_alike(unquote(name), names)}"
+        if (folders := _names_at(above)) is not None:
+            similar = _similar(unquote(name), folders)
+            return f"There is nothing at {feed.uri}. The nearest place that exists is {above}. {similar}"
         parent = above
-    return f"There is nothing at {asked}, nor above it. Is it the right disk or bucket?"
+    return f"There is nothing at {feed.uri}, nor above it. Is it the right disk or bucket?"
 
 
 def is_there(feed: Feed) -> bool:
-    """Whether there is anything at the feed's location: a directory, or folders in a bucket."""
+    """Whether the feed's location exists: a directory, or folders in a bucket."""
     return _here(feed) is not None
 
 
 def _here(feed: Feed) -> list[str] | None:
-    """The folders at the feed's location; None where it does not exist."""
+    """The folders at the feed's location; None if it does not exist."""
     return _folders(feed) or _names_at(feed.uri)
 
 
-def _alike(name: str, there: Sequence[str]) -> str:
-    """Some of the names that are there: those like this one first."""
-    if not there:
+def _similar(name: str, names: Sequence[str]) -> str:
+    """A sentence with some of `names`, those similar to `name` first."""
+    if not names:
         return "It has no folders."
-    like = difflib.get_close_matches(name, there, n=_SHOWN)
-    shown = [*like, *(other for other in there if other not in like)][:_SHOWN]
-    more = f" and {len(there) - len(shown)} more" if len(there) > len(shown) else ""
-    asked = f" Did you mean {like[0]}?" if like else ""
-    return printable(f"There is: {', '.join(shown)}{more}.{asked}")
+    similar = difflib.get_close_matches(name, names, n=_SHOWN)
+    shown = [*similar, *(other for other in names if other not in similar)][:_SHOWN]
+    more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
+    question = f" Did you mean {similar[0]}?" if similar else ""
+    return printable(f"There is: {', '.join(shown)}{more}.{question}")
 
 
 def _names_at(uri: str) -> list[str] | None:
-    """The folders at a location; None where it does not exist, or nobody may look. In a bucket only a folder exists."""
+    """The folders at a location; None if it does not exist or is not readable. In a bucket, only folders exist."""
     try:
         if uri.startswith("file:"):
-            # Not through a blackboard, which looks into every folder for a file: near the root that is the whole disk.
-            there = Path(unquote(urlsplit(uri).path) or "/").iterdir()
-            return sorted(path.name for path in there if path.is_dir() and not path.name.startswith("."))
+            # Not through a blackboard: it looks for a file in every folder, near the root on the whole disk.
+            paths = Path(unquote(urlsplit(uri).path) or "/").iterdir()
+            return sorted(path.name for path in paths if path.is_dir() and not path.name.startswith("."))
         return _folders(open_feed(uri)) or None
     except (OSError, BlackboardError):
         return None
 
 
 def login_name() -> str:
-    """Who runs this."""
+    """The user's name, for owners and holders."""
     try:
         return getpass.getuser()
     except (OSError, KeyError, ImportError):

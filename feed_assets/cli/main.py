@@ -1,4 +1,4 @@
-"""The group of all commands, and when each of them is loaded.
+"""The group of all commands. It loads each command when it is called.
 
 Here: the map that `feed-assets --help` shows. Not here: any command.
 """
@@ -18,7 +18,7 @@ from feed_assets.cli.output import quiet_option
 
 @dataclass(frozen=True, slots=True)
 class LazyCommand:
-    """A command that is loaded when it is called: the module that has it under its own name, and its line of help."""
+    """A command not loaded yet: the module that defines it under its own name, and its line of help."""
 
     module: str
     help: str
@@ -40,26 +40,25 @@ COMMANDS: Mapping[str, LazyCommand] = {
 
 
 class CommandMap(click.Group):
-    """A group that loads a command only when it is called, and tells what goes wrong in it on stderr."""
+    """A group that loads a command only when it is called, and prints its errors on stderr."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        """All commands, in the order in which one needs them."""
+        """All commands, in the order in which a new user needs them."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - see above
-        """Load the command. None where there is none of this name."""
+        """Load the command. None if its name is unknown."""
         entry = COMMANDS.get(cmd_name)
         if entry is None:
             return None
         command = getattr(importlib.import_module(entry.module), cmd_name)
         if not isinstance(command, click.Command):
-            message = f"{entry.module}.{cmd_name} is no command."
-            raise TypeError(message)
+            raise TypeError(f"{entry.module}.{cmd_name} is no command.")
         quiet_option(command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - see above
-        """Write the map from what is known here, without loading the commands."""
+        """Write the list of commands without loading them."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
 
@@ -80,10 +79,10 @@ class CommandMap(click.Group):
     "-m",
     envvar=MODULE,
     metavar="MODULE",
-    help="The module whose pipelines are meant, as `dagster dev -m` takes it. Without it: the one that pyproject.toml "
-    "here names for Dagster; else the worked example.",
+    help="The module with the pipelines, as for `dagster dev -m`. Default: the module that ./pyproject.toml names for "
+    "Dagster; else the worked example.",
 )
-@click.option("--debug", is_flag=True, help="Show the stack trace of an error, too.")
+@click.option("--debug", is_flag=True, help="Show the stack trace of an error.")
 def main(*, module: str | None, debug: bool) -> None:
     """Pipelines that hand data to each other over a bucket, published as File Feeds."""
-    del module, debug  # read from the context, where commands are run
+    del module, debug  # commands read them from the context

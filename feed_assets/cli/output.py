@@ -1,8 +1,8 @@
 """How commands print: tables for people, JSON for programs.
 
-Here: the streams, the terminal, and what is silent under `--quiet`. Not here: the layout of tables (`tables`), and what
-is printed. Data goes to stdout; remarks about the work go to stderr, so a pipe carries data only. Through a pipe a row
-is one line, whatever its length. Bold and colours are for terminals; `NO_COLOR` is respected.
+Here: the streams, the terminal, and `--quiet`. Not here: the layout of tables (`tables`). Data goes to stdout, remarks
+go to stderr, so a pipe carries data only. Through a pipe a row is one line, whatever its length. Terminals get bold
+text unless `NO_COLOR` is set.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ import click
 from feed_assets.cli.tables import TableColumn, field_lines, laid_out, wrapped
 
 NARROWEST = 20
-"""A terminal that claims to be narrower than this is not believed."""
+"""The least width, whatever a terminal says of itself."""
 
 USUAL_WIDTH = 80
-"""The columns of a terminal that does not tell how many it has."""
+"""The width if a terminal does not tell its own."""
 
 QUIET = "feed_assets.quiet"
 
@@ -38,11 +38,11 @@ def json_option(command: _Command) -> _Command:
 
 def print_json(data: object) -> None:
     """Print a value: on one line through a pipe, indented on a terminal. Times are in ISO 8601."""
-    click.echo(json.dumps(json_value(data), indent=2 if _on_terminal() else None, allow_nan=False))
+    click.echo(json.dumps(json_value(data), indent=2 if _is_terminal(sys.stdout) else None, allow_nan=False))
 
 
 def json_value(value: object) -> object:
-    """The value in what JSON has: keys as text, times in ISO 8601, and all else that it has no notation for as text."""
+    """The value in types of JSON: keys as text, times in ISO 8601, any other type as text."""
     if isinstance(value, Mapping):
         return {str(key): json_value(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
@@ -56,21 +56,18 @@ def json_value(value: object) -> object:
 def print_table(
     header: Sequence[str], rows: Sequence[Sequence[object]], *, empty: str, keep: Sequence[str] = ()
 ) -> None:
-    """Print rows under their header; numbers to the right. Without rows, say `empty` on stderr.
+    """Print rows under their header, numbers to the right. Without rows, print `empty` on stderr.
 
-    `keep` names the columns that stay where a terminal is too narrow for all; the output then names those left out.
+    On a narrow terminal, the columns in `keep` stay first; a line below the table names the columns that are left out.
     """
     if not rows:
         say(empty)
         return
-    columns = [
-        TableColumn(
-            name,
-            tuple(printable(_text(row[index])) for row in rows),
-            is_number=all(_is_number(row[index]) for row in rows),
-        )
-        for index, name in enumerate(header)
-    ]
+    columns = []
+    for index, name in enumerate(header):
+        cells = [row[index] for row in rows]
+        texts = tuple(printable(_text(cell)) for cell in cells)
+        columns.append(TableColumn(name, texts, is_number=all(map(_is_number, cells))))
     layout = laid_out(columns, width=terminal_width(), keep=keep)
     if layout.header:
         click.echo(click.style(layout.header, bold=True) if _styled() else layout.header)
@@ -86,68 +83,62 @@ def print_fields(fields: Sequence[tuple[str, object]]) -> None:
 
 
 def print_text(text: str, *, indent: str = "") -> None:
-    """Print sentences on stdout, each line broken at spaces on a terminal; what is broken off is indented."""
+    """Print sentences on stdout. A terminal gets lines broken at spaces; continued lines are indented."""
     for line in _lines(text, width=terminal_width(), indent=indent):
         click.echo(line)
 
 
 def say(message: str) -> None:
-    """Tell people something about the work that is no data; nothing under `--quiet`."""
+    """Print a remark on stderr, unless `--quiet` is given."""
     if not _is_quiet():
         complain(message)
 
 
 def complain(message: str) -> None:
-    """Tell people what went wrong, also under `--quiet`."""
+    """Print a problem on stderr, also under `--quiet`."""
     for line in _lines(message, width=terminal_width(sys.stderr)):
         click.echo(line, err=True)
 
 
 def printable(text: str) -> str:
-    """The text with everything escaped that could move the cursor, or that no terminal can show."""
+    """The text with all control characters and unprintable characters escaped."""
     return "".join(
         each if each.isprintable() else each.encode("unicode_escape", "surrogatepass").decode("ascii") for each in text
     )
 
 
 def quiet_option(command: click.Command) -> None:
-    """Give a command and all commands below it `--quiet`; giving it again changes nothing."""
+    """Give a command and all commands below it `--quiet`, once."""
     if isinstance(command, click.Group):
         for each in command.commands.values():
             quiet_option(each)
     if not any("--quiet" in each.opts for each in command.params):
-        command.params.append(
-            click.Option(
-                ["-q", "--quiet"],
-                is_flag=True,
-                expose_value=False,
-                callback=_hush,
-                help="Say nothing about the work: data and errors only.",
-            )
-        )
+        text = "Print data and errors only."
+        option = click.Option(["-q", "--quiet"], is_flag=True, expose_value=False, callback=_set_quiet, help=text)
+        command.params.append(option)
 
 
 def terminal_width(stream: TextIO | None = None) -> int | None:
-    """The columns of the terminal that shows stdout, or this stream; None for a pipe or a file."""
-    shown_by = sys.stdout if stream is None else stream
-    if not _is_terminal(shown_by):
+    """The width of the terminal behind stdout, or behind `stream`; None for a pipe or a file."""
+    stream = stream or sys.stdout
+    if not _is_terminal(stream):
         return None
     columns = os.environ.get("COLUMNS", "")
     if columns.isascii() and columns.isdigit():
         return max(NARROWEST, int(columns))
     try:
-        return max(NARROWEST, os.get_terminal_size(shown_by.fileno()).columns or USUAL_WIDTH)
+        return max(NARROWEST, os.get_terminal_size(stream.fileno()).columns or USUAL_WIDTH)
     except (OSError, ValueError):
         return USUAL_WIDTH
 
 
 def _lines(text: str, *, width: int | None, indent: str = "") -> Iterator[str]:
-    """The lines of a text as they are printed. Line ends only: all else that a name may hold is escaped."""
+    """The lines of a text for printing. Control characters other than line ends are escaped."""
     for line in text.split("\n"):
         yield from wrapped(printable(line), width=width, indent=indent)
 
 
-def _hush(ctx: click.Context, _: click.Parameter, value: bool) -> None:  # noqa: FBT001 - click's signature
+def _set_quiet(ctx: click.Context, _: click.Parameter, value: bool) -> None:  # noqa: FBT001 - click's signature
     ctx.meta[QUIET] = value or ctx.meta.get(QUIET, False)
 
 
@@ -168,38 +159,30 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float | None) or (isinstance(value, str) and value.endswith(" %"))
 
 
-def _on_terminal() -> bool:
-    return _is_terminal(sys.stdout)
-
-
 def _is_terminal(stream: TextIO | None) -> bool:
-    """Whether this shows what is written: a stream that was closed before the program started is None."""
+    """Whether the stream is a terminal. A stream that was closed before the program started is None."""
     return stream is not None and stream.isatty()
 
 
 def _styled() -> bool:
-    return _on_terminal() and not os.environ.get("NO_COLOR")
+    return _is_terminal(sys.stdout) and not os.environ.get("NO_COLOR")
 
 
-class Advance(Protocol):
-    """Tells a bar of progress that a step is done."""
+class Bar(Protocol):
+    """A progress bar."""
 
     def __call__(self, line: str | None = None) -> None:
-        """One step is done; print this line about it on stdout."""
+        """Count one step as done; print this line about it on stdout."""
 
-
-class Bar(Advance, Protocol):
-    """A bar of progress that can also say what is under way."""
-
-    def under_way(self, what: str) -> None:
-        """Show what the next step is."""
+    def under_way(self, step: str) -> None:
+        """Show the step that begins."""
 
 
 @contextmanager
 def progress(what: str, total: int) -> Iterator[Bar]:
-    """A bar on a terminal's stderr; gives what to call after each of `total` steps.
+    """Show a progress bar of `total` steps on a terminal's stderr. Call the bar after each step.
 
-    Through a pipe, and under `--quiet`, no bar is drawn. Lines are printed in any case.
+    Through a pipe, and under `--quiet`, no bar is drawn. Lines are still printed.
     """
     if not _is_terminal(sys.stderr) or _is_quiet():
         yield _NoBar()
@@ -215,5 +198,5 @@ class _NoBar:
         if line is not None:
             print_text(line)
 
-    def under_way(self, what: str) -> None:
+    def under_way(self, step: str) -> None:
         pass

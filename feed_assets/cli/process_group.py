@@ -1,9 +1,9 @@
-"""A program that runs until Ctrl-C, and ends quietly then, with every process that it started.
+"""Run a program until Ctrl-C; then end it quietly, with every process that it started.
 
-Here: running it in a process group of its own, and ending that group. Not here: which program that is. A terminal sends
-Ctrl-C to all processes of its foreground group at once, and each of them then says for itself that it was interrupted.
-In a group of their own they get no signal from the terminal, and the program ends them in its order. What they print
-reaches the terminal until then: a run that is interrupted prints a stack trace, which is in Dagster's log of it, too.
+Here: running a program in its own process group, and ending the group. Not here: which program that is. A terminal
+sends Ctrl-C to all processes of its foreground group, and each would print a stack trace. In their own group the
+processes get no signal from the terminal, and the program ends them in its order. After Ctrl-C nothing they print
+reaches the terminal.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from threading import Event, Thread
 from types import FrameType
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""What ends the program: Ctrl-C, `kill`, and a terminal that is closed."""
+"""The signals that end the program: Ctrl-C, `kill`, and a closed terminal."""
 
 GRACE = 15.0
-"""Seconds in which the program, and then what it leaves behind, may end before it is made to."""
+"""Seconds that the program, and then the rest of its group, have to end before SIGKILL."""
 
 
 def run_until_interrupted(command: Sequence[str], *, grace: float = GRACE) -> int | None:
-    """Run the command; its exit code, or None where a signal ended it. None of its processes is left in either case."""
+    """Run the command and end all its processes. Returns its exit code; None if a signal ended it."""
     with _interruptible():
         process = subprocess.Popen(  # noqa: S603 - the caller's own command
             command, process_group=0, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
@@ -49,7 +49,7 @@ def run_until_interrupted(command: Sequence[str], *, grace: float = GRACE) -> in
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Turn the first of the signals into KeyboardInterrupt; the others are ignored, as the end is under way then."""
+    """Turn the first of the signals into KeyboardInterrupt, and ignore those that follow."""
 
     def interrupt(_: int, __: FrameType | None) -> None:
         for each in ENDING:
@@ -65,7 +65,7 @@ def _interruptible() -> Iterator[None]:
 
 
 def _print(process: subprocess.Popen[bytes], ending: Event) -> None:
-    """Pass on to stderr what the group prints, until it is to end; read it all the same, so that nobody has to wait."""
+    """Copy the group's output to stderr until `ending`; then drop it, so that no process blocks on a full pipe."""
     while process.stdout is not None and (printed := os.read(process.stdout.fileno(), 65536)):
         if not ending.is_set():
             sys.stderr.buffer.write(printed)
@@ -73,12 +73,12 @@ def _print(process: subprocess.Popen[bytes], ending: Event) -> None:
 
 
 def _end_group(process: subprocess.Popen[bytes], seconds: float) -> None:
-    """End what is left of the process's group: on request, and after so many seconds by force."""
+    """End the rest of the process's group: with SIGTERM, and after so many seconds with SIGKILL."""
     deadline = time.monotonic() + seconds
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGTERM)
         while time.monotonic() < deadline:
-            process.poll()  # once it has ended, it is no member of the group any more
+            process.poll()  # reap it, or the group never becomes empty
             os.killpg(process.pid, 0)
             time.sleep(0.1)
         os.killpg(process.pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""`feed-assets quarantine`: the records that were set aside.
+"""`feed-assets quarantine`: the records that could not be used.
 
 Here: the command. Not here: finding and counting them (`feed_assets.operations.quarantined`).
 """
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("day", metavar="[DATE]", required=False, type=DayParameter())
-@click.option("--feed", metavar="NAME", help="Only this feed's, such as clean-ads, or `landing` for what never landed.")
+@click.option("--feed", metavar="NAME", help="A feed, such as clean-ads, or `landing` for records that did not land.")
 @json_option
 @click.pass_context
 def quarantine(ctx: click.Context, day: date | None, feed: str | None, *, as_json: bool) -> None:
-    """Show which records were set aside, on DATE or ever: how many by reason, each with an example.
+    """Show the records in quarantine, of DATE or of all days: the count for each reason, with an example.
 
-    Records that landing set aside have no usable time, so they are of no day, and shown without DATE only.
-    Exit code 1 where files cannot be read; all others are shown.
+    Records that landing put there have no usable time and so no day: only the command without DATE shows them.
+    Exit code 1 if some files cannot be read; the others are still shown.
     """
     from feed_assets.operations.quarantined import set_aside  # noqa: PLC0415 - loads DuckDB
 
@@ -51,24 +51,17 @@ def quarantine(ctx: click.Context, day: date | None, feed: str | None, *, as_jso
 
 
 def _nothing(feed: str | None, partition: str | None, base: str) -> str:
-    asked = "".join(f" of {each}" for each in (feed, partition) if each)
-    return f"Nothing{asked} is in quarantine below {base}."
+    requested = "".join(f" of {each}" for each in (feed, partition) if each)
+    return f"Nothing{requested} is in quarantine below {base}."
 
 
 def _show(found: Sequence[SetAside], *, empty: str) -> None:
-    print_table(
-        ["where", "day", "state", "source", "reason", "records", "example"],
-        [
-            (
-                each.where,
-                each.partition,
-                each.state or None,
-                each.source,
-                each.reason,
-                each.records,
-                f"{each.file}:{each.line} {each.example}",
-            )
-            for each in found
-        ],
-        empty=empty,
-    )
+    rows = [
+        (one.where, one.partition, one.state or None, one.source, one.reason, one.records, _example(one))
+        for one in found
+    ]
+    print_table(["where", "day", "state", "source", "reason", "records", "example"], rows, empty=empty)
+
+
+def _example(each: SetAside) -> str:
+    return f"{each.file}:{each.line} {each.example}"

@@ -1,7 +1,6 @@
 """`feed-assets report`: how effective the ads were.
 
-Here: the command. Not here: the figures, the page and the pictures (`effectiveness_report`, `report_page`, `plots` in
-`operations`).
+Here: the command. Not here: figures (`operations.effectiveness_report`), page (`.report_page`), pictures (`.plots`).
 """
 
 from __future__ import annotations
@@ -22,22 +21,24 @@ from feed_assets.file_feed import Feed, NoValidUpdateError, require_latest
 
 LOCATION = "ad-effectiveness/v1.0"
 KEPT = ("day", "ad", "impressions", "clicks", "CTR")
-"""Columns that stay on a narrow terminal."""
+"""Columns that also a narrow terminal shows."""
 
 
 @click.command()
 @click.option("--date", "day", type=DayParameter(), metavar="DATE", help="The ads of one day instead of all days.")
-@click.option("--from", "first", type=DayParameter(), metavar="DATE", help="The first day; else the first there is.")
+@click.option(
+    "--from", "first", type=DayParameter(), metavar="DATE", help="The first day. Default: the first with data."
+)
 @click.option("--to", "last", type=DayParameter(), metavar="DATE", help="The last day, included.")
 @click.option(
     "--output",
     "-o",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Also write a page to show to others (.html), or a plot (.png).",
+    help="Also write a page (.html) or a plot (.png).",
 )
 @json_option
 def report(day: date | None, first: date | None, last: date | None, output: Path | None, *, as_json: bool) -> None:
-    """Impressions, clicks and click-through rate with its 95 % interval: a row a day, or with --date a row an ad.
+    """Show impressions, clicks and click-through rate with its 95 % interval, by day, or with --date by ad.
 
     Rates are in percent; with --json they are shares from 0 to 1.
     """
@@ -47,11 +48,10 @@ def report(day: date | None, first: date | None, last: date | None, output: Path
     installation = load_installation()
     note = installation.project.note
     if LOCATION not in installation.feeds.feeds and not note:
-        message = (
-            f"{chosen_module()} has no feed {LOCATION}, and this report is about that feed of the worked example. "
+        raise click.ClickException(
+            f"{chosen_module()} has no feed {LOCATION}. Only the worked example has it, and this report reads it. "
             "`feed-assets explain DATE`, `feeds` and `quarantine` show the results of any project."
         )
-        raise click.ClickException(message)
     now = installation.settings.clock.now()
     feed = Feed(installation.blackboard, LOCATION)
     if day is None:
@@ -85,14 +85,11 @@ def report(day: date | None, first: date | None, last: date | None, output: Path
 
 def _check(day: date | None, first: date | None, last: date | None, output: Path | None) -> None:
     if day is not None and (first or last):
-        message = "give either one day, or --from and --to."
-        raise click.BadParameter(message, param_hint="--date")
+        raise click.BadParameter("give either one day or --from and --to.", param_hint="--date")
     if first and last and last < first:
-        message = f"{last} is before {first}."
-        raise click.BadParameter(message, param_hint="--to")
+        raise click.BadParameter(f"{last} is before {first}.", param_hint="--to")
     if output is not None and output.suffix not in {".png", ".html"}:
-        message = f"{output} is neither a .html nor a .png file."
-        raise click.BadParameter(message, param_hint="--output")
+        raise click.BadParameter(f"{output} is neither a .html nor a .png file.", param_hint="--output")
 
 
 def _period(first: date | None, last: date | None) -> str:
@@ -101,7 +98,7 @@ def _period(first: date | None, last: date | None) -> str:
 
 
 def _print(rows: Sequence[Mapping[str, Any]], nothing: str) -> None:
-    """As people read it: rates in percent, an interval in one column."""
+    """Print a table with rates in percent, and an interval in one column."""
     shown = [_shown(row) for row in rows]
     header = list(shown[0]) if shown else []
     print_table(header, [[row[name] for name in header] for row in shown], empty=nothing, keep=KEPT)

@@ -1,10 +1,9 @@
-"""The rows in which two sets of files differ, through DuckDB: what fits no memory goes to the disk.
+"""Compare the rows of two sets of files with DuckDB. Data larger than memory goes to the disk.
 
 Here: reading parquet, CSV and JSON files, and comparing their rows. Not here: whose files they are (`feed_diff`).
-
-Rows are compared as a multiset, on the columns both sides have: a row that is there three times before and once after
-is removed twice. With a key, a row that is gone and one that came, of the same key, are one that changed. Columns whose
-types differ are compared as text. CSV files have a header, and all in them is text.
+Rows are compared as a multiset, on the columns that both sides have: a row with three copies before and one copy after
+counts as two removed rows. With a key, a removed and an added row of the same key count as one changed row. Columns
+whose types differ are compared as text. CSV files have a header, and all their values are text.
 """
 
 from __future__ import annotations
@@ -34,12 +33,12 @@ class RowDiffError(FeedError):
 
 
 class UnknownColumnError(RowDiffError):
-    """A column of the key is not there."""
+    """The files have no such key column."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChangedRow:
-    """A row of one key: the key's values, and for each column that differs its value before and after."""
+    """A row that changed: the values of its key, and for each changed column the values before and after."""
 
     key: Mapping[str, Any]
     values: Mapping[str, tuple[Any, Any]]
@@ -47,10 +46,10 @@ class ChangedRow:
 
 @dataclass(frozen=True, slots=True)
 class RowDiff:
-    """How the rows after differ from those before: how many, and the first of each kind in the order of values.
+    """How the rows after differ from the rows before: counts, and the first rows of each kind in the order of values.
 
-    `changed` counts keys, and is None where no key was given. `columns` are those compared; an empty side has none of
-    its own.
+    `changed` counts keys; None without a key. `columns` are the compared columns: all columns of the other side if one
+    side is empty.
     """
 
     columns: tuple[str, ...]
@@ -69,7 +68,7 @@ class RowDiff:
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """One side as a view in the database; without columns where it has no files."""
+    """One side as a view in the database; without columns if it has no files."""
 
     view: str
     types: Mapping[str, str]
@@ -78,9 +77,9 @@ class _Side:
 def diff_rows(
     before: Sequence[Path], after: Sequence[Path], *, key: Sequence[str] = (), limit: int = 10, spill: Path
 ) -> RowDiff:
-    """Compare the rows of these files; `spill` is a directory for what does not fit into MEMORY.
+    """Compare the rows of these files; `spill` is a directory for data beyond MEMORY.
 
-    Raises UnknownColumnError, and RowDiffError where files are not readable or not of one known format.
+    Raises UnknownColumnError, and RowDiffError if files are unreadable or not of one known format.
     """
     import duckdb  # noqa: PLC0415 - only this command needs it
 
@@ -93,19 +92,17 @@ def diff_rows(
     try:
         with duckdb.connect(config=settings) as database:
             database.execute("SET preserve_insertion_order = false")
-            return _Comparison(database, _side(database, "before", before), _side(database, "after", after)).result(
-                key, limit
-            )
+            sides = _side(database, "before", before), _side(database, "after", after)
+            return _Comparison(database, *sides).result(key, limit)
     except duckdb.Error as error:
-        message = f"The files cannot be compared: {error}"
-        raise RowDiffError(message) from error
+        raise RowDiffError(f"The files cannot be compared: {error}") from error
 
 
 class _Comparison:
-    """Two views, and the table of rows that one side has more often than the other.
+    """Two views, and the table `differing` of the rows whose number of copies differs.
 
-    Inside, columns are called c0, c1, ..., so that no name of the data can clash; `surplus` counts how much more often
-    a row is after than before.
+    In SQL the columns are c0, c1, ..., so that no name of the data can clash. `surplus` is the number of copies of a
+    row after minus before.
     """
 
     def __init__(self, database: duckdb.DuckDBPyConnection, before: _Side, after: _Side) -> None:
@@ -114,16 +111,16 @@ class _Comparison:
         shared = [name for name in after.types if name in before.types]
         self.columns = shared if before.types and after.types else [*after.types, *before.types]
         if (before.types or after.types) and not self.columns:
-            message = "The two have no column in common, so no row can be compared."
-            raise RowDiffError(message)
+            raise RowDiffError("The updates have no column in common, so no row can be compared.")
 
     def result(self, key: Sequence[str], limit: int) -> RowDiff:
-        """The comparison, by the key if there is one."""
+        """Compare, by the key if it is given."""
         old, new = self._before.types, self._after.types
         unknown = [name for name in key if name not in self.columns]
         if unknown and self.columns:
-            message = f"There is no column {', '.join(unknown)} to tell rows by: there are {', '.join(self.columns)}."
-            raise UnknownColumnError(message)
+            raise UnknownColumnError(
+                f"There is no key column {', '.join(unknown)}. Columns are: {', '.join(self.columns)}."
+            )
         keyed = [self.columns.index(name) for name in key] if self.columns else []
         both = bool(old and new)
         counted = self._compare(keyed) if self.columns else (0, 0, 0)
@@ -228,9 +225,8 @@ class _Comparison:
 def _side(database: duckdb.DuckDBPyConnection, view: str, files: Sequence[Path]) -> _Side:
     formats = {_format(file) for file in files}
     if len(formats) > 1:
-        message = f"Files of several formats ({', '.join(sorted(formats))}) in one update cannot be compared."
-        raise RowDiffError(message)
-    # Of an empty text file no column is known.
+        raise RowDiffError(f"Files of several formats ({', '.join(sorted(formats))}) in one update cannot be compared.")
+    # An empty text file has no columns.
     paths = [str(file) for file in files if formats == {"parquet"} or file.stat().st_size]
     if not paths:
         return _Side(view, {})
@@ -243,8 +239,9 @@ def _side(database: duckdb.DuckDBPyConnection, view: str, files: Sequence[Path])
 def _format(file: Path) -> str:
     suffix = file.name.removesuffix(_PACKED[0]).removesuffix(_PACKED[1]).rpartition(".")[2].lower()
     if suffix not in _FORMATS:
-        message = f"{file} is of no format that can be compared: {', '.join(_FORMATS)}, the last five also packed."
-        raise RowDiffError(message)
+        raise RowDiffError(
+            f"{file} cannot be compared. Formats are {', '.join(_FORMATS)}; all but parquet also as .gz or .zst."
+        )
     return _FORMATS[suffix]
 
 

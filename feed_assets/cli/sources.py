@@ -1,4 +1,4 @@
-"""`feed-assets sources`: the partners' sources, and whether Spark takes their expressions.
+"""`feed-assets sources`: list the partners' sources, and check their expressions with Spark.
 
 Here: the commands. Not here: what a source is (`feed_assets.sources`).
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @json_option
 @click.pass_context
 def sources(ctx: click.Context, *, as_json: bool) -> None:
-    """List the sources: format, when a day is due, how late data counts, and the days with raw data."""
+    """List the sources: format, rules for late data, and the days with raw data."""
     if ctx.invoked_subcommand is not None:
         return
     from feed_assets.sources import raw_days  # noqa: PLC0415 - loads pydantic and Spark's Python side
@@ -38,21 +38,11 @@ def sources(ctx: click.Context, *, as_json: bool) -> None:
     if as_json:
         print_json(rows)
         return
+    names = ("source", "format", "lookback_days", "buffer_hours", "threshold", "days", "first_day", "last_day")
+    shown = [{**row, "threshold": f"{row['growth_threshold_percent']:g} %"} for row in rows]
     print_table(
-        ["source", "format", "lookback days", "buffer hours", "threshold", "days", "first day", "last day"],
-        [
-            (
-                row["source"],
-                row["format"],
-                row["lookback_days"],
-                row["buffer_hours"],
-                f"{row['growth_threshold_percent']:g} %",
-                row["days"],
-                row["first_day"],
-                row["last_day"],
-            )
-            for row in rows
-        ],
+        [name.replace("_", " ") for name in names],
+        [[row[name] for name in names] for row in shown],
         empty=f"There is no source in {settings.sources_directory}. FEED_ASSETS_SOURCES names another directory.",
         keep=("source", "days"),
     )
@@ -62,7 +52,7 @@ def sources(ctx: click.Context, *, as_json: bool) -> None:
 @click.argument("names", metavar="[SOURCE]...", nargs=-1)
 @click.pass_context
 def check(ctx: click.Context, names: Sequence[str]) -> None:
-    """Let Spark analyse the expressions of each SOURCE, or of all; no data is read. Exit code 1 if it refuses one."""
+    """Check the expressions of each SOURCE, or of all, with Spark. No data is read. Exit code 1 if one is wrong."""
     from feed_assets.resources import SparkResource  # noqa: PLC0415 - loads Dagster and Spark
     from feed_assets.sources import SpecError  # noqa: PLC0415 - as above
     from feed_assets.sources.expressions import check_expressions  # noqa: PLC0415 - as above
@@ -71,8 +61,10 @@ def check(ctx: click.Context, names: Sequence[str]) -> None:
     settings, known = installation.settings, installation.sources
     wanted = [each for each in known if not names or {each.name, each.key} & set(names)]
     if unknown := [name for name in names if not any(name in {each.name, each.key} for each in known)]:
-        message = f"There is no source {unknown[0]!r}. Known are: {', '.join(each.key for each in known) or 'none'}."
-        raise click.BadParameter(message, param_hint="SOURCE")
+        raise click.BadParameter(
+            f"There is no source {unknown[0]!r}. Known are: {', '.join(each.key for each in known) or 'none'}.",
+            param_hint="SOURCE",
+        )
     refused = 0
     with progress("checking", len(wanted)) as bar:
         bar.under_way("starting Spark")

@@ -1,13 +1,11 @@
-"""Rows as lines of text: as a table where they fit, else in a form that breaks no number, date or name.
+"""Lay out rows as lines of text without breaking a number, a date or a name.
 
-Here: the layout, from texts and a width to lines. Not here: where they are printed, and what is in them (`output`).
+Here: the layout, from texts and a width to lines. Not here: printing (`output`). Three forms are tried in this order:
 
-There are three forms, tried in this order:
-
-- a table, where every row fits on one line;
+- a table, if every row fits on one line;
 - a table of the short columns, with the long texts of a row on indented lines below it;
-- a block of `name  value` lines for each row. A caller can name the columns that matter most: then columns that do not
-  fit are left out instead, and a line below the table names them.
+- a block of `name  value` lines for each row. If the caller names the most important columns, a table without the
+  columns that do not fit instead; a line below the table names those.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 SHORT = 24
-"""Texts up to this length are never broken, whatever is in them; longer ones are broken at spaces only."""
+"""Texts up to this length are never broken. Longer texts are broken at spaces only."""
 
 GAP = "  "
 INDENT = "    "
@@ -25,7 +23,7 @@ INDENT = "    "
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """A column's name, its texts from top to bottom, and whether they are numbers, which stand to the right."""
+    """A column's name, its texts from top to bottom, and whether they are numbers, aligned to the right."""
 
     name: str
     texts: tuple[str, ...]
@@ -38,23 +36,23 @@ class TableColumn:
 
     @property
     def is_prose(self) -> bool:
-        """Whether it has texts that may be broken at spaces."""
+        """Whether it has texts that can be broken at spaces."""
         return any(text_width(text) > SHORT and " " in text for text in self.texts)
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Lines to print: a header, "" where names stand beside their values, and what is below it."""
+    """Lines to print: the header ("" for blocks), and the lines below it."""
 
     header: str
     lines: tuple[str, ...]
 
 
 def laid_out(columns: Sequence[TableColumn], *, width: int | None, keep: Sequence[str] = ()) -> Layout:
-    """The rows as lines of at most `width`, None being any width.
+    """The rows as lines of at most `width` cells; None: any width.
 
-    A single text that is longer than the width and has no spaces is never broken. `keep` names the columns that stay
-    where columns have to be left out.
+    A text without spaces is never broken, even if it is longer than the width. `keep` names the columns that stay if
+    the table has to leave out columns.
     """
     if width is None or _fits(columns, width):
         return _table(columns)
@@ -71,7 +69,7 @@ def laid_out(columns: Sequence[TableColumn], *, width: int | None, keep: Sequenc
 
 
 def field_lines(fields: Sequence[tuple[str, str]], *, width: int | None) -> list[str]:
-    """Names and values, a pair a line; a long value goes on below itself."""
+    """Names and values, a pair a line. A long value continues on the next line, below itself."""
     name_width = max((text_width(name) for name, _ in fields), default=0)
     indent = " " * (name_width + len(GAP))
     lines = []
@@ -83,10 +81,7 @@ def field_lines(fields: Sequence[tuple[str, str]], *, width: int | None) -> list
 
 
 def wrapped(text: str, *, width: int | None, indent: str = "") -> list[str]:
-    """The text as lines of at most `width`, broken at spaces only; lines after the first are indented.
-
-    Spaces at the start of the text stay.
-    """
+    """The text as lines of at most `width`, broken at spaces only. Leading spaces stay; further lines are indented."""
     if width is None or text_width(text) <= width or not text.strip():
         return [text]
     words = text.split()
@@ -100,7 +95,7 @@ def wrapped(text: str, *, width: int | None, indent: str = "") -> list[str]:
 
 
 def text_width(text: str) -> int:
-    """How many cells of a terminal a text takes."""
+    """The number of terminal cells that a text takes."""
     return sum(
         0 if unicodedata.combining(each) else 2 if unicodedata.east_asian_width(each) in "WF" else 1 for each in text
     )
@@ -111,7 +106,7 @@ def _fits(columns: Sequence[TableColumn], width: int) -> bool:
 
 
 def _kept(columns: Sequence[TableColumn], keep: Sequence[str], width: int) -> list[TableColumn]:
-    """The columns to keep, with as many of the others as fit beside them; none if not even those to keep fit."""
+    """The columns in `keep`, and the other columns that fit beside them; empty if `keep` does not fit."""
     kept = [column for column in columns if column.name in keep]
     if not kept or not _fits(kept, width):
         return []

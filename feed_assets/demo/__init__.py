@@ -1,10 +1,10 @@
-"""The demo: the main job on real logs, with late and with broken data, shown as it happens.
+"""The demo: the main job on real logs, with late and with broken data, step by step.
 
-Here: the story and its deliveries. Not here: anything the product needs; all of it is called as a user would call it.
+Here: the story and its deliveries. Not here: anything the product needs. The demo calls the product as a user does.
 """
 
 DEMO_BASE = "demo-data"
-"""Where the demo's data is, below the working directory, unless FEED_ASSETS_BASE names another place."""
+"""The directory of the demo's data in the working directory, unless FEED_ASSETS_BASE names another."""
 
 OWN_HOME = ".dagster"
-"""A Dagster home of its own in a base, as the demo has one, or in a directory without any configuration of Dagster."""
+"""The Dagster home in a base, as in the demo's, or in a working directory without a `dagster.yaml`."""

@@ -1,8 +1,7 @@
-"""One turn of Dagster's own sensor daemon in this process, its runs executed here as well.
+"""Run one turn of Dagster's sensor daemon, and the runs it requests, in this process.
 
-Here: what lets the demo show real ticks and runs within seconds. Not here: how Dagster runs otherwise: `make dev`
-starts its daemon as everyone does. Ticks, cursors, logs and runs land on the instance exactly as it leaves them,
-because its own code runs; Dagster has no public name for that, hence the private imports of this module.
+Here: real ticks and runs for the demo, within seconds. Not here: the usual daemon, which `make dev` starts. Dagster's
+own code writes ticks, cursors, logs and runs to the instance. It has no public name, hence the private imports.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from dagster._core.workspace.load_target import InProcessWorkspaceLoadTarget
 from dagster._daemon.sensor import execute_sensor_iteration
 
 MODULE = "feed_assets.definitions"
-"""The module, and the name under which `workspace.yaml` loads it: ticks are shown with the sensors of that location."""
+"""The module, and its name in `workspace.yaml`, so that the UI shows the ticks with its sensors."""
 
 IN_THIS_PROCESS = {
     "run_launcher": {
@@ -33,11 +32,11 @@ IN_THIS_PROCESS = {
         "class": "SyncInMemoryRunCoordinator",
     },
 }
-"""Settings of an instance whose launched runs are executed here, one after the other."""
+"""Settings of an instance that executes launched runs in this process, one after the other."""
 
 
 def tick_sensors(instance: dg.DagsterInstance) -> list[dg.DagsterRun]:
-    """Evaluate every sensor that is due, and execute the runs they request; those runs, oldest first."""
+    """Evaluate every sensor that is due and execute the requested runs. Returns these runs, oldest first."""
     newest = instance.get_run_records(limit=1)
     since = dg.RunsFilter(created_after=newest[0].create_timestamp) if newest else None
     origin = InProcessCodeLocationOrigin(
@@ -46,13 +45,12 @@ def tick_sensors(instance: dg.DagsterInstance) -> list[dg.DagsterRun]:
         ),
         location_name=MODULE,
     )
-    # What sensors log is on the instance, where the UI shows it; the terminal is the story's.
+    # The UI shows the sensors' logs; the terminal shows the story only.
     with (
         redirect_stderr(StringIO()),
         WorkspaceProcessContext(instance, InProcessWorkspaceLoadTarget(origin)) as workspace,
     ):
         for error in execute_sensor_iteration(workspace, logging.getLogger("feed_assets.demo"), None, None):
             if error is not None:
-                message = f"A sensor could not be evaluated: {error}"
-                raise dg.DagsterInvariantViolationError(message)
+                raise dg.DagsterInvariantViolationError(f"A sensor failed: {error}")
     return list(reversed(instance.get_runs(since)))

@@ -1,4 +1,4 @@
-"""The story of the demo, step by step: a week lands, is processed, grows late, and is spoiled.
+"""The story of the demo: a week of logs lands and is processed; then late and broken data arrive.
 
 Here: the order of events and the lines about them. Not here: the deliveries (`logs`), the tick (`daemon`).
 """
@@ -41,7 +41,7 @@ EFFECTIVENESS = "ad-effectiveness/v1.0"
 
 @dataclass(frozen=True, slots=True)
 class Teller:
-    """Where the story goes: `step` opens a chapter, `say` adds a line, `table` shows rows, `progress` is a bar."""
+    """Prints the story: `step` opens a chapter, `say` adds a line, `table` shows rows, `progress` shows a bar."""
 
     step: Callable[[str], None]
     say: Callable[[str], None]
@@ -51,37 +51,35 @@ class Teller:
 
 @dataclass(frozen=True, slots=True)
 class NextSteps:
-    """How the commands that come next are typed: `program` before their names, and `ui` for the UI."""
+    """The commands to try next: `program` stands before each command's name, `ui` opens the UI."""
 
     program: str
     ui: str
 
 
 def prepare_base(base: str) -> Path:
-    """An empty base that says what time it is there. Raises SettingsError where other data is in the way."""
+    """Empty the base and fix its time. Raises SettingsError if it holds other data or is no local directory."""
     if "://" in base:
-        message = f"The demo runs on a local disk, and FEED_ASSETS_BASE is {base}: unset it, or name a directory."
-        raise SettingsError(message)
+        raise SettingsError(
+            f"The demo runs on a local disk, and FEED_ASSETS_BASE is {base}: unset it, or name a directory."
+        )
     folder = Path(base)
     if folder.exists() and any(folder.iterdir()):
         if not (folder / MARKER).exists():
-            message = (
-                f"{folder} holds data that is not the demo's: unset FEED_ASSETS_BASE, or set it to another directory."
-            )
-            raise SettingsError(message)
+            raise SettingsError(f"{folder} holds other data: unset FEED_ASSETS_BASE, or set it to another directory.")
         for each in folder.iterdir():
             if each.name in {MARKER, OWN_HOME}:
-                continue  # a UI that is open has its runs there
+                continue  # an open UI keeps its runs there
             shutil.rmtree(each) if each.is_dir() else each.unlink()
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / MARKER).write_text("This directory is the demo's: running it again empties it.\n", encoding="utf-8")
+    (folder / MARKER).write_text("This directory belongs to the demo: the next demo empties it.\n", encoding="utf-8")
     (folder / AS_OF_FILE).write_text(f"{AS_OF}\n", encoding="utf-8")
     return folder
 
 
 @dataclass(slots=True)
 class Demo:
-    """The demo on a prepared base, with the instance of this DAGSTER_HOME."""
+    """The demo on a prepared base. `home` is the DAGSTER_HOME."""
 
     settings: Settings
     definitions: dg.Definitions
@@ -90,10 +88,10 @@ class Demo:
     next_steps: NextSteps
 
     def run(self) -> None:
-        """Tell the whole story. Raises RuntimeError where it does not end as it should."""
+        """Tell the whole story. Raises RuntimeError if a step ends in another way than the story expects."""
         started = time.monotonic()
         with instance_at(self.home, IN_THIS_PROCESS) as instance, TemporaryDirectory() as folder:
-            self._forget_the_last_time(instance)
+            self._wipe_earlier_demo(instance)
             deliveries = logs.cut(Path(folder))
             self._publish_catalog(instance)
             self._land_the_week(deliveries.on_time)
@@ -102,28 +100,22 @@ class Demo:
             self._broken(instance, deliveries.broken)
             self._end(time.monotonic() - started)
 
-    # --- chapters ------------------------------------------------------------------------------------------------
-
     def _publish_catalog(self, instance: dg.DagsterInstance) -> None:
         self.tell.step("Others publish the ad catalog")
         feed = Feed(self._board, "ad-catalog/v1.0")
         update = publish_files(feed, None, [logs.CATALOG], now=self.settings.clock.now(), owner="campaigns team")
-        self.tell.say(
-            f"{feed.location}: update {update.name}, {len(update.files)} file, published without any of this code."
-        )
-        # Dagster has to know of it before something is made from it, or shows all of that as out of date.
+        self.tell.say(f"{feed.location}: update {update.name}, {len(update.files)} file, published without Dagster.")
+        # Dagster shows an asset as out of date if it learns of an input later.
         runs = self._tick(instance)
         self._expect(not runs, runs)
 
     def _land_the_week(self, delivery: Path) -> None:
-        self.tell.step("A partner's log lands, a tenth of 2019-11-27's impressions still missing")
+        self.tell.step("A partner's log lands. A tenth of the impressions of 2019-11-27 is still missing")
         self._land(delivery)
 
     def _process_the_week(self, instance: dg.DagsterInstance) -> None:
         days = days_between(FIRST, LAST)
-        self.tell.step(
-            f"Backfill of {len(days)} days: clean ads, clean clicks, then ad effectiveness; one process, one Spark"
-        )
+        self.tell.step(f"Backfill of {len(days)} days in one process: clean ads, clean clicks, then ad effectiveness")
         failed = []
         with self.tell.progress("runs", 2 * len(days)) as bar:
             for result in backfill(
@@ -140,7 +132,7 @@ class Demo:
         self._show_days(days)
 
     def _late(self, instance: dg.DagsterInstance, delivery: Path) -> None:
-        self.tell.step("The missing tenth arrives, days late: the growth sensor looks at every day")
+        self.tell.step("The missing tenth arrives days late. The sensor late_growth compares every day")
         self._land(delivery)
         self._show_growth()
         runs = self._tick(instance)
@@ -148,7 +140,7 @@ class Demo:
         self._show_days([logs.LATE_DAY])
 
     def _broken(self, instance: dg.DagsterInstance, delivery: Path) -> None:
-        self.tell.step(f"A broken delivery for {logs.BROKEN_DAY}: every record has lost its item")
+        self.tell.step(f"A broken delivery arrives for {logs.BROKEN_DAY}: its records have no item")
         self._land(delivery)
         self._show_growth()
         runs = self._tick(instance)
@@ -158,7 +150,7 @@ class Demo:
         for story in self._stories(date.fromisoformat(logs.BROKEN_DAY))[:1]:
             rejected = story.updates[0]
             self.tell.say(f"Checks rejected {story.location} {rejected.name}: {'; '.join(rejected.failed_checks)}")
-            self.tell.say(f"Readers keep {story.latest}. The rejected files stay for inspection; nobody reads them.")
+            self.tell.say(f"Readers keep {story.latest}. The rejected files stay for inspection.")
 
     def _end(self, seconds: float) -> None:
         days = days_between(FIRST, LAST)
@@ -172,22 +164,18 @@ class Demo:
         self.tell.say(f"{impressions:,} impressions, {clicks:,} clicks in all; the plot is {plot}")
         self.tell.say(f"{seconds:.0f} s from the first delivery to here.")
         if (impressions, clicks) != (30_000, 157):
-            raise RuntimeError(
-                f"The log has 30,000 impressions and 157 clicks; {impressions:,} and {clicks:,} were counted."
-            )
+            raise RuntimeError(f"The log has 30,000 impressions and 157 clicks, not {impressions:,} and {clicks:,}.")
         program = self.next_steps.program
         self.tell.step("What to type next")
         for command, what in (
             (self.next_steps.ui, "the Dagster UI with these runs, checks and sensor decisions: http://127.0.0.1:3000"),
             (f"{program} explain {logs.BROKEN_DAY}", "why that day is as it is"),
-            (f"{program} quarantine {logs.BROKEN_DAY}", "the records that were set aside"),
+            (f"{program} quarantine {logs.BROKEN_DAY}", "the records in quarantine"),
             (f"{program} report -o report.html", "the week as a table, and as a page to show to others"),
             (f"{program} feeds", "every feed; `feed-assets feed ls` shows every update and its state"),
         ):
             self.tell.say(f"# {what}")
             self.tell.say(command)
-
-    # --- small parts ---------------------------------------------------------------------------------------------
 
     @property
     def _board(self) -> Blackboard:
@@ -202,7 +190,7 @@ class Demo:
         return load_sources(self.settings.sources_directory, KINDS)
 
     def _land(self, delivery: Path) -> None:
-        from feed_assets.sources.landing import land  # noqa: PLC0415 - brings Spark, which only landing needs here
+        from feed_assets.sources.landing import land  # noqa: PLC0415 - loads Spark
 
         spark = SparkResource.on(self.settings.spark_master).spark_session
         for source in self._sources:
@@ -225,12 +213,11 @@ class Demo:
     def _expect(self, holds: bool, runs: Sequence[dg.DagsterRun]) -> None:  # noqa: FBT001 - reads as a sentence
         if not holds:
             got = [(run.tags.get("dagster/partition"), run.status.value) for run in runs]
-            raise RuntimeError(f"The sensors asked for other runs than the story has: {got}")
+            raise RuntimeError(f"The sensors requested other runs than the story expects: {got}")
 
     def _show_growth(self) -> None:
         feeds = AssetFeedGraph.of(self.definitions.get_repository_def())
-        declarations = {"ads": "clean-ads/v1.0", "clicks": "clean-clicks/v1.0"}
-        for kind, location in declarations.items():
+        for kind, location in (("ads", "clean-ads/v1.0"), ("clicks", "clean-clicks/v1.0")):
             sources = [source for source in self._sources if source.kind == kind]
             now = self.settings.clock.now()
             for decision in growth_decisions(self._board, sources, feeds.feeds[location], now=now):
@@ -263,8 +250,8 @@ class Demo:
             )
         return rows
 
-    def _forget_the_last_time(self, instance: dg.DagsterInstance) -> None:
-        """The data of an earlier demo is gone, so Dagster should not show it, nor sensors count on it."""
+    def _wipe_earlier_demo(self, instance: dg.DagsterInstance) -> None:
+        """Remove what Dagster stores about an earlier demo: its data is gone."""
         ours = {spec.key for spec in self.definitions.resolve_all_asset_specs()}
         instance.wipe_assets([key for key in instance.get_asset_keys() if key in ours])
         sensors = {sensor.name for sensor in self.definitions.sensors or ()}

@@ -1,4 +1,4 @@
-"""What commands and pages are made of: backfill, explanation, report, and the listing of records set aside.
+"""The functions behind commands and pages: backfill, explanation, report, and the listing of quarantined records.
 
-Here: functions that answer a person's question or carry out an order. Not here: the command line (`cli`).
+Here: functions that answer a user's question or carry out a command. Not here: the command line (`cli`).
 """

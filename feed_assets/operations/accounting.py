@@ -1,4 +1,4 @@
-"""What lies behind published figures: the records read for them, those left out, and the updates that were rejected.
+"""Account for published figures: records read, records left out, and rejected updates.
 
 Here: adding up the records of updates, from storage alone. Not here: the figures themselves (`effectiveness_report`).
 """
@@ -11,12 +11,13 @@ from dataclasses import dataclass
 
 from feed_assets.file_feed import Feed, FeedInput, Record, Update, records
 
+COUNTS = ("read", "published", "quarantined", "duplicates")
 TURNED_AWAY = ("rejected", "invalidated")
 
 
 @dataclass(frozen=True, slots=True)
 class Setback:
-    """An update that readers never saw (rejected), or see no more (invalidated)."""
+    """An update that readers never saw (rejected) or no longer see (invalidated)."""
 
     day: str
     feed: str
@@ -27,9 +28,9 @@ class Setback:
 
 @dataclass(frozen=True, slots=True)
 class Accounting:
-    """The records that were read for some updates: read = published + quarantined + duplicates.
+    """The rows read for some updates: read = published + quarantined + duplicates.
 
-    `reasons` counts quarantined records and duplicates by reason. `unknown` are inputs without a record.
+    `reasons` counts quarantined rows and duplicates by reason. `unknown` names inputs without a record.
     """
 
     read: int
@@ -42,9 +43,9 @@ class Accounting:
 
 
 def account(feed: Feed, updates: Mapping[str, Update]) -> Accounting:
-    """Add up the records of the updates' inputs of the same day, and list what was turned away there and in the feed.
+    """Add up the rows of the updates' inputs of the same day. List rejected and invalidated updates of all these feeds.
 
-    `updates` are updates of `feed` by partition. Reads the records of each day once: a LIST and a few GETs a feed.
+    `updates` are updates of `feed` by partition. Costs a LIST and a few GETs for each day and feed.
     """
     counts: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
@@ -55,27 +56,19 @@ def account(feed: Feed, updates: Mapping[str, Update]) -> Accounting:
         own = records(feed, partition)
         setbacks += _setbacks(feed, day, own)
         record = next((each for each in own if each.update == update.name), None)
-        for read in _inputs_of_the_day(record, partition):
-            upstream = Feed(feed.blackboard, read.feed)
+        for source in _inputs_of_the_day(record, partition):
+            upstream = Feed(feed.blackboard, source.feed)
             known = records(upstream, partition)
             setbacks += _setbacks(upstream, day, known)
-            rows = next((each.facts.rows for each in known if each.update == read.update), None)
+            rows = next((each.facts.rows for each in known if each.update == source.update), None)
             if rows is None:
-                unknown.append(f"{read.feed} {day}")
+                unknown.append(f"{source.feed} {day}")
                 continue
-            counts.update(
-                read=rows.read, published=rows.published, quarantined=rows.quarantined, duplicates=rows.duplicates
-            )
+            counts.update({name: getattr(rows, name) for name in COUNTS})
             reasons.update({name.replace("_", " "): count for name, count in rows.reasons.items()})
-    return Accounting(
-        read=counts["read"],
-        published=counts["published"],
-        quarantined=counts["quarantined"],
-        duplicates=counts["duplicates"],
-        reasons=dict(reasons.most_common()),
-        unknown=tuple(unknown),
-        setbacks=tuple(setbacks),
-    )
+    read, published, quarantined, duplicates = (counts[name] for name in COUNTS)
+    by_reason = dict(reasons.most_common())
+    return Accounting(read, published, quarantined, duplicates, by_reason, tuple(unknown), tuple(setbacks))
 
 
 def _inputs_of_the_day(record: Record | None, partition: str | None) -> list[FeedInput]:

@@ -1,7 +1,7 @@
-"""Many partitions in one process: one Spark, one Dagster run a partition and stage.
+"""Run many partitions in one process: one Spark, and one Dagster run for each partition and stage.
 
-Here: the order of the runs, and what became of each. Not here: the command line around it. A day's result may read
-the neighbouring days of its inputs, so all days of the inputs come before the first day of what is made of them.
+Here: the order of the runs, and their results. Not here: the command line. An asset may read the neighbouring days of
+its inputs, so all days of the inputs run before its first day.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from uuid import uuid4
 
 import dagster as dg
 import yaml
-from dagster._check import CheckError  # what Dagster raises for a file that holds no mapping has no public name
-from dagster._core.instance.ref import InstanceRef  # Dagster has no public way to open an instance with other settings
+from dagster._check import CheckError  # raised for a file without a mapping; it has no public name
+from dagster._core.instance.ref import InstanceRef  # the only way to open an instance with other settings
 
 from feed_assets.datasets import ONE_DAY
 from feed_assets.io_manager.metadata import DATA_VERSION_TAG
@@ -29,25 +29,19 @@ from feed_assets.sources import SourceError
 CONFIG = "dagster.yaml"
 
 UNCAPTURED = {
-    "compute_logs": {
-        "module": "dagster._core.storage.noop_compute_log_manager",
-        "class": "NoOpComputeLogManager",
-    },
+    "compute_logs": {"module": "dagster._core.storage.noop_compute_log_manager", "class": "NoOpComputeLogManager"},
 }
-"""Settings of an instance whose runs write to the terminal. Capturing what they write takes four processes a run, which
-answer Ctrl-C with stack traces."""
+"""Settings of an instance whose runs write to the terminal. Capturing their output takes four processes a run, and each
+answers Ctrl-C with a stack trace."""
 
 
 class NothingToMakeError(SourceError):
-    """The definitions have no partitioned asset that is made here."""
+    """The definitions have no partitioned asset to compute."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionResult:
-    """What became of one run: whether it succeeded, the updates it made, and why it failed.
-
-    `day` is the day on which its partition begins.
-    """
+    """The result of one run: success, updates (asset, name), and reasons of failure. Its partition begins on `day`."""
 
     day: str
     partition: str
@@ -60,64 +54,60 @@ class PartitionResult:
 
 
 class InstanceConfigError(Exception):
-    """The `dagster.yaml` of a Dagster home cannot be used; the message names it and says why."""
+    """The `dagster.yaml` of a Dagster home cannot be used; the message says why."""
 
 
 @contextmanager
 def instance_at(home: Path, overrides: Mapping[str, Any]) -> Iterator[dg.DagsterInstance]:
-    """The instance of this DAGSTER_HOME, with these settings instead of its own.
-
-    Raises InstanceConfigError where its `dagster.yaml` cannot be used.
-    """
+    """The instance of this DAGSTER_HOME, with some settings overridden. Raises InstanceConfigError."""
     try:
         ref = InstanceRef.from_dir(str(home), overrides=overrides)
     except (yaml.YAMLError, UnicodeDecodeError, CheckError, dg.DagsterError) as error:
-        message = f"{home / CONFIG} cannot be used: {error}\nCorrect it, or remove it to keep Dagster's defaults."
-        raise InstanceConfigError(message) from error
+        raise InstanceConfigError(
+            f"{home / CONFIG} cannot be used: {error}\nCorrect it, or remove it to keep Dagster's defaults."
+        ) from error
     with dg.DagsterInstance.from_ref(ref) as instance:
         yield instance
 
 
 class SelectionError(Exception):
-    """A selection of assets that cannot be backfilled; the message says why, and what can be."""
+    """The selection holds no asset to backfill; the message lists the possible assets."""
 
 
 def stages(definitions: dg.Definitions, selection: str | None = None) -> list[list[dg.AssetKey]]:
-    """The assets with partitions of time that are made here, in the order in which they can be made.
+    """The assets with time partitions that can be computed here, in the order of their dependencies.
 
-    The assets of a stage have the same partitions. `selection` is asset selections as in the Dagster UI, such as
-    `clean_ads+` or `key:clean_*`, with commas between them; all assets, if left out. Raises SelectionError where it is
-    none, or selects nothing that can be made.
+    The assets of a stage have the same partitions. `selection` holds asset selections as in the Dagster UI, such as
+    `clean_ads+` or `key:clean_*`, separated by commas; None selects all assets. Raises SelectionError if it is no valid
+    selection, or selects no such asset.
     """
     graph = definitions.resolve_asset_graph()
-    made = graph.materializable_asset_keys
+    keys = graph.materializable_asset_keys
     if selection is not None:
-        made = made & _selected(definitions, selection)
+        keys = keys & _selected(definitions, selection)
     found: list[list[dg.AssetKey]] = []
     for level in graph.toposorted_asset_keys_by_level:
         alike: dict[dg.PartitionsDefinition, list[dg.AssetKey]] = {}
-        for key in sorted(set(level) & made):
+        for key in sorted(set(level) & keys):
             definition = graph.get(key).partitions_def
             if isinstance(definition, dg.TimeWindowPartitionsDefinition):
                 alike.setdefault(definition, []).append(key)
         found += alike.values()
     if selection is not None and not found:
-        can = ", ".join(key.to_user_string() for level in stages(definitions) for key in level)
-        message = f"{selection!r} selects no asset that can be backfilled. There are: {can}."
-        raise SelectionError(message)
+        raise SelectionError(f"{selection!r} selects no asset that can be backfilled. {_choices(definitions)}")
     return found
 
 
 def known_days(definitions: dg.Definitions, selection: str | None = None) -> tuple[date, date] | None:
-    """The first and the last day on which a partition begins; None where there is no partition yet.
+    """The first and the last day on which a partition begins; None if no partition exists yet.
 
-    Raises NothingToMakeError where no asset is made here.
+    Raises NothingToMakeError if no asset can be computed here.
     """
     levels = stages(definitions, selection)
     if not levels:
         raise NothingToMakeError(
-            "There is nothing to make: no source is described. Put a YAML file for each source into the directory that "
-            "FEED_ASSETS_SOURCES names."
+            "There is nothing to compute: no source is described. Put a YAML file for each source into the directory "
+            "that FEED_ASSETS_SOURCES names."
         )
     found = [_partitions_of(definitions, level) for level in levels]
     windows = [(each.get_first_partition_window(), each.get_last_partition_window()) for each in found]
@@ -126,7 +116,7 @@ def known_days(definitions: dg.Definitions, selection: str | None = None) -> tup
 
 
 def count(definitions: dg.Definitions, levels: Sequence[Sequence[dg.AssetKey]], days: Sequence[str]) -> int:
-    """How many runs these stages take for these days."""
+    """The number of runs of these stages for these days."""
     return sum(len(_by_day(_partitions_of(definitions, level), days)) for level in levels)
 
 
@@ -137,7 +127,7 @@ def _partitions_of(definitions: dg.Definitions, stage: Sequence[dg.AssetKey]) ->
 
 
 def _by_day(partitions: dg.TimeWindowPartitionsDefinition, days: Sequence[str]) -> list[tuple[str, str]]:
-    """The partitions that begin on these days, each after its day."""
+    """Pairs of a day and a partition that begins on it."""
     found = []
     for day in days:
         midnight = datetime.combine(date.fromisoformat(day), time(), UTC)
@@ -152,9 +142,11 @@ def _selected(definitions: dg.Definitions, selection: str) -> set[dg.AssetKey]:
         parts = [dg.AssetSelection.from_string(part.strip()) for part in selection.split(",")]
         return set().union(*(part.resolve(definitions.resolve_asset_graph()) for part in parts))
     except dg.DagsterError as error:
-        can = ", ".join(key.to_user_string() for level in stages(definitions) for key in level)
-        message = f"{selection!r} is no selection of assets; it takes names or expressions: {can}."
-        raise SelectionError(message) from error
+        raise SelectionError(f"{selection!r} is no valid selection of assets. {_choices(definitions)}") from error
+
+
+def _choices(definitions: dg.Definitions) -> str:
+    return f"Assets are: {', '.join(key.to_user_string() for level in stages(definitions) for key in level)}."
 
 
 def backfill(
@@ -168,10 +160,9 @@ def backfill(
 ) -> Iterator[PartitionResult]:
     """Run every stage for every partition that begins on these days.
 
-    A day on which a partition failed is left out of the stages after it; the other days go on.
-
-    `selection` as for `stages`. `starting` gets the partition and the assets of each run before it begins.
-    Raises KeyboardInterrupt when a run was interrupted: Dagster only records that as one more failed run.
+    If a partition fails, later stages leave its day out; the other days go on. `selection` is as for `stages`.
+    `starting` gets the partition and the assets of each run before it begins. Raises KeyboardInterrupt if a run was
+    interrupted: Dagster itself only records a failed run.
     """
     fail_dead_runs(instance)
     job = definitions.resolve_implicit_global_asset_job_def()
@@ -208,7 +199,7 @@ def backfill(
 
 
 def _interrupted(result: dg.ExecuteInProcessResult) -> bool:
-    """Whether the run ended by a signal, Ctrl-C or the system's request to stop."""
+    """Whether a signal ended the run, such as Ctrl-C."""
     reasons = [event.job_failure_data.failure_reason for event in result.all_events if event.is_run_failure]
     return any(reason is not None and reason.name == "UNEXPECTED_TERMINATION" for reason in reasons)
 
@@ -221,5 +212,5 @@ def _result(day: str, partition: str, names: tuple[str, ...], result: dg.Execute
             version = (materialization.tags or {}).get(DATA_VERSION_TAG, "")
             updates[materialization.asset_key.to_user_string()] = version
     reasons = tuple(failures(result.all_events))
-    made = tuple((asset, version) for asset, version in updates.items() if version)
-    return PartitionResult(day, partition, names, result.run_id, result.success, made, reasons)
+    named = tuple((asset, version) for asset, version in updates.items() if version)
+    return PartitionResult(day, partition, names, result.run_id, result.success, named, reasons)

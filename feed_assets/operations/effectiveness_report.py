@@ -1,7 +1,6 @@
-"""Figures of ad effectiveness for people: days and top ads, read from the feed.
+"""Figures of ad effectiveness: days and top ads, read from the feed with DuckDB, so that a report needs no Spark.
 
-Here: which numbers a report shows. Not here: how they came about (`ads`, `explanation`), the page
-(`report_page`), and printing (`cli`). DuckDB reads the few files of a day in milliseconds, so a report needs no Spark.
+Here: the numbers of a report. Not here: computing the feed (`ads`), the page (`report_page`), printing (`cli`).
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ _TOP = """
 
 @dataclass(frozen=True, slots=True)
 class DayFigures:
-    """A day's totals over all ads, with the update they were read from; rates are shares from 0 to 1."""
+    """A day's totals over all ads, and the update they were read from. Rates are shares from 0 to 1."""
 
     day: str
     update: str
@@ -54,18 +53,18 @@ class DayFigures:
 
 
 def day_figures(feed: Feed, *, now: datetime, first: str = "", last: str | None = None) -> list[DayFigures]:
-    """The totals of every day from first to last that has a valid update of ad effectiveness."""
+    """The totals of every day from `first` to `last` with a valid update of ad effectiveness."""
     updates = latest_of_all(feed, now=now, first=first, last=last)
     return [figures_of(day, update) for day, update in sorted(updates.items())]
 
 
 def top_ads(update: Update, *, top: int = TOP_ADS) -> list[dict[str, Any]]:
-    """The ads with the most impressions, a row each as the feed declares them."""
+    """The ads with the most impressions, as rows with the columns of the feed."""
     return _query(update, _TOP, top=top)
 
 
 def totals(days: Sequence[DayFigures]) -> DayFigures:
-    """The figures of all these days together; `ads` counts an ad once a day, `day` names the period."""
+    """The sum of the figures of all days. `ads` counts an ad once a day; `day` names the period."""
     impressions, clicks = sum(day.impressions for day in days), sum(day.clicks for day in days)
     costs = [Decimal(day.cost) for day in days if day.cost is not None]
     names = sorted({day.day for day in days})
@@ -95,7 +94,7 @@ def ads_picture(rows: Sequence[Mapping[str, Any]], day: str) -> bytes:
 
 
 def percent(share: float | None) -> str:
-    """A share from 0 to 1 as people read it everywhere: `0.34 %`; small ones with more digits, none as `-`."""
+    """A share from 0 to 1 as text, such as `0.34 %`; small shares get more digits; None is `-`."""
     return "-" if share is None else f"{100 * share:.{_digits(share)}f} %"
 
 
@@ -105,7 +104,7 @@ def interval(low: float | None, high: float | None) -> str:
 
 
 def _digits(share: float) -> int:
-    """Digits after the point that leave at least two that say something, as far as six digits do."""
+    """The digits after the point that show two significant digits: 2, 4 or 6."""
     return next((digits for digits in (2, 4) if 100 * share >= 10 ** (1 - digits) or share == 0), 6)
 
 
@@ -126,7 +125,7 @@ def figures_of(day: str, update: Update) -> DayFigures:
 def _rated(
     *, day: str, update: str, ads: int, impressions: int, clicks: int, cost: str | None, orphan_clicks: int
 ) -> DayFigures:
-    """The figures with the rate that follows from them, and its interval."""
+    """The figures with their rate and its interval."""
     low, high = wilson_interval(clicks, impressions, sqrt) if impressions else (None, None)
     ctr = clicks / impressions if impressions else None
     return DayFigures(day, update, ads, impressions, clicks, ctr, low, high, cost, orphan_clicks)
@@ -145,22 +144,21 @@ def _query(update: Update, sql: str, **parameters: object) -> list[dict[str, Any
 
 @contextmanager
 def readable(update: Update) -> Iterator[None]:
-    """Turn DuckDB's refusal of the update's files, inside, into a FeedError that says what to do about them."""
+    """Turn errors of DuckDB about the update's files into a FeedError that says what to do."""
     try:
         yield
     except duckdb.Error as error:
         partition = f" -p {quote(update.partition)}" if update.partition is not None else ""
         named = f"{quote(update.feed.uri)}{partition} --update {update.name}"
-        message = (
+        raise FeedError(
             f"The files of {update.uri} cannot be read: {str(error).partition(chr(10))[0]} "
             f"`feed-assets feed files {named}` lists them; "
             f"`feed-assets feed invalidate {named} --reason TEXT` takes them out of force."
-        )
-        raise FeedError(message) from error
+        ) from error
 
 
 def local_files(update: Update, stack: ExitStack) -> list[str]:
-    """The update's files as paths on this machine: where they are, or copies that live as long as `stack`."""
+    """Paths of the update's files on this machine: the files themselves, or copies that exist as long as `stack`."""
     if all(uri.startswith("file:") for uri in update.uris()):
         return [unquote(urlsplit(uri).path) for uri in update.uris()]
     folder = Path(stack.enter_context(TemporaryDirectory()))

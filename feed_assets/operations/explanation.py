@@ -1,7 +1,6 @@
-"""Why a day is as it is: for each asset what is in force, what was tried, and why each update was computed.
+"""Explain a day: for each asset the update in force, the other attempts, and why each update was computed.
 
-Here: putting the blackboard's records into sentences. Not here: printing them (`cli`), or any state of Dagster's:
-its database can be gone, and these answers are the same.
+Here: sentences made from the records in storage; Dagster's database is not needed. Not here: printing them (`cli`).
 """
 
 from __future__ import annotations
@@ -19,16 +18,17 @@ from feed_assets.dependencies.requests import again_at
 from feed_assets.dependencies.staleness import staleness
 from feed_assets.file_feed import Feed, FeedInput, RawInput, Record, UpdateStatus, history, records
 from feed_assets.file_feed.wording import counted
+from feed_assets.operations.accounting import COUNTS
 from feed_assets.sources import GrowthKind, Source, decide
 from feed_assets.state import Store, StoreError, last_asked
 
 FIRST = date(1970, 1, 2)
-"""No event lies before: times of earlier years are not usable."""
+"""The first day to look at: earlier event times are not usable."""
 
 
 @dataclass(frozen=True, slots=True)
 class UpdateStory:
-    """One update: what became of it, why it was made, and what it was made from."""
+    """One update: its state, why it was computed, and its inputs."""
 
     name: str
     state: str
@@ -42,9 +42,9 @@ class UpdateStory:
 
 @dataclass(frozen=True, slots=True)
 class AssetStory:
-    """One asset on one day: its updates, newest first, how its raw data has grown, and whether it is behind.
+    """One asset on one day: its updates, newest first, the growth of its raw data, and whether it is behind.
 
-    `day` is the name of the partition: the day itself, or a partition that begins on that day, such as an hour.
+    `day` is the partition's name: the day, or a partition that begins on that day, such as an hour.
     """
 
     asset: str
@@ -57,7 +57,7 @@ class AssetStory:
 
     @property
     def summary(self) -> str:
-        """The latest news in a line: why the update in force was made, and what came of later attempts."""
+        """One line: why the update in force was computed, and the result of the newest later attempt."""
         in_force = next((update for update in self.updates if update.in_force), None)
         later = [update for update in self.updates if update.name > (self.latest or "")]
         parts = [in_force.made_because if in_force else "no valid update"]
@@ -68,7 +68,7 @@ class AssetStory:
 def explain(
     board: Blackboard, graph: FeedGraph, sources: Sequence[Source], day: date, *, now: datetime, store: Store
 ) -> list[AssetStory]:
-    """The story of a day, upstream first: every partitioned feed that is made here, and its partitions of that day."""
+    """The stories of a day, upstream first: one for each partition of that day of each feed computed here."""
     return [
         _story(board, graph, node, sources, day, partition, now, store)
         for node in graph.feeds.values()
@@ -78,10 +78,10 @@ def explain(
 
 
 def _partitions(graph: FeedGraph, node: FeedNode, day: date) -> list[str]:
-    """The partitions that begin on the day; where the feed has none there, the day as it would be named."""
+    """The partitions that begin on the day; the day's name if the feed has none there."""
     midnight = datetime.combine(day, time(), UTC)
-    there = graph.between(node.location, midnight, midnight + ONE_DAY) if day < date.max else set()
-    return sorted(there) or [str(day)]
+    found = graph.between(node.location, midnight, midnight + ONE_DAY) if day < date.max else set()
+    return sorted(found) or [str(day)]
 
 
 def _story(
@@ -97,13 +97,13 @@ def _story(
     feed = node.declaration.on(board)
     statuses = history(feed, partition, now=now)
     known = {record.update: record for record in records(feed, partition)}
-    kinds = {source.key: source for source in sources}
+    by_key = {source.key: source for source in sources}
     latest = next((status.name for status in statuses if status.latest), None)
     if node.upstream:
         growth: tuple[str, ...] = ()
         standing = next(iter(staleness(board, graph, node, [partition], now=now))).reason
     elif partition != str(day):
-        growth, standing = (), "raw data that is read by other partitions than days is not watched"
+        growth, standing = (), "no sensor watches raw data read by partitions other than days"
     else:
         growth = tuple(standing for _, standing in _standings(board, graph, node, sources, (day, day), now))
         standing = "; ".join(growth) or "no raw data"
@@ -113,17 +113,17 @@ def _story(
         day=partition,
         latest=latest,
         growth=growth,
-        standing=standing + _asked(store, feed, partition, latest),
-        updates=tuple(_update(status, statuses, known, kinds) for status in statuses),
+        standing=standing + _repeated_request(store, feed, partition, latest),
+        updates=tuple(_update(status, statuses, known, by_key) for status in statuses),
     )
 
 
 def unprocessed(
     board: Blackboard, graph: FeedGraph, sources: Sequence[Source], *, now: datetime
 ) -> list[tuple[str, str]]:
-    """Every day with raw data that the update in force does not hold, and what comes of it; a line for each source.
+    """Every day up to today with raw data that the update in force does not hold, and what happens next.
 
-    Looks at all days up to today. One listing a source, two of each feed, and the record of each such day's update.
+    One line for each source. Costs a LIST for each source, two for each feed, and the record of each such update.
     """
     found = []
     for node in graph.feeds.values():
@@ -134,7 +134,7 @@ def unprocessed(
 
 
 def _is_daily(graph: FeedGraph, node: FeedNode, now: datetime) -> bool:
-    """Whether the feed has days, as far as yesterday tells."""
+    """Whether the feed's partitions are days, judged by yesterday's."""
     yesterday = now.date() - ONE_DAY
     return _partitions(graph, node, yesterday) == [str(yesterday)]
 
@@ -147,39 +147,39 @@ def _standings(
     days: tuple[date, date],
     now: datetime,
 ) -> Iterator[tuple[SourceDecision, str]]:
-    """How each source's raw data of each day stands against what the update in force read, and what comes of it."""
+    """Compare each source's raw data of each day with the read set of the update in force."""
     read = [source for source in sources if source.key in node.raw_sources]
     for each in growth_decisions(board, read, node, now=now, days=days):
         outcome = None
         if each.differs and not graph.has(node.location, each.day):
-            outcome = "before the first partition, so no sensor asks for it (FEED_ASSETS_FIRST_DAY says which that is)"
+            outcome = "before the first partition (FEED_ASSETS_FIRST_DAY), so no sensor asks for it"
             if each.phase is Phase.OPEN:
                 outcome = "the day is not over, so no sensor asks for it yet"
         yield each, _standing(node.declaration.on(board), each, outcome)
 
 
-def _asked(store: Store, feed: Feed, day: str, latest: str | None) -> str:
-    """What the sensors asked for since the update in force, if that had to be repeated."""
+def _repeated_request(store: Store, feed: Feed, day: str, latest: str | None) -> str:
+    """The sensors' request since the update in force, if it was repeated; else an empty text."""
     try:
-        asked = last_asked(store, [(feed.uri, day)]).get((feed.uri, day))
+        request = last_asked(store, [(feed.uri, day)]).get((feed.uri, day))
     except StoreError as error:
-        return f"; what was requested is not known: {error}"
-    if asked is None or asked.times == 1 or not asked.state.startswith(f"{latest or 'none'}/"):
+        return f"; the requests of the sensors are not known: {error}"
+    if request is None or request.times == 1 or not request.state.startswith(f"{latest or 'none'}/"):
         return ""
-    next_time = again_at(asked)
+    next_time = again_at(request)
     again = f"again after {next_time:%Y-%m-%d %H:%M:%S}" if next_time else "not again by itself"
-    return f"; requested {asked.times} times without a result, last at {asked.at:%Y-%m-%d %H:%M:%S}, {again}"
+    return f"; requested {request.times} times without a result, last at {request.at:%Y-%m-%d %H:%M:%S}, {again}"
 
 
 def _standing(feed: Feed, each: SourceDecision, outcome: str | None) -> str:
-    """The decision with its outcome; without numbers of growth if no record names what the update in force read."""
+    """The decision with its outcome; without growth if the read set of the update in force is not recorded."""
     unknown = each.decision.kind == GrowthKind.NEVER_PROCESSED and each.update is not None
     if not unknown or inputs_read(feed, each.day, each.update or "") is not None:
         return each.sentence(outcome)
-    there = f"{counted(each.decision.current_files, 'file')}, {each.decision.current_bytes} bytes"
+    current = f"{counted(each.decision.current_files, 'file')}, {each.decision.current_bytes} bytes"
     return (
-        f"{each.source.key} {each.day}: {there}; what update {each.update} read of it is not known, "
-        f"as no record says so; {outcome or 'to be processed again'}"
+        f"{each.source.key} {each.day}: {current}; no record says what update {each.update} read of it; "
+        f"{outcome or 'to be processed again'}"
     )
 
 
@@ -195,14 +195,7 @@ def _update(
         in_force=status.latest,
         made_because=_because(record, before, sources),
         outcome=status.why,
-        rows={
-            "read": rows.read,
-            "published": rows.published,
-            "quarantined": rows.quarantined,
-            "duplicates": rows.duplicates,
-        }
-        if rows
-        else {},
+        rows={name: getattr(rows, name) for name in COUNTS} if rows else {},
         failed_checks=tuple(
             f"{check.name}: " + ", ".join(f"{name} {value}" for name, value in check.observed.items())
             for check in (record.checks if record else ())
@@ -213,15 +206,9 @@ def _update(
 
 
 def _in_force_before(name: str, statuses: Sequence[UpdateStatus], known: Mapping[str, Record]) -> Record | None:
-    """The record of the update that was valid when this one was begun, as far as it is still known."""
-    return next(
-        (
-            known[status.name]
-            for status in statuses
-            if status.name < name and status.name in known and status.state in {"valid", "invalidated"}
-        ),
-        None,
-    )
+    """The record of the update that was valid when this update was begun; None if unknown."""
+    valid = (each.name for each in statuses if each.state in {"valid", "invalidated"})
+    return next((known[each] for each in valid if each < name and each in known), None)
 
 
 def _because(record: Record | None, before: Record | None, sources: Mapping[str, Source]) -> str:

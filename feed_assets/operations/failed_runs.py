@@ -1,6 +1,6 @@
-"""Runs that failed, in the words of people: which assets of which partition, and why.
+"""List failed runs: which assets of which partition failed, and why.
 
-Here: reading Dagster's events. Not here: what storage says of a day (`explanation`), which needs no Dagster.
+Here: reading Dagster's events. Not here: explaining a day from storage (`explanation`), which needs no Dagster.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import dagster as dg
 from feed_assets.sensors.failures import EVENTS, errors, rejections
 
 LOOKED_AT = 50
-"""Runs of a partition that are looked at, the newest first."""
+"""The number of runs to look at for each partition, newest first."""
 
 
 @dataclass(frozen=True, slots=True)
 class FailedRun:
-    """A run that failed, with nothing of its assets made since."""
+    """A failed run with assets that no later run has updated."""
 
     run_id: str
     assets: tuple[str, ...]
@@ -28,26 +28,26 @@ class FailedRun:
 
 
 def failed_runs(instance: dg.DagsterInstance, partition: str) -> list[FailedRun]:
-    """The failed runs of a partition that no later run of the same assets has made good, newest first."""
-    made: set[str] = set()
+    """The failed runs of a partition whose assets no later run has updated, newest first."""
+    updated: set[str] = set()
     found = []
     filters = dg.RunsFilter(tags={"dagster/partition": partition})
     for record in instance.get_run_records(filters, limit=LOOKED_AT):
         run = record.dagster_run
         assets = _assets(instance, run)
         if run.status == dg.DagsterRunStatus.SUCCESS:
-            made.update(assets)
-        elif run.status == dg.DagsterRunStatus.FAILURE and not set(assets) <= made:
+            updated.update(assets)
+        elif run.status == dg.DagsterRunStatus.FAILURE and not set(assets) <= updated:
             events = (entry.dagster_event for entry in instance.all_logs(run.run_id, of_type=EVENTS))
             reasons = tuple(failures(event for event in events if event is not None))
             ended = datetime.fromtimestamp(record.end_time, UTC) if record.end_time else None
             found.append(FailedRun(run.run_id, assets, ended, reasons))
-            made.update(assets)
+            updated.update(assets)
     return found
 
 
 def _assets(instance: dg.DagsterInstance, run: dg.DagsterRun) -> tuple[str, ...]:
-    """The assets that a run was to make; a run in this process has them in its log only."""
+    """The planned assets of a run. For a run in this process, only its log has them."""
     keys = set(run.asset_selection or ())
     if not keys:
         planned = instance.all_logs(run.run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION_PLANNED)
@@ -57,6 +57,6 @@ def _assets(instance: dg.DagsterInstance, run: dg.DagsterRun) -> tuple[str, ...]
 
 
 def failures(events: Iterable[dg.DagsterEvent]) -> list[str]:
-    """Why a run failed: each check that rejected, each error at its root, each once."""
+    """The reasons of a failed run without repetition: the checks that rejected, and the root errors."""
     all_events = list(events)
     return list(dict.fromkeys([*rejections(all_events), *errors(all_events)]))

@@ -1,6 +1,6 @@
-"""The pictures: rows in, PNG out.
+"""Plots of ad effectiveness: rows in, PNG out.
 
-Here: how effectiveness is drawn, the same in the Dagster UI, the report and the demo. Not here: any reading of data.
+Here: the plots of the Dagster UI, the report and the demo. Not here: reading data.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ DPI = 110
 
 
 def click_through_rates(ads: Sequence[Mapping[str, Any]], *, title: str) -> bytes:
-    """A PNG with a point an ad and its 95 % interval.
+    """A PNG with a point and a 95 % interval for each ad.
 
-    `ads` have `ad_id`, `impressions`, `clicks`, `ctr`, `ctr_low` and `ctr_high` (shares from 0 to 1, None where an
-    ad was not shown; those are left out).
+    `ads` have `ad_id`, `impressions`, `clicks`, `ctr`, `ctr_low` and `ctr_high` (shares from 0 to 1). Ads that
+    were not shown, whose `ctr` is None, are left out.
     """
     shown = [ad for ad in ads if ad["ctr"] is not None]
     figure = Figure(figsize=(8, 1.2 + 0.26 * max(len(shown), 3)), layout="constrained")
@@ -38,7 +38,7 @@ def click_through_rates(ads: Sequence[Mapping[str, Any]], *, title: str) -> byte
 
 
 def days(rows: Sequence[Mapping[str, Any]], *, title: str) -> bytes:
-    """A PNG of impressions and of click-through rate with its 95 % interval, a day each.
+    """A PNG of impressions, and of click-through rate with its 95 % interval, by day.
 
     `rows` have `day` (text), `impressions`, `clicks`, `ctr`, `ctr_low`, `ctr_high`.
     """
@@ -48,12 +48,8 @@ def days(rows: Sequence[Mapping[str, Any]], *, title: str) -> bytes:
     upper.bar(labels, [row["impressions"] for row in rows], color=BLUE)
     upper.set_ylabel("impressions")
     rated = [row for row in rows if row["ctr"] is not None]
-    lower.errorbar(
-        [row["day"] for row in rated],
-        [100 * row["ctr"] for row in rated],
-        yerr=_reach(rated),
-        fmt="o-", color=BLUE, ecolor=GREY, capsize=3,
-    )  # fmt: skip
+    rated_days, rates = [row["day"] for row in rated], [100 * row["ctr"] for row in rated]
+    lower.errorbar(rated_days, rates, yerr=_reach(rated), fmt="o-", color=BLUE, ecolor=GREY, capsize=3)
     lower.set_ylabel("click-through rate in %")
     lower.set_ylim(bottom=0)
     lower.tick_params(axis="x", labelrotation=30)
@@ -62,9 +58,9 @@ def days(rows: Sequence[Mapping[str, Any]], *, title: str) -> bytes:
 
 
 def _reach(rows: Sequence[Mapping[str, Any]]) -> list[list[float]]:
-    """How far each interval reaches below and above its rate, in percent points.
+    """How far each interval reaches below and above its rate, in percentage points.
 
-    Never below zero, which matplotlib refuses: rounding can put an end of an interval a hair inside the rate.
+    Never negative, which matplotlib refuses: by rounding, an interval can end just inside its rate.
     """
     below = [max(0.0, 100 * (row["ctr"] - row["ctr_low"])) for row in rows]
     above = [max(0.0, 100 * (row["ctr_high"] - row["ctr"])) for row in rows]

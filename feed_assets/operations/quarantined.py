@@ -1,7 +1,6 @@
-"""The records that were set aside: where, why, how many, and one to look at.
+"""The records in quarantine: where, why, how many, with an example.
 
-Here: counting them with DuckDB, from storage alone. Not here: setting them aside (`sources.landing`, `io_manager`), and
-printing (`cli`).
+Here: counting them with DuckDB, from storage alone. Not here: writing them (`sources.landing`, `io_manager`).
 """
 
 from __future__ import annotations
@@ -38,12 +37,11 @@ _BY_REASON = """
 
 @dataclass(frozen=True, slots=True)
 class SetAside:
-    """Records of one reason that were set aside together, and the first of them.
+    """The number of records with one reason in one quarantine, and the first record as an example.
 
-    By a feed's cleaning: `where` is the feed's location, with the partition, the update and its state (`valid`: in
-    force; `rejected`: set aside by an update that was rejected). By landing: `where` is
-    `landing/<kind>/<name>`; such records have no usable time, so they belong to no partition. `file` and `line` are
-    where the example stood in what the partner sent.
+    If the cleaning of a feed wrote them, `where` is the feed's location, and `state` is the update's state, such as
+    `valid` or `rejected`. If landing wrote them, `where` is `landing/<kind>/<name>`; these records have no usable time,
+    so they belong to no partition. `file` and `line` locate the example in the partner's file.
     """
 
     where: str
@@ -66,10 +64,10 @@ def set_aside(
     where: str | None = None,
     unreadable: Callable[[FeedError], None],
 ) -> Iterator[SetAside]:
-    """All that is in quarantine now: first what cleaning set aside by feed and partition, then what landing did.
+    """The present quarantine: first the records from cleaning, by feed and partition, then those from landing.
 
-    `partition` leaves the others and landing out; `where` is a feed's location, or the start of it, or `landing`.
-    `unreadable` is called with each update, and each file of a landing, that cannot be read; the others still come.
+    With `partition`, only records of that partition. With `where`, only of that feed's location, of locations below it,
+    or of `landing`. Calls `unreadable` for each update, and each file of a landing, that cannot be read, and goes on.
     """
     for location in feed_locations(blackboard, below=FOLDER, leave_out={LANDING}):
         name = location.removeprefix(f"{FOLDER}/")
@@ -85,10 +83,10 @@ def set_aside(
 
 
 def _updates(feed: Feed, partition: str | None, now: datetime) -> Iterator[tuple[str, Update]]:
-    """Of each partition the quarantine of the update in force, and a newer one, whose update was rejected or waits.
+    """For each partition, the quarantine of the update in force, and a newer quarantine of a rejected or staged update.
 
-    The quarantine of an update is published and invalidated after it. A run may stop in between, and people invalidate
-    updates by hand: so the update that is in force says which quarantine is.
+    An update's quarantine is published and invalidated after the update. A run can stop in between, and users
+    invalidate updates by hand. So the update in force decides which quarantine counts.
     """
     of = Feed(feed.blackboard, feed.location.removeprefix(f"{FOLDER}/"))
     read = latest_of_all(of, now=now, first=partition or "", last=partition)
@@ -106,15 +104,15 @@ def _updates(feed: Feed, partition: str | None, now: datetime) -> Iterator[tuple
         newest = max(recorded.get(day, {}), default="")
         record = read_record(feed, day or None, newest) if newest > (update.name if update else "") else None
         if record is not None:
-            # Retention may have removed the files of what nobody reads.
+            # Retention may have removed the files.
             prefix = feed.update_prefix(record.partition, record.update)
-            there = {entry.key.removeprefix(prefix) for entry in list_all(feed.blackboard, prefix)}
-            files = tuple(file for file in record.files if file.path in there)
+            existing = {entry.key.removeprefix(prefix) for entry in list_all(feed.blackboard, prefix)}
+            files = tuple(file for file in record.files if file.path in existing)
             yield record.state, Update(feed, record.partition, record.update, files)
 
 
 def _named(feed: Feed, day: str, name: str, newest: Update | None) -> Update | None:
-    """The valid quarantine of this name, where there is one; `newest` is the newest valid one."""
+    """The valid quarantine of this name, or None. `newest` is the newest valid quarantine."""
     if newest is None or newest.name <= name:
         return newest if newest is not None and newest.name == name else None
     found = latest(feed, day or None, now=begun(name), as_of=begun(name))
@@ -139,7 +137,7 @@ def _of_landings(
         if where is None or f"{LANDING}/{source}/".startswith(f"{where.strip('/')}/"):
             files.setdefault(source, []).append(entry.key)
     for source, keys in sorted(files.items()):
-        # A landing that was killed, or superseded by another one, may have left its quarantine.
+        # A killed or superseded landing may have left its quarantine behind.
         counts = {quarantine_key(source, landing) for landing in counting(entries(blackboard, source))}
         with ExitStack() as stack:
             copies = _copies(blackboard, [key for key in keys if key in counts], stack)
@@ -163,7 +161,7 @@ def _copies(blackboard: Blackboard, keys: Sequence[str], stack: ExitStack) -> di
 def _of_sound(
     blackboard: Blackboard, copies: Mapping[str, str], unreadable: Callable[[FeedError], None]
 ) -> list[_Counted]:
-    """`_by_reason` of all files; where DuckDB refuses some of them, each of these is reported and left out."""
+    """`_by_reason` of all files that DuckDB can read; the others are reported and left out."""
     try:
         return _by_reason(list(copies.values()))
     except duckdb.Error:
@@ -174,14 +172,14 @@ def _of_sound(
             except duckdb.Error as error:
                 uri = blackboard.uri(key)
                 reason = str(error).partition("\n")[0].replace(copy, uri)
-                unreadable(FeedError(f"{uri} cannot be read: {reason} Restore it, or remove it to leave it out."))
+                unreadable(FeedError(f"{uri} cannot be read: {reason} Restore it, or remove it."))
             else:
                 sound.append(copy)
         return _by_reason(sound)
 
 
 def _by_reason(files: Sequence[str]) -> list[_Counted]:
-    """Source, reason, records, file, line and record of the first, the most frequent reason first."""
+    """Source, reason, count, and file, line and text of the first record. The most frequent reason comes first."""
     if not files:
         return []
     with duckdb.connect() as connection:

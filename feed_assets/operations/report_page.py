@@ -1,7 +1,6 @@
-"""The report as a page that can be shown to others: one HTML file that refers to nothing outside itself.
+"""The report as one HTML file that refers to nothing outside itself.
 
-Here: what the page shows, in which order. Not here: the figures (`effectiveness_report`, `accounting`), and its looks
-(`report_page.html.jinja`).
+Here: the page's content. Not here: figures (`effectiveness_report`, `accounting`), layout (`report_page.html.jinja`).
 """
 
 from __future__ import annotations
@@ -33,13 +32,13 @@ class DaySection:
 
     @property
     def scale(self) -> float:
-        """The share at the right end of the day's chart: the highest end of an interval."""
+        """The share at the right end of the day's chart: the highest upper limit."""
         return max((ad["ctr_high"] or 0.0 for ad in self.ads), default=0.0) or 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class ReportPage:
-    """All that the page shows. `missing` are days of the period without an update that readers see."""
+    """All that the page shows. `missing` are the days of the period without a valid update."""
 
     title: str
     period: str
@@ -68,7 +67,7 @@ def page(feed: Feed, days: Sequence[str], *, now: datetime) -> str:
 
 
 def gather(feed: Feed, days: Sequence[str], *, now: datetime) -> ReportPage:
-    """Read what the page shows. Days between the first and the last are named as missing where they have no update."""
+    """Read the content of the page. Days without an update between the first and the last are `missing`."""
     found = latest_of_all(feed, now=now, first=min(days, default=""), last=max(days, default=""))
     updates = {day: update for day, update in sorted(found.items()) if day in days}
     top = TOP_ADS_OF_ONE_DAY if len(days) == 1 else TOP_ADS_OF_SEVERAL_DAYS
@@ -102,7 +101,7 @@ def render(content: ReportPage) -> str:
 
 
 def _between(updates: Mapping[str, Update]) -> list[str]:
-    """All days from the first to the last that has an update; partitions of other names are passed over."""
+    """All days from the first to the last with an update; partitions with other names are ignored."""
     days = [date.fromisoformat(name) for name in updates if is_day(name)]
     return days_between(min(days), max(days)) if days else []
 
@@ -112,7 +111,7 @@ def _number(value: int | None) -> str:
 
 
 def _money(value: object) -> str:
-    """An amount with its cents, and with more digits only below a cent; none as `-`."""
+    """An amount with two digits, with six if it is below a cent; None as `-`."""
     if value is None:
         return "-"
     amount = Decimal(str(value))

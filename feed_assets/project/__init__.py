@@ -1,6 +1,6 @@
-"""A Dagster project whose assets are feeds: its settings, sources and days, and its definitions.
+"""A Dagster project whose assets are feeds: its settings, sources, days and definitions.
 
-Here: what every such project has in common, the worked example included. Not here: the assets of any one project.
+Here: the parts that all projects share, the worked example included. Not here: the assets of a project.
 """
 
 from feed_assets.partitions import NEIGHBOURING_DAYS, NEXT_DAY

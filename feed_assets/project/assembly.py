@@ -1,7 +1,6 @@
-"""The definitions of a project, put together from its assets: raw data, resources, the IO manager, sensors.
+"""Build the definitions of a project: its assets, with raw data, resources, the IO manager and sensors.
 
-Here: what there is in every project. Not here: how any of it works, and the assets of the worked example
-(`feed_assets.definitions`).
+Here: the parts of every project. Not here: the assets of the worked example (`feed_assets.definitions`).
 """
 
 from __future__ import annotations
@@ -26,17 +25,17 @@ from feed_assets.sources import Kind, Source, load_sources
 from feed_assets.state.address import VARIABLE as STATE
 
 PROJECT = "project"
-"""The name of the resource by which `feed-assets --module` finds the project of some definitions."""
+"""The resource in which `feed-assets --module` finds the project of some definitions."""
 
 DEFAULT_LOOKBACK_DAYS = 7
-"""How far back derived feeds are kept up with their inputs where there is no source that says so."""
+"""The days for which sensors keep derived feeds up to date with their inputs, if no source says so."""
 
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """A project: the settings of this installation, and the sources that it takes records from.
+    """A project: the settings of this installation, and the sources of its records.
 
-    `note` is a sentence for `feed-assets explain`, such as which assets this installation lacks, and why.
+    `feed-assets explain` and `report` print `note`, such as which assets this installation lacks, and why.
     """
 
     settings: Settings
@@ -45,17 +44,17 @@ class Project:
 
     @classmethod
     def of(cls, *kinds: Kind, sources: Path, first_day: date, environment: Mapping[str, str] = os.environ) -> Project:
-        """The project whose sources are of these kinds, with the settings of the environment.
+        """The project with sources of these kinds, and with the settings of the environment.
 
-        `sources` is the directory of the sources' YAML, and `first_day` the first daily partition, unless
-        FEED_ASSETS_SOURCES and FEED_ASSETS_FIRST_DAY name others. Raises SettingsError, KindError and SpecError.
+        `sources` is the directory of the sources' YAML; `first_day` is the first daily partition. FEED_ASSETS_SOURCES
+        and FEED_ASSETS_FIRST_DAY override them. Raises SettingsError, KindError and SpecError.
         """
         settings = Settings.from_environment(environment, sources_directory=sources, first_day=first_day)
         return cls(settings, load_sources(settings.sources_directory, kinds))
 
     @property
     def days(self) -> dg.DailyPartitionsDefinition:
-        """The partitions of daily assets: UTC days from the first day of data to yesterday."""
+        """The partitions of daily assets: UTC days from `first_day` to yesterday."""
         return daily(self.settings)
 
     @property
@@ -73,17 +72,17 @@ class Project:
         resources: Mapping[str, Any] | None = None,
         domain: str = "",
     ) -> dg.Definitions:
-        """The definitions of this project: its assets and their checks, raw data, resources and sensors.
+        """The definitions of this project: its assets and checks, raw data, resources and sensors.
 
-        `resources` are added, or take the place of the project's of that name: `blackboard`, `state`, `spark`,
-        `clock`, `limits`, `notifier`. `domain` is a tag of every asset. Add anything else with `dg.Definitions.merge`.
-        Raises DagsterInvalidDefinitionError if two daily assets read raw data of one kind, or one reads that of two.
+        `resources` are added, or replace the project's own: `blackboard`, `state`, `spark`, `clock`, `limits`,
+        `notifier`. `domain` is a tag of every asset. Add anything else with `dg.Definitions.merge`. Raises
+        DagsterInvalidDefinitionError if two daily assets read raw data of one kind, or one asset reads two kinds.
         """
-        settings, made = self.settings, list(assets)
+        settings, own = self.settings, list(assets)
         interval, run_config = settings.sensor_seconds, settings.run_config
         given: dict[str, Any] = {
             "blackboard": BlackboardResource.at(settings.base),
-            # Dagster shows what a resource is made with, and a server's URL may hold a password.
+            # Dagster shows the configuration of a resource, and a server's URL may hold a password.
             "state": StateResource(url=settings.state if settings.state.startswith("sqlite:") else dg.EnvVar(STATE)),
             "spark": SparkResource.on(settings.spark_master),
             "clock": settings.clock,
@@ -92,22 +91,17 @@ class Project:
             **({"notifier": WebhookNotifier(url=dg.EnvVar(WEBHOOK))} if settings.alerts else {}),
             **(resources or {}),
         }
-        # The IO manager works with the very resources that checks and sensors get.
-        file_feed = FileFeedIOManager(
-            blackboard=given["blackboard"],
-            spark=given["spark"],
-            clock=given["clock"],
-            sources={source.key: source for source in self.sources},
-        )
+        # The IO manager shares its resources with checks and sensors.
+        sources = {source.key: source for source in self.sources}
+        shared = {name: given[name] for name in ("blackboard", "spark", "clock")}
+        file_feed = FileFeedIOManager(**shared, sources=sources)
         raw = [raw_logs(source, self.hours) for source in self.sources]
         lookback_days = max((source.lookback_days for source in self.sources), default=DEFAULT_LOOKBACK_DAYS)
         return dg.Definitions(
-            assets=in_catalog([*raw, *made], self.sources, settings, domain=domain),
+            assets=in_catalog([*raw, *own], self.sources, settings, domain=domain),
             asset_checks=asset_checks,
             sensors=[
-                sensors.late_growth(
-                    self.sources, self._cleaned(made), interval_seconds=interval, run_config=run_config
-                ),
+                sensors.late_growth(self.sources, self._cleaned(own), interval_seconds=interval, run_config=run_config),
                 sensors.new_manifests(
                     lookback_days=lookback_days,
                     interval_seconds=interval,
@@ -120,12 +114,12 @@ class Project:
             jobs=jobs,
             schedules=schedules,
             resources={"file_feed": file_feed, **given},
-            # One Spark for all steps of a run: a JVM a step takes longer than the steps.
+            # One Spark for all steps of a run: starting a JVM takes longer than a step.
             executor=dg.in_process_executor,
         )
 
     def _cleaned(self, assets: Iterable[dg.AssetsDefinition | dg.AssetSpec]) -> dict[str, dg.AssetKey]:
-        """For each kind, the daily asset that reads its raw data: `late_growth` runs that asset."""
+        """The daily asset that reads the raw data of each kind: `late_growth` runs it."""
         kinds = {raw_key(source): source.kind for source in self.sources}
         found: dict[str, dg.AssetKey] = {}
         for asset in assets:
@@ -134,10 +128,9 @@ class Project:
             for key, upstream in asset.asset_deps.items() if isinstance(asset, dg.AssetsDefinition) else ():
                 for kind in {kinds[each] for each in upstream if each in kinds}:
                     if kind in found or key in found.values():
-                        message = (
-                            f"{key.to_user_string()} reads raw data of the kind {kind}, and late data makes one daily "
-                            "asset of each kind run again: let one asset clean one kind, and the others read its feed."
+                        raise dg.DagsterInvalidDefinitionError(
+                            f"{key.to_user_string()} reads raw data of the kind {kind}, but late data runs one daily "
+                            "asset of each kind: let one asset clean one kind, and the others read its feed."
                         )
-                        raise dg.DagsterInvalidDefinitionError(message)
                     found[kind] = key
         return found

@@ -1,6 +1,6 @@
-"""What a run needs from outside: settings, the clock, storage and Spark, as Dagster resources.
+"""Settings, the clock, storage, Spark and alerts, as Dagster resources.
 
-Here: reading the environment, opening connections, starting the JVM. Not here: what is done with them.
+Here: reading the environment, opening connections, starting the JVM. Not here: what runs do with them.
 """
 
 from feed_assets.resources.notifier import Alert, Notifier, WebhookNotifier

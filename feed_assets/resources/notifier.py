@@ -1,6 +1,6 @@
-"""Telling people: an alert, and where it goes.
+"""Send alerts to people.
 
-Here: what an alert says, and sending it to a webhook. Not here: when there is one (`sensors.alerts`).
+Here: the content of an alert, and a webhook. Not here: when an alert is sent (`sensors.alerts`).
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ ATTEMPTS = 3
 SECONDS_BETWEEN = 0.5
 TIMEOUT_SECONDS = 10
 REDIRECTS = range(300, 400)
-_REDIRECT = " (a redirect, which is not followed: give the address that takes alerts itself)"
+_REDIRECT = " (a redirect, which is not followed: set the final address)"
 
 
 class AlertNotSentError(Exception):
-    """The receiver of alerts did not take one. The message names its host only: the rest of the address is secret."""
+    """The receiver did not take an alert. The message names only its host: the rest of the address is secret."""
 
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """What happened: `kind` is `failed` or `rejected`; `reasons` has a line for each cause; `command` shows more."""
+    """A failed run or a rejected update (`kind`: `failed`, `rejected`); each reason is a line; `command` shows more."""
 
     kind: str
     assets: tuple[str, ...]
@@ -50,15 +50,15 @@ class Alert:
 
 
 class Notifier(dg.ConfigurableResource[None]):
-    """Where alerts go. Derive from it to call what you like: `resources={"notifier": MyNotifier()}` of a project."""
+    """Sends alerts. Derive a class for your own way: `definitions(..., resources={"notifier": MyNotifier()})`."""
 
     @abstractmethod
     def notify(self, alert: Alert) -> None:
-        """Tell people. Raises where that failed: the sensor's tick then shows the error."""
+        """Send the alert. Raise an error if that fails: the sensor's tick shows it."""
 
 
 class WebhookNotifier(Notifier):
-    """Posts each alert as JSON: `text` for people, as chat programs expect it, and the alert's fields."""
+    """Posts each alert as JSON: the field `text`, as chat programs expect it, and the alert's fields."""
 
     url: str
 
@@ -75,21 +75,20 @@ class WebhookNotifier(Notifier):
                 problem = f"answered {error.code}{_REDIRECT if error.code in REDIRECTS else ''}"
                 error.close()
             except (OSError, http.client.HTTPException, ValueError) as error:
-                # By its type only: the message may hold the address.
+                # Name only the error's type: its message may hold the address.
                 reason = getattr(error, "reason", None)
                 problem = f"cannot be reached ({type(reason if isinstance(reason, Exception) else error).__name__})"
             else:
                 return
         host = _host(self.url)
-        # `from None`: the errors that came before hold the whole address.
+        # `from None`: the earlier errors hold the whole address.
         raise AlertNotSentError(
             f"An alert was not sent: {host} {problem}, {ATTEMPTS} times. See {WEBHOOK}. The alert: {alert.text}"
         ) from None
 
     def _post(self, body: bytes) -> None:
         if urlsplit(self.url).scheme not in {"http", "https"}:
-            message = f"{WEBHOOK} holds no http or https address: correct it."
-            raise AlertNotSentError(message)
+            raise AlertNotSentError(f"{WEBHOOK} is no http or https address: correct it.")
         request = urllib.request.Request(self.url, body, {"Content-Type": "application/json"})  # noqa: S310 - see above
         opener = urllib.request.build_opener(_KeepRedirects)
         with opener.open(request, timeout=TIMEOUT_SECONDS):
@@ -97,10 +96,10 @@ class WebhookNotifier(Notifier):
 
 
 class _KeepRedirects(urllib.request.HTTPRedirectHandler):
-    """Leaves a redirect an error: following it gets a page, such as that of a login, and nobody reads the alert."""
+    """Treats a redirect as an error: its target is often a login page, and nobody would get the alert."""
 
     def redirect_request(self, *_: object) -> None:
-        """No request comes after the first."""
+        """Send no second request."""
 
 
 def _host(address: str) -> str:

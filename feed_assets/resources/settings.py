@@ -1,7 +1,7 @@
-"""The settings of an installation, all from the environment, and the clock everything reads.
+"""The settings of an installation, from the environment, and the clock.
 
-Here: names, defaults and validation of environment variables. Not here: rules of the pipelines
-(a run can change those in its configuration) and anything about one partner (see `sources`).
+Here: names, defaults and validation of environment variables. Not here: the rules of the pipelines, which the
+configuration of a run can change, and settings of one partner (`sources`).
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from feed_assets.state.address import VARIABLE as STATE
 from feed_assets.state.address import sqlite_url, state_url
 
 AS_OF_FILE = ".as-of"
-"""A local base may say what time it is there: the demo's does, so that its story stays in its week."""
+"""A file in a local base that fixes the time there, as in the demo's base."""
 
 STATE_FILE = ".state/state.db"
-"""Below a base, where no feed has a name that begins with a dot, or below a Dagster home."""
+"""Below a base or a Dagster home. No name of a feed begins with a dot."""
 
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 DEFAULT_BASE = "data"
@@ -35,26 +35,26 @@ DEFAULT_FIRST_DAY = date(2020, 1, 1)
 
 
 class SettingsError(Exception):
-    """An environment variable has a value that cannot be used; the message names it and what it takes."""
+    """An environment variable has a wrong value; the message names the variable and the values it takes."""
 
 
 class Clock(dg.ConfigurableResource[None]):
-    """The time: the machine's, or one fixed moment for demonstrations, tests and replays."""
+    """The time: the machine's, or a fixed time for demos, tests and replays."""
 
     as_of: str | None = None
 
     def now(self) -> datetime:
-        """The current time, aware, in UTC, in whole seconds where it is fixed."""
+        """The current time, aware, in UTC; a fixed time is in whole seconds."""
         return parse_time(self.as_of) if self.as_of else datetime.now(UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Where the data is, which days there are, who the partners are, which Spark computes, how often sensors look.
+    """The settings: data, days, sources, Spark, sensors.
 
-    `state` is the URL of the state database, maybe with a password. `alerts` is whether a webhook for them is
-    configured; its address stays in the environment, as it is a secret.
-    `scan_seconds` is how often a scan for what other programs wrote begins, 0 for at each look.
+    `state` is the URL of the state database and can hold a password. `alerts` says whether a webhook is configured; its
+    address is a secret and stays in the environment. A scan for updates of other programs begins every `scan_seconds`;
+    0 means at each tick.
     """
 
     base: str
@@ -76,11 +76,11 @@ class Settings:
         sources_directory: Path = Path(DEFAULT_SOURCES),
         first_day: date = DEFAULT_FIRST_DAY,
     ) -> Settings:
-        """Read the variables `FEED_ASSETS_...`, each of which has a default.
+        """Read the variables `FEED_ASSETS_...`. Each has a default.
 
-        They are BASE, STATE, AS_OF, FIRST_DAY, SOURCES, SPARK_MASTER, SENSOR_SECONDS, SCAN_SECONDS,
-        LOG_LEVEL and ALERT_WEBHOOK. The defaults of SOURCES and FIRST_DAY are `sources_directory` and `first_day`.
-        Raises SettingsError, or StoreError for STATE, naming the variable and what it takes.
+        They are BASE, STATE, AS_OF, FIRST_DAY, SOURCES, SPARK_MASTER, SENSOR_SECONDS, SCAN_SECONDS, LOG_LEVEL and
+        ALERT_WEBHOOK. The defaults of SOURCES and FIRST_DAY are `sources_directory` and `first_day`. Raises
+        SettingsError, or StoreError for STATE: the message names the variable and the values it takes.
         """
         base = environment.get("FEED_ASSETS_BASE") or DEFAULT_BASE
         if "://" not in base:
@@ -100,7 +100,7 @@ class Settings:
 
     @property
     def run_config(self) -> dict[str, Any]:
-        """What every run that is started from here is configured with: how much it says on the terminal."""
+        """The configuration of every run that a command or a sensor starts: how much it logs on the terminal."""
         return {"loggers": {"console": {"config": {"log_level": self.log_level}}}}
 
     @property
@@ -113,14 +113,15 @@ def _local_base(text: str) -> str:
     try:
         return str(Path(text).expanduser().absolute())
     except RuntimeError:
-        message = f"FEED_ASSETS_BASE is {text!r}; it takes a directory, and no user of that name has a home."
-        raise SettingsError(message) from None
+        raise SettingsError(
+            f"FEED_ASSETS_BASE is {text!r}; it takes a directory, and its user has no home directory."
+        ) from None
 
 
 def _state(text: str | None, base: str, dagster_home: str | None) -> str:
-    """The URL of the state database: by default a file in a local base; for a bucket, in the Dagster home.
+    """The URL of the state database: by default a file in a local base, which all Dagster homes share.
 
-    So all who work on a local base agree, whatever their Dagster home is.
+    For a bucket, the file is in the Dagster home.
     """
     local = base.removeprefix("file://")
     folder = Path(local if "://" not in local else dagster_home or DEFAULT_HOME)
@@ -131,27 +132,26 @@ def _first_day(text: str) -> date:
     try:
         return date.fromisoformat(text)
     except ValueError:
-        message = f"FEED_ASSETS_FIRST_DAY is {text!r}; it takes the first day of data, such as 2019-11-24."
-        raise SettingsError(message) from None
+        raise SettingsError(
+            f"FEED_ASSETS_FIRST_DAY is {text!r}; it takes the first day of data, such as 2019-11-24."
+        ) from None
 
 
 def _log_level(text: str) -> str:
     if text not in LOG_LEVELS:
-        message = f"FEED_ASSETS_LOG_LEVEL is {text!r}; it takes one of {', '.join(LOG_LEVELS)}."
-        raise SettingsError(message)
+        raise SettingsError(f"FEED_ASSETS_LOG_LEVEL is {text!r}; it takes one of {', '.join(LOG_LEVELS)}.")
     return text
 
 
 def _seconds(environment: Mapping[str, str], name: str, default: str, *, least: int) -> int:
     text = environment.get(f"FEED_ASSETS_{name}") or default
     if not text.isascii() or not text.isdigit() or int(text) < least:
-        message = f"FEED_ASSETS_{name} is {text!r}; it takes a whole number of seconds from {least}."
-        raise SettingsError(message)
+        raise SettingsError(f"FEED_ASSETS_{name} is {text!r}; it takes a whole number of seconds from {least}.")
     return int(text)
 
 
 def _as_of(variable: str | None, base: str) -> datetime | None:
-    """The fixed moment: the variable's, or what a local base says of itself; `now` means the real time."""
+    """The fixed time of the variable, or of the file in a local base; None, also for `now`, means real time."""
     origin, text = "FEED_ASSETS_AS_OF", variable
     marker = Path(base.removeprefix("file://")) / AS_OF_FILE
     if not text and "://" not in base.removeprefix("file://") and marker.is_file():
@@ -161,8 +161,7 @@ def _as_of(variable: str | None, base: str) -> datetime | None:
     try:
         return parse_now(text)
     except ValueError:
-        message = (
+        raise SettingsError(
             f"{origin} is {text!r}; it takes a UTC time such as 2019-12-01T16:00:00, an update's name such as "
             f"20191201.160000, from {FIRST_YEAR} to {LAST_YEAR}, or `now`."
-        )
-        raise SettingsError(message) from None
+        ) from None

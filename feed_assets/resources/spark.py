@@ -1,4 +1,4 @@
-"""One warm Spark session a process, started when it is first needed.
+"""One Spark session for each process, started on first use.
 
 Here: the session as a Dagster resource. Not here: its settings and its start (`engine.session`).
 """
@@ -15,11 +15,11 @@ from feed_assets.engine.session import check_master, interrupts_put_off, spark_c
 
 
 class SparkResource(LazyPySparkResource):
-    """dagster-pyspark's lazy session, on a machine that may have no Java."""
+    """The lazy session of dagster-pyspark. Also works on a machine without Java."""
 
     @classmethod
     def on(cls, master: str, **more: str) -> SparkResource:
-        """A resource for this master, `more` being further Spark properties."""
+        """A resource for this master; `more` are further Spark properties."""
         return cls(spark_config={**spark_config(master), **more})
 
     @property

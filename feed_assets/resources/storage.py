@@ -1,6 +1,6 @@
 """The blackboard and the state database as Dagster resources.
 
-Here: which store a base URI or a URL means and the credentials to reach it. Not here: the stores themselves.
+Here: opening the store of a base or a URL, with credentials. Not here: the stores themselves.
 """
 
 from typing import Any, Self
@@ -14,9 +14,9 @@ from feed_assets.state import Store
 
 
 class BlackboardResource(dg.ConfigurableResource[None]):
-    """The storage everyone shares, below one base: a directory or `s3://bucket/prefix`.
+    """The shared storage below one base: a directory or `s3://bucket/prefix`.
 
-    The client and its settings (region, endpoint, profile) are those of dagster-aws's `S3Resource`.
+    `S3Resource` of dagster-aws gives the client and its settings: region, endpoint, profile.
     """
 
     base: str
@@ -24,14 +24,14 @@ class BlackboardResource(dg.ConfigurableResource[None]):
 
     @classmethod
     def at(cls, base: str) -> Self:
-        """The blackboard at a base, an S3 one with the credentials and endpoint of the environment."""
+        """The blackboard at a base; for S3, with the credentials and endpoint of the environment."""
         return cls(base=base, s3=S3Resource())
 
     _blackboard: Blackboard | None = PrivateAttr(default=None)
 
     @property
     def blackboard(self) -> Blackboard:
-        """The opened store; the same object for as long as this resource lives."""
+        """The opened store, the same object on each call."""
         if self._blackboard is None:
             self._blackboard = open_blackboard(self.base, s3_client_factory=self._client)
         return self._blackboard
@@ -41,11 +41,11 @@ class BlackboardResource(dg.ConfigurableResource[None]):
 
 
 class StateResource(dg.ConfigurableResource[None]):
-    """The state database, by its URL, which Dagster shows: give one with a password as a `dg.EnvVar`."""
+    """The state database. Dagster shows the URL: give a URL with a password as a `dg.EnvVar`."""
 
     url: str
 
     @property
     def store(self) -> Store:
-        """The store. Raises StoreError where the URL cannot be used."""
+        """The store. Raises StoreError if the URL cannot be used."""
         return Store(self.url)

@@ -49,7 +49,7 @@ def test_with_a_key_a_row_can_have_changed(run: Run, written: Written, tmp_path:
     shown = run("feed", "diff", tmp_path / "f", "--key", "ad").stdout
     assert '{"ad": 1}' in shown
     unknown = run("feed", "diff", tmp_path / "f", "--key", "ads", code=2)
-    assert "There is no column ads" in unknown.stderr
+    assert "There is no key column ads" in unknown.stderr
 
 
 def test_columns_that_came_went_or_changed_their_type_are_told(run: Run, tmp_path: Path):
@@ -138,7 +138,7 @@ def test_files_that_are_no_rows_are_told_as_such(run: Run, written: Written, tmp
     for content in ("one", "other"):
         published(run, tmp_path / "f", written("a.txt", content))
         published(run, tmp_path / "g", written("a.parquet", content))
-    assert "is of no format that can be compared" in run("feed", "diff", tmp_path / "f", code=1).stderr
+    assert "cannot be compared. Formats are parquet" in run("feed", "diff", tmp_path / "f", code=1).stderr
     assert "cannot be compared" in run("feed", "diff", tmp_path / "g", code=1).stderr
 
 

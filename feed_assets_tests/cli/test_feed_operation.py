@@ -100,13 +100,13 @@ def test_ls_of_nothing_fails_and_says_what_is_near(run: Run, written: Written, t
     assert "no update of 2019-11-26. There is: 2019-11-2" in told(location, "-p", "2019-11-26")
     assert "Did you mean v1.0?" in told(tmp_path / "base" / "clean-ads" / "v1.1")
     misspelt = told(tmp_path / "base" / "clean-add" / "v1.0", "--json")
-    assert f"{(tmp_path / 'base').as_uri()} is the nearest that exists" in misspelt
+    assert f"The nearest place that exists is {(tmp_path / 'base').as_uri()}." in misspelt
     assert "Did you mean clean-ads?" in misspelt
     assert "has no update. There is: clean-ads." in told(tmp_path / "base")
     assert "nor above it" in told("/no/such/disk/feed")
     (tmp_path / "empty").mkdir()
     empty = (tmp_path / "empty").as_uri()
-    assert f"{empty} is the nearest that exists. It has no folders." in told(tmp_path / "empty" / "v1.0" / "x")
+    assert f"The nearest place that exists is {empty}. It has no folders." in told(tmp_path / "empty" / "v1.0" / "x")
     assert f"{empty} has no update. It has no folders." in told(tmp_path / "empty")
 
 
@@ -171,7 +171,7 @@ def test_invalidate_takes_the_quarantine_of_the_update_out_of_force_with_it(run:
 
     done = run("feed", "invalidate", tmp_path / "clean/v1.0", "-p", "2019-11-24", "--reason", "wrong prices")
 
-    assert "20191201.120001 is invalidated, and so is its quarantine" in done.stderr
+    assert "20191201.120001 is invalidated, and its quarantine, too" in done.stderr
     for feed in (clean, kept):
         shown = json.loads(run("feed", "latest", feed.uri, "-p", "2019-11-24", "--json").stdout)
         assert shown["update"] == "20191201.120000"
@@ -237,7 +237,7 @@ def test_gc_removes_nothing_without_yes_and_never_what_is_held(
 
     plan = run("feed", "gc", location, "--keep", "2")
     assert all(name in plan.stdout for name in removable)
-    assert "Nothing was changed; 2 updates with 4 bytes can be removed." in plan.stderr
+    assert "Nothing changed. --yes removes 2 updates with 4 bytes." in plan.stderr
     assert len(listed(run, location)) == 5
 
     done = json.loads(run("feed", "gc", location / "day", "--keep", "2", "--yes", "--json").stdout)
@@ -247,7 +247,7 @@ def test_gc_removes_nothing_without_yes_and_never_what_is_held(
         "20191104.000000",
         "20191105.000000",
     ]
-    assert "nothing to remove" in run("feed", "gc", location, "--keep", "2", "--yes").stderr
+    assert "Nothing to remove" in run("feed", "gc", location, "--keep", "2", "--yes").stderr
 
 
 def test_gc_gives_back_what_an_interrupted_one_had_taken_over(run: Run, written: Written, tmp_path: Path):

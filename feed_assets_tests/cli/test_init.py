@@ -42,9 +42,9 @@ def test_the_example_is_what_init_writes(run: Run, folder: Path):
     ("name", "part"),
     [
         ("My Shop", "use a-z, 0-9 and _ after a letter, such as my_shop"),
-        ("class", "is no name for a Python package"),
+        ("class", "cannot name a Python package"),
         ("there", "exists: choose another name"),
-        ("dagster", "There is a package dagster already"),
+        ("dagster", "already has a package dagster"),
     ],
 )
 def test_a_name_that_does_not_do_is_refused_and_nothing_is_written(run: Run, folder: Path, name: str, part: str):

@@ -40,7 +40,7 @@ def test_a_base_that_spark_cannot_reach_is_said_before_anything_starts(run: Run,
 
     told = run(*command, code=1)
 
-    assert "Spark is not set up for such storage yet" in told.stderr
+    assert "Spark cannot write there yet" in told.stderr
     assert list(empty.iterdir()) == []
 
 

@@ -112,10 +112,10 @@ def test_landing_says_what_is_bad_and_which_days_nobody_processes(run, base, sho
     ]
     notes = "\n".join(result.stderr.splitlines()[2:])
     assert "day 100%.csv: in quarantine: no usable time (1), event_time in the future (1). " in notes
-    assert "day 100%.csv: landed by their time although malformed: 1. " in notes
+    assert "day 100%.csv: 1 malformed record landed, as the event time was readable. " in notes
     assert (
         "The time is fixed at 2019-12-01 12:00. With FEED_ASSETS_AS_OF=now, `feed-assets land --again shop` lands "
-        "records whose time has come by then."
+        "records that are in the future now."
     ) in notes
     assert "copy.csv: landed before as day 100%.csv on 2019-12-01 12:00; nothing added." in notes
     assert (
@@ -162,8 +162,8 @@ def test_what_another_description_landed_is_an_error_until_it_is_landed_again(ru
 
     assert refused.stdout.splitlines()[1].split()[-2:] == ["other", "description"]
     assert (
-        "Error: day 100%.csv landed on 2019-12-01 12:00 with another description of ads/shop; nothing added. "
-        "`feed-assets land --again shop FILE` replaces what it put there."
+        "Error: day 100%.csv landed on 2019-12-01 12:00 by another description of ads/shop; nothing added. "
+        "`feed-assets land --again shop FILE` replaces its records."
     ) in refused.stderr
     log.unlink()
     (again,) = json.loads(run("land", "shop", "--again", "--json").stdout)
@@ -242,10 +242,10 @@ def test_a_backfill_goes_on_after_a_failed_day_and_ends_with_the_list(run, base,
 
 def test_a_backfill_of_selected_assets_makes_no_others(run, base):
     told = run("backfill", "--from", "2019-11-24", "--to", "2019-11-24", "--select", "clean_ad", code=2).stderr
-    assert "'clean_ad' is no selection of assets" in told
+    assert "'clean_ad' is no valid selection of assets" in told
     assert "clean_ads, clean_clicks, ad_effectiveness" in told
     assert (
-        "no selection of assets"
+        "no valid selection of assets"
         in run("backfill", "--from", "2019-11-24", "--to", "2019-11-24", "--select", "((", code=2).stderr
     )
 
@@ -256,7 +256,7 @@ def test_a_backfill_where_nothing_has_landed_says_which_base_it_looked_at(run, b
     assert result.stdout.splitlines()[0] == (
         "2019-11-24  failed   clean_ads, clean_clicks: clean_ads not_empty: rows 0; clean_clicks not_empty: rows 0"
     )
-    assert f"no raw data at all in {base.as_uri()}" in result.stderr
+    assert f"no raw data in {base.as_uri()}" in result.stderr
     assert "FEED_ASSETS_BASE" in result.stderr
 
 
@@ -270,7 +270,7 @@ def test_a_backfill_of_days_that_do_not_exist_starts_nothing(run, base):
 def test_a_backfill_before_the_first_partition_says_when_that_is(run, base, monkeypatch):
     monkeypatch.setenv("FEED_ASSETS_AS_OF", "2019-11-01")
     refused = run("backfill", "--from", "2019-10-30", "--to", "2019-10-31", code=2).stderr
-    assert "There is no partition 2019-10-30: the first one is 2019-11-24, and it is 2019-11-01." in refused
+    assert "There is no partition 2019-10-30: the first day is 2019-11-24, and today is 2019-11-01." in refused
 
 
 def test_a_report_on_nothing_says_what_to_do(run, base):

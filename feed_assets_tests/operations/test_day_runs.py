@@ -118,9 +118,9 @@ def test_a_selection_takes_the_syntax_of_the_ui_and_says_what_is_wrong_with_it()
     assert names("second, first") == [["first"], ["second"]]
     assert names("first,hourly,named") == [["first"], ["hourly"]]
     for selection, part in (
-        ("third", "no selection of assets"),
+        ("third", "no valid selection of assets"),
         ("named", "no asset that can be backfilled"),
-        ("((", "no selection"),
+        ("((", "no valid selection"),
     ):
         with pytest.raises(SelectionError, match=part):
             stages(definitions, selection)

@@ -82,7 +82,7 @@ def test_of_a_day_before_the_first_partition_it_is_said_which_setting_keeps_sens
     desk.raw_bytes("2019-11-19", {"x": 10})
     morning = desk.at(datetime(2019, 11, 23, 3, tzinfo=UTC))
 
-    assert "before the first partition, so no sensor asks for it (FEED_ASSETS_FIRST_DAY" in standing(
+    assert "before the first partition (FEED_ASSETS_FIRST_DAY), so no sensor asks for it" in standing(
         morning, "2019-11-19"
     )
     assert morning.tick("late_growth").asked == {}
@@ -104,7 +104,7 @@ def test_of_an_update_without_a_record_it_is_said_that_its_read_set_is_not_known
 
     said = standing(desk)
 
-    assert "1 file, 10 bytes; what update 20191130.000000 read of it is not known, as no record says so" in said
+    assert "1 file, 10 bytes; no record says what update 20191130.000000 read of it" in said
     assert "never processed" not in said
     assert said.endswith("; to be processed again")
     assert desk.tick("late_growth").asked
@@ -114,7 +114,7 @@ def test_of_an_update_published_by_hand_it_is_said_that_its_read_set_is_not_know
     desk.raw_bytes(DAY, {"x": 10})
     update = desk.publish(ADS, DAY, {"a.csv": "x"}, tmp_path / "scratch")
 
-    assert f"what update {update.name} read of it is not known" in standing(desk)
+    assert f"no record says what update {update.name} read of it" in standing(desk)
 
 
 def test_a_source_that_an_update_has_not_read_was_never_processed(desk):

@@ -1,5 +1,5 @@
-"""Pipelines on feed_assets: orders and refunds of every day, and what each product brought in.
+"""Pipelines on feed_assets: orders and refunds of each day, and the revenue of each product.
 
-Here: a project to start from. `definitions` says what there is, `kinds` has the columns, `transforms` the rules,
-`expectations` what good data is, `sources/` how the partners' logs look, `sample` deliveries to try it with.
+Read `sources/` first (the partners' logs), then `kinds` (columns), `transforms` (rules for records), `expectations`
+(rules for updates) and `definitions` (assets). `sample` writes deliveries to try the project.
 """

@@ -1,6 +1,6 @@
-"""The code location that Dagster loads: assets, audits, sensors.
+"""The module that Dagster loads: all assets and their audits.
 
-Here: what there is. Not here: columns (`kinds`), rules (`transforms`), and what good data is (`expectations`).
+Here: which assets exist. Not here: columns (`kinds`), computation (`transforms`), rules of audits (`expectations`).
 """
 
 from datetime import date
@@ -22,16 +22,16 @@ project = Project.of(kinds.ORDERS, kinds.REFUNDS, sources=Path(__file__).parent 
 
 
 def clean(kind: Kind, schema: StructType, judge: Judge) -> dg.AssetsDefinition:
-    """A day of all that the sources of this kind sent, as the feed `clean-<kind>/v1.0`."""
+    """An asset with one day of all sources of this kind, published as the feed `clean-<kind>/v1.0`."""
     feed = feed_metadata(f"clean-{kind.name}/v1.0", schema, identity=["source", kind.identifier], audited=True)
-    about = f"The {kind.name} of a day (UTC), each once."
+    about = f"The {kind.name} of a day (UTC), without duplicates."
     return cleaned(f"clean_{kind.name}", kind, project.sources, project.days, judge, metadata=feed, description=about)
 
 
 clean_orders = clean(kinds.ORDERS, kinds.CLEAN_ORDERS, transforms.judge_orders)
 clean_refunds = clean(kinds.REFUNDS, kinds.CLEAN_REFUNDS, transforms.judge_refunds)
 
-# Feeds that others publish, one of hours and one without partitions; and how an asset reads them.
+# Other teams publish these two feeds: exchange rates by hour, products without partitions. Both are optional inputs.
 rates_feed = feed_metadata("exchange-rates/v1.0", kinds.EXCHANGE_RATES)
 exchange_rates = dg.AssetSpec("exchange_rates", partitions_def=project.hours, metadata=rates_feed)
 products = dg.AssetSpec("products", metadata=feed_metadata("products/v1.0", kinds.PRODUCTS))
@@ -45,7 +45,7 @@ others = dg.AssetIn(input_manager_key="file_feed", metadata={OPTIONAL: True})
     metadata=feed_metadata("revenue/v1.0", kinds.REVENUE, identity=["product_id"], audited=True),
 )
 def revenue(**feeds: DataFrame) -> DataFrame:
-    """What each product brought in on a day, in euros."""
+    """The revenue of each product on a day, in euros."""
     return transforms.revenue(**feeds)
 
 

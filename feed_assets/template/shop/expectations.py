@@ -1,6 +1,6 @@
-"""What good data is: the audits' expectations, ready-made and our own.
+"""The expectations of the audits: an update that fails one is rejected.
 
-Here: expectations. Not here: rules for single records (`transforms`).
+Here: rules for a whole update. Not here: rules for single records (`transforms`).
 """
 
 from collections.abc import Mapping
@@ -25,6 +25,7 @@ OF_REVENUE = (
     checks.schema_as_declared(),
     checks.not_empty(unless_sent_so=True),
     checks.unique("product_id"),
+    # An expectation of our own: a name, a sentence, a function, and the SQL aggregates that the function gets.
     checks.Expectation(
         "mostly_converted",
         "Most orders and refunds have an exchange rate.",
@@ -35,7 +36,7 @@ OF_REVENUE = (
 
 
 def of_records(identifier: str) -> list[checks.Expectation]:
-    """What is expected of a day of orders or refunds."""
+    """The expectations of a day of orders or refunds."""
     return [
         checks.schema_as_declared(),
         checks.not_empty(unless_sent_so=True),

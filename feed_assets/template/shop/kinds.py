@@ -1,6 +1,6 @@
 """The columns of every feed, and the kinds of records that partners send.
 
-Here: names, types, and what a column means. Not here: how a value is computed (`transforms`, `sources/`).
+Here: names, types and meanings of columns. Not here: how to compute a value (`transforms`, `sources/`).
 """
 
 from pyspark.sql.types import (
@@ -26,23 +26,23 @@ def _column(name: str, kind: DataType, comment: str, *, required: bool = True) -
 
 CLEAN_ORDERS = StructType(
     [
-        _column("order_id", StringType(), "Names this order; unique in its day and source."),
-        _column("event_time", TimestampType(), "When it was placed, UTC."),
-        _column("product_id", StringType(), "What was ordered."),
+        _column("order_id", StringType(), "The order; unique in its day and source."),
+        _column("event_time", TimestampType(), "When the customer ordered, UTC."),
+        _column("product_id", StringType(), "The ordered product."),
         _column("currency", StringType(), "The currency of the amount, such as EUR."),
-        _column("amount", AMOUNT, "What the customer pays."),
-        _column("source", StringType(), "The partner's log it was read from."),
+        _column("amount", AMOUNT, "The price that the customer pays."),
+        _column("source", StringType(), "The source of the record."),
     ]
 )
 CLEAN_REFUNDS = StructType(
     [
-        _column("refund_id", StringType(), "Names this refund; unique in its day and source."),
+        _column("refund_id", StringType(), "The refund; unique in its day and source."),
         _column("event_time", TimestampType(), "When the money went back, UTC."),
-        _column("order_id", StringType(), "The order that it is for.", required=False),
-        _column("product_id", StringType(), "What was ordered."),
+        _column("order_id", StringType(), "The refunded order.", required=False),
+        _column("product_id", StringType(), "The ordered product."),
         _column("currency", StringType(), "The currency of the amount, such as EUR."),
-        _column("amount", AMOUNT, "What the customer gets back."),
-        _column("source", StringType(), "The partner's log it was read from."),
+        _column("amount", AMOUNT, "The money that the customer gets back."),
+        _column("source", StringType(), "The source of the record."),
     ]
 )
 ORDERS = Kind.of_schema("orders", CLEAN_ORDERS, identifier="order_id")
@@ -50,24 +50,24 @@ REFUNDS = Kind.of_schema("refunds", CLEAN_REFUNDS, identifier="refund_id")
 
 EXCHANGE_RATES = StructType(
     [
-        _column("hour", TimestampType(), "The hour that the rate holds for, UTC."),
+        _column("hour", TimestampType(), "The hour of the rate, UTC."),
         _column("currency", StringType(), "The currency, such as USD."),
-        _column("euros", DoubleType(), "What one unit of it is worth in euros."),
+        _column("euros", DoubleType(), "The value of one unit in euros."),
     ]
 )
 PRODUCTS = StructType(
     [
         _column("product_id", StringType(), "The product."),
-        _column("name", StringType(), "What customers call it.", required=False),
+        _column("name", StringType(), "The name for customers.", required=False),
     ]
 )
 REVENUE = StructType(
     [
-        _column("product_id", StringType(), "The product: every one that was ordered or refunded on the day."),
-        _column("name", StringType(), "What customers call it, where the catalog names it.", required=False),
-        _column("orders", LongType(), "How often it was ordered."),
-        _column("refunds", LongType(), "How often it was refunded."),
+        _column("product_id", StringType(), "A product that was ordered or refunded on the day."),
+        _column("name", StringType(), "The name in the catalog.", required=False),
+        _column("orders", LongType(), "The number of its orders."),
+        _column("refunds", LongType(), "The number of its refunds."),
         _column("euros", TOTAL, "Orders minus refunds, in euros."),
-        _column("unconverted", LongType(), "Orders and refunds without an exchange rate: `euros` lacks them."),
+        _column("unconverted", LongType(), "The orders and refunds that `euros` lacks, as they have no exchange rate."),
     ]
 )

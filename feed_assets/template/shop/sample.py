@@ -1,6 +1,6 @@
-"""Deliveries to try the project with: `python -m shop.sample [DAY]` writes them to `sample/`.
+"""Write sample deliveries for DAY to `sample/`: `python -m shop.sample [DAY]`. The default is yesterday.
 
-Here: what a partner might send for DAY (yesterday, if left out), a late file, a broken one, and feeds of others.
+Here: files as partners send them, a late file, a broken file, and feeds of other teams.
 """
 
 import json
@@ -14,12 +14,12 @@ HEADER = "number,placed_at,product,currency,total"
 
 
 def write(day: date, folder: Path) -> list[Path]:
-    """Write the files of a day to a folder; their paths."""
+    """Write the files of a day to a folder. Returns their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     files = {
         "orders.csv": [HEADER, *(_order(day, number) for number in range(48))],
         "late-orders.csv": [HEADER, *(_order(day, number) for number in range(48, 96))],
-        # Somebody has changed the currencies, and told nobody.
+        # The partner has changed the names of the currencies: the audit rejects them.
         "broken-orders.csv": [HEADER, *(_order(day, number, currency="eur") for number in range(96, 192))],
         "refunds.jsonl": [_refund(day, number) for number in range(0, 48, 12)],
         "products.csv": ["product_id,name", *(f"{key},{name}" for key, name in PRODUCTS.items())],

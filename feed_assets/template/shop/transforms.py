@@ -1,6 +1,6 @@
-"""The rules, as pure functions from DataFrames to DataFrames.
+"""The computation, as pure functions from DataFrames to DataFrames.
 
-Here: which records are usable, and what a product brought in. Not here: Dagster, reading or writing, the clock.
+Here: which records are usable, and the revenue of a product. Not here: Dagster, reading or writing files, the clock.
 """
 
 from datetime import date
@@ -21,7 +21,7 @@ def judge_orders(_: object, records: DataFrame, day: date, earlier: DataFrame | 
 
 
 def judge_refunds(_: object, records: DataFrame, day: date, earlier: DataFrame | None) -> DataFrame:
-    """The refunds of a day, likewise."""
+    """The refunds of a day, each with its verdict."""
     return judge(records, kinds.CLEAN_REFUNDS, [missing("refund_id"), *_of_money()], day=day, earlier=earlier)
 
 
