@@ -69,10 +69,9 @@ def publish_files(
     """
     names = [check_label(source.name, "file of an update") for source in sources]
     if MANIFEST in names or len(set(names)) != len(names):
-        message = (
+        raise BadNameError(
             f"The files of an update need names of their own, other than {MANIFEST}: got {', '.join(sorted(names))}."
         )
-        raise BadNameError(message)
     claimed = claim(feed, partition, now=now, owner=owner)
     uploaded = {_upload(claimed, source) for source in sources}
     files = staged_files(claimed, len(sources))
@@ -121,8 +120,7 @@ def _announce(staged: Staged, change: Transition, checks: Sequence[CheckOutcome]
 def _published_before(staged: Staged) -> Update:
     there = read_manifest(staged.claim.feed, staged.claim.partition, staged.claim.name)
     if there is None or parse_manifest(there.data) != len(staged.record.files):
-        message = f"{staged.claim.uri} was published, and taken out of force since: write a new update."
-        raise NotPublishedError(message)
+        raise NotPublishedError(f"{staged.claim.uri} was published, and taken out of force since: write a new update.")
     return _update(staged)
 
 
@@ -140,8 +138,7 @@ def _create_manifest(staged: Staged) -> Entry:
             if record.state in {"rejected", "invalidated"}:
                 message = f"{claimed.uri} was {record.state} ({record.history[-1].reason}): write a new update."
                 raise NotPublishedError(message) from error
-            message = f"{claimed.uri} was given up and is being removed: write the update again."
-            raise ClaimLostError(message) from error
+            raise ClaimLostError(f"{claimed.uri} was given up and is being removed: write the update again.") from error
         return there.entry
 
 

@@ -109,8 +109,7 @@ def require_latest(feed: Feed, partition: str | None = None, *, now: datetime, a
     there = [found.name for found in list_updates(feed, partition)]
     instead = _instead(there, update_name(as_of) if as_of else None)
     command = f"feed-assets feed ls {feed.uri}" + (f" --partition {partition}" if partition else "")
-    message = f"{feed.title(partition)} has no valid update{at}. {instead}; see why with `{command}`."
-    raise NoValidUpdateError(message)
+    raise NoValidUpdateError(f"{feed.title(partition)} has no valid update{at}. {instead}; see why with `{command}`.")
 
 
 def _instead(there: Sequence[str], newest: str | None) -> str:
@@ -223,11 +222,10 @@ def read_resolved(
             return consume(update)
         except NotFoundError as error:
             _log.info("%s moved while it was read (%s): resolving again", update.uri, error)
-    message = (
+    raise UpdateChangedError(
         f"{feed.title(partition)} changed under the reader {attempts} times in a row. "
         "Is retention too short for how long reading takes? Pin the update with `feed-assets feed pin`."
     )
-    raise UpdateChangedError(message)
 
 
 def read_file(update: Update, file: File) -> bytes:

@@ -201,10 +201,9 @@ class Record:
             content = json.loads(data)
             written = content["format"]
             if written > FORMAT:
-                message = (
+                raise UnreadableRecordError(
                     f"{origin} is of format {written}, and {FORMAT} is the latest known here: upgrade feed_assets."
                 )
-                raise UnreadableRecordError(message)
             if not content["history"]:
                 message = "it has no history"
                 raise ValueError(message)  # noqa: TRY301 - reported as damage, like all else that is wrong with it
@@ -222,11 +221,10 @@ class Record:
                 ),
             )
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            message = (
+            raise UnreadableRecordError(
                 f"{origin} is damaged ({error}). Reading the feed does not depend on it; its lineage is lost. "
                 "Delete it to silence this."
-            )
-            raise UnreadableRecordError(message) from error
+            ) from error
 
 
 def has_listing(inputs: Iterable[FeedInput | RawInput]) -> bool:

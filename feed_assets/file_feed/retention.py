@@ -33,8 +33,7 @@ class Policy:
 
     def __post_init__(self) -> None:
         if self.keep < 1 or self.younger_than < timedelta(0) or self.longest_write < timedelta(0):
-            message = f"{self}: keep at least 1 update, and let no time be negative."
-            raise ValueError(message)
+            raise ValueError(f"{self}: keep at least 1 update, and let no time be negative.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,8 +78,7 @@ def _columns(feed: Feed, data: bytes) -> tuple[Column, ...]:
         return tuple(Column(**{name: each[name] for name in names}) for each in json.loads(data))
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         # What was promised is not known, so no update is held to it in silence.
-        message = (
+        raise FeedError(
             f"{feed.blackboard.uri(_key(feed))} is damaged ({error}). Reading the feed does not depend on it. "
             "Delete it, and the next update that is published promises its own schema."
-        )
-        raise FeedError(message) from error
+        ) from error

@@ -50,16 +50,14 @@ def staged_files(claimed: Claim, expected: int) -> tuple[File, ...]:
         if not entry.key.endswith("/")
     )
     if any(file.path == MANIFEST for file in files):
-        message = (
+        raise ClaimLostError(
             f"{claimed.uri} has a {MANIFEST} before it was published: it was given up, or another program wrote it."
         )
-        raise ClaimLostError(message)
     if len(files) != expected:
-        message = (
+        raise TornUpdateError(
             f"{claimed.uri} holds {counted(len(files), 'file')}, and {expected} were committed. Nothing was published; "
             "write the update again. Retention removes these files."
         )
-        raise TornUpdateError(message)
     # Before the record and the manifest say that they are there: other programs do not wait for a disk.
     claimed.feed.blackboard.flush(*[f"{claimed.prefix}{file.path}" for file in files])
     return files
