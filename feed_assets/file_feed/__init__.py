@@ -48,14 +48,7 @@ from feed_assets.file_feed.names import begun, check_partition, is_update_name, 
 from feed_assets.file_feed.publishing import publish, publish_files
 from feed_assets.file_feed.quarantine import invalidate_both, publish_both, publish_quarantine, reject_both
 from feed_assets.file_feed.read_sets import in_full
-from feed_assets.file_feed.reading import (
-    is_latest,
-    latest,
-    partitions,
-    read_file,
-    read_resolved,
-    require_latest,
-)
+from feed_assets.file_feed.reading import is_latest, latest, partitions, read_file, read_resolved, require_latest
 from feed_assets.file_feed.record import (
     CheckOutcome,
     Column,

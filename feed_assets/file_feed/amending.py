@@ -17,7 +17,7 @@ from feed_assets.file_feed.control import StoredRecord
 from feed_assets.file_feed.errors import ClaimLostError, NotPublishedError
 from feed_assets.file_feed.record import CheckOutcome, Record, State, Transition
 
-_FOLLOWS: Final[dict[State, frozenset[State]]] = {
+_MAY_FOLLOW: Final[dict[State, frozenset[State]]] = {
     "publishing": frozenset({"staged", "publishing"}),
     "published": frozenset({"publishing"}),
     "rejected": frozenset({"rejected"}),
@@ -43,12 +43,12 @@ def amend(
             entry = claimed.feed.blackboard.replace(stored.key, content, tag=stored.tag)
         except (ConflictError, UnavailableError) as error:
             stored = reread(claimed, stored.key)
-            if stored.record.to_json() == content or _says(stored.record, change, checks):
+            if stored.record.to_json() == content or _already_has(stored.record, change, checks):
                 return stored
             if isinstance(error, UnavailableError):
                 raise
-            if stored.record.state not in _FOLLOWS[change.state]:
-                raise NotPublishedError(_settled(claimed, stored.record)) from None
+            if stored.record.state not in _MAY_FOLLOW[change.state]:
+                raise NotPublishedError(_contradicted(claimed, stored.record)) from None
         else:
             return StoredRecord(amended, stored.key, entry.tag, entry.modified)
 
@@ -68,13 +68,13 @@ def reread(claimed: Claim, key: str) -> StoredRecord:
     return StoredRecord(record, key, content.entry.tag, content.entry.modified)
 
 
-def _says(record: Record, change: Transition, checks: Sequence[CheckOutcome]) -> bool:
+def _already_has(record: Record, change: Transition, checks: Sequence[CheckOutcome]) -> bool:
     if change.state == "publishing" and record.state == "published":
         return True
     return record.state == change.state and tuple(checks or record.checks) == record.checks
 
 
-def _settled(claimed: Claim, record: Record) -> str:
+def _contradicted(claimed: Claim, record: Record) -> str:
     last = record.history[-1]
     if last.state in {"publishing", "published"}:
         return f"{claimed.uri} was {last.state} meanwhile, and stays so."

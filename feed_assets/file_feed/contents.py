@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from heapq import merge
 from itertools import groupby
+from operator import attrgetter
 from typing import NamedTuple
 
 from feed_assets.blackboard import Entry, list_all
@@ -58,9 +59,9 @@ def contents(
     One listing of the feed, and one of each of these `areas` of its control area. Raises MixedFeedError if updates and
     partitions lie at one level, unless `mixed`.
     """
-    whole, partitioned = Contents(None), False
+    whole, partitioned, folder = Contents(None), False, attrgetter("folder")
     streams = (_data(feed, within), *(_control(feed, area, within) for area in areas))
-    for _, objects in groupby(merge(*streams, key=_folder), key=_folder):
+    for _, objects in groupby(merge(*streams, key=folder), key=folder):
         current = None
         for each in objects:
             if each.partition is None:
@@ -75,10 +76,6 @@ def contents(
             raise MixedFeedError(not_one_level(feed, mixed=True))
     if whole != Contents(None):
         yield whole
-
-
-def _folder(each: _Object) -> str:
-    return each.folder
 
 
 def _add(to: Contents, each: _Object) -> None:

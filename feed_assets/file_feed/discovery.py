@@ -72,16 +72,13 @@ def _visit(blackboard: Blackboard, location: str, leave_out: Collection[str], de
     children = [name for name in names if not name.startswith(".") and name not in leave_out]
     # Partitions of a feed look alike, so it is enough to look at the first and the last.
     if location and any(
-        _holds_updates(_folders(blackboard, f"{location}/{name}"), CONTROL) for name in _ends(children)
+        _holds_updates(_folders(blackboard, f"{location}/{name}"), CONTROL)
+        for name in dict.fromkeys([*children[:1], *children[-1:]])
     ):
         yield location
         return
     for name in children if depth else ():
         yield from _visit(blackboard, f"{location}/{name}" if location else name, (), depth - 1)
-
-
-def _ends(names: list[str]) -> list[str]:
-    return list(dict.fromkeys([*names[:1], *names[-1:]]))
 
 
 def _holds_updates(names: list[str], without: str | None = None) -> bool:

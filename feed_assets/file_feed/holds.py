@@ -53,7 +53,7 @@ def tag(feed: Feed, partition: str | None, update: str, name: str) -> Tag:
     if not _set(feed, partition, update, key, json.dumps({"update": update}).encode()):
         other = _tagged(feed, key)
         if other != update:
-            raise FeedError(f"{feed.title(partition)}: {name!r} is the name of {other} already. Untag that one first.")
+            raise FeedError(f"{feed.title(partition)}: {name!r} is the name of {other} already. Untag that update.")
     return held
 
 
@@ -182,7 +182,7 @@ def _set(feed: Feed, partition: str | None, update: str, key: str, content: byte
         if board.read(key).data != content:
             return False
         new = False  # the same hold was there, or the answer to this write was lost
-    if not _is_there(feed, partition, update):
+    if not _can_be_held(feed, partition, update):
         # Retention may have been interrupted at this update because of a hold that was there before.
         if new or not board.page(feed.update_prefix(partition, update)).entries:
             board.delete(key)
@@ -191,7 +191,7 @@ def _set(feed: Feed, partition: str | None, update: str, key: str, content: byte
     return True
 
 
-def _is_there(feed: Feed, partition: str | None, update: str) -> bool:
+def _can_be_held(feed: Feed, partition: str | None, update: str) -> bool:
     """Whether the update is valid or has files, and retention has not taken it over."""
     prefix = feed.update_prefix(partition, update)
     try:

@@ -30,7 +30,7 @@ def upstream(feed: Feed, partition: str | None, update: str) -> tuple[FeedInput 
     """The inputs of an update. Raises FeedError if it has no record, UnreadableRecordError."""
     stored = stored_record(feed, partition, update)
     if stored is None:
-        raise FeedError(f"{feed.title(partition)} {update} has no record, so it is not known what it was made from.")
+        raise FeedError(f"{feed.title(partition)} {update} has no record, so its inputs are unknown.")
     return _inputs(feed, stored.record)
 
 

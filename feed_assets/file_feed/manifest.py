@@ -17,8 +17,8 @@ NEVER_VALID = b"-1"
 count of files equals it. Before retention deletes the first file, the manifest is `taken_over`."""
 
 INVALIDATED = b"-2"
-"""The manifest after an invalidation; never valid. Without a manifest, a publisher whose answer was lost would create it
-again; with NEVER_VALID, retention would not tell it from its own."""
+"""The manifest after an invalidation; never valid. Without a manifest, a publisher whose answer was lost would create
+it again; a manifest as retention writes it would be undone by the next retention."""
 
 RECOVERABLE_BYTES = range(11, 19)
 """The sizes of manifests that retention wrote and can undo: larger than those of manifests in force."""
