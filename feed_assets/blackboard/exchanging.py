@@ -67,11 +67,10 @@ def _lock(descriptor: int, directory: Path) -> None:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() > deadline:
-                message = (
+                raise UnavailableError(
                     f"Another process has held the lock of {directory} for {LONGEST_WAIT_SECONDS:.0f} seconds, and "
                     f"seems to be stopped. Find it with `fuser {directory}`, let it go on or end it, then try again."
-                )
-                raise UnavailableError(message) from None
+                ) from None
             time.sleep(_PAUSE_SECONDS)
         else:
             return

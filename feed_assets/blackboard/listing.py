@@ -1,7 +1,7 @@
-"""Listings of any length, page by page as they are taken.
+"""Listings of any length, page by page as the caller consumes them.
 
-Here: the one loop over pages, and jumps over folders that nobody asked for. Not here: which part of a folder is of
-interest (`file_feed.scanning`), and a store's own pages.
+Here: the loop over pages, and jumps over folders that are not wanted. Not here: which part of a folder is wanted
+(`file_feed.scanning`), and a store's own pages.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from feed_assets.blackboard.port import Blackboard, Entry
 
 
 class Wanted:
-    """The folders of a listing that are asked for, by their names: from `first` to `last`, or `only` these.
+    """The wanted folders of a listing, by name: from `first` to `last`, or `only` these.
 
     Folders are in the order of their keys: `a.b/` comes before `a/`.
     """
@@ -25,17 +25,17 @@ class Wanted:
         if only is not None:
             self._last = self._only[-1] if self._only else ""
         self.start = self._only[0] if self._only else f"{first}/" if first else ""
-        """What a listing starts after, below its prefix."""
+        """The key after which the listing starts, below its prefix."""
 
     def __contains__(self, name: str) -> bool:
         return f"{name}/" >= self.start if self._names is None else name in self._names
 
     def is_past(self, name: str) -> bool:
-        """Whether this folder comes after all that are asked for."""
+        """Whether this folder comes after all wanted folders."""
         return self._last is not None and f"{name}/" > self._last
 
     def jump(self, rest: str) -> str | None:
-        """Where to go on when a page has ended at this key below the prefix; None where nothing more is asked for."""
+        """Where to continue after a page that ended at this key below the prefix; None if nothing wanted follows."""
         head, slash, _ = rest.partition("/")
         if slash and self.is_past(head):
             return None
@@ -46,26 +46,26 @@ class Wanted:
 
 
 def list_all(blackboard: Blackboard, prefix: str, *, after: str = "") -> Iterator[Entry]:
-    """All objects below a prefix whose keys come after `after`: one request a page, none beyond what is taken."""
+    """All objects below a prefix with keys after `after`: one request a page, none beyond what the caller consumes."""
     yield from list_jumping(blackboard, prefix, lambda rest: rest, after=after.removeprefix(prefix))
 
 
 def list_jumping(
     blackboard: Blackboard, prefix: str, jump: Callable[[str], str | None], *, after: str = ""
 ) -> Iterator[Entry]:
-    """The same, going on after each page where `jump` says: from the last key, below the prefix, to where; None ends.
+    """As `list_all`; after each page `jump` gets its last key below the prefix and returns where to continue, or None.
 
     `after` is below the prefix, too.
     """
-    there: str | None = after
-    while there is not None:
-        page = blackboard.page(prefix, after=f"{prefix}{there}" if there else "")
+    start: str | None = after
+    while start is not None:
+        page = blackboard.page(prefix, after=f"{prefix}{start}" if start else "")
         yield from page.entries
-        there = None if page.next_after is None else jump(page.next_after.removeprefix(prefix))
+        start = None if page.next_after is None else jump(page.next_after.removeprefix(prefix))
 
 
 def list_folders(blackboard: Blackboard, prefix: str, *, after: str = "") -> Iterator[str]:
-    """The names of the folders directly below a prefix, likewise."""
+    """The names of the folders directly below a prefix: one request a page."""
     next_after: str | None = after
     while next_after is not None:
         page = blackboard.page(prefix, after=next_after, folders=True)

@@ -37,10 +37,9 @@ def open_blackboard(uri: str, *, s3_client_factory: Callable[[], S3Client] | Non
         try:
             return LocalBlackboard(Path(uri).expanduser())
         except RuntimeError:
-            message = (
+            raise UnknownLocationError(
                 f"{uri!r} starts with a user's home directory, and no user of that name has one. Or write ./{uri}."
-            )
-            raise UnknownLocationError(message) from None
+            ) from None
     match scheme[1].lower():
         case "file":
             return LocalBlackboard(_local_path(uri))

@@ -1,8 +1,7 @@
-"""A blackboard in this process's memory: for tests, and for trying things out without a store.
+"""A blackboard in this process's memory, for tests and for trials without a store.
 
-Here: the same answers as the other stores give, from a dictionary, and what tests need besides:
-objects put there as other programs would, and the whole content taken out. Not here: anything
-that outlives the process, or that decides in which order concurrent programs run.
+Here: the behaviour of the other stores, from a dictionary. For tests: `put` acts as another program, `objects` returns
+the whole content. The order of concurrent writes is up to the callers.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ import hashlib
 import threading
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
@@ -28,25 +26,17 @@ from feed_assets.blackboard.port import (
 )
 
 _TAGS = count(1)
-"""Of all blackboards of the process, as all have the same URIs: no two writes share a tag."""
+"""Shared by all blackboards of the process, as they have the same URIs: no two writes share a tag."""
 
 _FIRST_SECOND = datetime(2000, 1, 1, tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True)
-class _Stored:
-    data: bytes
-    tag: str
-    modified: datetime
-
-
 class MemoryBlackboard:
-    """A dictionary that answers like a store; every operation is atomic, also between threads.
+    """A dictionary that behaves like a store; every operation is atomic, also between threads.
 
-    `objects` is what is there at the start. With `content_tags` an object's tag is the MD5 of its
-    content, as on S3; without, each write gives a new tag that says nothing of the content, as on
-    a disk. `clock` dates the writes; left out, each write is one second later than the one before,
-    from the year 2000 on, so that a test sees the same times on every run.
+    `objects` is the initial content. With `content_tags` an object's tag is the MD5 of its content, as on S3; without,
+    each write gives a new tag independent of the content, as on a disk. `clock` dates the writes. If it is None, the
+    writes are one second apart, from the year 2000 on, so that a test sees the same times on every run.
     """
 
     def __init__(
@@ -60,18 +50,18 @@ class MemoryBlackboard:
         self._content_tags = content_tags
         self._clock = clock
         self._writes = 0
-        self._stored: dict[str, _Stored] = {}
+        self._stored: dict[str, Content] = {}
         self._keys: list[str] = []
         for key, data in (objects or {}).items():
             self.put(key, data)
 
     def objects(self) -> dict[str, bytes]:
-        """Everything that is there: key -> content."""
+        """All objects: key -> content."""
         with self._lock:
             return {key: self._stored[key].data for key in self._keys}
 
     def put(self, key: str, data: bytes) -> Entry:
-        """Put an object there as a program that knows no port would: under any key, over what is there."""
+        """Write an object as a program without the port would: under any key, over an existing object."""
         with self._lock:
             return self._put(key, data)
 
@@ -97,7 +87,7 @@ class MemoryBlackboard:
                     at = self._past(last)
                 else:
                     last = key
-                    entries.append(self._entry(key))
+                    entries.append(self._stored[key].entry)
                     at += 1
             return Page(tuple(entries), tuple(rolled_up), None)
 
@@ -106,7 +96,7 @@ class MemoryBlackboard:
         check_key(key)
         with self._lock:
             stored = self._found(key)
-            return Content(self._entry(key), stored.data if limit is None else stored.data[:limit])
+            return Content(stored.entry, stored.data[:limit])
 
     def create(self, key: str, data: bytes) -> Entry:
         """See `Blackboard.create`."""
@@ -118,7 +108,7 @@ class MemoryBlackboard:
         """See `Blackboard.replace`."""
         check_key(key)
         with self._lock:
-            if key not in self._stored or self._stored[key].tag != tag:
+            if key not in self._stored or self._stored[key].entry.tag != tag:
                 raise ConflictError(f"{self.uri(key)} changed since it was read: read it again.")
             return self._put(key, data)
 
@@ -154,11 +144,7 @@ class MemoryBlackboard:
     def _past(self, folder: str) -> int:
         return bisect_left(self._keys, folder[:-1] + chr(ord("/") + 1))
 
-    def _entry(self, key: str) -> Entry:
-        stored = self._stored[key]
-        return Entry(key, len(stored.data), stored.tag, stored.modified)
-
-    def _found(self, key: str) -> _Stored:
+    def _found(self, key: str) -> Content:
         if key not in self._stored:
             raise NotFoundError(f"There is no object {self.uri(key)}.")
         return self._stored[key]
@@ -174,5 +160,5 @@ class MemoryBlackboard:
         tag = self.tag_of(data) or str(next(_TAGS))
         if key not in self._stored:
             insort(self._keys, key)
-        self._stored[key] = _Stored(data, tag, modified)
-        return self._entry(key)
+        self._stored[key] = Content(Entry(key, len(data), tag, modified), data)
+        return self._stored[key].entry

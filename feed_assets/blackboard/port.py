@@ -1,12 +1,9 @@
 """The storage port: what every blackboard can do, whichever store is behind it.
 
-Here: the operations, the values they return and the errors they raise. Not here: any one store
-(see `local`, `memory`, `s3`), and anything that knows what a feed or an update is.
-
-The port is what S3 offers and no more, so that nothing above it can come to depend on a file
-system: listings ascend by the bytes of the whole key and can start after any string, an object
-is created only where there is none, replaced only while it is the one that was read, and there
-are no directories and no renames.
+Here: the operations, their values and their errors. Not here: single stores (see `local`, `memory`, `s3`), feeds and
+updates. The port is what S3 offers and no more, so that no caller depends on a file system: listings ascend by the
+bytes of the key and can start after any string; an object is created only if there is none, and replaced only if it
+is still the one that was read; there are no directories and no renames.
 """
 
 from __future__ import annotations
@@ -17,11 +14,11 @@ from pathlib import Path
 from typing import Protocol
 
 PAGE_SIZE = 1000
-"""Entries and folders a page holds at most; the page size of S3."""
+"""The most entries and folders of a page; the page size of S3."""
 
 
 class BlackboardError(Exception):
-    """Storage did not do what it was asked; the message says what, where and what to do."""
+    """A storage operation failed. The message says what, where and what to do."""
 
 
 class NotFoundError(BlackboardError):
@@ -29,7 +26,7 @@ class NotFoundError(BlackboardError):
 
 
 class AlreadyExistsError(BlackboardError):
-    """An object is there already, and creating never overwrites."""
+    """The object exists already; creating never overwrites."""
 
 
 class ConflictError(BlackboardError):
@@ -41,12 +38,12 @@ class InvalidKeyError(BlackboardError, ValueError):
 
 
 class UnavailableError(BlackboardError):
-    """The store cannot be reached or refused the request; whether a write landed is not known."""
+    """The store cannot be reached or refused the request; a write may or may not have landed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One object: its key relative to the blackboard's root, its bytes, and a tag that differs between two contents.
+    """An object: its key relative to the blackboard's root, its bytes, and a tag that changes with its content.
 
     `tag` is the ETag on S3, and inode, time and size on a disk: equal tags mean unchanged content.
     """
@@ -59,7 +56,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """An object's bytes together with the entry they were read under."""
+    """An object's bytes, and its entry when they were read."""
 
     entry: Entry
     data: bytes
@@ -69,8 +66,8 @@ class Content:
 class Page:
     """One page of a listing, in ascending order of keys.
 
-    `folders` (each ending in `/`) is filled only where folders were asked for. `next_after` is
-    what to pass as `after` for the next page, None where the listing has ended.
+    `folders` (each ending in `/`) is empty unless folders were requested. `next_after` is the `after` of the next page,
+    None after the last page.
     """
 
     entries: tuple[Entry, ...]
@@ -84,9 +81,8 @@ class Blackboard(Protocol):
     def page(self, prefix: str, *, after: str = "", folders: bool = False) -> Page:
         """One request: at most PAGE_SIZE objects whose keys start with `prefix` and are greater than `after`.
 
-        `prefix` is "" or ends in `/`. With `folders`, keys are rolled up at the next `/`, as one
-        folder each (compared with `after` as the folder's own name including its slash).
-        A missing prefix is an empty page.
+        `prefix` is "" or ends in `/`. With `folders`, keys are rolled up at the next `/` into one folder each, which is
+        compared with `after` by its name with the slash. A missing prefix is an empty page.
         """
         ...
 
@@ -111,23 +107,23 @@ class Blackboard(Protocol):
         ...
 
     def delete(self, *keys: str) -> None:
-        """Delete these objects, in any order; returns once all are gone. One request for each PAGE_SIZE of them.
+        """Delete these objects, in any order; returns when all are gone. One request for each PAGE_SIZE of them.
 
-        What is not there counts as gone. A key that ends in `/` is that of a directory marker.
+        Missing objects count as deleted. A key that ends in `/` is a directory marker's.
         """
         ...
 
     def flush(self, *keys: str) -> None:
-        """Return once these objects would outlive a power cut, whichever program wrote them. Raises NotFoundError.
+        """Return when these objects would survive a power cut, whichever program wrote them. Raises NotFoundError.
 
-        No request where a store answers no write before that.
+        No request on a store that acknowledges no write before that.
         """
         ...
 
     def tag_of(self, data: bytes) -> str | None:
-        """The tag an object with this content would have, or None where tags do not tell the content."""
+        """The tag of an object with this content; None if this store's tags do not tell the content."""
         ...
 
     def uri(self, key: str) -> str:
-        """Where the object is for other programs: `file:///...` or `s3://bucket/...`."""
+        """The object's URI for other programs: `file:///...` or `s3://bucket/...`."""
         ...

@@ -1,16 +1,16 @@
-"""A blackboard in a bucket of S3, or of another store that speaks its protocol.
+"""A blackboard in a bucket of S3, or of another store with its protocol.
 
-Here: the requests each operation costs, and what the store's answers mean. Not here: where the
-client, its credentials and its settings come from; any boto3 client of S3 will do.
+Here: the requests of each operation, and the meaning of the store's answers. Not here: creating the client; any boto3
+client of S3 will do.
 
-Requests: a page is one LIST, `read` one GET, `create`, `replace` and an `upload` of ordinary size one
-PUT, `copy` two HEAD and one COPY, and `delete` one POST for up to 1000 keys. boto3 repeats a request
-that got no answer, though the first may have done its work. So AlreadyExistsError and ConflictError can
-be about this very write: who must know reads it back.
+Requests: a page is one LIST, `read` one GET, `create`, `replace` and an `upload` of ordinary size one PUT, `copy` two
+HEAD and one COPY, `delete` one POST for up to 1000 keys. boto3 repeats a request without an answer, though the first
+may have succeeded. So AlreadyExistsError and ConflictError may be about this very write: a caller who must know reads
+the object back.
 
-What the store has to offer: `StartAfter` in listings (S3's directory buckets have none), `DeleteObjects`,
-strong consistency, and conditional writes. Some ignore the condition when they copy or complete an upload
-in parts: there it is looked first, so nothing is overwritten except by two writers at once.
+The store must offer `StartAfter` in listings (S3's directory buckets do not), `DeleteObjects`, strong consistency, and
+conditional writes. Some stores ignore the condition of a copy or of an upload in parts. For them, both look for the
+object first: then only two writers at once can overwrite each other.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from types_boto3_s3.type_defs import CompletedPartTypeDef, ObjectIdentifierTypeDef
 
 PART_BYTES: Final = 64 * 1024 * 1024
-"""Files up to this size are uploaded in one request, larger ones in parts of at least this size."""
+"""Larger files are uploaded in parts of at least this size, others in one request."""
 
 _MOST_PARTS: Final = 10_000
 _ATTEMPTS: Final = 6
@@ -89,10 +89,9 @@ _Answer = TypeVar("_Answer")
 
 
 class S3Blackboard:
-    """The objects of a bucket below a prefix, "" for the whole bucket. As safe to share as the client is.
+    """The objects of a bucket below a prefix ("" is the whole bucket). As safe to share as the client is.
 
-    `part_bytes` is the size of the parts of a large upload; S3 takes none below 5 MiB. `page_size` is the length of a
-    page, at most PAGE_SIZE.
+    `part_bytes` is the size of the parts of a large upload; S3 takes at least 5 MiB. `page_size` is at most PAGE_SIZE.
     """
 
     def __init__(
@@ -123,7 +122,7 @@ class S3Blackboard:
         with self._errors(f"list {self.uri(prefix)}"):
             answer = self._client.list_objects_v2(MaxKeys=self._page_size, **request)
         cut = len(self._prefix)
-        # A marker that others put there for the root itself has no key in here.
+        # The directory marker of the root itself has no key here.
         entries = tuple(
             Entry(found["Key"][cut:], found["Size"], _tag(found), found["LastModified"])
             for found in answer.get("Contents", ())
@@ -138,7 +137,7 @@ class S3Blackboard:
         full = self._full(key)
         with self._errors(f"read {self.uri(key)}", {_MISSING: self._not_found(key)}):
             answer = self._client.get_object(Bucket=self._bucket, Key=full)
-            # No range is asked for: an empty object has none, and would be an error.
+            # No range in the request: for an empty object it would be an error.
             with closing(answer["Body"]) as body:
                 data = body.read(limit)
         return Content(Entry(key, answer["ContentLength"], _tag(answer), answer["LastModified"]), data)
@@ -147,9 +146,8 @@ class S3Blackboard:
         """See `Blackboard.create`."""
         full = self._full(key)
         with self._creating(key):
-            answer = _settled(
-                lambda: self._client.put_object(Bucket=self._bucket, Key=full, Body=data, IfNoneMatch="*")
-            )
+            put = self._client.put_object
+            answer = _sent_until_decided(lambda: put(Bucket=self._bucket, Key=full, Body=data, IfNoneMatch="*"))
         return _written(key, len(data), answer)
 
     def replace(self, key: str, data: bytes, *, tag: str) -> Entry:
@@ -157,17 +155,20 @@ class S3Blackboard:
         full = self._full(key)
         changed = ConflictError(f"{self.uri(key)} changed or vanished since it was read. Read it again.")
         with self._errors(f"replace {self.uri(key)}", {_MISSING: changed, _REFUSED: changed}):
-            # Without quotes: S3 takes the tag with and without, some other stores only so.
-            answer = _settled(lambda: self._client.put_object(Bucket=self._bucket, Key=full, Body=data, IfMatch=tag))
+            # The tag without quotes: S3 takes both forms, some other stores only this one.
+            answer = _sent_until_decided(
+                lambda: self._client.put_object(Bucket=self._bucket, Key=full, Body=data, IfMatch=tag)
+            )
         return _written(key, len(data), answer)
 
     def upload(self, key: str, source: Path) -> Entry:
-        """See `Blackboard.upload`. Raises FileNotFoundError where there is no source, OSError where it is a pipe."""
+        """See `Blackboard.upload`. Raises FileNotFoundError if there is no source, OSError if it is a pipe."""
         full = self._full(key)
         with source.open("rb") as content:
             if not content.seekable():
-                message = f"{source} is no file that can be read twice, as a lost request has to be: copy it into one."
-                raise io.UnsupportedOperation(message)
+                raise io.UnsupportedOperation(
+                    f"{source} cannot be read again if a request is lost: copy it into a file."
+                )
             size = os.fstat(content.fileno()).st_size
             if size > self._part_bytes:
                 return self._upload_parts(key, content, size)
@@ -177,16 +178,16 @@ class S3Blackboard:
                 return self._client.put_object(Bucket=self._bucket, Key=full, Body=content, IfNoneMatch="*")
 
             with self._creating(key):
-                return _written(key, size, _settled(put))
+                return _written(key, size, _sent_until_decided(put))
 
     def copy(self, source: str, key: str) -> Entry:
-        """See `Blackboard.copy`. S3 copies at most 5 GiB in this way."""
+        """See `Blackboard.copy`. S3 copies at most 5 GiB with this request."""
         origin, full = self._full(source), self._full(key)
         with self._errors(f"copy {self.uri(source)}", {_MISSING: self._not_found(source)}):
             size = self._client.head_object(Bucket=self._bucket, Key=origin)["ContentLength"]
             with self._creating(key):
                 self._refuse_existing(key)
-                answer = _settled(
+                answer = _sent_until_decided(
                     lambda: self._client.copy_object(
                         Bucket=self._bucket,
                         Key=full,
@@ -197,11 +198,8 @@ class S3Blackboard:
         return Entry(key, size, _tag(answer["CopyObjectResult"]), answer["CopyObjectResult"]["LastModified"])
 
     def delete(self, *keys: str) -> None:
-        """See `Blackboard.delete`.
-
-        Takes every key that a listing shows, also names that nothing would be created under.
-        """
-        # The request for many keys is XML, which has no notation for control characters.
+        """See `Blackboard.delete`. Also deletes listed keys that `create` would refuse."""
+        # The request for many keys is XML, which cannot express control characters.
         together = [key for key in keys if key.isprintable()] if len(keys) > 1 else []
         for key in keys if not together else (key for key in keys if not key.isprintable()):
             with self._errors(f"delete {self.uri(key)}"):
@@ -216,12 +214,12 @@ class S3Blackboard:
                     raise ClientError({"Error": {"Code": code, "Message": message}}, "DeleteObjects")
 
     def flush(self, *keys: str) -> None:
-        """Nothing: what S3 has acknowledged is kept."""
+        """Nothing to do: S3 keeps what it has acknowledged."""
 
     def tag_of(self, data: bytes) -> str | None:
-        """The content's MD5: the ETag of what was written in one PUT, plain or with SSE-S3.
+        """The content's MD5: the ETag after one PUT, plain or with SSE-S3.
 
-        What came in parts, or is encrypted with a key from KMS, has another tag than this.
+        An upload in parts, or with a key from KMS, has another tag.
         """
         return hashlib.md5(data, usedforsecurity=False).hexdigest()
 
@@ -238,7 +236,7 @@ class S3Blackboard:
         parts: list[CompletedPartTypeDef] = []
         sent = 0
         with self._creating(key):
-            # Before the bytes are sent, and for stores that complete without looking.
+            # Before sending the bytes, and for stores that ignore the condition at the end.
             self._refuse_existing(key)
             upload = self._client.create_multipart_upload(Bucket=bucket, Key=full)["UploadId"]
             try:
@@ -249,32 +247,28 @@ class S3Blackboard:
                     )
                     parts.append({"PartNumber": number, "ETag": answer["ETag"]})
                     sent += len(part)
-                done: Mapping[str, Any] = _settled(
+                done: Mapping[str, Any] = _sent_until_decided(
                     lambda: self._client.complete_multipart_upload(
-                        Bucket=bucket,
-                        Key=full,
-                        UploadId=upload,
-                        MultipartUpload={"Parts": parts},
-                        IfNoneMatch="*",
+                        Bucket=bucket, Key=full, UploadId=upload, MultipartUpload={"Parts": parts}, IfNoneMatch="*"
                     )
                 )
             except BaseException:
                 self._abort(key, upload)
                 raise
             if not _tag(done):
-                # Some stores answer a completed upload without its tag.
+                # Some stores complete an upload without returning its tag.
                 done = self._client.head_object(Bucket=bucket, Key=full)
         return _written(key, sent, done)
 
     def _abort(self, key: str, upload: str) -> None:
-        """Remove the parts of an upload. That this fails is logged: what went wrong before is what is to be raised."""
+        """Remove the parts of an upload. A failure is only logged: the caller raises the first error."""
         try:
             self._client.abort_multipart_upload(Bucket=self._bucket, Key=self._full(key), UploadId=upload)
         except (ClientError, BotoCoreError) as error:
-            # By its name, as the texts of some quote the request's URL, which may carry credentials.
+            # Its name only: its text may quote the request's URL, which may carry credentials.
             kind = _code(error) if isinstance(error, ClientError) else type(error).__name__
             _log.warning(
-                "The parts of upload %s to %s could not be removed (%s) and are paid for until it is aborted.",
+                "The parts of upload %s to %s were not removed (%s), and cost money: abort that upload.",
                 upload,
                 self.uri(key),
                 kind,
@@ -302,7 +296,7 @@ class S3Blackboard:
 
     @contextmanager
     def _errors(self, doing: str, meaning: Mapping[tuple[str, ...], BlackboardError] | None = None) -> Iterator[None]:
-        """Raise what the store's answer means: by its code, otherwise UnavailableError with advice."""
+        """Raise the error that the store's answer means: by its code, or else UnavailableError with advice."""
         try:
             yield
         except ClientError as error:
@@ -311,7 +305,7 @@ class S3Blackboard:
                     raise meant from error
             raise self._refusal(error, doing) from error
         except BotoCoreError as error:
-            # Not chained: their texts quote the request's URL, which may carry credentials.
+            # Not chained: its text quotes the request's URL, which may carry credentials.
             raise self._failure(error, doing) from None
 
     def _refusal(self, error: ClientError, doing: str) -> UnavailableError:
@@ -339,8 +333,8 @@ class S3Blackboard:
         return endpoint.netloc.rpartition("@")[2]
 
 
-def _settled(send: Callable[[], _Answer]) -> _Answer:
-    """The answer, sending again while the store says that a concurrent write kept it from deciding."""
+def _sent_until_decided(send: Callable[[], _Answer]) -> _Answer:
+    """The answer; sends again while the store reports a conflict with a concurrent write."""
     for attempt in range(_ATTEMPTS - 1):
         try:
             return send()
@@ -352,7 +346,7 @@ def _settled(send: Callable[[], _Answer]) -> _Answer:
 
 
 def _written(key: str, size: int, answer: Mapping[str, Any]) -> Entry:
-    # S3 does not say when the object was modified; that is when it answered.
+    # S3 does not return the time of the write, so this is the time of its answer.
     modified = parsedate_to_datetime(answer["ResponseMetadata"]["HTTPHeaders"]["date"])
     return Entry(key, size, _tag(answer), modified)
 

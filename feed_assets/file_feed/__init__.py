@@ -1,28 +1,27 @@
 """The File Feed protocol: publish, resolve, invalidate and keep the history of a data set, with storage alone.
 
-Here: everything that writers, readers, operators and auditors of a feed share. Not here: Dagster, Spark, or any one
-store. A program with none of these can use this package on its own.
+Here: everything that writers, readers, operators and auditors of a feed share. It needs neither Dagster nor Spark.
 
-Requests, besides those for the data files; `feed_assets_tests/file_feed/test_budgets.py` holds them:
+Requests, without those for the data files, as `feed_assets_tests/file_feed/test_budgets.py` tests them:
 
 | question | requests on S3 |
 |---|---|
-| latest of a partition | 1 LIST while its last day fits a page; of a year-old history of any length about 10 |
-| is what I hold still latest | 1 LIST |
-| latest, scan, history of all | a LIST for each page of keys; `history` reads the records of what is not valid |
-| what is new in the whole feed, by its log | 1 LIST, and at most one for each partition that the log names |
+| latest of a partition | 1 LIST if its last day fits a page; about 10 for a year-old history of any length |
+| is this update still the latest | 1 LIST |
+| latest, scan, history of all | a LIST for each page of keys; `history` also reads the records of invalid updates |
+| what is new in the feed, by its change log | 1 LIST, and at most 1 for each partition that the log names |
 | publish after an audit | PUT: claim, record 3, manifest, log; LIST: 3 |
-| an update that read more than 100 raw files | PUT: 1 more; GET: 1 for whoever needs single files |
+| an update that read more than 100 raw files | PUT: 1 more; GET: 1 for each reader of single files |
 | publish local files | PUT: claim, record 2, manifest, log; LIST: 3 |
-| a schema | 1 GET when it is staged, and 1 when it is published |
-| find what is staged | 2 LIST, and a GET for each of the newest records without a manifest |
-| reject, invalidate | PUT: record, manifest where there may be one, log |
-| remove updates | PUT: 3 each; DELETE: the files, and 4 each; LIST: 3 for each page of a hundred updates together |
+| a schema | 1 GET when the update is staged, 1 when it is published |
+| find the staged update | 2 LIST, and a GET for each of the newest records without a manifest |
+| reject, invalidate | PUT: record, log, and the manifest if there may be one |
+| remove updates | PUT: 3 each; DELETE: the files, and 4 each; LIST: 3 for each page of 100 updates together |
 
-Why publishing takes as many: the record says `publishing` before the manifest and `published` after it, which tells a
-writer that died from somebody who took the update out of force. The three listings are what to come after; what was
-written, and that nobody else wrote there; and what readers see at last: a writer that stood still learns that it was
-given up, and one that was overtaken learns that its update is history.
+Publishing writes the record before the manifest (`publishing`) and after it (`published`). So a reader can tell a
+writer that died from an update that somebody took out of force. The three listings are: newer updates, before the
+claim; the files as written, to find those of other programs; the updates after the manifest. The last one tells a slow
+writer that retention gave its update up, or that a newer update is in force.
 """
 
 from feed_assets.file_feed.changes import LogEntry, LogPage, Position, fold_changes, log_page
@@ -49,14 +48,7 @@ from feed_assets.file_feed.names import begun, check_partition, is_update_name, 
 from feed_assets.file_feed.publishing import publish, publish_files
 from feed_assets.file_feed.quarantine import invalidate_both, publish_both, publish_quarantine, reject_both
 from feed_assets.file_feed.read_sets import in_full
-from feed_assets.file_feed.reading import (
-    is_latest,
-    latest,
-    partitions,
-    read_file,
-    read_resolved,
-    require_latest,
-)
+from feed_assets.file_feed.reading import is_latest, latest, partitions, read_file, read_resolved, require_latest
 from feed_assets.file_feed.record import (
     CheckOutcome,
     Column,

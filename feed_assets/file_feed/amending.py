@@ -1,8 +1,8 @@
-"""Changing an update's state in its record while others may be changing it, too.
+"""Changing an update's state in its record, safely among concurrent writers.
 
-Here: adding a change to a record, and which of two changes stands. Not here: who changes what (`publishing`,
-`withdrawal`). A record is replaced only while it is the one that was read, so of two that decide at the same time one
-finds the other's decision.
+Here: adding a state change to a record, and deciding between two changes. Not here: who changes the state
+(`publishing`, `withdrawal`). A record is replaced only if nobody changed it since it was read, so of two concurrent
+writers the second sees the decision of the first.
 """
 
 from __future__ import annotations
@@ -17,22 +17,23 @@ from feed_assets.file_feed.control import StoredRecord
 from feed_assets.file_feed.errors import ClaimLostError, NotPublishedError
 from feed_assets.file_feed.record import CheckOutcome, Record, State, Transition
 
-_FOLLOWS: Final[dict[State, frozenset[State]]] = {
+_MAY_FOLLOW: Final[dict[State, frozenset[State]]] = {
     "publishing": frozenset({"staged", "publishing"}),
     "published": frozenset({"publishing"}),
     "rejected": frozenset({"rejected"}),
     "invalidated": frozenset({"staged", "publishing", "published", "rejected", "invalidated"}),
 }
-"""Change -> the states it may still be added to when somebody else changed the record first."""
+"""Change -> the states that it may still follow when somebody else changed the record first."""
 
 
 def amend(
     claimed: Claim, stored: StoredRecord, change: Transition, checks: Sequence[CheckOutcome] = ()
 ) -> StoredRecord:
-    """Add a change to the record, and the outcomes of `checks` if there are any: one PUT.
+    """Add a change, and the outcomes of `checks` if there are any, to the record: one PUT.
 
-    Where another change came first that says the same, that one stays. Raises NotPublishedError where it says the
-    opposite, ClaimLostError where the record is gone, UnavailableError where it is not known what is in it.
+    If another writer has recorded the same change, its record stays. Raises NotPublishedError if another writer
+    recorded the opposite, ClaimLostError if the record is gone, UnavailableError if the write may or may not have
+    landed.
     """
     while True:
         record = stored.record
@@ -42,18 +43,18 @@ def amend(
             entry = claimed.feed.blackboard.replace(stored.key, content, tag=stored.tag)
         except (ConflictError, UnavailableError) as error:
             stored = reread(claimed, stored.key)
-            if stored.record.to_json() == content or _says(stored.record, change, checks):
+            if stored.record.to_json() == content or _already_has(stored.record, change, checks):
                 return stored
             if isinstance(error, UnavailableError):
                 raise
-            if stored.record.state not in _FOLLOWS[change.state]:
-                raise NotPublishedError(_settled(claimed, stored.record)) from None
+            if stored.record.state not in _MAY_FOLLOW[change.state]:
+                raise NotPublishedError(_contradicted(claimed, stored.record)) from None
         else:
             return StoredRecord(amended, stored.key, entry.tag, entry.modified)
 
 
 def reread(claimed: Claim, key: str) -> StoredRecord:
-    """The record as it is now: one GET. Raises ClaimLostError where it is gone, or another writer's."""
+    """The record as it is now: one GET. Raises ClaimLostError if it is gone, or if it is another writer's."""
     board = claimed.feed.blackboard
     try:
         content = board.read(key)
@@ -61,18 +62,19 @@ def reread(claimed: Claim, key: str) -> StoredRecord:
     except NotFoundError:
         record = None
     if record is None or record.token != claimed.token:
-        message = f"{claimed.uri} is no longer this writer's: it took too long and was given up. Write it again."
-        raise ClaimLostError(message)
+        raise ClaimLostError(
+            f"{claimed.uri} is no longer this writer's: it took too long, and retention gave it up. Write it again."
+        )
     return StoredRecord(record, key, content.entry.tag, content.entry.modified)
 
 
-def _says(record: Record, change: Transition, checks: Sequence[CheckOutcome]) -> bool:
+def _already_has(record: Record, change: Transition, checks: Sequence[CheckOutcome]) -> bool:
     if change.state == "publishing" and record.state == "published":
         return True
     return record.state == change.state and tuple(checks or record.checks) == record.checks
 
 
-def _settled(claimed: Claim, record: Record) -> str:
+def _contradicted(claimed: Claim, record: Record) -> str:
     last = record.history[-1]
     if last.state in {"publishing", "published"}:
         return f"{claimed.uri} was {last.state} meanwhile, and stays so."

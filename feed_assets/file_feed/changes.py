@@ -1,11 +1,12 @@
-"""The change log of a feed: a small object for each act, so that one listing after a position shows what is new.
+"""The change log of a feed: a small object for each act. One listing after a position shows the new acts.
 
-Here: the names of the entries; writing, reading and folding them. Not here: the acts (`publishing`, `withdrawal`,
-`removal`), and what follows from an entry (`watching`).
+Here: the keys of the entries; writing, reading and deleting entries. Not here: the acts (`publishing`, `withdrawal`,
+`removal`), and what an entry means for a reader (`watching`).
 
-All that an entry says is its key: `<day>/<time>/[<partition>/]<update>.<act>`, in the store's time of the act. The log
-is advisory. It lacks what other programs did, and what a writer did that stopped before its entry. An entry may come
-after others with a later time, so a reader looks back by OVERLAP and remembers what it has read there.
+An entry is its key, `<day>/<time>/[<partition>/]<update>.<act>`, with the time of the act by the store's clock; its
+content is empty. The log is advisory: acts of other programs are missing, and so is an act whose writer stopped before
+it wrote the entry. An entry may appear after entries with a later time. Therefore a reader looks back by OVERLAP, and
+remembers the entries that it has read there.
 """
 
 from __future__ import annotations
@@ -24,16 +25,16 @@ from feed_assets.file_feed.names import begun, is_partition_name, is_update_name
 CHANGES = "changes"
 
 OVERLAP = timedelta(minutes=5)
-"""How much older than the newest entry one may be that a reader sees for the first time. A scan finds what is older."""
+"""How much older than the newest entry a new entry may be. A scan finds older ones."""
 
 REMEMBERED = 100
-"""How many entries a position remembers at most. Where more come within OVERLAP, the reader looks back less far."""
+"""How many entries a position remembers at most. If more fall within OVERLAP, the reader looks back less far."""
 
 AHEAD = timedelta(hours=1)
-"""Entries further ahead of the reader's clock are left alone until then: they would hide all that comes before them."""
+"""Entries further ahead of the reader's clock are ignored until their time: they would hide all entries before them."""
 
 KEPT = timedelta(days=7)
-"""How long entries are kept. A reader that comes back later finds the older changes with a scan."""
+"""How long entries are kept. A reader that comes back later finds older changes with a scan."""
 
 Act = Literal["published", "invalidated", "rejected", "removed"]
 
@@ -42,7 +43,7 @@ _log = logging.getLogger("feed_assets.file_feed")
 
 @dataclass(frozen=True, slots=True)
 class LogEntry:
-    """An act on an update. `key` is that of the entry below the log; keys ascend by time."""
+    """An act on an update. `key` is the entry's key below the log; keys ascend by time."""
 
     key: str
     partition: str | None
@@ -52,18 +53,18 @@ class LogEntry:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """How far a reader has come: past every key up to `after`, and past those beyond it whose digests are `seen`."""
+    """How far a reader has come: it has read every key up to `after`, and the later keys whose digests are `seen`."""
 
     after: str = ""
     seen: tuple[str, ...] = ()
 
     @classmethod
     def at(cls, moment: datetime) -> Position:
-        """The position of a reader that begins with what happens from this moment on, in the store's time."""
+        """The position of a reader that starts at this moment, by the store's clock."""
         return cls(_time_key(moment))
 
     def past(self, keys: Sequence[str]) -> Position:
-        """The position after these keys too, which ascend and hold those that were seen before."""
+        """The position after these keys. They must ascend, and include those that were seen before."""
         if not keys:
             return self
         oldest = _time_key(begun(keys[-1][:15].replace("/", ".")) - OVERLAP)
@@ -74,26 +75,26 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class LogPage:
-    """What a reader finds after its position: all `keys`, and the `new` entries among them."""
+    """The entries after a reader's position: all `keys`, and the `new` entries among them."""
 
     position: Position
     keys: tuple[str, ...]
     new: tuple[LogEntry, ...]
 
     def position_before(self, unread: LogEntry | None) -> Position:
-        """The position of a reader that is done with every entry before `unread`; None: with the whole page."""
+        """The position of a reader that has handled every entry before `unread` (None: the whole page)."""
         return self.position.past([key for key in self.keys if unread is None or key < unread.key])
 
 
 def log_act(feed: Feed, partition: str | None, update: str, act: Act, *, at: datetime) -> None:
-    """Add an act to the log: one PUT. `at` is when the store did it. Logs a warning where storage takes none."""
+    """Add an act to the log: one PUT. `at` is its time by the store's clock. If storage fails, it logs a warning."""
     inside = f"{partition}/" if partition is not None else ""
     try:
         feed.blackboard.create(f"{feed.control(CHANGES)}{_time_key(at)}/{inside}{update}.{act}", b"")
     except AlreadyExistsError:
         return
     except BlackboardError as error:
-        _log.warning("%s %s was %s, and its change log does not say so: %s", feed.title(partition), update, act, error)
+        _log.warning("%s %s was %s, but the change log lacks it: %s", feed.title(partition), update, act, error)
 
 
 def log_page(feed: Feed, position: Position, *, now: datetime) -> LogPage:
@@ -108,7 +109,7 @@ def log_page(feed: Feed, position: Position, *, now: datetime) -> LogPage:
 
 
 def fold_changes(feed: Feed, *, now: datetime) -> int:
-    """Delete the entries that are older than KEPT, and tell how many: a LIST for each page of them, and the DELETEs."""
+    """Delete the entries older than KEPT and return their number: a LIST for each page of them, and the DELETEs."""
     folder, end = feed.control(CHANGES), _time_key(now - KEPT)
     old = []
     for entry in list_all(feed.blackboard, folder):
@@ -120,12 +121,12 @@ def fold_changes(feed: Feed, *, now: datetime) -> int:
 
 
 def _time_key(moment: datetime) -> str:
-    # A directory of its own for each day keeps directories on a disk short.
+    # One directory a day keeps directories on a disk short.
     return update_name(moment).replace(".", "/")
 
 
 def _parse(key: str) -> LogEntry | None:
-    """The entry under this key; None for what is none."""
+    """The entry under this key; None if the key is not an entry's."""
     day, _, rest = key.partition("/")
     time, _, rest = rest.partition("/")
     partition, slash, name = rest.rpartition("/")

@@ -1,9 +1,9 @@
-"""Claims: the right to write one update, which decides the second it is named by.
+"""Claims: the right to write one update. The claim decides the second that names the update.
 
-Here: claiming a second. Not here: what is written under a claim (`staging`), and giving claims up (`removal`).
+Here: claiming a second. Not here: writing under a claim (`staging`), and giving claims up (`removal`).
 
-An update is ordered by its claim, so a writer claims when it resolves its inputs: what was made from older inputs then
-never overtakes what was made from newer ones. A claim may be held for as long as the longest write.
+Updates are ordered by their claims. A writer claims when it resolves its inputs, so an update from older inputs never
+overtakes an update from newer inputs. A claim may be held for as long as the longest write.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ class Claim:
 
     @property
     def prefix(self) -> str:
-        """The prefix below which the data files go."""
+        """The prefix of the data files."""
         return self.feed.update_prefix(self.partition, self.name)
 
     @property
     def uri(self) -> str:
-        """The same for other programs: a folder that does not exist yet."""
+        """The URI of the folder for the data files, for other programs. The folder need not exist yet."""
         return self.feed.uri_of(self.prefix)
 
 
 def claim(feed: Feed, partition: str | None, *, now: datetime, owner: str) -> Claim:
-    """Claim the second `now`, or the first free one after it and after the newest update that is there.
+    """Claim the second `now`, or the first free second after it and after the newest update.
 
-    `owner` says who (a run id) for people who look later. One LIST, and one PUT unless others claim at the same time.
+    `owner` names the writer (a run id) for people. One LIST, and one PUT unless others claim at the same time.
     """
     moment = max(now, _newest_begun(feed, partition, now) + SECOND)
     token = uuid4().hex
@@ -64,14 +64,13 @@ def claim(feed: Feed, partition: str | None, *, now: datetime, owner: str) -> Cl
 
 
 def _newest_begun(feed: Feed, partition: str | None, now: datetime) -> datetime:
-    """When the newest update was begun that is not older than now; else the second before now.
+    """When the newest update was begun, if that is not before `now`; else the second before `now`.
 
-    Raises BadNameError where that is the last second that has a name.
+    Raises BadNameError if that is the last second that has a name.
     """
     prefix = feed.prefix(partition)
     later = list_folders(feed.blackboard, prefix, after=f"{prefix}{update_name(now)}")
     newest = max((begun(name) for name in later if is_update_name(name)), default=now - SECOND)
     if newest > LATEST - SECOND:
-        message = f"{feed.title(partition)}: no update can come after {update_name(newest)}. Remove that folder."
-        raise BadNameError(message)
+        raise BadNameError(f"{feed.title(partition)}: no update can follow {update_name(newest)}. Remove that folder.")
     return newest

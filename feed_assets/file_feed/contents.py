@@ -1,7 +1,7 @@
-"""All that a feed holds, partition by partition: its updates, and what the control area knows of them.
+"""All that a feed holds, partition by partition: its updates and their entries in the control area.
 
-Here: one pass over each of the three listings side by side, so that a feed of any size is looked at in the memory of
-its largest partition. Not here: which part of a history is of interest (`scanning`), and any judgement.
+Here: one pass over the listings side by side, which needs memory for the largest partition only. Not here: listing a
+part of a history (`scanning`), and judging updates.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from heapq import merge
 from itertools import groupby
+from operator import attrgetter
 from typing import NamedTuple
 
 from feed_assets.blackboard import Entry, list_all
@@ -26,8 +27,8 @@ from feed_assets.file_feed.reading import Found, not_one_level
 class Contents:
     """A partition (None: the feed has none): its updates, and the keys of their claims, records and read sets, by name.
 
-    `odd` are the keys of what is no part of an update, by the name that stands where an update's would. `marked` are
-    the updates with a directory marker of their own.
+    `odd` maps the name in an update's place to a key that belongs to no update. `marked` are the updates that have a
+    directory marker.
     """
 
     partition: str | None
@@ -40,7 +41,7 @@ class Contents:
 
 
 class _Object(NamedTuple):
-    """An object of an area, sorted by the first folder of its place."""
+    """An object of an area, sorted by the first folder of its key."""
 
     folder: str
     area: str
@@ -53,14 +54,14 @@ class _Object(NamedTuple):
 def contents(
     feed: Feed, *, within: str | None = None, areas: Collection[str] = (CLAIMS, RECORDS), mixed: bool = False
 ) -> Iterator[Contents]:
-    """The partitions in the order of their keys, or the one partition `within`; at last what no partition holds.
+    """The partitions in the order of their keys, or only the partition `within`; last, the objects without a partition.
 
-    One listing of the feed, and one of each of these `areas` of its control area. Raises MixedFeedError where updates
-    and partitions lie at one level, unless `mixed`.
+    One listing of the feed, and one of each of these `areas` of its control area. Raises MixedFeedError if updates and
+    partitions lie at one level, unless `mixed`.
     """
-    whole, partitioned = Contents(None), False
+    whole, partitioned, folder = Contents(None), False, attrgetter("folder")
     streams = (_data(feed, within), *(_control(feed, area, within) for area in areas))
-    for _, objects in groupby(merge(*streams, key=_folder), key=_folder):
+    for _, objects in groupby(merge(*streams, key=folder), key=folder):
         current = None
         for each in objects:
             if each.partition is None:
@@ -75,10 +76,6 @@ def contents(
             raise MixedFeedError(not_one_level(feed, mixed=True))
     if whole != Contents(None):
         yield whole
-
-
-def _folder(each: _Object) -> str:
-    return each.folder
 
 
 def _add(to: Contents, each: _Object) -> None:
@@ -115,8 +112,8 @@ def _data(feed: Feed, within: str | None) -> Iterator[_Object]:
             continue
         name, _, path = tail.partition("/")
         if not name and tail == "" and slash and not has_update_shape(head):
-            continue  # the directory marker of a partition, which no reader takes for a file
-        # A file beside the folders is in no such order as they are: it goes with the folder before it.
+            continue  # the directory marker of a partition: readers do not count it as a file
+        # A file beside the folders does not sort as a folder does: it goes with the folder before it.
         folder = f"{head}/" if slash else folder
         marker = "/" if rest.endswith("/") else ""
         if has_update_shape(head) or not name:

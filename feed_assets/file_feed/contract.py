@@ -22,11 +22,10 @@ def check_contract(previous: Sequence[Column], new: Sequence[Column], *, feed: s
         if name not in before and not column.nullable
     ]
     if found := [fault for fault in faults if fault]:
-        message = (
+        raise SchemaChangeError(
             f"{feed}: {'; '.join(found)}. Readers of this version rely on its schema: "
             "publish under a new version, or make added columns nullable."
         )
-        raise SchemaChangeError(message)
 
 
 def _fault(before: Column, after: Column | None) -> str | None:

@@ -1,8 +1,7 @@
-"""Records in the control area: where they lie, and finding them.
+"""Records in the control area: their keys, and reading them.
 
-Here: the keys of records and reading them back. Not here: what is in them (`record`), and writing them
-(`staging`, `amending`). A record's key carries the digest of its inputs, so that one flat listing tells for every
-update of a feed what it was made from, without reading a single record.
+Not here: their content (`record`), and writing them (`staging`, `amending`). A record's key contains the digest of its
+inputs, so one flat listing shows the inputs digest of every update of a feed without reading a record.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ CLAIMS = "claims"
 
 @dataclass(frozen=True, slots=True)
 class StoredRecord:
-    """A record, the key and tag under which it was read, and when it was written by the store's clock, if known."""
+    """A record, its key and tag when it was read, and when it was written by the store's clock, if known."""
 
     record: Record
     key: str
@@ -36,37 +35,37 @@ class StoredRecord:
 
 
 def record_key(feed: Feed, partition: str | None, name: str, inputs: Iterable[FeedInput | RawInput] = ()) -> str:
-    """Where the record of an update with these inputs is kept."""
+    """The key of the record of an update with these inputs."""
     return f"{feed.control(RECORDS, partition)}{check_update(name)}.{inputs_digest(inputs)}.json"
 
 
 def read_record(feed: Feed, partition: str | None, name: str) -> Record | None:
-    """The record of an update, or None where there is none; one that cannot be read is logged, and is none."""
+    """The record of an update; None if there is none, or, with a logged warning, if it cannot be read."""
     key = _key(feed, partition, name)
     return readable_record(feed, key) if key else None
 
 
 def stored_record(feed: Feed, partition: str | None, name: str) -> StoredRecord | None:
-    """The record of an update with its key and tag: one LIST and one GET. Raises UnreadableRecordError."""
+    """The record of an update with its key and tag, or None: one LIST and one GET. Raises UnreadableRecordError."""
     key = _key(feed, partition, name)
     return record_at(feed, key) if key else None
 
 
 def records(feed: Feed, partition: str | None = None, *, newest: int | None = None) -> list[Record]:
-    """The records of a partition, newest first, of at most `newest` updates; as `read_record` for each of them."""
+    """The records of at most `newest` updates of a partition, newest first. Unreadable ones are logged and left out."""
     found = (readable_record(feed, key) for key in [*record_keys(feed, partition).values()][:newest])
     return [record for record in found if record is not None]
 
 
 def record_keys(feed: Feed, partition: str | None) -> dict[str, str]:
-    """Where the records of a partition lie, by update, the newest first: one listing."""
+    """The keys of a partition's records by update, the newest first: one listing."""
     folder = feed.control(RECORDS, partition)
     keys = [(_parse(entry.key.removeprefix(folder))[0], entry.key) for entry in list_all(feed.blackboard, folder)]
     return {name: key for name, key in reversed(keys) if is_update_name(name)}
 
 
 def record_at(feed: Feed, key: str) -> StoredRecord | None:
-    """The record under this key: one GET; None where it is gone. Raises UnreadableRecordError."""
+    """The record under this key, None if it is gone: one GET. Raises UnreadableRecordError."""
     try:
         content = feed.blackboard.read(key)
     except NotFoundError:
@@ -77,7 +76,7 @@ def record_at(feed: Feed, key: str) -> StoredRecord | None:
 def recorded_digests(
     feed: Feed, *, first: str = "", last: str | None = None, only: Collection[str] | None = None
 ) -> dict[str, dict[str, str]]:
-    """All that `recorded` gives, at once."""
+    """All that `recorded` yields, as one dictionary."""
     digests: dict[str, dict[str, str]] = {}
     for partition, found in recorded(feed, first=first, last=last, only=only):
         digests.setdefault(partition, {}).update(found)
@@ -89,8 +88,8 @@ def recorded(
 ) -> Iterator[tuple[str, dict[str, str]]]:
     """The inputs digest of every update that has a record, partition by partition from `first` to `last`.
 
-    `only` leaves all other partitions out, and jumps over them. A listing of the control area, in the order of its keys
-    (`a.b/` is before `a/`), one page at a time; no record is read. Updates of an unpartitioned feed are under "".
+    `only` leaves all other partitions out, and jumps over them. One listing of the control area, page by page, in the
+    order of its keys (`a.b/` is before `a/`); reads no record. Updates of an unpartitioned feed are under "".
     """
     folder = feed.control(RECORDS)
     wanted = Wanted(first, last, only)
@@ -98,7 +97,7 @@ def recorded(
     for entry in list_jumping(feed.blackboard, folder, wanted.jump, after=wanted.start):
         rest = entry.key.removeprefix(folder)
         partition, file_name = rest.split("/", 1) if "/" in rest else ("", rest)
-        # Only folders are in this order; a file that lies beside them is not.
+        # Only folders sort like this; a file beside them does not.
         if partition and wanted.is_past(partition):
             break
         name, digest = _parse(file_name)
@@ -114,7 +113,7 @@ def recorded(
 
 
 def _key(feed: Feed, partition: str | None, name: str) -> str | None:
-    """Where the record of an update lies: one LIST, as the digest in it is not known."""
+    """The key of an update's record, or None: one LIST, as the digest in the key is not known."""
     folder = feed.control(RECORDS, partition)
     for entry in feed.blackboard.page(folder, after=f"{folder}{check_update(name)}").entries:
         return entry.key if _parse(entry.key.removeprefix(folder))[0] == name else None
@@ -122,7 +121,7 @@ def _key(feed: Feed, partition: str | None, name: str) -> str | None:
 
 
 def readable_record(feed: Feed, key: str) -> Record | None:
-    """The record under this key; one that cannot be read is logged, and is None."""
+    """The record under this key; None if it is gone, or, with a logged warning, if it cannot be read."""
     try:
         stored = record_at(feed, key)
     except UnreadableRecordError as error:

@@ -1,7 +1,6 @@
-"""Finding the feeds below a base, by what storage looks like.
+"""Finding the feeds below a base, by looking at storage.
 
-Here: which locations are feeds, and a summary of each. Not here: what anybody declares of them, and single updates
-(`states`).
+Here: which locations are feeds, and a summary of each. Not here: what feeds declare, and single updates (`states`).
 """
 
 from __future__ import annotations
@@ -18,16 +17,15 @@ from feed_assets.file_feed.names import is_update_name
 from feed_assets.file_feed.scanning import latest_of_all
 
 DEEPEST = 4
-"""How many folders below the base a feed's location can be."""
+"""How many folders below the base a feed's location may be."""
 
 
 @dataclass(frozen=True, slots=True)
 class FeedSummary:
-    """A feed at a glance. `partitions` have a valid update; `newest` is the last of them, None without partitions.
+    """A feed at a glance. `partitions` counts those with a valid update; `newest` is the last of them, or None.
 
-    `without` are partitions that have updates on record and no valid one, `behind` those whose newest update on record
-    is not the one in force: it was rejected, invalidated, or is still being written. `fault` says why a feed cannot be
-    read, if it cannot.
+    `without` are the partitions that have recorded updates but no valid one. `behind` are those whose newest recorded
+    update is not in force: it was rejected, invalidated, or is being written. `fault` says why the feed cannot be read.
     """
 
     location: str
@@ -42,14 +40,14 @@ class FeedSummary:
 def feed_locations(blackboard: Blackboard, *, below: str = "", leave_out: Collection[str] = ()) -> Iterator[str]:
     """The locations of feeds, ascending: folders with a control area, with updates, or with partitions of updates.
 
-    A few listings of a page for each folder above a feed, none inside it. `leave_out` are names of folders directly
-    below. Folders whose names start with a dot are passed over, and so is what lies deeper than DEEPEST.
+    A few listings of one page for each folder above a feed; none inside a feed. `leave_out` are names of folders
+    directly below. Skips folders whose names start with a dot, and folders deeper than DEEPEST.
     """
     yield from _visit(blackboard, below.strip("/"), leave_out, DEEPEST)
 
 
 def summarize(feed: Feed, *, now: datetime) -> FeedSummary:
-    """What a feed has: a scan of its partitions and a listing of its records; no update is read."""
+    """The summary of a feed: a scan of its partitions and a listing of its records; reads no update."""
     try:
         in_force = latest_of_all(feed, now=now)
     except FeedError as error:
@@ -72,9 +70,10 @@ def _visit(blackboard: Blackboard, location: str, leave_out: Collection[str], de
         yield location
         return
     children = [name for name in names if not name.startswith(".") and name not in leave_out]
-    # Partitions of a feed look alike, so the first and the last of them tell.
+    # Partitions of a feed look alike, so it is enough to look at the first and the last.
     if location and any(
-        _holds_updates(_folders(blackboard, f"{location}/{name}"), CONTROL) for name in _ends(children)
+        _holds_updates(_folders(blackboard, f"{location}/{name}"), CONTROL)
+        for name in dict.fromkeys([*children[:1], *children[-1:]])
     ):
         yield location
         return
@@ -82,12 +81,8 @@ def _visit(blackboard: Blackboard, location: str, leave_out: Collection[str], de
         yield from _visit(blackboard, f"{location}/{name}" if location else name, (), depth - 1)
 
 
-def _ends(names: list[str]) -> list[str]:
-    return list(dict.fromkeys([*names[:1], *names[-1:]]))
-
-
 def _holds_updates(names: list[str], without: str | None = None) -> bool:
-    """Whether these are the folders of a place with updates; with a control area it is surely one, unless excluded."""
+    """Whether these folders include updates or a control area; False if they include `without`."""
     if without is not None and without in names:
         return False
     return CONTROL in names or any(map(is_update_name, names))

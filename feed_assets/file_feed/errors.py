@@ -1,15 +1,12 @@
-"""What can go wrong with a feed, each with a name of its own.
-
-Here: the errors of the protocol. Not here: storage that fails (`blackboard.BlackboardError`).
-"""
+"""The errors of the protocol. Storage that fails raises `blackboard.BlackboardError`."""
 
 
 class FeedError(Exception):
-    """A feed cannot do what was asked; the message says what, where and what to do."""
+    """A feed cannot do what was requested. The message says what, where and what to do."""
 
 
 class BadNameError(FeedError, ValueError):
-    """A name that no update, version, partition, tag or file of a feed can have."""
+    """The name is not legal for an update, version, partition, tag or file."""
 
 
 class NoValidUpdateError(FeedError):
@@ -17,28 +14,28 @@ class NoValidUpdateError(FeedError):
 
 
 class MixedFeedError(FeedError):
-    """A feed holds updates and partitions at one level, so it is not clear which it is."""
+    """A feed holds updates and partitions at one level, so it is unclear which it should hold."""
 
 
 class ClaimLostError(FeedError):
-    """The claim on an update is somebody else's by now: a writer that took too long was given up."""
+    """The claim on an update is lost: its writer took too long, and retention gave it up."""
 
 
 class NotPublishedError(FeedError):
-    """The state of an update does not allow that it becomes, or stays, published."""
+    """The state of an update does not allow it to become, or to stay, published."""
 
 
 class TornUpdateError(FeedError):
-    """The files that are there are not those that were written."""
+    """The files in storage are not the files that were written."""
 
 
 class UpdateChangedError(FeedError):
-    """The updates moved under a reader each time it tried."""
+    """The updates changed under a reader at each of its attempts."""
 
 
 class UnreadableRecordError(FeedError):
-    """A record in the control area is damaged, or of a later format than is known here."""
+    """A record in the control area is damaged, or has a format newer than this version knows."""
 
 
 class SchemaChangeError(FeedError):
-    """A schema that readers of this version do not expect."""
+    """A new schema breaks what readers of this feed version rely on."""

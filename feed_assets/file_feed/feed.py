@@ -1,6 +1,6 @@
-"""A feed: a location on a blackboard, and the updates that lie there.
+"""A feed: a location on a blackboard, and the updates there.
 
-Here: where things are: partitions, updates, files, the control area. Not here: any request to storage.
+Here: the keys of partitions, updates, files and the control area. Not here: any request to storage.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from feed_assets.blackboard import Blackboard, open_blackboard
 from feed_assets.file_feed.names import begun, check_partition, check_update
 
 CONTROL = ".feed"
-"""The control area at the feed's location. `.` sorts before every digit: a plain reader meets it last."""
+"""The control area at the feed's location. `.` sorts before every digit, so a reader's listing can start after it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +29,11 @@ class Feed:
 
     @property
     def uri(self) -> str:
-        """Where the feed is, for other programs and people."""
+        """The feed's URI, for other programs and people."""
         return self.uri_of(self.root)
 
     def prefix(self, partition: str | None) -> str:
-        """The prefix of a partition's updates; of the feed's own where it has no partitions."""
+        """The prefix of a partition's updates; of the feed's updates if it has no partitions."""
         return f"{self.root}{check_partition(partition)}/" if partition is not None else self.root
 
     def update_prefix(self, partition: str | None, name: str) -> str:
@@ -46,7 +46,7 @@ class Feed:
         return f"{self.root}{CONTROL}/{area}/{inside}"
 
     def uri_of(self, prefix: str) -> str:
-        """Where the objects below a prefix are, for other programs and people; it need not exist yet."""
+        """The URI of the folder at a prefix, for other programs and people; it need not exist yet."""
         return self.blackboard.uri(f"{prefix}x").removesuffix("/x")
 
     def title(self, partition: str | None) -> str:
@@ -56,7 +56,7 @@ class Feed:
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file of an update: its path below it, its bytes, and the tag that changes with its content."""
+    """A file of an update: its path below the update, its bytes, and a tag that changes with its content."""
 
     path: str
     size: int
@@ -65,7 +65,7 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """A resolved update: exactly these files. What was resolved is what is to be read."""
+    """A resolved update: readers read exactly these files."""
 
     feed: Feed
     partition: str | None
@@ -74,17 +74,17 @@ class Update:
 
     @property
     def prefix(self) -> str:
-        """The prefix of its keys."""
+        """The prefix of its files' keys."""
         return self.feed.update_prefix(self.partition, self.name)
 
     @property
     def uri(self) -> str:
-        """Where it is, for other programs and people."""
+        """Its URI, for other programs and people."""
         return self.feed.uri_of(self.prefix)
 
     @property
     def begun(self) -> datetime:
-        """The UTC second it is named by."""
+        """The UTC second that names it."""
         return begun(self.name)
 
     @property
@@ -97,7 +97,7 @@ class Update:
         return f"{self.prefix}{path}"
 
     def uris(self) -> list[str]:
-        """Its files, as other programs open them."""
+        """The URIs of its files."""
         return [self.feed.blackboard.uri(self.key(file.path)) for file in self.files]
 
 

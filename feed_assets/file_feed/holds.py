@@ -1,8 +1,8 @@
-"""What keeps an update from retention: tags, for as long as they are there, and pins, until a time.
+"""Holds protect an update from retention: a tag until it is taken away, a pin until its time.
 
-Here: setting, finding and lifting them. Not here: who heeds them (`removal`). A hold is written first, and then the
-update is looked at; retention takes an update over first, and then looks for holds. So whichever comes first, at
-least one of the two sees the other: a hold that was set without an error keeps its update.
+Here: setting, finding and removing holds. Not here: retention, which respects them (`removal`). Setting a hold writes
+it first and then looks at the update. Retention takes an update over first and then looks for holds. So at least one of
+the two sees the other: a hold that was set without an error keeps its update.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NAME = len("YYYYMMDD.HHMMSS")
 
 @dataclass(frozen=True, slots=True)
 class Tag:
-    """A name that people gave an update. One partition (None: the feed has none) has a name only once."""
+    """A name that people gave an update. Names are unique within a partition (None: the feed has none)."""
 
     partition: str | None
     update: str
@@ -43,28 +43,27 @@ class Pin:
 
 
 def tag(feed: Feed, partition: str | None, update: str, name: str) -> Tag:
-    """Give an update a name; that keeps it for good. Giving it the same name again changes nothing.
+    """Give an update a name, which keeps it for good. Giving it the same name again changes nothing.
 
-    Raises BadNameError, NoValidUpdateError where there is no such update or it was taken out of force, FeedError where
-    another update of the partition has this name.
+    Raises BadNameError, NoValidUpdateError if the update does not exist or was taken out of force, FeedError if another
+    update of the partition has this name.
     """
     held = Tag(partition, check_update(update), name)
     key = _tag_key(feed, partition, name)
     if not _set(feed, partition, update, key, json.dumps({"update": update}).encode()):
         other = _tagged(feed, key)
         if other != update:
-            message = f"{feed.title(partition)}: {name!r} is the name of {other} already. Untag that one first."
-            raise FeedError(message)
+            raise FeedError(f"{feed.title(partition)}: {name!r} is the name of {other} already. Untag that update.")
     return held
 
 
 def untag(feed: Feed, partition: str | None, name: str) -> None:
-    """Take the name away; there need be none."""
+    """Take the name away, if an update has it."""
     feed.blackboard.delete(_tag_key(feed, partition, name))
 
 
 def tags(feed: Feed, within: str | None = None) -> list[Tag]:
-    """The tags of the feed, or within one partition: one listing, and one GET each. FeedError where one is damaged."""
+    """The tags of the feed, or of one partition: one listing, and a GET each. Raises FeedError if a tag is damaged."""
     return [
         Tag(partition, update, name)
         for partition, name, entry in _held(feed, TAGS, within)
@@ -75,32 +74,31 @@ def tags(feed: Feed, within: str | None = None) -> list[Tag]:
 def pin(feed: Feed, partition: str | None, update: str, *, until: datetime, holder: str) -> Pin:
     """Keep an update until a time, rounded up to the second. The same pin again changes nothing.
 
-    To hold it longer, set a later pin before this one ends. Raises BadNameError, and NoValidUpdateError where there is
-    no such update or it was taken out of force: resolve again.
+    To hold the update longer, set a later pin before this one ends. Raises BadNameError, and NoValidUpdateError if the
+    update does not exist or was taken out of force: resolve again.
     """
     check_label(holder, "holder of a pin")
     try:
         whole = until.astimezone(UTC).replace(microsecond=0) + timedelta(seconds=bool(until.microsecond))
     except OverflowError:
-        message = f"A pin cannot hold until {until}: the years in UTC are 1 to 9999."
-        raise BadNameError(message) from None
+        raise BadNameError(f"A pin cannot hold until {until}: the years in UTC are 1 to 9999.") from None
     held = Pin(partition, check_update(update), whole, holder)
-    _set(feed, partition, update, pin_key(feed, held), b"")  # the key says all
+    _set(feed, partition, update, pin_key(feed, held), b"")
     return held
 
 
 def unpin(feed: Feed, held: Pin) -> None:
-    """Lift a pin; it need not be there."""
+    """Remove a pin, if it exists."""
     feed.blackboard.delete(pin_key(feed, held))
 
 
 def pins(feed: Feed, within: str | None = None, *, now: datetime) -> list[Pin]:
-    """The pins of the feed, or within one partition, that hold at `now`: one listing, no GET."""
+    """The pins of the feed, or of one partition, that hold at `now`: one listing, no GET."""
     return [held for held in all_pins(feed, within) if held.until > now]
 
 
 def all_pins(feed: Feed, within: str | None = None) -> list[Pin]:
-    """The same with those that have ended."""
+    """All pins of the feed, or of one partition, with those that have ended."""
     found = []
     for partition, name, _ in _held(feed, PINS, within):
         update, until, holder = name[:_NAME], name[_NAME + 1 : 2 * _NAME + 1], name[2 * _NAME + 2 :]
@@ -110,21 +108,21 @@ def all_pins(feed: Feed, within: str | None = None) -> list[Pin]:
 
 
 def own_control_found(feed: Feed, partition: str) -> str:
-    """What to tell of a partition that has a control area of its own: what one area holds, the other does not see."""
+    """The message for a partition that has a control area of its own: neither area sees the holds of the other."""
     own = feed.blackboard.uri(f"{feed.prefix(partition)}{CONTROL}")
     return (
-        f"{own} is a control area inside the partition {partition}: claims, tags and pins there are not seen from "
-        f"{feed.uri}, nor the other way round. Nothing was changed. Note what lies in its tags/ and pins/, delete it, "
-        f"and set them again with `{feed.uri} --partition {partition}`."
+        f"{own} is a control area inside the partition {partition}: {feed.uri} does not see its claims, tags and pins, "
+        f"and it does not see those of {feed.uri}. Nothing was changed. Note what lies in its tags/ and pins/, delete "
+        f"it, and set the tags and pins again with `{feed.uri} --partition {partition}`."
     )
 
 
 def held_updates(
     feed: Feed, within: Collection[str | None] | None = None, *, now: datetime
 ) -> dict[tuple[str | None, str], str]:
-    """What is held at `now`, of the feed or within these partitions: (partition, update) -> by what.
+    """The updates held at `now`, in the feed or in these partitions: (partition, update) -> the reason.
 
-    A listing of the tags and one of the pins, and a GET for each tag there.
+    A listing of the tags, a listing of the pins, and a GET for each tag.
     """
     only = next(iter(within)) if within is not None and len(within) == 1 else None
     by_tag = {
@@ -140,7 +138,7 @@ def held_updates(
 
 
 def drop_ended_pins(feed: Feed, *, now: datetime, within: str | None = None) -> int:
-    """Remove the pins that hold nothing any more, as those of holders that were killed; how many these were."""
+    """Remove the pins that have ended, such as those of killed readers; returns how many."""
     ended = [held for held in all_pins(feed, within) if held.until <= now]
     feed.blackboard.delete(*[pin_key(feed, held) for held in ended])
     return len(ended)
@@ -149,7 +147,7 @@ def drop_ended_pins(feed: Feed, *, now: datetime, within: str | None = None) -> 
 def _held(feed: Feed, area: str, within: str | None) -> Iterator[tuple[str | None, str, Entry]]:
     for entry in list_all(feed.blackboard, feed.control(area, within)):
         partition, _, name = entry.key.removeprefix(feed.control(area)).rpartition("/")
-        if name:  # else it is a directory marker
+        if name:  # else a directory marker
             yield partition or None, name, entry
 
 
@@ -158,33 +156,34 @@ def _tag_key(feed: Feed, partition: str | None, name: str) -> str:
 
 
 def pin_key(feed: Feed, held: Pin) -> str:
-    """Where a pin is kept; the key says all of it."""
+    """The key of a pin; it contains the whole pin."""
     return f"{feed.control(PINS, held.partition)}{held.update}.{update_name(held.until)}.{held.holder}"
 
 
 def _tagged(feed: Feed, key: str) -> str | None:
-    """The update that a tag names; None where it was taken away meanwhile."""
+    """The update that a tag names; None if the tag was taken away meanwhile."""
     try:
         return check_update(json.loads(feed.blackboard.read(key).data)["update"])
     except NotFoundError:
         return None
     except (ValueError, KeyError, TypeError, BadNameError) as error:
-        # What it holds is not known, so nothing may be removed: this is not passed over.
-        message = f"{feed.blackboard.uri(key)} is damaged, so it is not known what it holds: delete it and tag again."
-        raise FeedError(message) from error
+        # Not passed over: retention could remove the update that this tag holds.
+        raise FeedError(
+            f"{feed.blackboard.uri(key)} is damaged, so the update that it holds is unknown: delete it and tag again."
+        ) from error
 
 
 def _set(feed: Feed, partition: str | None, update: str, key: str, content: bytes) -> bool:
-    """Write a hold, then look at the update; False where another hold has this key. Raises NoValidUpdateError."""
+    """Write a hold, then look at the update; False if another hold has this key. Raises NoValidUpdateError."""
     board, new = feed.blackboard, True
     try:
         board.create(key, content)
     except AlreadyExistsError:
         if board.read(key).data != content:
             return False
-        new = False  # or it is this very one, and the answer to it was lost
-    if not _is_there(feed, partition, update):
-        # One that was there before may be what keeps an update that retention was interrupted at.
+        new = False  # the same hold was there, or the answer to this write was lost
+    if not _can_be_held(feed, partition, update):
+        # Retention may have been interrupted at this update because of a hold that was there before.
         if new or not board.page(feed.update_prefix(partition, update)).entries:
             board.delete(key)
         message = f"{feed.title(partition)} has no update {update}, or it was taken out of force. Resolve again."
@@ -192,15 +191,15 @@ def _set(feed: Feed, partition: str | None, update: str, key: str, content: byte
     return True
 
 
-def _is_there(feed: Feed, partition: str | None, update: str) -> bool:
-    """Whether it is valid or has files, and retention is not at it. The manifest is read first, as it goes last."""
+def _can_be_held(feed: Feed, partition: str | None, update: str) -> bool:
+    """Whether the update is valid or has files, and retention has not taken it over."""
     prefix = feed.update_prefix(partition, update)
     try:
         content = feed.blackboard.read(f"{prefix}{MANIFEST}", limit=MAX_BYTES).data
     except NotFoundError:
-        content = b""  # incomplete or invalidated: it can be kept all the same
+        content = b""  # an incomplete or invalidated update can be kept, too
     if is_removal(content) or parse_manifest(content) is not None:
         return not is_removal(content)
-    # Another manifest alone is nothing to keep: retention, or an invalidation, leaves it where all else is gone by now.
+    # A manifest that is not valid, without files, is nothing to keep: a removal or an invalidation left it.
     entries = feed.blackboard.page(prefix).entries
     return any(entry.key != f"{prefix}{MANIFEST}" and not entry.key.endswith("/") for entry in entries)

@@ -1,8 +1,7 @@
-"""Lineage: what an update was made from, and what was made from it.
+"""Lineage: the inputs of an update, and the updates that were made from it.
 
-Here: following the inputs that records name, one step in either direction. Not here: writing them down (`staging`),
-and whether something is behind its inputs. It works for updates that are history as well, as long as their records are
-kept.
+Here: following the inputs in records, one step in either direction, also for old updates whose records are kept. Not
+here: writing records (`staging`), and comparing an update with its inputs.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from feed_assets.file_feed.record import FeedInput, RawFile, RawInput, Record
 
 @dataclass(frozen=True, slots=True)
 class Downstream:
-    """An update whose record names what was asked for as one of its inputs."""
+    """An update whose record names the update or raw file in question as an input."""
 
     feed: Feed
     partition: str | None
@@ -28,20 +27,18 @@ class Downstream:
 
 
 def upstream(feed: Feed, partition: str | None, update: str) -> tuple[FeedInput | RawInput, ...]:
-    """The inputs of an update. Raises FeedError where it has no record, UnreadableRecordError."""
+    """The inputs of an update. Raises FeedError if it has no record, UnreadableRecordError."""
     stored = stored_record(feed, partition, update)
     if stored is None:
-        message = f"{feed.title(partition)} {update} has no record, so it is not known what it was made from."
-        raise FeedError(message)
+        raise FeedError(f"{feed.title(partition)} {update} has no record, so its inputs are unknown.")
     return _inputs(feed, stored.record)
 
 
 def downstream(of: FeedInput | RawFile, among: Iterable[Feed]) -> list[Downstream]:
     """The updates in these feeds that were made from an update or a raw file, in the order of feed, partition, name.
 
-    An update is given as `FeedInput`, whether or not it was context; `update=None` finds those that looked for it and
-    found nothing. A raw file matches by its path and tag. Reads every record of these feeds. Raises
-    UnreadableRecordError.
+    An update is given as `FeedInput`, context or not; `update=None` finds updates that looked for the input and found
+    nothing. A raw file matches by path and tag. Reads every record of these feeds. Raises UnreadableRecordError.
     """
     return [
         Downstream(feed, record.partition, record.update)
@@ -61,7 +58,7 @@ def _all_records(feed: Feed) -> Iterator[Record]:
 
 
 def _inputs(feed: Feed, record: Record) -> tuple[FeedInput | RawInput, ...]:
-    """The inputs that a record names, with all raw files."""
+    """The inputs in a record, with all raw files."""
     inputs, place = record.facts.inputs, (feed, record.partition, record.update)
     return tuple(in_full(*place, each) if isinstance(each, RawInput) else each for each in inputs)
 

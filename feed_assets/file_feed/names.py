@@ -1,7 +1,7 @@
 """The names in a feed: updates, versions, partitions, files, tags.
 
-Here: what is a legal name and how names are ordered. Not here: what is found under them. Every name
-that comes from outside passes one of these checks before it becomes part of a key.
+Here: which names are legal, and how names are ordered. Not here: what lies under them. Every name from outside passes
+one of these checks before it becomes part of a key.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from feed_assets.blackboard.port import InvalidKeyError
 from feed_assets.file_feed.errors import BadNameError
 
 FIRST_YEAR, LAST_YEAR = 1970, 9998
-"""The years that can be the present: lookbacks and deadlines around it have to be in the calendar, too."""
+"""The years that can be the present: the lookbacks and deadlines around it must be in the calendar, too."""
 
 _UPDATE_SHAPE = re.compile(r"[0-9]{8}\.[0-9]{6}", re.ASCII)
 _VERSION_SHAPE = re.compile(r"v?[0-9]+(\.[0-9]+)*", re.ASCII)
@@ -32,26 +32,25 @@ def is_update_name(name: str) -> bool:
 
 
 def has_update_shape(name: str) -> bool:
-    """Whether this looks like an update, though it may name a second that does not exist."""
+    """Whether this looks like an update's name, though the second may not exist."""
     return _UPDATE_SHAPE.fullmatch(name) is not None
 
 
 def update_name(moment: datetime) -> str:
-    """The name of an update begun in this second. `moment` is aware, in any zone."""
+    """The name of an update begun in this second. `moment` is aware, in any zone. Raises BadNameError."""
     if moment.tzinfo is None:
-        message = f"{moment} has no time zone, so it names no UTC second: pass an aware datetime."
-        raise BadNameError(message)
+        raise BadNameError(f"{moment} has no time zone, so it names no UTC second: pass an aware datetime.")
     utc = moment.astimezone(UTC)
     return f"{utc.year:04}{utc:%m%d.%H%M%S}"
 
 
 def begun(name: str) -> datetime:
-    """The UTC second in which an update was begun. Raises BadNameError where the name is no update's."""
+    """The UTC second in which an update was begun. Raises BadNameError if the name is not an update's."""
     message = f"{name!r} is no update: updates are named by a UTC second, such as 20180521.160000."
     if not has_update_shape(name):
         raise BadNameError(message)
     try:
-        # By its digits: a listing asks this of every key, and strptime takes three times as long.
+        # Not strptime: it takes three times as long, and a listing does this for every key.
         year, month, day = int(name[:4]), int(name[4:6]), int(name[6:8])
         return datetime(year, month, day, int(name[9:11]), int(name[11:13]), int(name[13:]), tzinfo=UTC)
     except ValueError:
@@ -65,9 +64,9 @@ def check_update(name: str) -> str:
 
 
 def parse_time(text: str) -> datetime:
-    """A time as people and programs name it, in UTC: ISO 8601, or the name of an update for the second it was begun in.
+    """A time in UTC from ISO 8601, or from an update's name: the second in which it was begun.
 
-    A time without a zone is in UTC, a date alone is its midnight. Raises ValueError.
+    A time without a zone is UTC, a date alone is its midnight. Raises ValueError.
     """
     if has_update_shape(text):
         return begun(text)
@@ -75,42 +74,38 @@ def parse_time(text: str) -> datetime:
     try:
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except OverflowError:
-        message = f"{text!r} is outside the years 1 to 9999 in UTC."
-        raise ValueError(message) from None
+        raise ValueError(f"{text!r} is outside the years 1 to 9999 in UTC.") from None
 
 
 def parse_now(text: str) -> datetime:
-    """The same for a time that is to be taken for the present: from 1970 to 9998, so that there are days around it."""
+    """As `parse_time`, for a time that is taken for the present: in FIRST_YEAR to LAST_YEAR. Raises ValueError."""
     moment = parse_time(text)
     if not FIRST_YEAR <= moment.year <= LAST_YEAR:
-        message = f"{text!r} is outside the years {FIRST_YEAR} to {LAST_YEAR} in UTC."
-        raise ValueError(message)
+        raise ValueError(f"{text!r} is outside the years {FIRST_YEAR} to {LAST_YEAR} in UTC.")
     return moment
 
 
 def check_partition(name: str) -> str:
     """Return the name; raise BadNameError unless it is a safe single name that is not shaped like an update."""
     if fault := _partition_fault(name):
-        message = f"{name!r} cannot be a partition: {fault}. Use a name such as 2018-05-20."
-        raise BadNameError(message)
+        raise BadNameError(f"{name!r} cannot be a partition: {fault}. Use a name such as 2018-05-20.")
     return name
 
 
 def is_partition_name(name: str) -> bool:
-    """Whether a folder of this name is a partition; others beside the partitions are passed over."""
+    """Whether a folder of this name is a partition; other folders are ignored."""
     return _partition_fault(name) is None
 
 
 def check_label(name: str, what: str) -> str:
-    """Return the name; raise BadNameError unless it is a safe single name. `what` says what it is meant to be."""
+    """Return the name; raise BadNameError unless it is a safe single name. `what` is its role, for the message."""
     if fault := _segment_fault(name):
-        message = f"{name!r} cannot be a {what}: {fault}."
-        raise BadNameError(message)
+        raise BadNameError(f"{name!r} cannot be a {what}: {fault}.")
     return name
 
 
 def version_order(version: str) -> tuple[int, tuple[int, ...], str]:
-    """A key to sort versions by: numerically, so that v1.9 is before v1.10; names that are none come last."""
+    """A sort key for versions: numeric, so v1.9 is before v1.10. Names that are not versions come last."""
     if _VERSION_SHAPE.fullmatch(version):
         return 0, tuple(int(part) for part in version.removeprefix("v").split(".")), version
     return 1, (), version
@@ -122,7 +117,7 @@ def _partition_fault(name: str) -> str | None:
     if has_update_shape(name):
         return "it is shaped like an update"
     if name.startswith("."):
-        return "names with a leading dot are the control area's"
+        return "a leading dot marks the control area"
     return None
 
 

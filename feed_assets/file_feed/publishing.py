@@ -1,8 +1,7 @@
 """Publishing: the manifest that makes an update visible, whole.
 
-Here: publishing what was staged, and local files in one go. Not here: writing the data files (any program may, under
-the claim's prefix), whether they are good enough, and taking updates out of force (`withdrawal`). A crash after any
-single step leaves the update before in force.
+Here: publishing a staged update, and publishing local files in one call. Not here: writing the data files, auditing
+them, and taking updates out of force (`withdrawal`). After a crash at any step the previous update stays in force.
 """
 
 from __future__ import annotations
@@ -32,20 +31,19 @@ _log = logging.getLogger("feed_assets.file_feed")
 
 
 def publish(staged: Staged, *, now: datetime, checks: Sequence[CheckOutcome] = ()) -> Update:
-    """Make the update visible: the manifest, created where there is none. Calling it again changes nothing.
+    """Make the update visible by creating its manifest. Calling it again changes nothing.
 
-    The record says `publishing` first, with the outcomes of `checks`, so if somebody rejects it at the same time, only
-    one of the two succeeds. Then comes the manifest, and a look at what readers now see. At last the record says
-    `published`, and the change log; if these are lost, the manifest still tells the truth. An update that was claimed
+    First the record says `publishing`, with the outcomes of `checks`: if somebody rejects the update at the same time,
+    only one of the two succeeds. Then it writes the manifest and looks at what readers see. Last come `published` in
+    the record, and the change log; without these the update is published all the same. An update that was claimed
     before the latest one becomes history at once, and its record says so.
 
-    Raises ClaimLostError where the claim was given up, TornUpdateError where other files are there than were staged,
-    NotPublishedError where the update was rejected or taken out of force, SchemaChangeError where a schema that it
-    breaks was promised since it was staged. In all these cases it is not in force. Raises UnavailableError where
-    storage did not answer: then it may be called again.
+    The update is not in force if this raises ClaimLostError (the claim was given up), TornUpdateError (its files are
+    not the staged ones), NotPublishedError (it was rejected or taken out of force), or SchemaChangeError (it breaks a
+    schema that was promised since it was staged). After UnavailableError (storage did not answer), call it again.
     """
     if staged.record.facts.schema:
-        # Not before now: what an update that is rejected had added was never promised to anybody.
+        # Not when it is staged: columns of a rejected update must never be promised.
         promise(staged.claim.feed, staged.record.facts.schema)
     stored = _announce(staged, Transition("publishing", now, author=staged.claim.owner), checks)
     if stored.record.state == "published":
@@ -54,25 +52,18 @@ def publish(staged: Staged, *, now: datetime, checks: Sequence[CheckOutcome] = (
 
 
 def publish_files(
-    feed: Feed,
-    partition: str | None,
-    sources: Sequence[Path],
-    *,
-    now: datetime,
-    owner: str,
-    facts: Facts | None = None,
+    feed: Feed, partition: str | None, sources: Sequence[Path], *, now: datetime, owner: str, facts: Facts | None = None
 ) -> Update:
     """Publish local files as one update: claim, upload, stage, publish. No files make an empty update.
 
-    The files keep their names. Raises BadNameError where two files share a name, or one has a name that no file of an
-    update can have, AlreadyExistsError or TornUpdateError where another program writes in the same second.
+    The files keep their names. Raises BadNameError if two files share a name, or if a name is not legal for a file,
+    AlreadyExistsError or TornUpdateError if another program writes in the same second.
     """
     names = [check_label(source.name, "file of an update") for source in sources]
     if MANIFEST in names or len(set(names)) != len(names):
-        message = (
+        raise BadNameError(
             f"The files of an update need names of their own, other than {MANIFEST}: got {', '.join(sorted(names))}."
         )
-        raise BadNameError(message)
     claimed = claim(feed, partition, now=now, owner=owner)
     uploaded = {_upload(claimed, source) for source in sources}
     files = staged_files(claimed, len(sources))
@@ -81,48 +72,47 @@ def publish_files(
         raise TornUpdateError(message)
     if facts is not None and facts.schema:
         promise(feed, facts.schema)
-    # No audit comes between, so one write says both.
+    # No audit comes between the two changes, so one write records both.
     changes = (Transition("staged", now, author=owner), Transition("publishing", now, author=owner))
     staged = put_on_record(claimed, files, facts or Facts(run_id=owner), *changes)
     return _make_visible(staged, StoredRecord(staged.record, staged.key, staged.tag), now)
 
 
 def _make_visible(staged: Staged, stored: StoredRecord, now: datetime) -> Update:
-    """Write the manifest of what its record says is being published, look, and let the record say `published`."""
+    """Write the manifest, look at what readers see, and record `published`."""
     entry = _create_manifest(staged)
     newer = _confirm(staged, entry.tag, now)
     written: datetime | None = None
     try:
         written = amend(staged.claim, stored, Transition("published", now, newer, staged.claim.owner)).modified
     except NotPublishedError:
-        # Somebody decided otherwise between the two changes of the record, and may have stopped before doing it.
+        # Somebody changed the record after `publishing`, and may have stopped before replacing the manifest.
         take_out_of_force(staged.claim)
         raise
     except ClaimLostError as error:
         if not staged.record.files:
-            # Nothing else tells an update without files from one that retention has removed.
+            # Without its record, an update without files looks like one that retention has removed.
             _take_back(staged, entry.tag, now, str(error))
             raise
         _log.warning("%s is published, and its record is gone: %s", staged.claim.uri, error)
     except UnavailableError as error:
         _log.warning("%s is published, and its record does not say so yet: %s", staged.claim.uri, error)
-    # The later of the two writes, as readers may have passed the time of the first by now.
+    # The time of the later write: readers may have passed the time of the first by now.
     log_act(staged.claim.feed, staged.claim.partition, staged.claim.name, "published", at=written or entry.modified)
     return _update(staged)
 
 
 def _announce(staged: Staged, change: Transition, checks: Sequence[CheckOutcome]) -> StoredRecord:
-    """The record, which says that the update is being published; or that it is published already."""
+    """The record, after it says `publishing`, or `published` if it says that already."""
     if staged.record.state in {"staged", "publishing"}:
         return amend(staged.claim, StoredRecord(staged.record, staged.key, staged.tag), change, checks)
     return reread(staged.claim, staged.key)
 
 
 def _published_before(staged: Staged) -> Update:
-    there = read_manifest(staged.claim.feed, staged.claim.partition, staged.claim.name)
-    if there is None or parse_manifest(there.data) != len(staged.record.files):
-        message = f"{staged.claim.uri} was published, and taken out of force since: write a new update."
-        raise NotPublishedError(message)
+    current = read_manifest(staged.claim.feed, staged.claim.partition, staged.claim.name)
+    if current is None or parse_manifest(current.data) != len(staged.record.files):
+        raise NotPublishedError(f"{staged.claim.uri} was published, and taken out of force since: write a new update.")
     return _update(staged)
 
 
@@ -132,24 +122,23 @@ def _create_manifest(staged: Staged) -> Entry:
     try:
         return claimed.feed.blackboard.create(f"{claimed.prefix}{MANIFEST}", manifest(count))
     except (AlreadyExistsError, UnavailableError) as error:
-        there = read_manifest(claimed.feed, claimed.partition, claimed.name)
-        if there is None:
+        current = read_manifest(claimed.feed, claimed.partition, claimed.name)
+        if current is None:
             raise
-        if parse_manifest(there.data) != count:
+        if parse_manifest(current.data) != count:
             record = reread(claimed, staged.key).record
             if record.state in {"rejected", "invalidated"}:
                 message = f"{claimed.uri} was {record.state} ({record.history[-1].reason}): write a new update."
                 raise NotPublishedError(message) from error
-            message = f"{claimed.uri} was given up and is being removed: write the update again."
-            raise ClaimLostError(message) from error
-        return there.entry
+            raise ClaimLostError(f"{claimed.uri} was given up and is being removed: write the update again.") from error
+        return current.entry
 
 
 def _confirm(staged: Staged, tag: str, now: datetime) -> str:
-    """Look at what readers see once the manifest is there; if that is a newer update, the reason why.
+    """Look at what readers see after the manifest; if that is a newer update, return the message on it.
 
-    Retention may have removed the files while this writer stood still, and other programs may have written here. The
-    manifest is then taken back: readers never took it for valid, as it states another number. One LIST.
+    If retention removed the files of a slow writer, or another program wrote here, it takes the manifest back: readers
+    never took it for valid, as it states another number. One LIST.
     """
     claimed, record = staged.claim, staged.record
     found = updates_from(claimed.feed, claimed.partition, start=claimed.name)
@@ -172,13 +161,13 @@ def _confirm(staged: Staged, tag: str, now: datetime) -> str:
 
 
 def _take_back(staged: Staged, tag: str, now: datetime, reason: str, *, empty: bool = True) -> None:
-    """Undo the manifest of an update that turned out not to be there, and say so in its record if that is left."""
+    """Undo the manifest of an update whose files are gone or mixed, and record the reason if the record is left."""
     claimed = staged.claim
     key = f"{claimed.prefix}{MANIFEST}"
     if empty:
         claimed.feed.blackboard.delete(key)
     else:
-        # Not deleted: with other files beside it, another manifest could still make a mixture valid.
+        # Not deleted: another manifest could still make the mixture of files valid.
         with suppress(ConflictError):
             claimed.feed.blackboard.replace(key, INVALIDATED, tag=tag)
     with suppress(FeedError):
@@ -195,7 +184,7 @@ def _upload(claimed: Claim, source: Path) -> File:
     try:
         entry = board.upload(key, source)
     except AlreadyExistsError:
-        # Either it was sent twice as the first answer was lost, or another program writes here. The content tells.
+        # It was sent twice because the first answer was lost, or another program writes here: compare the content.
         own = board.tag_of(source.read_bytes())
         entry = board.read(key, limit=0).entry
         if own is None or entry.tag != own:

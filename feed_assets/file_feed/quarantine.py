@@ -1,9 +1,9 @@
 """The quarantine of a feed: the records that an update could not use, in force exactly while the update is.
 
-It is a feed of its own, `quarantine/<location>`, with an update of the same name for each update whose record names it.
-Readers of it need to know none of this: its latest update is the quarantine of the update in force, without files where
-nothing was set aside. Here: where it is, and making both updates visible, or taking both out of force, one after the
-other. Not here: which records these are, and writing them (`steps.quarantining`).
+It is a feed of its own, `quarantine/<location>`. It has an update of the same name for each update whose record names
+it, so its latest update is the quarantine of the update in force; without quarantined records it has no files. Here:
+its location, and publishing, rejecting or invalidating both updates. Not here: choosing the records, and writing them
+(`steps.quarantining`).
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ FOLDER = "quarantine"
 """The folder below the base that holds the quarantines of all feeds, each at its feed's location."""
 
 QUARANTINE = "quarantine"
-"""The detail of an update's record that says where its quarantine is: a feed with an update of the same name."""
+"""The detail of an update's record that names its quarantine: a feed with an update of the same name."""
 
 WAITING = frozenset({"staged", "publishing"})
 
 
 def quarantine_of(feed: Feed) -> Feed:
-    """The feed that keeps the records which this one could not use. The feed has a location below its blackboard."""
+    """The feed that keeps the records which this feed could not use. `feed` must have a location."""
     return Feed(feed.blackboard, f"{FOLDER}/{feed.location}")
 
 
@@ -43,14 +43,14 @@ def publish_both(staged: Staged, *, now: datetime, checks: Sequence[CheckOutcome
 
 
 def publish_quarantine(feed: Feed, record: Record, *, now: datetime) -> None:
-    """Publish the quarantine of a published update where that is still to be done; else change nothing."""
+    """Publish the quarantine of a published update unless that is done already."""
     found = _find(feed, record)
     if found is not None and found[1].record.state in WAITING:
         publish(_staged(*found), now=now)
 
 
 def reject_both(staged: Staged, *, reason: str, now: datetime, checks: Sequence[CheckOutcome] = ()) -> None:
-    """Turn an update and its quarantine away; the files of both stay until retention. Raises as `reject` does."""
+    """Reject an update and its quarantine; the files of both stay until retention. Raises as `reject` does."""
     reject(staged, reason=reason, checks=checks, now=now)
     found = _find(staged.claim.feed, staged.record)
     if found is not None and found[1].record.state in WAITING:
@@ -62,8 +62,7 @@ def invalidate_both(
 ) -> Feed | None:
     """Take an update and its quarantine out of force. Raises as `invalidate` does.
 
-    Returns the feed of the quarantine, None where the update has none. Called again after it stopped in between, it
-    does what is left.
+    Returns the feed of the quarantine, None if the update has none. After an interruption, another call does the rest.
     """
     invalidate(feed, partition, name, reason=reason, author=author, now=now)
     record = read_record(feed, partition, name)
@@ -83,7 +82,7 @@ def _because(name: str, state: str, reason: str) -> str:
 
 
 def _find(feed: Feed, record: Record) -> tuple[Feed, StoredRecord] | None:
-    """The quarantine that a record names, and its own record."""
+    """The quarantine feed that a record names, and the quarantine's own record."""
     location = record.facts.details.get(QUARANTINE)
     kept = _named(feed, str(location)) if location else None
     stored = stored_record(kept, record.partition, record.update) if kept else None
@@ -91,9 +90,9 @@ def _find(feed: Feed, record: Record) -> tuple[Feed, StoredRecord] | None:
 
 
 def _named(feed: Feed, location: str) -> Feed | None:
-    """The quarantine at a location of the blackboard that this feed was written on.
+    """The quarantine feed at a location of the blackboard on which `feed` was written.
 
-    The feed may be opened from elsewhere: from above, or by itself, so that its blackboard is the feed.
+    `feed` may be opened on another root: a folder above, or the feed itself.
     """
     own = location.removeprefix(f"{FOLDER}/")
     if f"/{feed.location}".endswith(f"/{own}"):
@@ -101,10 +100,7 @@ def _named(feed: Feed, location: str) -> Feed | None:
     base = feed.uri.removesuffix(f"/{own}")
     if base == feed.uri:
         _log.warning(
-            "%s was written at %s and has been moved or copied: its quarantine, %s, is left as it is.",
-            feed.uri,
-            own,
-            location,
+            "%s was written at %s and moved or copied: its quarantine, %s, is left as it is.", feed.uri, own, location
         )
         return None
     return open_feed(f"{base}/{location}")

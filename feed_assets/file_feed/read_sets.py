@@ -1,8 +1,8 @@
-"""Large read sets: the raw files that an update read, in a listing beside its record.
+"""Large read sets: the raw files that an update read, listed beside its record.
 
-Here: which read sets a record keeps only in totals, and where their files are. Not here: the values (`record`), and who
-needs the files. A record is read by every tick and every check, so it stays small; the listing, one compressed object
-for each update, is read only where single files matter. Losing it loses which files these were, and nothing else.
+Here: which read sets a record keeps as totals only, and where their files are listed. Not here: the values (`record`).
+Every tick and check reads records, so they stay small. The listing is one compressed object for each update, read only
+for single files. If it is lost, only the names of these files are lost.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ _Inputs = Sequence[FeedInput | RawInput]
 
 READ_SETS = "read-sets"
 INLINE_FILES = 100
-"""How many raw files a record names itself."""
+"""How many raw files a record itself lists at most."""
 
 
 def listing_key(feed: Feed, partition: str | None, name: str) -> str:
-    """Where the listing of an update is kept."""
+    """The key of the listing of an update."""
     return f"{feed.control(READ_SETS, partition)}{check_update(name)}.json.gz"
 
 
 def summarized(inputs: _Inputs) -> tuple[tuple[FeedInput | RawInput, ...], bytes | None]:
-    """The inputs as a record keeps them, and the listing to keep beside it; None where the record names all files."""
+    """The inputs as a record keeps them, and the listing to keep beside it: None if the record lists all files."""
     raw = [each for each in inputs if isinstance(each, RawInput)]
     if sum(len(each.files) for each in raw) <= INLINE_FILES:
         return tuple(inputs), None
     kept = (replace(each, files=(), listed=each.hours) if isinstance(each, RawInput) else each for each in inputs)
     files = [[each.source, each.partition, [[file.path, file.size, file.tag] for file in each.files]] for each in raw]
-    # No time in its header: the same bytes for the same read sets.
+    # mtime=0: the same bytes for the same read sets.
     return tuple(kept), gzip.compress(json.dumps(files, separators=(",", ":")).encode(), mtime=0)
 
 
 def in_full(feed: Feed, partition: str | None, name: str, read: RawInput) -> RawInput:
     """A read set of an update, with its files: one GET if its record has only their totals.
 
-    Where the listing is gone or damaged, the totals stay, and a warning says what is lost.
+    If the listing is gone or damaged, it logs a warning and returns the totals.
     """
     if not read.listed:
         return read

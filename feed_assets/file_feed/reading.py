@@ -1,6 +1,6 @@
-"""Which update is latest: the plain rule, in as few requests as listings that only ascend allow.
+"""Resolving the latest update by the plain rule, in few requests, although listings only ascend.
 
-Here: resolving updates. Not here: the control area; nothing here depends on it.
+Nothing here depends on the control area.
 """
 
 from __future__ import annotations
@@ -22,42 +22,42 @@ from feed_assets.file_feed.wording import counted
 
 EARLIEST = datetime.min.replace(tzinfo=UTC)
 RECENT = timedelta(days=1)
-"""How far before now a search for the latest starts: most partitions were published within a day of being read."""
+"""How far before now a search for the latest starts: most partitions are published within a day of being read."""
 
 SKEW = timedelta(minutes=1)
-"""How far ahead an update may be dated without a warning: several in one second move each other on."""
+"""How far ahead an update may be dated without a warning: claims in the same second move each other on."""
 
 GALLOP = 8
-"""By how much a search widens its span each time nothing valid was found in it."""
+"""The factor by which a search widens its span after it found nothing valid."""
 
 SECOND = timedelta(seconds=1)
 
 ATTEMPTS = 3
-"""How often an update is resolved again where what was listed has changed when it is looked at."""
+"""How often to resolve an update again if a manifest changed after it was listed."""
 
 REMEMBERED = 100_000
-"""How many manifests a process remembers that it had to read."""
+"""How many manifests a process remembers after reading them."""
 
 TICK = timedelta(seconds=3)
-"""More than a tick of a disk's clock: a file that was written in place within it may change and keep its tag."""
+"""More than a tick of a disk's clock: within it a file may be rewritten in place and keep its tag."""
 
 _STATED: dict[tuple[str, str, datetime], int | None] = {}
-"""What a manifest states, by its URI, tag and time, where the tag does not tell."""
+"""The number that a manifest states, by its URI, tag and time, for stores whose tags do not tell the content."""
 
 _log = logging.getLogger("feed_assets.file_feed")
 _Result = TypeVar("_Result")
 
 
 class MovedError(Exception):
-    """A manifest is not there any more, or is another, since it was listed: what was listed is to be listed again."""
+    """A manifest changed or vanished since it was listed: list again."""
 
 
 @dataclass(slots=True)
 class Found:
     """An update as a listing shows it: its files, and its manifest if it has one.
 
-    `markers` are the directory markers below it, which are no files. `split` where a page of the listing ended at it,
-    so that not all of it was seen at one moment.
+    `markers` are the directory markers below it; they do not count as files. `split` if a page of the listing ended
+    inside it, so that it was not seen at one moment.
     """
 
     name: str
@@ -68,11 +68,11 @@ class Found:
 
     @property
     def paths(self) -> list[str]:
-        """Everything in it save the manifest."""
+        """The paths of everything in it except the manifest."""
         return [*(file.path for file in self.files), *self.markers]
 
     def add(self, path: str, entry: Entry) -> None:
-        """Take one of its objects into account."""
+        """Add one of its objects."""
         if path == MANIFEST:
             self.manifest = entry
         elif path.endswith("/"):
@@ -81,17 +81,19 @@ class Found:
             self.files.append(File(path, entry.size, entry.tag))
 
     def update(self, feed: Feed, partition: str | None) -> Update:
-        """The update these files make, valid or not."""
+        """These files as an update, valid or not."""
         return Update(feed, partition, self.name, tuple(self.files))
 
 
-def latest(feed: Feed, partition: str | None = None, *, now: datetime, as_of: datetime | None = None) -> Update | None:
-    """The newest valid update of a partition, or None where there is none.
+_IsValid = Callable[[Feed, Found], bool]
 
-    With `as_of`, the newest among those begun at or before that time. Takes one LIST where what was begun within a
-    day before `now` (or `as_of`) holds a valid update and fits a page, whatever the length of the history.
-    Raises MixedFeedError where partitions lie at this level, too, and it came to look at the whole history: where a
-    recent update is valid it does not, as looking for them would take another request of every reader.
+
+def latest(feed: Feed, partition: str | None = None, *, now: datetime, as_of: datetime | None = None) -> Update | None:
+    """The newest valid update of a partition, or None.
+
+    With `as_of`, the newest of those begun at or before that time. One LIST if the updates begun within a day before
+    `now` (or `as_of`) include a valid one and fit a page, however long the history. Raises MixedFeedError if partitions
+    lie at this level, but only if it lists the whole history: to look for partitions would cost each reader a request.
     """
     end, newest = as_of or now, update_name(as_of) if as_of else None
     for _ in range(ATTEMPTS):
@@ -101,23 +103,22 @@ def latest(feed: Feed, partition: str | None = None, *, now: datetime, as_of: da
 
 
 def require_latest(feed: Feed, partition: str | None = None, *, now: datetime, as_of: datetime | None = None) -> Update:
-    """The latest valid update. Raises NoValidUpdateError, which says what is there instead."""
+    """The latest valid update. Raises NoValidUpdateError, whose message says what the partition holds instead."""
     update = latest(feed, partition, now=now, as_of=as_of)
     if update is not None:
         return update
     at = f" as of {as_of:%Y-%m-%d %H:%M:%S}" if as_of else ""
-    there = [found.name for found in list_updates(feed, partition)]
-    instead = _instead(there, update_name(as_of) if as_of else None)
+    names = [found.name for found in list_updates(feed, partition)]
+    instead = _instead(names, update_name(as_of) if as_of else None)
     command = f"feed-assets feed ls {feed.uri}" + (f" --partition {partition}" if partition else "")
-    message = f"{feed.title(partition)} has no valid update{at}. {instead}; see why with `{command}`."
-    raise NoValidUpdateError(message)
+    raise NoValidUpdateError(f"{feed.title(partition)} has no valid update{at}. {instead}; see why with `{command}`.")
 
 
-def _instead(there: Sequence[str], newest: str | None) -> str:
-    """What is there where nothing up to `newest` is valid."""
-    if not there:
+def _instead(names: Sequence[str], newest: str | None) -> str:
+    """What a partition holds, for the message that no update up to `newest` is valid."""
+    if not names:
         return "There is nothing"
-    invalid = [name for name in there if not _is_past(name, newest)]
+    invalid = [name for name in names if not _is_past(name, newest)]
     reasons = []
     if invalid:
         reasons.append(
@@ -125,23 +126,23 @@ def _instead(there: Sequence[str], newest: str | None) -> str:
             if len(invalid) == 1
             else f"{len(invalid)} updates are not valid, the newest is {invalid[-1]}"
         )
-    if later := len(there) - len(invalid):
+    if later := len(names) - len(invalid):
         reasons.append(f"{counted(later, 'update')} {'was' if later == 1 else 'were'} begun later")
     return ", and ".join(reasons)
 
 
 def is_latest(update: Update, *, now: datetime) -> bool:
-    """Whether the update that is held is still the one in force, with the same files: one LIST.
+    """Whether this update is still the one in force, with the same files: one LIST.
 
-    The listing starts at the update itself, so that its own invalidation is seen.
+    The listing starts at the update itself, to see its own invalidation.
     """
-    del now  # what is held says where to start, whatever the time is
+    del now  # the listing starts at the update, not at the time
     found = updates_from(update.feed, update.partition, start=update.name)
     return newest_valid(update.feed, update.partition, found) == update
 
 
 def read_manifest(feed: Feed, partition: str | None, name: str) -> Content | None:
-    """The manifest of an update, whatever it says, or None: one GET."""
+    """The manifest of an update, valid or not, or None: one GET."""
     try:
         return feed.blackboard.read(f"{feed.update_prefix(partition, name)}{MANIFEST}", limit=MAX_BYTES + 1)
     except NotFoundError:
@@ -149,12 +150,12 @@ def read_manifest(feed: Feed, partition: str | None, name: str) -> Content | Non
 
 
 def list_updates(feed: Feed, partition: str | None = None) -> list[Found]:
-    """Every update of a partition, valid or not, oldest first: the whole history is listed."""
+    """Every update of a partition, valid or not, oldest first: lists the whole history."""
     return list(updates_from(feed, partition, start=f"{CONTROL}0" if partition is None else "").values())
 
 
 def is_valid(feed: Feed, found: Found) -> bool:
-    """The plain rule: the manifest states the number of the other files. Where its tag cannot tell, it is read."""
+    """The plain rule: the manifest states the number of the other files. Reads it only if its tag does not tell."""
     try:
         return valid_as_listed(feed, found)
     except MovedError:
@@ -162,14 +163,14 @@ def is_valid(feed: Feed, found: Found) -> bool:
 
 
 def valid_as_listed(feed: Feed, found: Found) -> bool:
-    """The same; raises MovedError where the manifest, when it is read, is not the one that was listed.
+    """As `is_valid`; raises MovedError if the manifest changed after it was listed.
 
-    A process reads a manifest once, as long as its tag and its time stay.
+    A process reads a manifest once, as long as its tag and its time stay the same.
     """
     entry = found.manifest
     if entry is None or entry.size > MAX_BYTES or entry.tag == feed.blackboard.tag_of(INVALIDATED):
         return False
-    # A listing of two pages may show the manifest of before and the files of after a removal: then it is read, too.
+    # A listing of two pages may mix the manifest before a removal with the files after it: then read the manifest.
     if not found.split and feed.blackboard.tag_of(manifest(len(found.files))) == entry.tag:
         return True
     read_as = (feed.blackboard.uri(entry.key), entry.tag, entry.modified)
@@ -190,9 +191,9 @@ def valid_as_listed(feed: Feed, found: Found) -> bool:
 
 
 def newest_valid(
-    feed: Feed, partition: str | None, found: Mapping[str, Found], *, valid: Callable[[Feed, Found], bool] = is_valid
+    feed: Feed, partition: str | None, found: Mapping[str, Found], *, valid: _IsValid = is_valid
 ) -> Update | None:
-    """The newest valid one among these updates of a partition, judged by `valid`."""
+    """The newest of these updates that is valid by `valid`, or None."""
     for name in sorted(found, reverse=True):
         if valid(feed, found[name]):
             return found[name].update(feed, partition)
@@ -200,22 +201,17 @@ def newest_valid(
 
 
 def partitions(feed: Feed) -> list[str]:
-    """The partitions that hold anything, ascending; none where the feed holds its updates itself."""
+    """The partitions that hold anything, ascending; none if the feed is unpartitioned."""
     return [name for name in list_folders(feed.blackboard, feed.root) if is_partition_name(name)]
 
 
 def read_resolved(
-    feed: Feed,
-    partition: str | None,
-    consume: Callable[[Update], _Result],
-    *,
-    now: datetime,
-    attempts: int = ATTEMPTS,
+    feed: Feed, partition: str | None, consume: Callable[[Update], _Result], *, now: datetime, attempts: int = ATTEMPTS
 ) -> _Result:
     """Resolve the latest update and let `consume` read exactly its files.
 
-    A file that is gone or changed on the way (`consume` raises NotFoundError) makes it resolve again from scratch:
-    two updates are never mixed. Raises NoValidUpdateError, or UpdateChangedError after so many attempts.
+    If a file is gone or changed meanwhile (`consume` raises NotFoundError), it resolves again from scratch: two updates
+    are never mixed. Raises NoValidUpdateError, or UpdateChangedError after `attempts` attempts.
     """
     for _ in range(attempts):
         update = require_latest(feed, partition, now=now)
@@ -223,15 +219,14 @@ def read_resolved(
             return consume(update)
         except NotFoundError as error:
             _log.info("%s moved while it was read (%s): resolving again", update.uri, error)
-    message = (
+    raise UpdateChangedError(
         f"{feed.title(partition)} changed under the reader {attempts} times in a row. "
         "Is retention too short for how long reading takes? Pin the update with `feed-assets feed pin`."
     )
-    raise UpdateChangedError(message)
 
 
 def read_file(update: Update, file: File) -> bytes:
-    """The bytes of one file as it was resolved. Raises NotFoundError where it is gone, or is another by now."""
+    """The bytes of one file as it was resolved. Raises NotFoundError if it is gone or changed."""
     content = update.feed.blackboard.read(update.key(file.path))
     if content.entry.tag != file.tag:
         message = f"{update.feed.blackboard.uri(update.key(file.path))} changed since it was resolved: resolve again."
@@ -239,16 +234,8 @@ def read_file(update: Update, file: File) -> bytes:
     return content.data
 
 
-@dataclass(frozen=True, slots=True)
-class _Beginning:
-    """The start of a partition's history; `complete` where that is all of it."""
-
-    updates: dict[str, Found]
-    complete: bool
-
-
 def updates_from(feed: Feed, partition: str | None, *, start: str, newest: str | None = None) -> dict[str, Found]:
-    """The updates named from `start` on, and not after `newest`, oldest first: a LIST for each page of keys."""
+    """The updates from the name `start` to the name `newest`, oldest first: a LIST for each page of keys."""
     prefix = feed.prefix(partition)
     after: str | None = f"{prefix}{start}" if start else ""
     found: dict[str, Found] = {}
@@ -258,12 +245,12 @@ def updates_from(feed: Feed, partition: str | None, *, start: str, newest: str |
 
 
 def _add_page(feed: Feed, partition: str | None, found: dict[str, Found], after: str, newest: str | None) -> str | None:
-    """Add the updates on the page after this key; where the next page starts, None where there is none to look at."""
+    """Add the updates on the page after this key; returns where the next page starts, or None."""
     prefix = feed.prefix(partition)
     page = feed.blackboard.page(prefix, after=after)
     for entry in page.entries:
-        name, path = _name_and_path(entry.key.removeprefix(prefix))
-        # Only what is shaped like an update is in order: a stray file `20180521` is before `20180521.160000/`.
+        name, _, path = entry.key.removeprefix(prefix).partition("/")
+        # Only folders of updates are in order: a stray file `20180521` is before `20180521.160000/`.
         if has_update_shape(name) and _is_past(name, newest):
             return None
         if is_update_name(name) and path:
@@ -272,15 +259,15 @@ def _add_page(feed: Feed, partition: str | None, found: dict[str, Found], after:
 
 
 def _is_past(name: str, newest: str | None) -> bool:
-    # Compared as folders, as a listing shows `20180521.160000.bak/` before `20180521.160000/`.
+    # Compare folders, as listings do: `20180521.160000.bak/` is before `20180521.160000/`.
     return newest is not None and f"{name}/" > f"{newest}/"
 
 
 def next_page(found: dict[str, Found], prefix: str, after: str, next_after: str) -> str:
-    """Where to go on when the page after the key `after` has ended at `next_after`.
+    """The key after which the next page starts, after a page from the key `after` that ended at `next_after`.
 
-    The update at which it ended is listed again from its start, so that all of it is seen at one moment: no request
-    more, and its manifest needs no reading. One that fills more than a page cannot be, and is marked as split.
+    The update at which the page ended is listed again from its start, so that it is seen at one moment: this costs no
+    request, and saves reading its manifest. An update of more than a page is marked as split.
     """
     last = next(reversed(found), None)
     if last is None or not next_after.startswith(f"{prefix}{last}/"):
@@ -292,23 +279,21 @@ def next_page(found: dict[str, Found], prefix: str, after: str, next_after: str)
     return next_after
 
 
-def _resolve(
-    feed: Feed, partition: str | None, end: datetime, newest: str | None, valid: Callable[[Feed, Found], bool]
-) -> Update | None:
+def _resolve(feed: Feed, partition: str | None, end: datetime, newest: str | None, valid: _IsValid) -> Update | None:
     """The newest valid update: a recent one, else from the whole of a short history, else galloping back.
 
-    Each listing goes to the very end again. An update may be published, and the one before taken out of force, between
-    two requests; a reader that looked at older history alone would then fall back to what neither of them is.
+    Each listing goes to the very end: between two requests an update may be published and the one before invalidated.
+    A reader that lists only older history the second time would return an update that is neither of the two.
     """
     known = max(end, EARLIEST + RECENT) - RECENT
     recent = updates_from(feed, partition, start=update_name(known), newest=newest)
     update = newest_valid(feed, partition, recent, valid=valid)
     if update is not None:
         return update
-    beginning = _beginning(feed, partition, newest=newest)
-    if beginning.complete:
-        return newest_valid(feed, partition, beginning.updates, valid=valid)
-    depth = end - begun(min(beginning.updates))
+    oldest, complete = _beginning(feed, partition, newest=newest)
+    if complete:
+        return newest_valid(feed, partition, oldest, valid=valid)
+    depth = end - begun(min(oldest))
     span = RECENT
     while span < depth:
         span = min(span * GALLOP, depth)
@@ -320,16 +305,11 @@ def _resolve(
 
 
 def _newest_since(
-    feed: Feed,
-    partition: str | None,
-    low: datetime,
-    high: datetime,
-    newest: str | None,
-    valid: Callable[[Feed, Found], bool],
+    feed: Feed, partition: str | None, low: datetime, high: datetime, newest: str | None, valid: _IsValid
 ) -> Update | None:
-    """The newest valid update that was begun since `low`; it is known that none was since `high`.
+    """The newest valid update begun since `low`, if none was since `high`.
 
-    Most of a long history lies before its last page and need not be listed: that page is looked for by halving.
+    It halves the span to find the last page of the history, so that it need not list the pages before.
     """
     start, below = low, low
     while high - below > 2 * SECOND:
@@ -348,16 +328,16 @@ def _newest_since(
     )
 
 
-def _beginning(feed: Feed, partition: str | None, *, newest: str | None) -> _Beginning:
-    """The first page, from the very beginning, that shows an update: of a short history it is the whole."""
+def _beginning(feed: Feed, partition: str | None, *, newest: str | None) -> tuple[dict[str, Found], bool]:
+    """The first page that shows an update, and whether the history ends on it."""
     prefix = feed.prefix(partition)
     after = f"{prefix}{CONTROL}0" if partition is None else ""
     while True:
         page = feed.blackboard.page(prefix, after=after)
         found: dict[str, Found] = {}
-        deeper, passed = False, False
+        deeper = passed = False
         for entry in page.entries:
-            name, path = _name_and_path(entry.key.removeprefix(prefix))
+            name, _, path = entry.key.removeprefix(prefix).partition("/")
             shaped = has_update_shape(name)
             if shaped and _is_past(name, newest):
                 passed = True
@@ -368,14 +348,14 @@ def _beginning(feed: Feed, partition: str | None, *, newest: str | None) -> _Beg
         if partition is None and deeper:
             raise MixedFeedError(not_one_level(feed, mixed=bool(found)))
         if passed or page.next_after is None:
-            return _Beginning(found, complete=True)
+            return found, True
         if found:
-            return _Beginning(found, complete=False)
+            return found, False
         after = page.next_after
 
 
 def not_one_level(feed: Feed, *, mixed: bool) -> str:
-    """What to tell of a feed that has partitions where updates were looked for, or both."""
+    """The message on a feed that has partitions where updates were expected, or both."""
     if mixed:
         return f"{feed.uri} holds updates and partitions at one level: move one of them to a location of its own."
     return f"{feed.uri} has partitions: name one of them (`feed-assets feed ls {feed.uri}` lists them)."
@@ -385,8 +365,3 @@ def _warn_of_future(update: Update | None, now: datetime) -> Update | None:
     if update is not None and update.begun > now + SKEW:
         _log.warning("%s is dated in the future: is a writer's clock ahead?", update.uri)
     return update
-
-
-def _name_and_path(rest: str) -> tuple[str, str]:
-    name, _, path = rest.partition("/")
-    return name, path

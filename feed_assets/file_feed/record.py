@@ -1,7 +1,7 @@
-"""The record of an update: what it was made from, what is in it, and what became of it.
+"""The record of an update: its inputs, its content, its checks and its states.
 
-Here: the values, and their JSON. Not here: where records are kept (`control`). A record never decides
-whether an update is valid; that is the manifest's alone.
+Here: the values, and their JSON. Not here: where records are kept (`control`). A record never decides whether an update
+is valid; only the manifest does.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from feed_assets.file_feed.feed import File
 from feed_assets.file_feed.names import check_update
 
 FORMAT = 2
-"""Raised when a record changes so that an older reader would misunderstand it; added fields do not. Format 2 has read
-sets whose files are listed beside the record; any other record is written as format 1."""
+"""Raised when older readers would misunderstand a changed record; added fields do not count. Format 2 has read sets
+whose files are listed beside the record; all other records are written as format 1."""
 
 _Value = TypeVar("_Value")
 State = Literal["staged", "publishing", "published", "rejected", "invalidated"]
 """How far an update has come.
 
-- staged: written; its audit is to come.
-- publishing: its audit passed; its manifest is about to be written. Without a manifest, its writer stopped in between.
-- published: its manifest was written. Without a valid manifest, somebody took it out of force.
-- rejected: its audit turned it away.
+- staged: its files are written; its audit is to come.
+- publishing: its audit passed, its manifest comes next. If it has no manifest, its writer stopped before that.
+- published: its manifest was written. If it has no valid manifest, somebody took it out of force.
+- rejected: its audit failed.
 - invalidated: somebody took it out of force, with a reason.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The rows of an update. `reasons` counts what was quarantined or a duplicate by its reason."""
+    """The rows of an update. `reasons` counts the quarantined and duplicate rows by reason."""
 
     read: int
     published: int
@@ -46,9 +46,9 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class FeedInput:
-    """A partition of another feed that was read; `update` is None where nothing valid was there.
+    """A partition of another feed that was read; `update` is None if it had no valid update.
 
-    A `context` input was read, but a later change of it does not put the result behind.
+    If a `context` input changes later, the result does not become stale.
     """
 
     feed: str
@@ -68,7 +68,7 @@ class RawFile:
 
 @dataclass(frozen=True, slots=True)
 class RawHour:
-    """The raw files of one hour: how many, the bytes of all, and a digest of their paths, sizes and tags."""
+    """The raw files of one hour: their number, their bytes, and a digest of their paths, sizes and tags."""
 
     files: int
     size: int
@@ -77,9 +77,9 @@ class RawHour:
 
 @dataclass(frozen=True, slots=True)
 class RawInput:
-    """The read set of one day of one source (`<kind>/<name>`): exactly these files, at that moment.
+    """The read set of one day of one source (`<kind>/<name>`): the exact files that were read.
 
-    A record of many files has no `files`; `listed` then has their totals by hour, and `read_sets.in_full` reads them.
+    If there are many files, `files` is empty and `listed` has the totals by hour; `read_sets.in_full` reads the files.
     `context` as for a FeedInput.
     """
 
@@ -91,7 +91,7 @@ class RawInput:
 
     @property
     def count(self) -> int:
-        """How many files there are."""
+        """The number of files."""
         return len(self.files) + sum(hour.files for hour in self.listed.values())
 
     @property
@@ -122,7 +122,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class CheckOutcome:
-    """What a check found; `severity` is ERROR where its failing rejects the update."""
+    """The outcome of a check; if `severity` is ERROR, a failure rejects the update."""
 
     name: str
     passed: bool
@@ -133,7 +133,7 @@ class CheckOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """A change of an update's state: to what, when, why and by whom."""
+    """A change of an update's state: the new state, when, why and by whom."""
 
     state: State
     at: datetime
@@ -143,9 +143,9 @@ class Transition:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the writer says of an update; all of it may be empty.
+    """What the writer says about an update; every field may be empty.
 
-    `root_run_id` is the first run of a chain of re-executions; empty, `run_id` is the first one itself.
+    `root_run_id` is the first run of a chain of re-executions; if empty, `run_id` is the first run.
     """
 
     rows: Rows | None = None
@@ -165,7 +165,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """All that is known of an update, as the control area keeps it. `token` is that of its claim."""
+    """What the control area keeps about an update. `token` is that of its claim."""
 
     partition: str | None
     update: str
@@ -178,12 +178,12 @@ class Record:
 
     @property
     def state(self) -> State:
-        """The last state it was put into."""
+        """The last state in its history."""
         return self.history[-1].state
 
     @property
     def read_sets(self) -> dict[str, RawInput]:
-        """What was read of each source's raw data for the update's own partition, by source."""
+        """The read sets of the update's own partition, by source."""
         raw = (each for each in self.facts.inputs if isinstance(each, RawInput))
         return {each.source: each for each in raw if each.partition == self.partition}
 
@@ -196,18 +196,16 @@ class Record:
 
     @classmethod
     def from_json(cls, data: bytes, *, origin: str) -> Record:
-        """Read a record; fields that are not known here are passed over. Raises UnreadableRecordError."""
+        """Parse a record; ignores unknown fields. Raises UnreadableRecordError."""
         try:
             content = json.loads(data)
             written = content["format"]
             if written > FORMAT:
-                message = (
+                raise UnreadableRecordError(
                     f"{origin} is of format {written}, and {FORMAT} is the latest known here: upgrade feed_assets."
                 )
-                raise UnreadableRecordError(message)
             if not content["history"]:
-                message = "it has no history"
-                raise ValueError(message)  # noqa: TRY301 - reported as damage, like all else that is wrong with it
+                raise ValueError("it has no history")  # noqa: TRY301 - reported as damage, as all other faults are
             return cls(
                 partition=content["partition"],
                 update=check_update(content["update"]),
@@ -222,23 +220,21 @@ class Record:
                 ),
             )
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            message = (
+            raise UnreadableRecordError(
                 f"{origin} is damaged ({error}). Reading the feed does not depend on it; its lineage is lost. "
                 "Delete it to silence this."
-            )
-            raise UnreadableRecordError(message) from error
+            ) from error
 
 
 def has_listing(inputs: Iterable[FeedInput | RawInput]) -> bool:
-    """Whether any of these read sets has its files in a listing."""
+    """Whether any of these read sets has its files in a listing beside the record."""
     return any(isinstance(each, RawInput) and each.listed for each in inputs)
 
 
 def inputs_digest(inputs: Iterable[FeedInput | RawInput]) -> str:
-    """16 hex digits that are equal exactly where the same updates and raw files were read, in whatever order.
+    """16 hex digits, equal exactly if the same updates and raw files were read, in any order.
 
-    Of an update that was only context, it counts whether it was there. A source that sent nothing reads like one that
-    is not known.
+    For a context input from a feed, only counts whether it had an update. A source without files counts like no source.
     """
     return _hashed("\n".join(sorted(line for each in inputs if (line := _line(each)) is not None)))
 
@@ -282,7 +278,7 @@ def _input(content: dict[str, Any]) -> FeedInput | RawInput:
 
 
 def _known(kind: type[_Value], content: Mapping[str, Any]) -> _Value:
-    """The value made of those fields that it has."""
+    """The value made from the known fields."""
     names = kind.__dataclass_fields__  # type: ignore[attr-defined] # every caller passes a dataclass
     return kind(**{name: value for name, value in content.items() if name in names})
 

@@ -1,7 +1,6 @@
-"""Which old updates may be removed, and which never.
+"""Planning which old updates may be removed.
 
-Here: the policy, and what it allows to remove. Not here: taking updates away (`removal`), and what holds them
-(`holds`).
+Here: the policy, and the plan. Not here: removing updates (`removal`), and what holds them (`holds`).
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ from feed_assets.file_feed.wording import counted
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What is kept of each partition: the newest `keep` valid updates, and those begun less than `younger_than` ago.
+    """The updates to keep in each partition: the newest `keep` valid ones, and those younger than `younger_than`.
 
-    What is not valid may still be in the making, and is kept for `longest_write` at least: from its claim on, so the
-    time in which its writer resolves and computes counts, too.
+    An update that is not valid may be in the making: it is kept for at least `longest_write` from its claim on, which
+    includes the time in which its writer resolves and computes.
     """
 
     keep: int
@@ -33,13 +32,12 @@ class Policy:
 
     def __post_init__(self) -> None:
         if self.keep < 1 or self.younger_than < timedelta(0) or self.longest_write < timedelta(0):
-            message = f"{self}: keep at least 1 update, and let no time be negative."
-            raise ValueError(message)
+            raise ValueError(f"{self}: keep at least 1 update, and let no time be negative.")
 
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """An update that may go, and why. `tag` is that of its manifest when this was planned, None if it had none."""
+    """An update that may be removed, and why. `tag` is that of its manifest at the time of the plan, or None."""
 
     partition: str | None
     update: str
@@ -51,11 +49,10 @@ class Removal:
 
 
 def plan(feed: Feed, policy: Policy, *, now: datetime, within: str | None = None) -> tuple[Removal, ...]:
-    """What may be removed; nothing is changed. Never the latest valid update of a partition, nor one that is held.
+    """The updates that may be removed: never the latest valid one of a partition, nor a held one. Changes nothing.
 
-    One pass over the listings of the feed, or of the one partition `within`, a partition at a time (see `contents`).
-    Raises MixedFeedError, and FeedError where a tag is damaged, or a partition has a control area of its own: what is
-    held there would not be seen.
+    One pass over the listings of the feed, or of the partition `within` (see `contents`). Raises MixedFeedError, and
+    FeedError if a tag is damaged, or if a partition has a control area of its own, whose holds are not seen.
     """
     held = held_updates(feed, None if within is None else {within}, now=now)
     free = (each for each in _removable(feed, policy, now, within) if (each.partition, each.update) not in held)
@@ -63,23 +60,23 @@ def plan(feed: Feed, policy: Policy, *, now: datetime, within: str | None = None
 
 
 def _removable(feed: Feed, policy: Policy, now: datetime, within: str | None) -> Iterator[Removal]:
-    for there in contents(feed, within=within):
-        if there.partition is not None and there.updates and CONTROL in there.odd:
-            raise FeedError(own_control_found(feed, there.partition))
-        yield from _outdated(feed, there, policy, now)
-        yield from _never_written(there, policy, now)
+    for listed in contents(feed, within=within):
+        if listed.partition is not None and listed.updates and CONTROL in listed.odd:
+            raise FeedError(own_control_found(feed, listed.partition))
+        yield from _outdated(feed, listed, policy, now)
+        yield from _never_written(listed, policy, now)
 
 
-def _never_written(there: Contents, policy: Policy, now: datetime) -> Iterator[Removal]:
-    for name in {*there.claims, *there.records}.difference(there.updates):
+def _never_written(listed: Contents, policy: Policy, now: datetime) -> Iterator[Removal]:
+    for name in {*listed.claims, *listed.records}.difference(listed.updates):
         if _age(name, now) > max(policy.younger_than, policy.longest_write):
-            yield Removal(there.partition, name, "was claimed and never written", 0, 0, valid=False, tag=None)
+            yield Removal(listed.partition, name, "was claimed and never written", 0, 0, valid=False, tag=None)
 
 
-def _outdated(feed: Feed, there: Contents, policy: Policy, now: datetime) -> Iterator[Removal]:
-    valid = {name for name, found in there.updates.items() if is_valid(feed, found)}
+def _outdated(feed: Feed, listed: Contents, policy: Policy, now: datetime) -> Iterator[Removal]:
+    valid = {name for name, found in listed.updates.items() if is_valid(feed, found)}
     kept = set(sorted(valid)[-policy.keep :])
-    for name, found in there.updates.items():
+    for name, found in listed.updates.items():
         age = policy.younger_than if name in valid else max(policy.younger_than, policy.longest_write)
         if name in kept or _age(name, now) <= age:
             continue
@@ -87,7 +84,7 @@ def _outdated(feed: Feed, there: Contents, policy: Policy, now: datetime) -> Ite
         reason = f"outdated by {counted(newer, 'valid update')}" if name in valid else "is not valid"
         size = sum(file.size for file in found.files)
         tag = found.manifest.tag if found.manifest else None
-        yield Removal(there.partition, name, reason, len(found.files), size, name in valid, tag)
+        yield Removal(listed.partition, name, reason, len(found.files), size, name in valid, tag)
 
 
 def _age(name: str, now: datetime) -> timedelta:

@@ -1,9 +1,8 @@
 """All partitions of a feed in one pass: the skip-scan.
 
-Here: walking over a whole feed, or over some of its partitions, in few requests, and the latest of every partition
-that way. Not here: one partition (`reading`), and all that a feed holds (`contents`). A listing only ascends, and old
-history is what most of it would be; so where a page ends inside the history of a partition, the listing goes on at what
-matters of it.
+Here: walking over a feed, or over some of its partitions, in few requests; the latest update of every partition. Not
+here: a single partition (`reading`), and everything that a feed holds (`contents`). Most of a listing would be old
+history. So if a page ends inside the history of a partition, the listing jumps to the part that matters.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from feed_assets.file_feed.reading import (
 class Scanned:
     """A partition ("" of an unpartitioned feed) as a skip-scan saw it: its updates by name, oldest first.
 
-    `skipped` where history before the start that was asked for was jumped over.
+    `skipped` if the scan jumped over older history.
     """
 
     partition: str
@@ -52,41 +51,40 @@ def scan(
 ) -> Iterator[Scanned]:
     """Every partition from `first` to `last` that holds updates, in the order of their keys (`a.b/` is before `a/`).
 
-    `only` leaves all other partitions out, and jumps over them. Of a partition whose history was jumped over, only what
-    comes after the jump is shown.
+    `only` leaves all other partitions out, and jumps over them. If the scan jumped over history of a partition, it
+    shows only the updates after the jump.
 
-    `start` tells for a partition the name of the update where the listing may go on once a page has ended before it
-    ("", the default, is the beginning: nothing is jumped over). That update itself is always seen, also where its
-    manifest is gone. Takes at most one LIST for each page of keys, and one or two for a long control area; with `only`
-    at most one more than pages for each of these partitions. Raises MixedFeedError where updates and partitions lie at
-    one level.
+    `start` returns, for a partition, the update name to jump to if a page ended before it ("", the default, does not
+    jump). The scan always sees that update, even without its manifest. At most one LIST for each page of keys, and one
+    or two for a long control area; with `only`, at most one more than pages for each partition. Raises MixedFeedError
+    if updates and partitions lie at one level.
     """
     wanted = Wanted(first, last, only)
-    way = _Way(wanted, start, wanted.start)
-    for entry in list_jumping(feed.blackboard, feed.root, way.jump, after=wanted.start):
+    progress = _Progress(wanted, start, wanted.start)
+    for entry in list_jumping(feed.blackboard, feed.root, progress.jump, after=wanted.start):
         rest = entry.key.removeprefix(feed.root)
         if rest.startswith(f"{CONTROL}/"):
             continue
         partition, name, path = _split(rest)
-        # Only folders are in this order: a stray file `a` is before `a.b/`, and `a/` after it.
+        # Only folders sort like this: a stray file `a` is before `a.b/`, and `a/` after it.
         if "/" in rest and wanted.is_past(partition):
             break
         if name is None or (partition and partition not in wanted):
             continue
-        if way.current is None or way.current.partition != partition:
-            if way.current is not None:
-                if "" in (way.current.partition, partition):
+        if progress.current is None or progress.current.partition != partition:
+            if progress.current is not None:
+                if "" in (progress.current.partition, partition):
                     raise MixedFeedError(not_one_level(feed, mixed=True))
-                yield way.current
-            way.current = Scanned(partition)
-        way.current.updates.setdefault(name, Found(name)).add(path, entry)
-    if way.current is not None:
-        yield way.current
+                yield progress.current
+            progress.current = Scanned(partition)
+        progress.current.updates.setdefault(name, Found(name)).add(path, entry)
+    if progress.current is not None:
+        yield progress.current
 
 
 @dataclass(slots=True)
-class _Way:
-    """Where a scan goes on after each page: `before` is the key after which the present page starts."""
+class _Progress:
+    """Where a scan continues after each page: `before` is the key after which the present page starts."""
 
     wanted: Wanted
     start: Callable[[str], str]
@@ -95,9 +93,9 @@ class _Way:
 
     def jump(self, rest: str) -> str | None:
         """See `list_jumping`."""
-        there = f"{CONTROL}0" if rest.startswith(f"{CONTROL}/") else self._past(rest)  # "0" comes right after "/"
-        self.before = there or ""
-        return there
+        target = f"{CONTROL}0" if rest.startswith(f"{CONTROL}/") else self._past(rest)  # "0" comes right after "/"
+        self.before = target or ""
+        return target
 
     def _past(self, rest: str) -> str | None:
         inside = f"{self.current.partition}/" if self.current is not None and self.current.partition else ""
@@ -106,7 +104,7 @@ class _Way:
         target = f"{inside}{self.start(self.current.partition)}"
         if rest >= target:
             return next_page(self.current.updates, inside, self.before, rest)
-        # Between what was seen and the target there may be newer updates than what was seen, and the rest of it.
+        # There may be newer updates, or the rest of the last one, between here and the target.
         self.current.skipped = True
         self.current.updates.clear()
         return target
@@ -115,19 +113,18 @@ class _Way:
 def latest_of_all(
     feed: Feed, *, now: datetime, first: str = "", last: str | None = None, only: Collection[str] | None = None
 ) -> dict[str, Update]:
-    """All that `latest_of_each` gives, at once."""
+    """All that `latest_of_each` yields, as one dictionary."""
     return dict(latest_of_each(feed, now=now, first=first, last=last, only=only))
 
 
 def latest_of_each(
     feed: Feed, *, now: datetime, first: str = "", last: str | None = None, only: Collection[str] | None = None
 ) -> Iterator[tuple[str, Update]]:
-    """The latest valid update of every partition from `first` to `last`, or `only` of these; none where none is valid.
+    """The latest valid update of every partition from `first` to `last`, or of `only` these, if it has one.
 
-    That of an unpartitioned feed is under "". A skip-scan: one LIST a page, or one a partition where its history is
-    longer than a page. It jumps over old history to the newest update but one on record, of which a listing of the
-    records tells; where there is none, to a day before `now`. Where nothing is valid there, as `latest` for the one
-    partition.
+    An unpartitioned feed is under "". A skip-scan: one LIST a page, or one a partition if its history is longer than a
+    page. It jumps over old history to the second newest recorded update, which it takes from a listing of the records;
+    without records, to a day before `now`. If nothing is valid from there on, it calls `latest` for the partition.
     """
     recorded_names = _NewestRecorded(feed, last, only, otherwise=update_name(max(now, EARLIEST + RECENT) - RECENT))
     for scanned in scan(feed, start=recorded_names.start, first=first, last=last, only=only):
@@ -144,10 +141,10 @@ def latest_of_each(
 
 
 class _NewestRecorded:
-    """Where the history of a partition is to be looked at, asked for in the order of a scan.
+    """The update at which to look into a partition's history; called in the order of a scan.
 
-    That is the newest update but one on record: the newest may have been rejected. The records are listed as far as the
-    scan has come, and not at all where no history is longer than a page.
+    It is the second newest recorded update, as the newest may have been rejected. Lists the records only as far as the
+    scan has come, and not at all if no history is longer than a page.
     """
 
     def __init__(self, feed: Feed, last: str | None, only: Collection[str] | None, *, otherwise: str) -> None:
@@ -157,19 +154,20 @@ class _NewestRecorded:
 
     def start(self, partition: str) -> str:
         if not partition:
-            return self._otherwise  # its records may be more pages than its recent updates
+            return self._otherwise  # its records may fill more pages than its recent updates
         if self._records is None:
             rest = None if self._only is None else [name for name in self._only if f"{name}/" >= f"{partition}/"]
             self._records = recorded(self._feed, first=partition, last=self._last, only=rest)
             self._at = next(self._records, None)
         while self._at is not None and f"{self._at[0]}/" < f"{partition}/":
             self._at = next(self._records, None)
-        there = self._at is not None and self._at[0] == partition
-        return sorted(self._at[1])[-2:][0] if self._at is not None and there else self._otherwise
+        if self._at is None or self._at[0] != partition:
+            return self._otherwise
+        return sorted(self._at[1])[-2:][0]
 
 
 def _split(rest: str) -> tuple[str, str | None, str]:
-    """Partition ("" where the feed has none), update (None where it is none), and path of a key below the feed."""
+    """Partition ("" if the feed has none), update (None if it is not an update's key), and path of a key in a feed."""
     head, _, tail = rest.partition("/")
     if is_update_name(head) and tail:
         return "", head, tail

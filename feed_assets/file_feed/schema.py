@@ -1,6 +1,6 @@
-"""The schema that a feed version has promised its readers, kept once in the control area.
+"""The schema that a feed version promised its readers, kept once in the control area.
 
-Here: keeping it, and holding every new update to it. Not here: what may change (`contract`).
+Here: keeping it, and checking every new update against it. Not here: which changes are allowed (`contract`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from feed_assets.file_feed.record import Column
 
 
 def promised_schema(feed: Feed) -> tuple[Column, ...]:
-    """The columns that readers of this feed may rely on; none where no update with a schema was ever published."""
+    """The columns that readers of this feed may rely on; none if no update with a schema was ever published."""
     try:
         content = feed.blackboard.read(_key(feed))
     except NotFoundError:
@@ -26,16 +26,16 @@ def promised_schema(feed: Feed) -> tuple[Column, ...]:
 
 
 def check_promise(feed: Feed, schema: Sequence[Column]) -> None:
-    """Raise SchemaChangeError where this schema breaks what was promised. One GET; nothing is promised yet."""
+    """Raise SchemaChangeError if this schema breaks the promised one. One GET; promises nothing yet."""
     promised = promised_schema(feed)
     if promised:
         check_contract(promised, schema, feed=feed.uri)
 
 
 def promise(feed: Feed, schema: Sequence[Column]) -> None:
-    """Keep the first schema of a feed, and add to it what may be added: one GET where nothing is new.
+    """Keep the first schema of a feed, and add new columns to it: one GET if nothing is new.
 
-    Raises SchemaChangeError where the new schema breaks what was promised.
+    Raises SchemaChangeError if the new schema breaks the promised one.
     """
     while True:
         try:
@@ -59,7 +59,7 @@ def promise(feed: Feed, schema: Sequence[Column]) -> None:
 
 
 def _no_narrower(schema: Sequence[Column], promised: Sequence[Column]) -> tuple[Column, ...]:
-    """The schema, in which what once could be NULL still can: an update without a NULL takes nothing back."""
+    """The schema, where a column that was promised as nullable stays nullable."""
     nullable = {column.name for column in promised if column.nullable}
     return tuple(replace(column, nullable=column.nullable or column.name in nullable) for column in schema)
 
@@ -77,9 +77,8 @@ def _columns(feed: Feed, data: bytes) -> tuple[Column, ...]:
     try:
         return tuple(Column(**{name: each[name] for name in names}) for each in json.loads(data))
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        # What was promised is not known, so no update is held to it in silence.
-        message = (
+        # Not passed over: no update could be checked against the promised schema.
+        raise FeedError(
             f"{feed.blackboard.uri(_key(feed))} is damaged ({error}). Reading the feed does not depend on it. "
             "Delete it, and the next update that is published promises its own schema."
-        )
-        raise FeedError(message) from error
+        ) from error

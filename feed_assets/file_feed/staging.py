@@ -1,6 +1,6 @@
-"""Staging: what was written under a claim, on record and not visible.
+"""Staging: recording the files written under a claim, which stay invisible.
 
-Here: counting what was written, recording it, and finding it again for its audit. Not here: writing the data files (any
+Here: counting the files, recording them, and finding a staged update for its audit. Not here: writing the files (any
 program may, under the claim's prefix), and making them visible (`publishing`).
 """
 
@@ -25,12 +25,12 @@ from feed_assets.file_feed.schema import check_promise
 from feed_assets.file_feed.wording import counted
 
 LOOKED_AT = 20
-"""How many records back a staged update is looked for."""
+"""How many of the newest records to search for a staged update."""
 
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """An update that is written and recorded, and not visible. `key` and `tag` are those of its record."""
+    """An update that is written and recorded, but not visible. `key` and `tag` are those of its record."""
 
     claim: Claim
     record: Record
@@ -41,8 +41,7 @@ class Staged:
 def staged_files(claimed: Claim, expected: int) -> tuple[File, ...]:
     """The files written under a claim, synced to the disk. `expected` is the number that their writers committed.
 
-    Raises TornUpdateError where another number is there, ClaimLostError where a manifest is: then this must not become
-    an update.
+    Raises TornUpdateError if their number differs, ClaimLostError if there is a manifest: do not stage them then.
     """
     files = tuple(
         File(entry.key.removeprefix(claimed.prefix), entry.size, entry.tag)
@@ -50,25 +49,23 @@ def staged_files(claimed: Claim, expected: int) -> tuple[File, ...]:
         if not entry.key.endswith("/")
     )
     if any(file.path == MANIFEST for file in files):
-        message = (
+        raise ClaimLostError(
             f"{claimed.uri} has a {MANIFEST} before it was published: it was given up, or another program wrote it."
         )
-        raise ClaimLostError(message)
     if len(files) != expected:
-        message = (
+        raise TornUpdateError(
             f"{claimed.uri} holds {counted(len(files), 'file')}, and {expected} were committed. Nothing was published; "
             "write the update again. Retention removes these files."
         )
-        raise TornUpdateError(message)
-    # Before the record and the manifest say that they are there: other programs do not wait for a disk.
+    # Sync before the record and the manifest name the files: other programs do not wait for a disk.
     claimed.feed.blackboard.flush(*[f"{claimed.prefix}{file.path}" for file in files])
     return files
 
 
 def stage(claimed: Claim, files: Sequence[File], facts: Facts, *, now: datetime) -> Staged:
-    """Record what was written; it stays invisible until it is published. Calling it again changes nothing.
+    """Record the files; they stay invisible until `publish`. Calling it again changes nothing.
 
-    Raises SchemaChangeError where the schema breaks the contract of this version.
+    Raises SchemaChangeError if the schema breaks the contract of this version.
     """
     if facts.schema:
         check_promise(claimed.feed, facts.schema)
@@ -93,29 +90,28 @@ def put_on_record(claimed: Claim, files: Sequence[File], facts: Facts, *history:
     key = record_key(claimed.feed, claimed.partition, claimed.name, facts.inputs)
     board, content = claimed.feed.blackboard, record.to_json()
     if listing is not None:
-        with suppress(AlreadyExistsError):  # this writer's own: nobody else has the claim
+        with suppress(AlreadyExistsError):  # written by this writer: nobody else has the claim
             board.create(listing_key(claimed.feed, claimed.partition, claimed.name), listing)
     try:
         tag = board.create(key, content).tag
     except (AlreadyExistsError, UnavailableError):
-        there = stored_record(claimed.feed, claimed.partition, claimed.name)
-        if there is None or there.record.to_json() != content:
+        current = stored_record(claimed.feed, claimed.partition, claimed.name)
+        if current is None or current.record.to_json() != content:
             raise
-        tag = there.tag
+        tag = current.tag
     return Staged(claimed, record, key, tag)
 
 
 def find_staged(feed: Feed, partition: str | None, *, root_run_id: str | None = None) -> Staged | None:
     """The newest update that waits for its audit, or None.
 
-    With `root_run_id`, the newest of that chain of runs, if it waits; also one whose audit had passed when its run
-    stopped, before the manifest was there. An older one that an attempt before left behind is never found, nor one that
-    was published, also where somebody removed its manifest. Looks at the newest LOOKED_AT records: two listings, and a
-    GET for each of these that has no manifest.
+    With `root_run_id`, the newest update of that chain of runs, if it waits, or if its audit passed and its run stopped
+    before the manifest. Never an older update of an earlier attempt, nor a published one, even if its manifest was
+    removed. Looks at the newest LOOKED_AT records: two listings, and a GET for each without a manifest.
     """
     waiting = {"staged"} if root_run_id is None else {"staged", "publishing"}
     keys = dict(islice(record_keys(feed, partition).items(), LOOKED_AT))
-    # A listing tells which of them have a manifest: their records need no reading.
+    # A listing shows which updates have a manifest: their records need no reading.
     listed = updates_from(feed, partition, start=min(keys)) if keys else {}
     with_manifest: list[str] = []
     for name, key in keys.items():
@@ -134,7 +130,7 @@ def find_staged(feed: Feed, partition: str | None, *, root_run_id: str | None = 
 
 
 def _any_of_root(feed: Feed, keys: Sequence[str], root_run_id: str) -> bool:
-    """Whether any of these records is of an update that this chain of runs made."""
+    """Whether this chain of runs made any of the updates of these records."""
     found = (record_at(feed, key) for key in keys)
     return any(stored is not None and stored.record.facts.root == root_run_id for stored in found)
 

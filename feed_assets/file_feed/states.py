@@ -1,7 +1,6 @@
-"""What became of every update of a partition: for people who look.
+"""The state of every update of a partition, and why it is in it, for people.
 
-Here: the state of each update, and why it is in it. Not here: which one is latest (`reading`), which this agrees with,
-and faults in a feed (`verification`).
+Not here: which update is latest (`reading`; both agree), and faults in a feed (`verification`).
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ UpdateState = Literal["valid", "incomplete", "staged", "rejected", "invalidated"
 
 @dataclass(frozen=True, slots=True)
 class UpdateStatus:
-    """An update: its state and a phrase on why, its files without the manifest, whether it is the latest, its tags.
+    """An update: its state and why, its files without the manifest, whether it is the latest, its tags.
 
     - valid: the plain rule holds.
-    - incomplete: being written, given up, or being removed; no record says that it is more.
-    - staged: written and recorded; it waits for its audit, or its audit passed and its manifest is not there yet.
-    - rejected: turned away by its audit.
+    - incomplete: being written, given up, or being removed; no record says more.
+    - staged: written and recorded; it waits for its audit, or for its manifest after a passed audit.
+    - rejected: its audit failed.
     - invalidated: it was published, and is not valid any more.
     """
 
@@ -47,10 +46,10 @@ class UpdateStatus:
 def history(
     feed: Feed, partition: str | None = None, *, now: datetime, tagged: Sequence[Tag] | None = None
 ) -> list[UpdateStatus]:
-    """Every update of a partition, newest first. Lists the whole partition, and reads the records of what is not valid.
+    """Every update of a partition, newest first. Lists the whole partition, and reads the records of invalid updates.
 
-    An update that only has a record is shown too: its files are gone, or were never written. `tagged` is the tags of
-    the feed, which are read where it is left out. Raises FeedError where a tag is damaged.
+    Includes updates that have only a record: their files are gone, or were never written. `tagged` are the tags of the
+    feed; if it is None, they are read. Raises FeedError if a tag is damaged.
     """
     found = {each.name: each for each in list_updates(feed, partition)}
     known = tags(feed, partition) if tagged is None else tagged
@@ -60,17 +59,17 @@ def history(
 def histories(
     feed: Feed, *, now: datetime, tagged: Sequence[Tag] = ()
 ) -> Iterator[tuple[str | None, list[UpdateStatus]]]:
-    """The same for all partitions, one at a time in the order of their keys, in one pass (see `contents`).
+    """As `history`, for all partitions, in the order of their keys, in one pass (see `contents`).
 
     Raises MixedFeedError.
     """
     named: dict[str | None, list[Tag]] = {}
     for tag in tagged:
         named.setdefault(tag.partition, []).append(tag)
-    for there in contents(feed, areas=(RECORDS,)):
-        held = named.get(there.partition, ())
-        if statuses := _statuses(feed, there.partition, there.updates, there.records, held, now):
-            yield there.partition, statuses
+    for listed in contents(feed, areas=(RECORDS,)):
+        partition_tags = named.get(listed.partition, ())
+        if statuses := _statuses(feed, listed.partition, listed.updates, listed.records, partition_tags, now):
+            yield listed.partition, statuses
 
 
 def _statuses(
@@ -90,7 +89,7 @@ def _statuses(
     statuses = []
     for name in sorted({*found, *keys}, reverse=True):
         each = found.get(name, Found(name))
-        # Of what is valid the listing tells all: its record is not read.
+        # For a valid update the listing is enough: its record is not read.
         record = readable_record(feed, keys[name]) if name in keys and name not in valid else None
         if name not in found and record is None:
             continue
@@ -104,7 +103,7 @@ def _statuses(
 
 
 def manifest_content(feed: Feed, found: Found) -> bytes:
-    """What the manifest says, as far as it may be valid; nothing where there is none (any more)."""
+    """The content of the manifest, cut after the longest valid length; empty if there is none (any more)."""
     if found.manifest is None:
         return b""
     try:
@@ -131,11 +130,11 @@ def _without_manifest(recorded: State | None, count: str) -> tuple[UpdateState, 
         case None:
             return "incomplete", f"{count} and no manifest yet"
         case "published":
-            return "invalidated", "recorded as published, and its manifest is not there"
+            return "invalidated", "recorded as published, but its manifest is gone"
         case "publishing":
             return "staged", "its writer stopped just before the manifest, or is at work: run it again"
         case _:
-            return "staged", f"{count} recorded, and no manifest"
+            return "staged", f"{count} recorded, no manifest yet"
 
 
 def _disagreeing(feed: Feed, found: Found, count: str) -> tuple[UpdateState, str]:

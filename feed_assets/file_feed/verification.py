@@ -1,8 +1,7 @@
-"""Everything in a feed that is not as it should be.
+"""Finding faults in a feed, by comparing storage with the protocol and with the records.
 
-Here: finding faults, by comparing what is there with the protocol and with the records. Not here: the states that an
-update may properly be in (`states`), and mending anything. Reading never depends on this: a reader passes over all that
-is not valid.
+Not here: the regular states of updates (`states`), and repairs. Reading never depends on this: readers ignore every
+update that is not valid.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ from feed_assets.file_feed.states import manifest_content
 from feed_assets.file_feed.wording import counted
 
 WRITING = timedelta(days=1)
-"""How long a claim may stand without any file before it counts as forgotten."""
+"""How long a claim may stand without files before it counts as forgotten."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A fault: its kind (a word or two for programs), where it is, and a sentence for people."""
+    """A fault: its kind (a word or two, for programs), where it is, and a sentence for people."""
 
     kind: str
     partition: str | None
@@ -43,10 +42,9 @@ _Place = tuple[str | None, str]
 
 
 def verify(feed: Feed, *, now: datetime, within: str | None = None) -> list[Finding]:
-    """All faults of a feed, or `within` one partition, ordered by partition and update.
+    """All faults of a feed, or of the partition `within`, ordered by partition and update.
 
-    One pass over the listings, a partition at a time (see `contents`); reads every record and tag. Raises FeedError
-    where a tag is damaged.
+    One pass over the listings (see `contents`); reads every record and tag. Raises FeedError if a tag is damaged.
     """
     findings = _findings(feed, within, now)
     return sorted(findings, key=lambda each: (each.partition or "", each.update or "", each.kind, each.message))
@@ -58,10 +56,10 @@ def _findings(feed: Feed, within: str | None, now: datetime) -> Iterator[Finding
     for hold in holds:
         held.setdefault(hold.partition, []).append(hold)
     levels = set()
-    for there in contents(feed, within=within, areas=(CLAIMS, RECORDS, READ_SETS), mixed=True):
-        if there.updates or there.marked:
-            levels.add(there.partition is None)
-        yield from _of_partition(feed, there, held.pop(there.partition, []), now)
+    for listed in contents(feed, within=within, areas=(CLAIMS, RECORDS, READ_SETS), mixed=True):
+        if listed.updates or listed.marked:
+            levels.add(listed.partition is None)
+        yield from _of_partition(feed, listed, held.pop(listed.partition, []), now)
     for partition, left in held.items():
         yield from _orphaned_holds(Contents(partition), left)
     if len(levels) > 1:
@@ -69,44 +67,45 @@ def _findings(feed: Feed, within: str | None, now: datetime) -> Iterator[Finding
         yield Finding("mixed levels", None, None, message)
 
 
-def _of_partition(feed: Feed, there: Contents, holds: Iterable[Tag | Pin], now: datetime) -> Iterator[Finding]:
-    yield from _names(feed, there)
-    yield from _orphans(there, now)
-    yield from _orphaned_holds(there, holds)
+def _of_partition(feed: Feed, listed: Contents, holds: Iterable[Tag | Pin], now: datetime) -> Iterator[Finding]:
+    yield from _odd_names(feed, listed)
+    yield from _orphans(listed, now)
+    yield from _orphaned_holds(listed, holds)
     records: dict[str, Record] = {}
-    for name, key in there.records.items():
+    for name, key in listed.records.items():
         try:
             records[name] = Record.from_json(feed.blackboard.read(key).data, origin=feed.blackboard.uri(key))
         except UnreadableRecordError as error:
-            yield Finding("record", there.partition, name, str(error))
+            yield Finding("record", listed.partition, name, str(error))
         except NotFoundError:
             continue  # retention removed it since it was listed
     for name in (each for each, record in records.items() if has_listing(record.facts.inputs)):
-        if name not in there.read_sets and not _has_read_set(feed, there, name):
-            message = "the listing of its raw files is gone: which files it read is lost, their totals are not"
-            yield Finding("read set", there.partition, name, message)
-    for name in there.updates.keys() | there.marked:
-        place, found, record = (there.partition, name), there.updates.get(name, Found(name)), records.get(name)
-        yield from _of_update(place, found, marked=name in there.marked, now=now)
+        if name not in listed.read_sets and not _has_read_set(feed, listed, name):
+            yield Finding(
+                "read set", listed.partition, name, "the list of its raw files is gone: their totals are known"
+            )
+    for name in listed.updates.keys() | listed.marked:
+        place, found, record = (listed.partition, name), listed.updates.get(name, Found(name)), records.get(name)
+        yield from _of_update(place, found, marked=name in listed.marked, now=now)
         added = _added_to_invalidate(feed, found, record)
         yield from _of_manifest(feed, place, found, added)
         if record is not None:
             yield from _against_record(feed, place, found, record, added)
 
 
-def _has_read_set(feed: Feed, there: Contents, name: str) -> bool:
-    """Whether the listing of raw files is there by now: it may be written after its area was listed."""
+def _has_read_set(feed: Feed, listed: Contents, name: str) -> bool:
+    """Whether the listing of raw files exists by now: it may be newer than the listing of its area."""
     try:
-        feed.blackboard.read(listing_key(feed, there.partition, name), limit=1)
+        feed.blackboard.read(listing_key(feed, listed.partition, name), limit=1)
     except NotFoundError:
         return False
     return True
 
 
-def _names(feed: Feed, there: Contents) -> Iterator[Finding]:
-    partition = there.partition
-    for name, key in there.odd.items():
-        if partition is not None and name == CONTROL and there.updates:
+def _odd_names(feed: Feed, listed: Contents) -> Iterator[Finding]:
+    partition = listed.partition
+    for name, key in listed.odd.items():
+        if partition is not None and name == CONTROL and listed.updates:
             yield Finding("control area", partition, None, own_control_found(feed, partition))
         elif has_update_shape(name) and not is_update_name(name):
             yield Finding(
@@ -130,7 +129,7 @@ def _of_update(place: _Place, found: Found, *, marked: bool, now: datetime) -> I
 
 
 def _added_to_invalidate(feed: Feed, found: Found, record: Record | None) -> frozenset[str]:
-    """The empty files that somebody added to a whole update, which is how any program may take it out of force."""
+    """The empty files that were added to a complete update: any program may take it out of force like this."""
     stated = None if is_valid(feed, found) else parse_manifest(manifest_content(feed, found))
     recorded = {file.path for file in record.files} if record and record.token else set()
     new = [file for file in found.files if file.path not in recorded and _leftover(file.path) is None]
@@ -149,7 +148,7 @@ def _of_manifest(feed: Feed, place: _Place, found: Found, added: frozenset[str])
     if content == INVALIDATED:
         return
     if is_removal(content):
-        yield Finding("removal", *place, "retention is removing it; unless it is at work now, run it again")
+        yield Finding("removal", *place, "retention is removing it; if it is not running now, run it again")
     elif (stated := parse_manifest(content)) is None:
         yield Finding("manifest", *place, f"its manifest is not a number of files: {content[:20]!r}")
     else:
@@ -166,24 +165,24 @@ def _leftover(path: str) -> str | None:
     return "in a folder below the update" if folders else None
 
 
-def _orphans(there: Contents, now: datetime) -> Iterator[Finding]:
-    """Claims, records and read sets without an update, once it should have been written."""
-    read_sets = (there.read_sets, "lists what was read for")
-    for keys, what in ((there.claims, "claims"), (there.records, "records"), read_sets):
+def _orphans(listed: Contents, now: datetime) -> Iterator[Finding]:
+    """Claims, records and read sets without an update, WRITING after they were begun."""
+    read_sets = (listed.read_sets, "lists what was read for")
+    for keys, what in ((listed.claims, "claims"), (listed.records, "records"), read_sets):
         for name, key in keys.items():
-            if not _has(there, name) and begun(name) + WRITING < now:
-                yield Finding("orphan", there.partition, name, f"{key} {what} an update that is not there")
+            if not _has_update(listed, name) and begun(name) + WRITING < now:
+                yield Finding("orphan", listed.partition, name, f"{key} {what} an update that is not there")
 
 
-def _orphaned_holds(there: Contents, holds: Iterable[Tag | Pin]) -> Iterator[Finding]:
+def _orphaned_holds(listed: Contents, holds: Iterable[Tag | Pin]) -> Iterator[Finding]:
     for hold in holds:
-        if not _has(there, hold.update):
+        if not _has_update(listed, hold.update):
             what = f"tag {hold.name} names" if isinstance(hold, Tag) else f"{hold.holder} pins"
             yield Finding("orphan", hold.partition, hold.update, f"{what} an update that is not there")
 
 
-def _has(there: Contents, name: str) -> bool:
-    return name in there.updates or name in there.marked
+def _has_update(listed: Contents, name: str) -> bool:
+    return name in listed.updates or name in listed.marked
 
 
 def _against_record(
@@ -193,7 +192,7 @@ def _against_record(
         message = f"readers take it for valid, and its record says {record.state} ({record.history[-1].reason})"
         yield Finding("in force", *place, f"{message}: invalidate it, or publish a new update")
     if not record.token:
-        return  # made only to tell why somebody else's update was invalidated: it names no files
+        return  # it only says why an update of another program was invalidated, and names no files
     recorded = {file.path: file for file in record.files}
     stored = {file.path: file for file in found.files if file.path not in added}
     rewritten = []
@@ -208,7 +207,7 @@ def _against_record(
         elif was.tag != now.tag:
             rewritten.append(path)
     if rewritten and len(rewritten) == len(recorded) and not _tells_content(feed, record):
-        # A copy of the base has other tags throughout, and the same sizes.
+        # In a copy of the base all tags differ, and all sizes are equal.
         yield Finding("copied", *place, "its files have the recorded sizes and other tags: a copy, or written anew")
         return
     for path in rewritten:
@@ -216,5 +215,5 @@ def _against_record(
 
 
 def _tells_content(feed: Feed, record: Record) -> bool:
-    """Whether equal contents have equal tags on this store: not on a disk, nor for what was uploaded in parts."""
+    """Whether equal contents have equal tags: not on a disk, nor for uploads in parts."""
     return feed.blackboard.tag_of(b"") is not None and not any("-" in file.tag for file in record.files)

@@ -1,12 +1,12 @@
-"""Watching a feed for a consumer that knows which update of each partition it was told last.
+"""Watching a feed for a consumer that knows the last reported update of each partition.
 
-Here: what has changed against that, by the change log and by scans. Not here: which update is latest (`reading`), what
-the consumer knows, and how long it may take.
+Here: the changes since then, from the change log and from scans. Not here: which update is latest (`reading`), and
+keeping what the consumer knows.
 
-The log (`changes`) names what is new in a whole feed at once, and may lack entries. A scan looks at every partition,
-finds what other programs did, and may stop after each partition and go on there. Each new update in force and each loss
-is found until the consumer knows of it. An update that became valid behind a newer one (`older`) may be found twice, by
-the log and by scans that begin within SKEW of each other: the consumer has to know it again.
+The log (`changes`) names the news of a whole feed at once, and may lack entries. A scan looks at every partition and
+finds the acts of other programs, too; it may stop after any partition and continue later. Every new update in force and
+every loss is found until the consumer knows it. An update that became valid behind a newer one (`older`) may be found
+twice, by the log and by scans that begin within SKEW of each other: the consumer must recognise it.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ SKEW = timedelta(minutes=15)
 """How far the store's clock and the consumer's may differ."""
 
 HORIZON = timedelta(days=2)
-"""How much earlier than the update that was told last one may have been begun that a scan still finds when it becomes
-valid late."""
+"""How much earlier than the last reported update another may have been begun, so that a scan still finds it when it
+becomes valid late."""
 
 Kind = Literal["published", "older", "invalidated"]
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One piece of news of a partition (None: the feed has none). `update` is what is in force there now, if any.
+    """A change in a partition (None: the feed has none). `update` is the one in force there now, if any.
 
-    - published: the update `name` is in force now, and was not.
+    - published: the update `name` came into force.
     - older: the update `name` is valid, and a newer one is in force.
-    - invalidated: the update `name` was in force and is not valid any more, so an older one is in force, or none.
+    - invalidated: the update `name` was in force and is not valid any more; an older one is in force, or none.
     """
 
     kind: Kind
@@ -48,7 +48,7 @@ class Change:
     update: Update | None
 
     def sentence(self) -> str:
-        """What happened, for people."""
+        """The change as a sentence, for people."""
         subject = f"{self.partition}: update {self.name}" if self.partition is not None else f"update {self.name}"
         in_force = f"{self.update.name} is in force" if self.update else "nothing valid is left"
         match self.kind:
@@ -61,17 +61,17 @@ class Change:
 
 
 Known = Mapping[str, str]
-"""The update of each partition that the consumer was told last ("" for a feed without partitions)."""
+"""The last reported update of each partition ("" for a feed without partitions)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """How far a consumer has come in a feed; the same size for any feed.
+    """How far a consumer has come in a feed; its size does not depend on the feed.
 
-    `position` is its place in the log. `scan_begun` is when the last scan began, `place` the partition after which it
-    goes on (None: it has ended), and `since` the time from which on a manifest is new to it (None: this is the first
-    scan). A scan of `everything` takes every partition for changed, and so does the one after it if it was `cut_short`.
-    Times are those of the consumer's clock.
+    `position` is its place in the log. `scan_begun` is the start of the last scan, `place` the partition after which it
+    continues (None: it has ended), and `since` the time from which on a manifest counts as new (None: this is the first
+    scan). A scan of `everything` takes every partition for changed, and so does the next one if it was `cut_short`.
+    Times are by the consumer's clock.
     """
 
     position: Position
@@ -82,7 +82,7 @@ class Watch:
     cut_short: bool = False
 
     def scanning(self, interval: timedelta, *, now: datetime) -> Watch:
-        """The same with a scan under way, if one is or is due: `interval` after the last one began."""
+        """The watch with a scan under way, if one is under way or due: `interval` after the last one began."""
         if self.place is not None or self.scan_begun <= now < self.scan_begun + interval:
             return self
         if self.scan_begun == EARLIEST:
@@ -92,7 +92,7 @@ class Watch:
         return Watch(self.position, now, "", since, everything=self.cut_short)
 
     def to_plain(self) -> dict[str, Any]:
-        """For JSON; `from_plain` reads it."""
+        """The values for JSON; `from_plain` reads them."""
         return {
             "log": [self.position.after, *self.position.seen],
             "scan": [self.scan_begun.isoformat(), self.since.isoformat() if self.since else None, self.place],
@@ -101,7 +101,7 @@ class Watch:
 
     @classmethod
     def from_plain(cls, plain: Any, *, now: datetime) -> Watch:
-        """Read a watch. What cannot be read is one that begins now, with a scan of everything."""
+        """Read a watch. If it cannot be read, start a new one now, with a scan of everything."""
         try:
             after, *seen = plain["log"]
             begun, since, place = plain["scan"]
@@ -118,7 +118,7 @@ class Watch:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What a look at a partition came to: its changes, oldest first, and whether anything may have changed there."""
+    """The result of looking at a partition: its changes, oldest first, and whether anything may have changed."""
 
     partition: str | None
     changes: tuple[Change, ...]
@@ -126,13 +126,13 @@ class Look:
 
 
 def looks_at_named(feed: Feed, entries: Sequence[LogEntry], known: Known, *, now: datetime) -> Iterator[Look]:
-    """Look at the partitions that these entries name: a LIST each, or less where one page holds several.
+    """Look at the partitions that these entries name: a LIST each, or less if one page holds several partitions.
 
-    Where an update was lost, those of `latest` are added.
+    If the update in force was lost, it also costs the LISTs of `latest`.
     """
     named: dict[str, set[str]] = {}
     for entry in entries:
-        if entry.act != "removed":  # retention takes away only what is not in force
+        if entry.act != "removed":  # retention removes only updates that are not in force
             named.setdefault(entry.partition or "", set()).add(entry.update)
     for scanned in _listed(feed, {partition: min(updates) for partition, updates in named.items()}):
         fresh = named[scanned.partition]
@@ -140,17 +140,17 @@ def looks_at_named(feed: Feed, entries: Sequence[LogEntry], known: Known, *, now
 
 
 def scan_on(feed: Feed, watch: Watch, known: Known, *, now: datetime) -> Iterator[Look]:
-    """Go on with the scan that is under way, partition by partition in the order of their keys.
+    """Continue the scan that is under way, partition by partition in the order of their keys.
 
-    `now` is the installation's time. Takes the LISTs of a skip-scan (see `scanning.scan`), and those of `latest` where
-    an update was lost. Raises MixedFeedError.
+    `now` is the installation's time. Takes the LISTs of a skip-scan (see `scanning.scan`), and those of `latest` if an
+    update was lost. Raises MixedFeedError.
     """
     place = watch.place or ""
     gone = sorted((f"{name}/" for name in known if not place or f"{name}/" > f"{place}/"), reverse=True)
     recent = _horizon(update_name(max(now, EARLIEST + RECENT)))
 
     def start(partition: str) -> str:
-        # From a while before what is known on, where something may have become valid late.
+        # Start HORIZON earlier: an older update may have become valid late.
         return _horizon(known[partition]) if partition in known else recent
 
     for scanned in scan(feed, start=start, first=place):
@@ -166,7 +166,7 @@ def scan_on(feed: Feed, watch: Watch, known: Known, *, now: datetime) -> Iterato
 
 
 def _scanned(feed: Feed, watch: Watch, scanned: Scanned, known: Known, now: datetime) -> Look:
-    """What a scan sees of a partition: what is new there, by the time of its manifest, and what differs."""
+    """The changes that a scan sees in a partition: new manifests, by their time, and another update in force."""
     fresh = {
         name
         for name, found in scanned.updates.items()
@@ -177,24 +177,24 @@ def _scanned(feed: Feed, watch: Watch, scanned: Scanned, known: Known, now: date
 
 
 def _changes(feed: Feed, scanned: Scanned, known: Known, fresh: AbstractSet[str], now: datetime) -> Iterator[Change]:
-    """The changes in a partition. Of what is not in force, only `fresh` updates are news."""
-    partition, updates, told = scanned.partition or None, scanned.updates, known.get(scanned.partition, "")
+    """The changes in a partition. An update that is not in force is only news if it is in `fresh`."""
+    partition, updates, reported = scanned.partition or None, scanned.updates, known.get(scanned.partition, "")
     in_force = newest_valid(feed, partition, updates)
-    if told > (in_force.name if in_force else "") or (in_force is None and scanned.skipped):
-        # What is in force may lie in what was jumped over, or have come while the listing went on.
+    if reported > (in_force.name if in_force else "") or (in_force is None and scanned.skipped):
+        # The update in force may lie in the skipped history, or be newer than the listing.
         in_force = latest(feed, partition, now=now)
     name = in_force.name if in_force else ""
-    if told > name:
-        yield Change("invalidated", partition, told, in_force)
+    if reported > name:
+        yield Change("invalidated", partition, reported, in_force)
     for older in sorted(fresh & updates.keys()):
         if older < name and is_valid(feed, updates[older]):
             yield Change("older", partition, older, in_force)
-    if name > told:
+    if name > reported:
         yield Change("published", partition, name, in_force)
 
 
 def _listed(feed: Feed, starts: Mapping[str, str]) -> Iterator[Scanned]:
-    """These partitions, each from the update of this name on, or from an earlier one."""
+    """These partitions, each listed from this update, or an earlier one, on."""
     waiting = sorted(starts, key=lambda partition: f"{partition}/", reverse=True)
     while waiting:
         partition = waiting.pop()
@@ -217,10 +217,10 @@ def _listed(feed: Feed, starts: Mapping[str, str]) -> Iterator[Scanned]:
             partition = waiting.pop()
             prefix, start = feed.prefix(partition), starts[partition]
         else:
-            # The page ended in its middle: it is listed by itself, so that no update is torn.
+            # The page ended inside the partition: list it by itself, to see each update at one moment.
             yield Scanned(partition, updates_from(feed, partition, start=start), skipped=True)
 
 
 def _horizon(name: str) -> str:
-    """The update name HORIZON before this one; "" of none."""
+    """The update name HORIZON before this one; "" if this is ""."""
     return update_name(max(begun(name), EARLIEST + HORIZON) - HORIZON) if name else ""

@@ -1,7 +1,6 @@
-"""Taking updates out of force, or never letting them come into it: rejecting and invalidating.
+"""Rejecting staged updates, and invalidating published ones.
 
-Here: turning a staged update away, and invalidating a published one. Not here: whether an update is good enough, and
-removing its files (`removal`).
+Not here: whether an update is good enough, and removing its files (`removal`).
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ from feed_assets.file_feed.staging import Staged, claim_of
 
 
 def reject(staged: Staged, *, reason: str, now: datetime, checks: Sequence[CheckOutcome] = ()) -> Record:
-    """Turn the update away, with the reason: it never becomes visible. Its files stay until retention.
+    """Reject the update, with the reason: it never becomes visible. Its files stay until retention.
 
-    Raises NotPublishedError where another has published it, or begun to, since it was staged or found.
+    Raises NotPublishedError if another writer has published it, or begun to, since it was staged or found.
     """
     stored = StoredRecord(staged.record, staged.key, staged.tag)
     amended = amend(staged.claim, stored, Transition("rejected", now, reason, staged.claim.owner), checks)
     if staged.record.state == "publishing":
-        # Its publisher may be alive after all. Then it finds that its manifest cannot be created.
+        # Its publisher may still be running. Then it finds that it cannot create its manifest.
         take_out_of_force(staged.claim)
     if amended.modified is not None:
         log_act(staged.claim.feed, staged.claim.partition, staged.claim.name, "rejected", at=amended.modified)
@@ -38,20 +37,20 @@ def reject(staged: Staged, *, reason: str, now: datetime, checks: Sequence[Check
 
 
 def invalidate(feed: Feed, partition: str | None, name: str, *, reason: str, author: str, now: datetime) -> None:
-    """Take a published update out of force: the reason goes on record, then the manifest states INVALIDATED.
+    """Take a published update out of force: record the reason, then replace the manifest by INVALIDATED.
 
-    Its quarantine is an update of another feed and stays: `quarantine.invalidate_both` takes out both. The manifest is
-    not removed, as a publisher whose answer was lost would create it again. If somebody has already removed the
-    manifest of an update that was published (or about to be), this makes the removal permanent. Raises
-    NoValidUpdateError where there is no such update, NotPublishedError where it was never published.
+    Its quarantine, an update of another feed, stays: `quarantine.invalidate_both` takes out both. The manifest is not
+    removed, as a publisher whose answer was lost would create it again. If somebody removed the manifest of a published
+    update (or one about to be), this makes that permanent. Raises NoValidUpdateError if the update does not exist,
+    NotPublishedError if it was never published.
     """
     change = Transition("invalidated", now, reason, author)
-    there = read_manifest(feed, partition, name)
+    current = read_manifest(feed, partition, name)
     stored = stored_record(feed, partition, name)
     invalidated = stored is not None and stored.record.state == "invalidated"
-    if there is None:
+    if current is None:
         _require_was_published(feed, partition, name, stored)
-    elif there.data == INVALIDATED:
+    elif current.data == INVALIDATED:
         if invalidated:
             return
         raise NotPublishedError(_nothing_to_invalidate(feed, partition, name))
@@ -64,18 +63,18 @@ def invalidate(feed: Feed, partition: str | None, name: str, *, reason: str, aut
 
 
 def take_out_of_force(claimed: Claim) -> Entry:
-    """Leave a manifest that makes no update valid, and that no publisher can create again."""
+    """Write a manifest that is never valid, and that keeps publishers from creating theirs."""
     board, key = claimed.feed.blackboard, f"{claimed.prefix}{MANIFEST}"
     while True:
-        there = read_manifest(claimed.feed, claimed.partition, claimed.name)
+        current = read_manifest(claimed.feed, claimed.partition, claimed.name)
         try:
-            if there is None:
+            if current is None:
                 return board.create(key, INVALIDATED)
-            if there.data not in {INVALIDATED, NEVER_VALID}:  # who sets a pin must see that files are being deleted
-                return board.replace(key, INVALIDATED, tag=there.entry.tag)
+            if current.data not in {INVALIDATED, NEVER_VALID}:  # who sets a pin must see that files are being deleted
+                return board.replace(key, INVALIDATED, tag=current.entry.tag)
         except (AlreadyExistsError, ConflictError):
             continue
-        return there.entry
+        return current.entry
 
 
 def _require_was_published(feed: Feed, partition: str | None, name: str, stored: StoredRecord | None) -> None:
@@ -93,11 +92,11 @@ def _nothing_to_invalidate(feed: Feed, partition: str | None, name: str) -> str:
 
 
 def _foreign_record(feed: Feed, record: Record) -> StoredRecord:
-    """Put an update on record that another program published."""
+    """Create the record of an update that another program published."""
     key = record_key(feed, record.partition, record.update)
     try:
         entry = feed.blackboard.create(key, record.to_json())
     except AlreadyExistsError:
-        # Somebody else takes it out of force at the same time, which is all that this record says.
+        # Somebody else invalidates it at the same time: their record says the same.
         return StoredRecord(record, key, "")
     return StoredRecord(record, key, entry.tag)

@@ -1,7 +1,4 @@
-"""Numbers in messages to people: `1 file`, `2 files`.
-
-Here: what several modules' messages have in common. Not here: the messages.
-"""
+"""Numbers in messages to people: `1 file`, `2 files`."""
 
 from __future__ import annotations
 

@@ -227,7 +227,7 @@ def test_a_pipe_is_refused_by_name_as_a_request_may_have_to_be_sent_again(blackb
 
     writer = threading.Thread(target=write)
     writer.start()
-    with pytest.raises(OSError, match=f"{pipe} is no file that can be read twice"):
+    with pytest.raises(OSError, match=f"{pipe} cannot be read again"):
         blackboard.upload("a", pipe)
     writer.join()
     assert keys(blackboard) == []

@@ -196,7 +196,7 @@ def test_an_update_whose_manifest_was_removed_is_shown_as_invalidated_and_can_be
     run("feed", "publish", location, written("a.csv", "x\n"))
     (location / update / "_SUCCESS").unlink()
     (row,) = listed(run, location)
-    assert (row["state"], row["why"]) == ("invalidated", "recorded as published, and its manifest is not there")
+    assert (row["state"], row["why"]) == ("invalidated", "recorded as published, but its manifest is gone")
     run("feed", "invalidate", location, "--update", update, "--reason", "wrong prices", "--author", "ann")
     (row,) = listed(run, location)
     assert (row["state"], row["why"]) == ("invalidated", "wrong prices (ann)")

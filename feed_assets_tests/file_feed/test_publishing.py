@@ -151,7 +151,7 @@ def test_a_claim_comes_after_every_update_that_is_there_whoever_wrote_it(
 
 def test_after_the_last_second_that_has_a_name_nothing_can_be_claimed(feed: Feed, board: MemoryBlackboard) -> None:
     board.put(f"{PREFIX}99991231.235959/x", b"")
-    with pytest.raises(BadNameError, match=r"after 99991231\.235959\. Remove"):
+    with pytest.raises(BadNameError, match=r"follow 99991231\.235959\. Remove"):
         claim(feed, DAY, now=NOW, owner="run")
 
 

@@ -142,7 +142,7 @@ def test_a_listing_that_is_lost_is_named_and_leaves_the_totals(
     assert "Which raw files the update read is lost" in caplog.text
     assert listing(feed, name) in caplog.text
     faults = [(each.kind, each.message) for each in verify(feed, now=NOW)]
-    gone = ("read set", "the listing of its raw files is gone: which files it read is lost, their totals are not")
+    gone = ("read set", "the list of its raw files is gone: their totals are known")
     assert faults == ([gone] if damage is None else [])
 
 

@@ -375,7 +375,8 @@ def test_what_comes_back_in_force_after_an_interrupted_removal_gets_its_manifest
     board.after = None
     plain.invalidate(board, DAY, OLD[1])
     (outcome,) = carry_out(feed, [each for each in plan(feed, POLICY, now=NOW) if each.update == OLD[0]], now=NOW)
-    assert (outcome.removed, outcome.why.partition(":")[0]) == (False, "another retention is at it, or was interrupted")
+    why = "another retention is removing it, or was interrupted"
+    assert (outcome.removed, outcome.why.partition(":")[0]) == (False, why)
     recover(feed)
     assert plain.latest_name(board.objects(), DAY) == OLD[0]
 

@@ -73,7 +73,7 @@ def test_files_and_bytes_leave_out_the_manifest(board: MemoryBlackboard, feed: F
 
 def test_a_staged_update_waits_for_its_audit(board: MemoryBlackboard, feed: Feed) -> None:
     written(board, feed)
-    assert (only(feed).state, only(feed).why) == ("staged", "1 file recorded, and no manifest")
+    assert (only(feed).state, only(feed).why) == ("staged", "1 file recorded, no manifest yet")
 
 
 def test_a_rejected_update_tells_the_reason(board: MemoryBlackboard, feed: Feed) -> None:
@@ -92,7 +92,7 @@ def test_an_update_whose_manifest_was_removed_by_hand_is_invalidated(board: Memo
     plain.invalidate(board, DAY, NAME)
     assert (only(feed).state, only(feed).why) == (
         "invalidated",
-        "recorded as published, and its manifest is not there",
+        "recorded as published, but its manifest is gone",
     )
 
 
