@@ -12,12 +12,7 @@ from collections.abc import Mapping
 from statistics import median
 from typing import Any
 
-from feed_assets.quality.expectation import (
-    WITHOUT_RECORD,
-    Expectation,
-    Judgement,
-    Subject,
-)
+from feed_assets.quality.expectation import WITHOUT_RECORD, Expectation, Judgement, Subject
 from feed_assets.quality.rule_text import percent, rows_counted
 
 
@@ -63,16 +58,10 @@ def row_count_near_median(
                 passed=True, observed=observed, sentence=f"{rows_counted(rows)}, and nothing before to compare."
             )
         usual, limit = median(subject.recent_rows), subject.usual_rows_factor if factor is None else factor
-        observed = {
-            "rows": rows,
-            "median of recent days": usual,
-            "days": len(subject.recent_rows),
-            "factor": limit,
-        }
-        sentence = (
-            f"{rows_counted(rows)}, the median of the {len(subject.recent_rows)} before is {usual:,g}, "
-            f"limit a factor of {limit:g}."
-        )
+        days = len(subject.recent_rows)
+        observed = {"rows": rows, "median of recent days": usual, "days": days, "factor": limit}
+        found = f"{rows_counted(rows)}, the median of the {days} before is {usual:,g}"
+        sentence = f"{found}, limit a factor of {limit:g}."
         return Judgement(usual <= limit * rows and rows <= limit * usual, observed, sentence)
 
     limit = (
@@ -104,16 +93,9 @@ def quarantined_share(*, limit: float | None = None, blocking: bool = True) -> E
             return WITHOUT_RECORD
         at_most = subject.quarantined_share_limit if limit is None else limit
         share = rows.quarantined / rows.read if rows.read else 0.0
-        observed = {
-            "quarantined": rows.quarantined,
-            "read": rows.read,
-            "share": round(share, 4),
-            "limit": at_most,
-        }
-        sentence = (
-            f"{rows.quarantined:,} of {rows.read:,} records quarantined ({percent(share)}), limit {percent(at_most)}."
-        )
-        return Judgement(rows.quarantined <= at_most * rows.read, observed, sentence)
+        observed = {"quarantined": rows.quarantined, "read": rows.read, "share": round(share, 4), "limit": at_most}
+        found = f"{rows.quarantined:,} of {rows.read:,} records quarantined ({percent(share)})"
+        return Judgement(rows.quarantined <= at_most * rows.read, observed, f"{found}, limit {percent(at_most)}.")
 
     shown = "`limits.quarantined_share` (5 % unless configured)" if limit is None else percent(limit)
     return Expectation(

@@ -12,11 +12,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from feed_assets.quality.expectation import (
-    Expectation,
-    Judgement,
-    Subject,
-)
+from feed_assets.quality.expectation import Expectation, Judgement, Subject
 from feed_assets.quality.rule_text import check_name, quoted, span_of_time
 
 

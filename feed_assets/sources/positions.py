@@ -5,7 +5,7 @@ Not here: what the values mean (see `spec`).
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -54,7 +54,8 @@ def read_document(text: str) -> Document:
         return _nothing(f"this is not YAML: {error}")
     if node is None or values is None:
         return _nothing("the file is empty; describe a source in it")
-    return Document(values, dict(_lines(node, ())), tuple(_doubled(node, ())))
+    lines: dict[Location, int] = {}
+    return Document(values, lines, tuple(_doubled(node, (), lines)))
 
 
 def dotted(location: Location) -> str:
@@ -79,34 +80,20 @@ def _nothing(message: str, *, line: int = 1) -> Document:
     return Document(None, {}, (Problem(line, "", message),))
 
 
-def _lines(node: yaml.Node, location: Location) -> Iterator[tuple[Location, int]]:
-    yield location, node.start_mark.line + 1
+def _doubled(node: yaml.Node, location: Location, lines: dict[Location, int]) -> Iterator[Problem]:
+    """A problem for each second field of one name: YAML's loader silently keeps the last. Fills `lines` on its way."""
+    lines[location] = node.start_mark.line + 1
     if isinstance(node, yaml.MappingNode):
+        first: dict[Location, int] = {}
         for key, value in node.value:
-            inner = (*location, _name(key))
-            yield from _lines(value, inner)
-            # The line of a field is that of its name, even if its value begins on a later line.
-            yield inner, key.start_mark.line + 1
-    elif isinstance(node, yaml.SequenceNode):
-        for position, value in enumerate(node.value):
-            yield from _lines(value, (*location, position))
-
-
-def _doubled(node: yaml.Node, location: Location) -> Iterator[Problem]:
-    """A problem for each second field of one name: YAML's loader silently keeps the last."""
-    if isinstance(node, yaml.MappingNode):
-        first: dict[Hashable, int] = {}
-        for key, value in node.value:
-            inner = (*location, _name(key))
+            inner = (*location, str(key.value))
             line = key.start_mark.line + 1
             if inner in first:
                 yield Problem(line, dotted(inner), f"is there twice (first on line {first[inner]}); keep one")
             first.setdefault(inner, line)
-            yield from _doubled(value, inner)
+            yield from _doubled(value, inner, lines)
+            # The line of a field is that of its name, even if its value begins on a later line.
+            lines[inner] = line
     elif isinstance(node, yaml.SequenceNode):
         for position, value in enumerate(node.value):
-            yield from _doubled(value, (*location, position))
-
-
-def _name(key: yaml.Node) -> str:
-    return str(key.value)
+            yield from _doubled(value, (*location, position), lines)
