@@ -29,7 +29,7 @@ def for_effectiveness(declaration: FeedDeclaration) -> tuple[Expectation, ...]:
         *_of_any_feed(declaration),
         Expectation(
             "clicks_within_impressions",
-            "No ad has more clicks than impressions, other than by orphan clicks.",
+            "No ad has more clicks than impressions, not counting orphan clicks.",
             _clicks_within_impressions,
             {
                 "unexplained_ads": "count_if(clicks > impressions)",

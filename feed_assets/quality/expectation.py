@@ -93,9 +93,9 @@ class Expectation:
 
 
 UNKNOWN_VALUES = "unknown_values"
-NOT_KNOWN = "not known: no record tells"
+NOT_KNOWN = "not known: no record"
 WITHOUT_RECORD = Judgement(
     passed=None,
     observed={"row counts": NOT_KNOWN},
-    sentence="The record of the update is gone, and with it its row counts.",
+    sentence="The record of the update, with its row counts, is gone.",
 )

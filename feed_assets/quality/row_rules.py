@@ -31,12 +31,12 @@ def not_empty(*, unless_sent_so: bool = False, blocking: bool = True, name: str 
         if not unless_sent_so:
             return Judgement(passed=False, observed=observed, sentence="No rows, at least 1 expected.")
         if subject.inputs_seen is None:
-            return Judgement(passed=None, observed=observed, sentence="No rows, and no record says what was read.")
+            return Judgement(passed=None, observed=observed, sentence="No rows, and no record of its inputs.")
         if subject.inputs_seen:
-            return Judgement(passed=True, observed=observed, sentence="No rows. The inputs were there.")
-        return Judgement(passed=False, observed=observed, sentence="No rows, and nothing at all was read.")
+            return Judgement(passed=True, observed=observed, sentence="No rows. Inputs were read.")
+        return Judgement(passed=False, observed=observed, sentence="No rows, and no input was read.")
 
-    unless = ", unless the inputs were there and nothing of them was left" if unless_sent_so else ""
+    unless = ", unless inputs were read and none of their rows remained" if unless_sent_so else ""
     return Expectation(name, f"There is at least one row{unless}.", judge, {"rows": "count(1)"}, blocking)
 
 
@@ -55,7 +55,7 @@ def row_count_near_median(
         if not subject.recent_rows:
             observed: dict[str, Any] = {"rows": rows, "median of recent days": "none yet"}
             return Judgement(
-                passed=True, observed=observed, sentence=f"{rows_counted(rows)}, and nothing before to compare."
+                passed=True, observed=observed, sentence=f"{rows_counted(rows)}, no earlier rows to compare."
             )
         usual, limit = median(subject.recent_rows), subject.usual_rows_factor if factor is None else factor
         days = len(subject.recent_rows)
@@ -99,7 +99,7 @@ def quarantined_share(*, limit: float | None = None, blocking: bool = True) -> E
 
     shown = "`limits.quarantined_share` (5 % unless configured)" if limit is None else percent(limit)
     return Expectation(
-        "quarantined_share", f"At most {shown} of the records read had to be quarantined.", judge, blocking=blocking
+        "quarantined_share", f"At most {shown} of the records read are quarantined.", judge, blocking=blocking
     )
 
 
