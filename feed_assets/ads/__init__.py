@@ -1,8 +1,7 @@
 """The worked example: how effective ads were, as pure Spark.
 
-Here: what an ad and a click are: their columns, rules and results, as functions of their arguments alone. Nothing below
-or beside this room knows an ad. Not here: Dagster, reading or writing, the clock, and anything that makes Spark compute
-(`count`, `collect`, `cache`): the caller decides when and how often.
+Here: the columns, rules and results of ads and clicks, as pure functions. No other room on this level or below knows
+ads. Not here: Dagster, reading, writing, the clock, and calls that make Spark compute (`count`, `collect`, `cache`).
 """
 
 from feed_assets.ads.cleaning import judge_ads, judge_clicks

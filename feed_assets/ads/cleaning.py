@@ -1,11 +1,10 @@
-"""Judging a day's ads and clicks: the rules beside those that hold for records of every kind.
+"""Judging a day's ads and clicks: the rules besides those of every kind, and their order.
 
-Here: these rules and their order. Not here: the rules of every kind and the machinery (`quality.judging`), and the
-views of a judged frame (`engine.judged_rows`).
+Not here: the rules of every kind (`quality.judging`), and the views of a judged frame (`engine.judged_rows`).
 
 An event is also quarantined if its ad_id or its own id is missing, or its cost is unparsable or negative. A click is a
 duplicate (repeated click) if the same known user of the same source clicked the same ad at most `repeated_within`
-before, whether that click is kept or itself repeated: a burst collapses into its first click.
+before. The earlier click may itself be repeated: a burst collapses into its first click.
 """
 
 from __future__ import annotations
@@ -24,13 +23,9 @@ ONE_SECOND: Final = timedelta(seconds=1)
 
 
 def judge_ads(events: DataFrame, *, day: date, earlier: DataFrame | None = None) -> DataFrame:
-    """The ads of a UTC day, each once, as `quality.judging.judge` gives them: columns of `CLEAN_ADS`."""
-    rules = [
-        missing("ad_id"),
-        missing("impression_id"),
-        unparsable("cost"),
-        ("negative cost", F.col("cost") < 0),
-    ]
+    """The ads of a UTC day, each once, judged by `quality.judging.judge`: columns of `CLEAN_ADS`."""
+    negative_cost = "negative cost", F.col("cost") < 0
+    rules = [missing("ad_id"), missing("impression_id"), unparsable("cost"), negative_cost]
     return judge(events, CLEAN_ADS, rules, day=day, earlier=earlier)
 
 
@@ -43,12 +38,11 @@ def judge_clicks(
 ) -> DataFrame:
     """The clicks of a UTC day, each once: columns of `CLEAN_CLICKS`, `_file`, `_line`, `verdict`, `reason`.
 
-    `events` and `earlier` are as for `judge_ads`; here `earlier` also tells which of the day's first clicks
-    repeat one from before midnight. Raises ValueError where `repeated_within` is negative.
+    `events` and `earlier` are as for `judge_ads`; `earlier` also shows which first clicks of the day repeat a click
+    before midnight. Raises ValueError if `repeated_within` is negative.
     """
     if repeated_within < timedelta():
-        message = f"repeated_within is {repeated_within}; it takes a duration of zero or more."
-        raise ValueError(message)
+        raise ValueError(f"repeated_within is {repeated_within}; it takes a duration of zero or more.")
     rules: list[Rule] = [missing("ad_id"), missing("click_id")]
     repeated = F.col("_since_previous") <= microseconds(repeated_within)
     delivered = deliveries(events, CLEAN_CLICKS, rules, day=day, earlier=earlier)
@@ -56,9 +50,9 @@ def judge_clicks(
 
 
 def _bursts(clicks: DataFrame) -> DataFrame:
-    """The clicks with `_since_previous`: microseconds since that user's click on that ad before, if any."""
+    """The clicks with `_since_previous`: microseconds since the same user's previous click on the same ad, if any."""
     comparable = F.col("_refused").isNull() & (F.col("_delivery") == 1) & F.col("user_id").isNotNull()
-    # What is not compared is spread, as `deliveries` does: nobody's clicks on a popular ad would be one task's work.
+    # Clicks that are not compared are spread: else one task would get all anonymous clicks on a popular ad.
     whose = ["source", "user_id", "ad_id"]
     spread = F.when(F.col("_comparable"), F.xxhash64(*whose)).otherwise(F.xxhash64("source", "click_id"))
     burst = Window.partitionBy("_spread", "_comparable", "_refused", *whose).orderBy("event_time", "click_id")

@@ -4,25 +4,25 @@ Here: attribution and the figures per ad. Not here: cleaning, and which days' up
 
 A click belongs to at most one impression:
 
-- If it names one: the impression of that id on the click's day or the day before. Of several, as partners number
-  theirs alike, one of the ad that the click names, of those one of its user, of those the earliest. No window
-  applies, and clocks that disagree do no harm: a click logged before its impression took no time.
-- Else, if its user is known: the last impression of that user and that ad at or before the click, no longer
-  ago than the attribution window, the limit included. Of equally late ones the last by impression id.
-- Else, and where there is no such impression: none; it is an orphan.
+- If the click names an impression: the impression of that id on the click's day or the day before. Partners may use
+  the same ids: of several impressions, one of the click's ad is preferred, then one of its user, then the earliest. No
+  attribution window applies. Clocks may disagree: a click logged before its impression has a delay of 0.
+- Else, if the user is known: the last impression of that user and that ad at or before the click, at most the
+  attribution window ago. Of equally late impressions, the last by impression id.
+- If no impression is found, the click is an orphan.
 
-Which source an event is from does not come into it, because a partner's ads and its clicks are two sources: users
-of equal names are one user, whichever partners they are from.
+The source of an event does not matter, because a partner's ads and clicks are two sources. So users with equal names
+are one user, also of different partners.
 
-An impression counts one click, the first; this is what keeps a CTR a share. It counts on the day shown, with
-clicks from that day or the next. Each click of a day is thereby counted in exactly one place of one day:
+An impression counts one click, the first, so that a CTR is a share. It counts on the day shown, with clicks from that
+day or the next. So each click of a day is counted in exactly one place of one day:
 
     clicks on the day = (clicks - clicks_next_day) + repeat_clicks + previous_day_clicks + orphan_clicks
 
 Clicks count for the ad of their impression, orphans for the ad they name.
 
-Two neighbouring days divide the later day's clicks between them. Both compute that division, each from the inputs it
-read. `shared_clicks` states it as a digest for either midnight: where the digests of two days are equal, no click
+Two neighbouring days share the later day's clicks. Both days compute which click counts where, each from the inputs it
+read. `shared_clicks` gives a digest of the result for each midnight: if the digests of two days are equal, no click
 counts on both days or on neither.
 """
 
@@ -44,16 +44,16 @@ from feed_assets.engine.spark_schemas import as_declared
 
 CONFIDENCE: Final = 0.95
 Z: Final = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
+"""About 1.96: the quantile of the standard normal distribution for a two-sided interval of this confidence."""
 _Number = TypeVar("_Number", float, Column)
-"""About 1.96: the standard normal deviate that leaves half of what is not covered on either side."""
 
 SHOWN: Final = 1
 CLICKED: Final = 2
-"""In this order where both happened at once: an impression at the moment of the click explains it."""
+"""The order of events at the same moment: an impression at the moment of a click explains the click."""
 
 CLICKS_BEFORE: Final = "_clicks_before"
 CLICKS_AFTER: Final = "_clicks_after"
-"""Of one ad, a hash of the day's clicks on the day before's impressions, and of the next day's on the day's own."""
+"""Hashes, for each ad, of the day's clicks on impressions of the day before, and of the next day's on the day's own."""
 
 COUNTS: Final = [field.name for field in AD_EFFECTIVENESS if field.dataType == COUNT]
 MICROSECONDS_A_SECOND: Final = 1_000_000
@@ -76,11 +76,11 @@ def ad_effectiveness(
 
 
 def shared_clicks(ads_of_the_day: DataFrame) -> DataFrame:
-    """One row: `before` and `after`, BIGINT digests of the clicks that the day shares with either neighbour.
+    """One row: `before` and `after`, BIGINT digests of the clicks that the day shares with its neighbours.
 
-    `before` covers the day's clicks that belong to impressions of the day before, `after` the next day's clicks that
-    belong to impressions of the day, each with its ad; NULL where there is none. A day's `after` equals the next day's
-    `before` where both attribute the same clicks to the same day. Takes a frame of `ads_with_shared_clicks`.
+    `ads_of_the_day` is a frame of `ads_with_shared_clicks`. `before` covers the day's clicks that belong to impressions
+    of the day before, `after` the next day's clicks that belong to impressions of the day, each with its ad; NULL
+    without such clicks. A day's `after` equals the next day's `before` if both attribute the same clicks alike.
     """
     digests = {"before": CLICKS_BEFORE, "after": CLICKS_AFTER}
     return ads_of_the_day.agg(
@@ -101,17 +101,15 @@ def ads_with_shared_clicks(
 ) -> DataFrame:
     """The rows of `ad_effectiveness` with two more columns, from which `shared_clicks` makes its digests.
 
-    `ads` (`CLEAN_ADS`) hold the day before, the day and the next, `clicks` (`CLEAN_CLICKS`) the day and the
-    next, as far as they exist; other days' rows are ignored. `catalog` is an `AD_CATALOG`; of several rows
-    for an ad one is taken, always the same. Raises ValueError unless the window is positive, at most a day:
-    no further back is read.
+    `ads` (`CLEAN_ADS`) hold the day before, the day and the next, `clicks` (`CLEAN_CLICKS`) the day and the next, as
+    far as they exist; rows of other days are ignored. `catalog` is an `AD_CATALOG`; of several rows for an ad, always
+    the same row is used. Raises ValueError unless the window is positive and at most a day.
     """
     if not timedelta() < attribution_window <= ONE_DAY:
-        message = (
+        raise ValueError(
             f"attribution_window is {attribution_window}; it takes more than zero and at most {ONE_DAY}, "
             "because a click is compared with the impressions of its own day and the day before."
         )
-        raise ValueError(message)
     shown = ads.filter(within("event_time", day - ONE_DAY, days=3))
     clicked = clicks.filter(within("event_time", day, days=2)).withColumn("_click", F.xxhash64("source", "click_id"))
     explained = _by_name(shown, clicked, day).unionByName(_by_user(shown, clicked, attribution_window))
@@ -125,9 +123,7 @@ def ads_with_shared_clicks(
 def _by_name(ads: DataFrame, clicks: DataFrame, day: date) -> DataFrame:
     """The clicks that name an impression: its source and id, clicked_at, shown_at (NULL for orphans), ad_id, `_click`.
 
-    `_click` is a hash that tells the click from all others.
-
-    Impressions of one id are few, as each source has at most one a day.
+    `_click` is a hash that identifies the click. An id has few impressions: at most one for each source and day.
     """
     named = clicks.filter(F.col("impression_id").isNotNull())
     impression = F.struct("event_time", "source", "ad_id", "user_id")
@@ -136,7 +132,7 @@ def _by_name(ads: DataFrame, clicks: DataFrame, day: date) -> DataFrame:
     )
 
     def near(shown: Column) -> Column:
-        # A click on the next day goes back to the day and no further: so that day's own run will see it.
+        # A click on the next day can belong to the day or the next day, as in the next day's own run.
         today = F.col("event_time") < start_of(day + ONE_DAY)
         return F.when(today, shown.event_time < start_of(day + ONE_DAY)).otherwise(shown.event_time >= start_of(day))
 
@@ -159,10 +155,10 @@ def _by_name(ads: DataFrame, clicks: DataFrame, day: date) -> DataFrame:
 
 
 def _by_user(ads: DataFrame, clicks: DataFrame, attribution_window: timedelta) -> DataFrame:
-    """The clicks that name no impression, in the same columns.
+    """The clicks that name no impression, in the columns of `_by_name`.
 
-    Impressions and clicks of a user and an ad pass by once, in order of time. A join would pair each click
-    with each impression, and there are users with ten thousand of both.
+    A window visits the impressions and clicks of each user and ad once, in order of time. A join would pair each click
+    with each impression, and some users have ten thousand of both.
     """
     unnamed = clicks.filter(F.col("impression_id").isNull())
     known = unnamed.filter(F.col("user_id").isNotNull())
@@ -203,9 +199,8 @@ def _by_user(ads: DataFrame, clicks: DataFrame, attribution_window: timedelta) -
 def _touched(ads: DataFrame, clicks: DataFrame, *key: str) -> DataFrame:
     """The ads that share this key with a click, and few others.
 
-    Of a day's ads next to none are clicked. Numbers instead of ids make the set of keys so small that Spark
-    can broadcast it, and then most ads are dropped where they are read, before any is moved. Two keys with
-    one hash do no harm: those who call this compare the keys themselves.
+    Nearly none of a day's ads are clicked. Hashes of keys are so small that Spark can broadcast them, and drop most ads
+    where it reads them, before the shuffle. Two keys with one hash do no harm: callers compare the keys themselves.
     """
     keys = clicks.select(F.xxhash64(*key).alias("_key"))
     return ads.withColumn("_key", F.xxhash64(*key)).join(keys, "_key", "left_semi").drop("_key")
@@ -214,7 +209,7 @@ def _touched(ads: DataFrame, clicks: DataFrame, *key: str) -> DataFrame:
 def _impressions(ads: DataFrame) -> DataFrame:
     """Per ad: impressions, users, cost, and the campaign it was shown for most often.
 
-    Users first: popular ads are then counted by many tasks, and each user of an ad is there just once.
+    Grouping by user first lets many tasks count a popular ad, and leaves one row for each user of an ad.
     """
     per_user = ads.groupBy("ad_id", "user_id").agg(F.count(F.lit(1)).alias("_shown"), F.sum("cost").alias("cost"))
     totals = per_user.groupBy("ad_id").agg(
@@ -226,7 +221,7 @@ def _impressions(ads: DataFrame) -> DataFrame:
 
 
 def _clicks(explained: DataFrame, day: date) -> DataFrame:
-    """Per ad, of the clicks that concern the day: the counts, the median time to click, the shared clicks."""
+    """Per ad: the counts of the day's clicks, the median time to click, the hashes of shared clicks."""
     today = F.col("clicked_at") < start_of(day + ONE_DAY)
     explains = F.col("shown_at").isNotNull()
     of_today = explains & within("shown_at", day)
@@ -258,7 +253,7 @@ def _clicks(explained: DataFrame, day: date) -> DataFrame:
 
 
 def _enriched(per_ad: DataFrame, catalog: DataFrame) -> DataFrame:
-    """With what the catalog knows of the ad; of several rows for an ad the greatest."""
+    """The rows with the catalog's columns of the ad; of several catalog rows for an ad, the greatest."""
     known = catalog.groupBy("ad_id").agg(F.max(F.struct("campaign_id", "advertiser", "landing_page")).alias("_known"))
     return per_ad.join(known, "ad_id", "left").select(
         *[name for name in per_ad.columns if name != "campaign_id"],
@@ -269,7 +264,7 @@ def _enriched(per_ad: DataFrame, catalog: DataFrame) -> DataFrame:
 
 
 def _figures(per_ad: DataFrame) -> DataFrame:
-    """With zeros where nothing was counted, and the rates."""
+    """The rows with the rates, and with zeros for missing counts."""
     impressions, clicks = F.col("impressions"), F.col("clicks")
     low, high = (F.when(impressions > 0, end) for end in wilson_interval(clicks, impressions, F.sqrt))
     return (
@@ -283,14 +278,14 @@ def _figures(per_ad: DataFrame) -> DataFrame:
 
 
 def wilson_interval(successes: _Number, trials: _Number, root: Callable[[_Number], _Number]) -> tuple[_Number, _Number]:
-    """The ends of the 95 % Wilson score interval of a share, of numbers or of columns; there is at least one trial.
+    """The ends of the 95 % Wilson score interval of a share, of numbers or of columns, for at least one trial.
 
-    `root` is the square root of such values. E. B. Wilson, "Probable inference, the law of succession, and statistical
-    inference", JASA 22 (1927). Unlike the textbook interval it stays within 0 and 1, and has a width where none or all
-    succeeded.
+    `root` is the square root for these values. E. B. Wilson, "Probable inference, the law of succession, and
+    statistical inference", JASA 22 (1927). Unlike the textbook interval it stays within 0 and 1, and has a width if no
+    or all trials succeed.
     """
     share, half = successes / trials, Z * Z / 2
-    # The root of a square is exact, and sums are taken in one order: so the ends are exactly 0 and 1.
+    # The root of a square is exact, and sums have a fixed order: so an end without successes is 0, without failures 1.
     middle, reach = successes + half, Z * root(trials * share * (1 - share) + half / 2)
     whole = trials + half + half
     return (middle - reach) / whole, (middle + reach) / whole

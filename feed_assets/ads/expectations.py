@@ -1,7 +1,6 @@
-"""What is expected of the ads' feeds: the ready-made expectations put together, and two of their own.
+"""The expectations of the ads' feeds: cleaned events, and effectiveness.
 
-Here: the expectations of cleaned events and of effectiveness. Not here: rules for any feed
-(`column_rules`, `time_rules`, `row_rules`).
+Not here: rules for any feed (`column_rules`, `time_rules`, `row_rules`).
 """
 
 from __future__ import annotations
@@ -19,22 +18,18 @@ CLEAN_ADS, CLEAN_CLICKS = "clean-ads/v1.0", "clean-clicks/v1.0"
 
 
 def for_clean(declaration: FeedDeclaration) -> tuple[Expectation, ...]:
-    """What is expected of a day of cleaned events."""
-    return (
-        *_of_any_feed(declaration),
-        times_inside("event_time", name="times_inside_day"),
-        rows_accounted(),
-        quarantined_share(),
-    )
+    """The expectations of a day of cleaned events."""
+    own = times_inside("event_time", name="times_inside_day"), rows_accounted(), quarantined_share()
+    return *_of_any_feed(declaration), *own
 
 
 def for_effectiveness(declaration: FeedDeclaration) -> tuple[Expectation, ...]:
-    """What is expected of a day of ad effectiveness."""
+    """The expectations of a day of ad effectiveness."""
     return (
         *_of_any_feed(declaration),
         Expectation(
             "clicks_within_impressions",
-            "No ad has more clicks than impressions, other than by orphan clicks.",
+            "No ad has more clicks than impressions, not counting orphan clicks.",
             _clicks_within_impressions,
             {
                 "unexplained_ads": "count_if(clicks > impressions)",
@@ -43,7 +38,7 @@ def for_effectiveness(declaration: FeedDeclaration) -> tuple[Expectation, ...]:
         ),
         Expectation(
             "totals_reconcile",
-            "Impressions and clicks add up to the rows of the cleaned feeds they were made from.",
+            "Impressions and clicks add up to the rows of the cleaned input feeds.",
             _totals_reconcile,
             {
                 "impressions": "coalesce(sum(impressions), 0)",
@@ -57,7 +52,7 @@ def for_effectiveness(declaration: FeedDeclaration) -> tuple[Expectation, ...]:
 def _of_any_feed(declaration: FeedDeclaration) -> tuple[Expectation, ...]:
     return (
         schema_as_declared(),
-        # A day without events is legal where its partner sent something; against the usual it is a warning.
+        # A day without events is legal if there was input; `row_count_as_usual` only warns.
         not_empty(unless_sent_so=True),
         unique(*declaration.identity, name="identity_unique"),
         not_null(*(column.name for column in declaration.columns if not column.nullable), name="required_not_null"),
@@ -95,5 +90,5 @@ def _totals_reconcile(subject: Subject, counted: Mapping[str, Any]) -> Judgement
 
 
 def _upstream(subject: Subject, feed: str) -> int | None:
-    """The rows that were read of a feed: none where it was no input, or had no update; None where it is not known."""
+    """The rows that were read of a feed: 0 if it was no input or had no update, None if unknown."""
     return None if subject.upstream_rows is None else subject.upstream_rows.get(feed, 0)

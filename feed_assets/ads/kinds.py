@@ -1,7 +1,4 @@
-"""The kinds of records of the worked example: ads shown and clicks.
-
-Here: their declarations. Not here: what a kind is (`sources.kinds`), and the columns (`schemas`).
-"""
+"""The kinds of records of the worked example: ads and clicks. Not here: their columns (`schemas`)."""
 
 from __future__ import annotations
 

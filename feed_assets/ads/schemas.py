@@ -1,8 +1,6 @@
-"""The columns of every dataset the pipelines exchange, with their meaning.
+"""The columns of the example's datasets: names, types, nullability, and a sentence each, the field's `comment`.
 
-Here: names, types, nullability and one sentence a column, kept as the field's `comment`, for readers,
-for the data's contract and for the UI; and how a frame is given these columns. Not here: how a value
-is computed (see the other modules).
+Not here: how values are computed (see the other modules).
 """
 
 from __future__ import annotations
@@ -21,10 +19,10 @@ from pyspark.sql.types import (
 )
 
 COST: Final = DecimalType(18, 6)
-"""Of one impression: up to a trillion, to a millionth."""
+"""The cost of one impression: up to a trillion, to a millionth."""
 
 TOTAL_COST: Final = DecimalType(28, 6)
-"""Of up to ten billion impressions: the type that Spark gives a sum of `COST`."""
+"""The cost of up to ten billion impressions: the type that Spark gives a sum of `COST`."""
 
 TEXT: Final = StringType()
 COUNT: Final = LongType()
@@ -38,26 +36,26 @@ def _column(name: str, kind: DataType, comment: str, *, required: bool = False) 
 
 CLEAN_ADS: Final = StructType(
     [
-        _column("impression_id", TEXT, "Names this impression; unique in its day and source.", required=True),
+        _column("impression_id", TEXT, "Identifies the impression; unique in its day and source.", required=True),
         _column("event_time", INSTANT, "When the ad was shown, UTC.", required=True),
         _column("ad_id", TEXT, "The ad that was shown.", required=True),
         _column("campaign_id", TEXT, "The campaign the ad was shown for."),
         _column("user_id", TEXT, "Who saw it: the partner's name for a person, browser or cohort."),
         _column("placement_id", TEXT, "Where on the page or in the app it was shown."),
-        _column("cost", COST, "What this impression cost, in the partner's currency; NULL where unknown."),
-        _column("source", TEXT, "The partner's log it was read from.", required=True),
+        _column("cost", COST, "The cost of the impression, in the partner's currency; NULL if unknown."),
+        _column("source", TEXT, "The partner's log that has the impression.", required=True),
     ]
 )
 """Ads shown, one row an impression, as published by `clean_ads`."""
 
 CLEAN_CLICKS: Final = StructType(
     [
-        _column("click_id", TEXT, "Names this click; unique in its day and source.", required=True),
+        _column("click_id", TEXT, "Identifies the click; unique in its day and source.", required=True),
         _column("event_time", INSTANT, "When the user clicked, UTC.", required=True),
-        _column("impression_id", TEXT, "The impression that was clicked, where the partner says it."),
+        _column("impression_id", TEXT, "The impression that was clicked, if the partner sends it."),
         _column("ad_id", TEXT, "The ad that was clicked.", required=True),
         _column("user_id", TEXT, "Who clicked: the partner's name for a person, browser or cohort."),
-        _column("source", TEXT, "The partner's log it was read from.", required=True),
+        _column("source", TEXT, "The partner's log that has the click.", required=True),
     ]
 )
 """Clicks, one row each, as published by `clean_clicks`."""
@@ -70,51 +68,37 @@ AD_CATALOG: Final = StructType(
         _column("landing_page", TEXT, "Where a click on it leads."),
     ]
 )
-"""What is known of an ad, one row each, published by others."""
+"""Facts about ads, one row an ad, published by others."""
 
 AD_EFFECTIVENESS: Final = StructType(
     [
-        _column("ad_id", TEXT, "The ad: every ad that was shown or clicked on the day.", required=True),
+        _column("ad_id", TEXT, "An ad that was shown or clicked on the day.", required=True),
         _column(
             "campaign_id",
             TEXT,
-            "The campaign it was shown for most often on the day, of equals the first by name; the catalog's "
-            "where the logs name none.",
+            "The campaign it was shown for most often on the day, the first by name if several; the catalog's "
+            "if the logs name none.",
         ),
         _column("advertiser", TEXT, "Who pays for it, from the catalog."),
         _column("landing_page", TEXT, "Where a click on it leads, from the catalog."),
         _column("impressions", COUNT, "How often it was shown on the day.", required=True),
-        _column("users", COUNT, "How many different known users saw it on the day, exactly.", required=True),
-        _column(
-            "clicks",
-            COUNT,
-            "Impressions of the day that were clicked, on the day or the next: at most one click each.",
-            required=True,
-        ),
-        _column("clicks_next_day", COUNT, "Those of `clicks` that happened after midnight.", required=True),
+        _column("users", COUNT, "How many different known users saw it on the day (exact).", required=True),
+        _column("clicks", COUNT, "Impressions of the day that were clicked, on the day or the next.", required=True),
+        _column("clicks_next_day", COUNT, "The part of `clicks` after midnight.", required=True),
         _column("ctr", RATIO, "Click-through rate: clicks / impressions; NULL without impressions."),
         _column("ctr_low", RATIO, "Lower end of the 95 % Wilson score interval of `ctr`."),
         _column("ctr_high", RATIO, "Upper end of the 95 % Wilson score interval of `ctr`."),
         _column("cost", TOTAL_COST, "Known costs of the day's impressions, summed; NULL if none is known."),
         _column("cost_per_click", TOTAL_COST, "cost / clicks, to a millionth, half up; NULL without clicks."),
-        _column(
-            "median_seconds_to_click",
-            RATIO,
-            "Median time from an impression to its first click, in seconds, exactly; NULL without clicks.",
-        ),
-        _column(
-            "repeat_clicks",
-            COUNT,
-            "Clicks on the day on an impression of the day that had been clicked before.",
-            required=True,
-        ),
+        _column("median_seconds_to_click", RATIO, "Exact median of seconds to the first click; NULL without clicks."),
+        _column("repeat_clicks", COUNT, "Later clicks on the day on a clicked impression of the day.", required=True),
         _column(
             "previous_day_clicks",
             COUNT,
-            "Clicks on the day on an impression of the day before; that day's row counts them as its own.",
+            "Clicks on the day on impressions of the day before; that day's row counts them as its own.",
             required=True,
         ),
         _column("orphan_clicks", COUNT, "Clicks on the day that no impression explains.", required=True),
     ]
 )
-"""How each ad did on the day it was shown, one row an ad, as published by `ad_effectiveness`."""
+"""How effective each ad was on the day it was shown, one row an ad, as published by `ad_effectiveness`."""

@@ -1,6 +1,6 @@
-"""What a feed declares: where it is, its columns, what identifies a row, and how its days are named.
+"""Declarations of feeds as plain values, and the names of days.
 
-Here: declarations as plain values. Not here: how an asset states them (`io_manager.asset_metadata`), and storage.
+Not here: an asset's metadata with its declaration (`io_manager.asset_metadata`), and storage.
 """
 
 from feed_assets.datasets.days import ONE_DAY, days_between, is_day

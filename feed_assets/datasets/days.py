@@ -1,8 +1,4 @@
-"""Days as the names of partitions, and how long one is.
-
-Here: the names and the length, in UTC. Not here: which partitions an asset has (`feed_assets.partitions`), and which of
-them hold data.
-"""
+"""UTC days as the names of partitions. Not here: the partitions of an asset (`feed_assets.partitions`)."""
 
 from __future__ import annotations
 
@@ -10,11 +6,11 @@ from datetime import date, timedelta
 from typing import Final
 
 ONE_DAY: Final = timedelta(days=1)
-"""How long a partition of a day is."""
+"""The length of a partition of a day."""
 
 
 def is_day(name: str) -> bool:
-    """Whether this is the name of a day, `YYYY-MM-DD`; storage may hold other names as well."""
+    """Whether this is the name of a day, `YYYY-MM-DD`; storage may also have other names."""
     try:
         return str(date.fromisoformat(name)) == name
     except ValueError:

@@ -1,7 +1,4 @@
-"""A feed as it is declared.
-
-Here: the declaration as a value. Not here: any access to storage, and Dagster's metadata (`io_manager.asset_metadata`).
-"""
+"""The declaration of a feed, as a value. Not here: storage, and Dagster's metadata (`io_manager.asset_metadata`)."""
 
 from __future__ import annotations
 
@@ -13,10 +10,10 @@ from feed_assets.file_feed import Column, Feed
 
 @dataclass(frozen=True, slots=True)
 class FeedDeclaration:
-    """A feed: its location, its schema, and how its updates come into force.
+    """A feed: its location and its schema.
 
-    `location` is `<name>/<version>` below the base; `identity` the columns that are unique in a partition; an
-    `audited` feed is published by its checks.
+    `location` is `<name>/<version>` below the base. `identity` names the columns that are unique in a partition. The
+    checks of an `audited` feed publish its updates.
     """
 
     location: str
@@ -25,5 +22,5 @@ class FeedDeclaration:
     audited: bool = False
 
     def on(self, blackboard: Blackboard) -> Feed:
-        """The feed itself, on this blackboard."""
+        """The feed on this blackboard."""
         return Feed(blackboard, self.location)

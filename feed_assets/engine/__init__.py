@@ -1,4 +1,4 @@
-"""Spark at the edge: its session and Java, the paths it takes, and the files of updates read and written.
+"""Spark at the edge: its session and Java, its paths, and reading and writing the files of updates.
 
-Here: everything that starts Spark or touches files through it. Not here: what is read and why, and what the rows mean.
+Here: all code that starts Spark or touches files through it. Not here: which files are read, and what rows mean.
 """

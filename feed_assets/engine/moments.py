@@ -1,8 +1,4 @@
-"""A UTC day and the moments around it, as Spark literals.
-
-Here: turning dates and durations into literals that no time zone setting can shift. Not here: what is
-done with them.
-"""
+"""UTC days and durations as Spark literals that no time zone setting can shift."""
 
 from __future__ import annotations
 
@@ -31,5 +27,5 @@ def within(column: str, day: date, *, days: int = 1) -> Column:
 
 
 def microseconds(duration: timedelta) -> int:
-    """The duration in whole microseconds, which is all the precision there is."""
+    """The duration in whole microseconds, the precision of Spark's times."""
     return duration // MICROSECOND

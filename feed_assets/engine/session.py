@@ -1,7 +1,7 @@
-"""The Spark session: the settings it needs, and starting it.
+"""The Spark session: its settings, and starting it.
 
-Here: what the correctness of reading and writing depends on, and the defaults of a single machine. Not here: tuning of
-a cluster, which goes into Spark's own `spark-defaults.conf`, and which Java runs it (`java`).
+Here: settings that correct reading and writing need, and defaults for a single machine. Not here: tuning a cluster (see
+Spark's own `spark-defaults.conf`), and the choice of Java (`java`).
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ import pyspark.core.context
 
 
 class MasterError(Exception):
-    """Spark's master cannot be used; the message names the setting and what it takes."""
+    """Spark's master cannot be used; the message names the setting and its valid values."""
 
 
 SESSION_SETTINGS: Final[Mapping[str, str]] = MappingProxyType(
     {
-        # With ANSI on, one value that cannot be read fails the file or the day; off, it is NULL and goes to quarantine.
+        # With ANSI on, one unreadable value fails the file or the day; off, the value is NULL and goes to quarantine.
         "spark.sql.ansi.enabled": "false",
-        # With any other policy, a date that Spark 2 read in its own way is an error instead of NULL.
+        # With any other policy, a date that Spark 2 read in another way is an error instead of NULL.
         "spark.sql.legacy.timeParserPolicy": "CORRECTED",
-        # Wall time that a partner writes without a zone is read as UTC, then shifted from the source's zone.
+        # Wall time without a zone is read as UTC, then shifted from the source's zone.
         "spark.sql.session.timeZone": "UTC",
     }
 )
-"""What the session must be set to, so that a value which cannot be read is NULL and times are UTC."""
+"""The settings with which an unreadable value is NULL and times are UTC."""
 
 ANSWERS_WITHIN = 5
-"""Seconds that a master has to answer in."""
+"""Seconds within which a master must answer."""
 
 _MASTER = re.compile(
     r"local(\[(\*|[1-9][0-9]*)(,\s*[0-9]+)?\])?|local-cluster\[.*\]|spark://[^,\s]+:[0-9]{1,5}(,[^,\s]+:[0-9]{1,5})*|"
@@ -47,24 +47,23 @@ QUIET_LOGS = Path(__file__).parent / "log4j2.properties"
 
 REQUIRED = {
     **SESSION_SETTINGS,
-    # An update holds its data files and nothing else: Spark writes neither an own manifest nor checksums.
+    # An update holds only its data files: Spark must write neither a manifest of its own nor checksums.
     "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
     "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
-    # A file that vanished is an error for the run to report, never rows silently missing.
+    # A vanished file is an error of the run; its rows are never silently missing.
     "spark.sql.files.ignoreMissingFiles": "false",
     "spark.sql.files.ignoreCorruptFiles": "false",
-    # Explicit lists of files are looked up where they are read from, without a Spark job for that.
+    # The driver looks up explicit lists of files itself, without a Spark job.
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 }
 
 LEAN = {
-    # Telling the JVM, at every call, the line it comes from takes a third of the calls; tracebacks tell it as well.
+    # Sending the line of each call to the JVM takes a third of all calls; tracebacks have the line too.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
-    # A day takes more generated classes than the hundred that Spark keeps, so that each run compiled them all again.
+    # A day needs more generated classes than the 100 that Spark caches; each run would compile them all again.
     "spark.sql.codegen.cache.maxEntries": "2000",
-    # The JVM never compiles a method of more bytes, and rules over a partner's expressions are long ones: Spark then
-    # divides them.
+    # The JVM never compiles a longer method (in bytes); with this limit Spark divides long rules.
     "spark.sql.codegen.hugeMethodLimit": "8000",
 }
 
@@ -75,7 +74,7 @@ SINGLE_MACHINE = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "4",
-    # Nobody waits for an answer within milliseconds here: the collector that spends least of the processors' time.
+    # No request needs an answer within milliseconds, so use the collector that takes the least processor time.
     "spark.driver.extraJavaOptions": f"-XX:+UseParallelGC -Dlog4j2.configurationFile={QUIET_LOGS.as_uri()}",
 }
 
@@ -87,14 +86,13 @@ def spark_config(master: str) -> dict[str, str]:
 
 
 def check_master(master: str) -> None:
-    """Raise MasterError unless this names a master that Spark knows; one that is a server has to answer.
+    """Raise MasterError unless this names a master that Spark knows; a `spark://` server must answer.
 
-    Spark itself tries a server that does not answer for a minute, and then shows a stack trace of Java's.
+    Spark itself would try a silent server for a minute, and then show Java's stack trace.
     """
     what = f"FEED_ASSETS_SPARK_MASTER is {master!r}"
     if not _MASTER.fullmatch(master):
-        message = f"{what}; it takes local[*], local[4], spark://host:7077, yarn or k8s://..."
-        raise MasterError(message)
+        raise MasterError(f"{what}; it takes local[*], local[4], spark://host:7077, yarn or k8s://...")
     if not master.startswith("spark://"):
         return
     refused = []
@@ -106,27 +104,23 @@ def check_master(master: str) -> None:
             refused.append(f"{address}: {error.strerror or error}")
         else:
             return
-    message = f"{what}, and no Spark master answers there ({'; '.join(refused)}). Start it, or unset the variable."
-    raise MasterError(message)
+    refusals = "; ".join(refused)
+    raise MasterError(f"{what}, and no Spark master answers there ({refusals}). Start it, or unset the variable.")
 
 
 @contextmanager
 def interrupts_put_off() -> Iterator[None]:
-    """Let Ctrl-C wait until Spark has started, and then do what it did before.
+    """Delay Ctrl-C until Spark has started, then call the handler from before.
 
-    In the middle of its start Spark answers with Java's stack trace. And the handler that Spark installs as it starts
-    would talk to Java in the middle of Java's last answer, so pyspark gets no way to install it.
+    During its start, Spark would answer Ctrl-C with Java's stack trace. The handler that pyspark installs would talk to
+    Java while Java still answers, so pyspark cannot install it.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     before = signal.getsignal(signal.SIGINT)
-    put_off: list[FrameType | None] = []
-
-    def put_off_until_started(_: int, frame: FrameType | None) -> None:
-        put_off.append(frame)
-
-    signal.signal(signal.SIGINT, put_off_until_started)
+    interrupts: list[FrameType | None] = []
+    signal.signal(signal.SIGINT, lambda _, frame: interrupts.append(frame))
     module: Any = pyspark.core.context
     module.signal = SimpleNamespace(signal=lambda *_: None, SIGINT=signal.SIGINT)
     try:
@@ -134,5 +128,5 @@ def interrupts_put_off() -> Iterator[None]:
     finally:
         module.signal = signal
         signal.signal(signal.SIGINT, before)
-    if put_off and callable(before):
-        before(signal.SIGINT, put_off[-1])
+    if interrupts and callable(before):
+        before(signal.SIGINT, interrupts[-1])

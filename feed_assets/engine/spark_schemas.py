@@ -1,8 +1,4 @@
-"""Schemas of feeds in Spark's types.
-
-Here: from declared columns to a schema and back, and frames brought to one. Not here: which columns a feed has
-(`datasets`).
-"""
+"""Declared columns as Spark's schemas and back, and frames under a schema. Not here: a feed's columns (`datasets`)."""
 
 from __future__ import annotations
 
@@ -15,22 +11,17 @@ from feed_assets.file_feed import Column
 
 
 def spark_schema(columns: Iterable[Column]) -> StructType:
-    """The columns in Spark's types. Reading the names of types takes a running session."""
+    """The columns in Spark's types. Parsing the names of types needs a running session."""
     return StructType(
         [
-            StructField(
-                column.name,
-                DataType.fromDDL(column.type),
-                nullable=column.nullable,
-                metadata={"comment": column.description},
-            )
-            for column in columns
+            StructField(each.name, DataType.fromDDL(each.type), each.nullable, {"comment": each.description})
+            for each in columns
         ]
     )
 
 
 def declared_columns(schema: StructType) -> tuple[Column, ...]:
-    """The columns of a schema in Spark's types, as feeds and kinds declare them."""
+    """The columns of a Spark schema, as feeds and kinds declare them."""
     return tuple(
         Column(each.name, each.dataType.simpleString(), each.nullable, each.metadata.get("comment", ""))
         for each in schema
@@ -40,8 +31,8 @@ def declared_columns(schema: StructType) -> tuple[Column, ...]:
 def as_declared(frame: DataFrame, schema: StructType) -> DataFrame:
     """The frame's columns of this schema, in its order, with its types and comments.
 
-    A NULL in a required column stays, for a check to find: Spark's types would say that there is none only if
-    another value stood in its place. Raises AnalysisException where a column is missing or its type does not fit.
+    All columns are nullable, so that a NULL in a required column stays for a check to find. Raises AnalysisException if
+    a column is missing or its type does not fit.
     """
     nullable = StructType([StructField(field.name, field.dataType, metadata=field.metadata) for field in schema])
     return frame.select(schema.names).to(nullable)

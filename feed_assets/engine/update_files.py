@@ -1,6 +1,6 @@
 """Reading explicit lists of files with Spark, and writing a DataFrame as the files of one claim.
 
-Here: the only places where Spark touches feed files. Not here: which files, and what becomes of them.
+Here: the only places where Spark touches feed files. Not here: the choice of files, and publishing them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 from typing import Any
 from uuid import uuid4
 
-from pyspark.sql import DataFrame, DataFrameReader, SparkSession, functions
+from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession, functions
 from pyspark.sql.types import StringType, StructField, StructType
 
 from feed_assets.engine.jvm import java_session
@@ -25,36 +25,34 @@ FILES_METRIC, ROWS_METRIC = "number of written files", "number of output rows"
 
 
 class UnreadableFormatError(FeedError):
-    """A feed holds files of a kind that is not read here."""
+    """A feed has files of a kind that `READERS` lacks."""
 
 
 class WriteMismatchError(FeedError):
-    """Spark did not say how many files and rows its committed tasks wrote."""
+    """Spark did not report how many files and rows its committed tasks wrote."""
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What one write reported of itself: the files its committed tasks left, and the rows that went into them."""
+    """The number of files and rows that the committed tasks of one write reported."""
 
     files: int
     rows: int
 
 
 def read_updates(spark: SparkSession, updates: Sequence[Update], schema: StructType) -> DataFrame:
-    """All rows of these updates under the declared schema; no updates, or updates without files, is an empty frame.
+    """All rows of these updates under the declared schema; an empty frame without updates or files.
 
-    Exactly the resolved files are read. Columns of the schema that a file lacks are NULL; others are left out.
+    Exactly the resolved files are read. Columns of the schema that a file lacks are NULL; other columns of a file are
+    left out.
     """
-    frames = [_read(spark, kind, uris, schema) for kind, uris in sorted(_uris_by_format(updates).items()) if uris]
-    if not frames:
-        return _no_rows(spark, schema)
-    return reduce(DataFrame.unionByName, frames)
+    frames = [_read(spark, kind, uris, schema) for kind, uris in sorted(_uris_by_format(updates).items())]
+    # An empty frame made from Python's side would start Python's workers.
+    return reduce(DataFrame.unionByName, frames) if frames else spark.range(0).select(*map(_null, schema))
 
 
-def _no_rows(spark: SparkSession, schema: StructType) -> DataFrame:
-    """An empty frame that Spark knows to be empty; one made from Python's side would start Python's workers."""
-    nothing = [functions.lit(None).cast(field.dataType).alias(field.name) for field in schema]
-    return spark.range(0).select(*nothing)
+def _null(field: StructField) -> Column:
+    return functions.lit(None).cast(field.dataType).alias(field.name)
 
 
 def count_update(spark: SparkSession, update: Update) -> int:
@@ -66,8 +64,8 @@ def count_update(spark: SparkSession, update: Update) -> int:
 def write_files(frame: DataFrame, uri: str, kind: str = "parquet") -> Written:
     """Write the rows, as Parquet or as JSON lines, to a location that nobody else writes to.
 
-    Raises WriteMismatchError where the committed tasks' own counts of files and rows are not to be had: a listing
-    could count what a lost task left behind.
+    Raises WriteMismatchError if Spark does not have the counts of its committed tasks. A listing is no substitute: it
+    could count files that a lost task left behind.
     """
     label = f"write {uri} {uuid4().hex}"
     context = frame.sparkSession.sparkContext
@@ -91,17 +89,10 @@ def _read(spark: SparkSession, kind: str, uris: list[str], schema: StructType) -
 
 
 def _read_csv(spark: SparkSession, header: Sequence[str], uris: list[str], schema: StructType) -> DataFrame:
-    """The rows of files with this header, their columns by its names: Spark itself goes by their order."""
-    there = StructType([schema[name] if name in schema.names else StructField(name, StringType()) for name in header])
-    rows = _reader(spark, "csv").schema(there).csv(uris)
-    return rows.select(
-        [
-            functions.col(field.name)
-            if field.name in header
-            else functions.lit(None).cast(field.dataType).alias(field.name)
-            for field in schema
-        ]
-    )
+    """The rows of files with this header, with columns matched by name: Spark itself matches them by position."""
+    found = StructType([schema[name] if name in schema.names else StructField(name, StringType()) for name in header])
+    rows = _reader(spark, "csv").schema(found).csv(uris)
+    return rows.select([functions.col(each.name) if each.name in header else _null(each) for each in schema])
 
 
 def _reader(spark: SparkSession, kind: str) -> DataFrameReader:
@@ -124,16 +115,15 @@ def _format(update: Update, uri: str) -> str:
         name = name.removesuffix(suffix)
     kind = READERS.get(PurePosixPath(name).suffix)
     if kind is None:
-        message = (
+        raise UnreadableFormatError(
             f"{uri} is of a kind that is not read here ({', '.join(READERS)} are). "
             f"Invalidate update {update.name} or publish it again in one of these."
         )
-        raise UnreadableFormatError(message)
     return kind
 
 
 def _committed(spark: SparkSession, label: str) -> Written:
-    """What the committed tasks of the write with this description reported, from Spark's own records."""
+    """The counts of the committed tasks of the write with this description, from Spark's own records."""
     session = java_session(spark)
     session.sparkContext().listenerBus().waitUntilEmpty()
     store = session.sharedState().statusStore()
@@ -147,7 +137,7 @@ def _committed(spark: SparkSession, label: str) -> Written:
 
 
 def _written(nodes: Any, values: Any, label: str) -> Written:
-    """The counts of the one node of a plan that counts files written; others count rows as well."""
+    """The counts of the node of a plan that counts written files; other nodes also count rows."""
     for index in range(nodes.size()):
         metrics = nodes.apply(index).metrics()
         counters = [metrics.apply(each) for each in range(metrics.size())]

@@ -12,13 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from feed_assets.quality.expectation import (
-    UNKNOWN_VALUES,
-    Expectation,
-    Judgement,
-    Reference,
-    Subject,
-)
+from feed_assets.quality.expectation import UNKNOWN_VALUES, Expectation, Judgement, Reference, Subject
 from feed_assets.quality.rule_text import Value, check_name, joined, literal, quoted, rows_counted
 
 
@@ -84,19 +78,13 @@ def accepted_values(column: str, *values: Value, blocking: bool = True, name: st
 
 
 def in_range(
-    column: str,
-    *,
-    at_least: Value | None = None,
-    at_most: Value | None = None,
-    blocking: bool = True,
-    name: str = "",
+    column: str, *, at_least: Value | None = None, at_most: Value | None = None, blocking: bool = True, name: str = ""
 ) -> Expectation:
     """The column's values lie between two bounds, both included. NULL passes. Raises ValueError without a bound."""
     limits = [(">=", at_least), ("<=", at_most)]
     inside = " AND ".join(f"{quoted(column)} {sign} {literal(bound)}" for sign, bound in limits if bound is not None)
     if not inside:
-        message = f"in_range({column!r}) has no bound: give at_least, at_most, or both."
-        raise ValueError(message)
+        raise ValueError(f"in_range({column!r}) has no bound: give at_least, at_most, or both.")
     wanted = " and ".join(
         f"{word} {bound}" for word, bound in (("at least", at_least), ("at most", at_most)) if bound is not None
     )

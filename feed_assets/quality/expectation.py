@@ -1,8 +1,7 @@
 """An expectation: the counts it needs of an update, and the rule that judges them.
 
-Here: the values that expectations are made of. Not here: any one rule (`column_rules`, `time_rules`, `row_rules`,
-`ads`), running them (`steps.audit`), and Spark: SQL states what has to be counted, so that the expectations of an
-asset share their passes over the data.
+SQL states the counts, so that the expectations of an asset share their passes over the data. Not here: any one rule
+(`column_rules`, `time_rules`, `row_rules`, `ads`), running them (`steps.audit`), and Spark.
 """
 
 from __future__ import annotations
@@ -94,9 +93,9 @@ class Expectation:
 
 
 UNKNOWN_VALUES = "unknown_values"
-NOT_KNOWN = "not known: no record tells"
+NOT_KNOWN = "not known: no record"
 WITHOUT_RECORD = Judgement(
     passed=None,
     observed={"row counts": NOT_KNOWN},
-    sentence="The record of the update is gone, and with it its row counts.",
+    sentence="The record of the update, with its row counts, is gone.",
 )

@@ -1,17 +1,17 @@
 """Judging the records of a day: which are published, which are quarantined, which are duplicates.
 
-Here: the rules that hold for records of every kind, their order, and how a project adds its own. Not here: the rules of
-any one kind, reading a partner's format (`canonical`), and the views of a judged frame (`engine.judged_rows`).
+Here: the rules for records of every kind, their order, and adding a project's rules. Not here: the rules of any one
+kind, reading a partner's format (`canonical`), and the views of a judged frame (`engine.judged_rows`).
 
-Every record comes out exactly once, with a `verdict` and, unless it is published, a `reason`. The first rule that
+The result has every record exactly once, with a `verdict` and, unless it is published, a `reason`. The first rule that
 applies decides:
 
 1. quarantined: malformed line; event_time unparsable, missing, outside the day; then the rules of the kind.
-2. duplicate, redelivered: the same id of the same source once more. The earliest record is kept, wherever it stands in
-   the log; of equally early ones the first by file and line.
+2. duplicate, redelivered: an id of a source that occurs again. The record with the earliest event_time is kept; of
+   several, the first by file and line.
 3. duplicate, for reasons of the kind.
 
-An optional text that is blank (empty or white space only) names nothing and is published as NULL.
+A blank optional text (empty or white space only) is published as NULL.
 """
 
 from __future__ import annotations
@@ -35,28 +35,23 @@ Rule = tuple[str, Column]
 """A reason, and when it applies."""
 
 REDELIVERED: Final = "redelivered"
-OF_EVERY_KIND: Final = (
-    "malformed line",
-    "unparsable event_time",
-    "missing event_time",
-    "event_time outside the day",
-)
-"""Reasons why a record of any kind is quarantined, in the order in which the rules apply."""
+OF_EVERY_KIND: Final = ("malformed line", "unparsable event_time", "missing event_time", "event_time outside the day")
+"""Reasons why a record of any kind is quarantined, in the order of the rules."""
 
 
 def missing(column: str) -> Rule:
-    """The rule for a text that names nothing: NULL, empty, or white space only."""
+    """The rule for a blank text: NULL, empty, or white space only."""
     return f"missing {column}", blank(column)
 
 
 def unparsable(column: str) -> Rule:
-    """The rule for a value that was sent, and that is none of the column's type."""
+    """The rule for a value that was sent, but cannot be read as the column's type."""
     return f"unparsable {column}", F.col("_unparsable") == column
 
 
 def blank(column: str) -> Column:
     """Whether a text is NULL, empty, or white space only."""
-    # Nearly every text begins with a visible character; "!" is the first of these. The rest is worth a pattern.
+    # Nearly every text begins with a visible character ("!" is the first). Only the rest needs the slow pattern.
     return F.col(column).isNull() | ((F.col(column) < "!") & ~F.col(column).rlike(r"\S"))
 
 
@@ -65,10 +60,10 @@ def judge(
 ) -> DataFrame:
     """The records of a UTC day, each once: the columns of `schema`, `_file`, `_line`, `verdict`, `reason`.
 
-    `records` are rows as an asset of `cleaned` gets them, of one source or of several. The first column of `schema`
-    identifies a record within its source. `rules` say why a record of this kind is quarantined. `earlier` are such
-    records of the day before: a record that they hold already counts as redelivered, so that nothing is published on
-    two days; they do not come out themselves.
+    `records` are rows as an asset of `cleaned` gets them, of one or several sources. The first column of `schema`
+    identifies a record within its source. `rules` say why a record of this kind is quarantined. `earlier` are records
+    of the day before: a record that is among them is redelivered, so that no record is published on two days. The
+    result does not have the earlier records.
     """
     return verdicts(deliveries(records, schema, rules, day=day, earlier=earlier), schema, rules)
 
@@ -76,20 +71,20 @@ def judge(
 def deliveries(
     records: DataFrame, schema: StructType, rules: Sequence[Rule], *, day: date, earlier: DataFrame | None = None
 ) -> DataFrame:
-    """The checked records, as for `judge`, and the usable earlier ones.
+    """The checked records, as for `judge`, and the usable earlier records.
 
-    `_refused` is the reason why a record is quarantined. `_delivery` is 1 where an id comes first, then 2, 3, ...
+    `_refused` is the reason why a record is quarantined. `_delivery` is 1 for the first record of an id, then 2, 3, ...
     """
     identity = schema.names[0]
     records = _checked(records, schema, rules, day).withColumn("_from", F.lit(TODAY))
     if earlier is not None:
         usable_before = _checked(earlier, schema, rules, day - ONE_DAY).filter(F.col("_refused").isNull())
         records = records.unionByName(usable_before.withColumn("_from", F.lit(EARLIER)))
-    # Refused records may lack an id: together they would be a single task's work, so they are spread by line.
-    # A number comes first because a sort compares by its first bytes, and a partner's ids often begin alike.
+    # Refused records may lack an id: one task would get all of them, so they are spread by line.
+    # The hash comes first because a sort compares first bytes, and a partner's ids often begin alike.
     usable = F.col("_refused").isNull()
     spread = F.when(usable, F.xxhash64("source", identity)).otherwise(F.xxhash64("_file", "_line"))
-    # Beyond file and line, the content: so that files which lack these give one answer as well.
+    # The content comes after file and line, so that files without them also give one answer.
     order = ["event_time", "_file", "_line", *schema.names]
     same = Window.partitionBy("_spread", "_refused", "source", identity).orderBy(*order)
     return records.withColumn("_spread", spread).withColumn("_delivery", F.row_number().over(same))
@@ -98,7 +93,7 @@ def deliveries(
 def verdicts(
     delivered: DataFrame, schema: StructType, rules: Sequence[Rule], duplicates: Sequence[Rule] = ()
 ) -> DataFrame:
-    """Today's records among the `deliveries`, with `verdict` and `reason`; `duplicates` are rules beside redelivery."""
+    """Today's records of `deliveries`, with `verdict` and `reason`; `duplicates` are rules besides redelivery."""
     duplicates = [(REDELIVERED, F.col("_delivery") > 1), *duplicates]
     refused, repeats = F.col("_refused"), _first_that_applies(duplicates)
     verdict = (
@@ -126,8 +121,8 @@ def _all_rules(rules: Sequence[Rule], day: date) -> list[Rule]:
     return [*zip(OF_EVERY_KIND, applies, strict=True), *rules]
 
 
-def _names_nothing_if_blank(field: StructField) -> Column:
-    """A column as it is published: an optional text without a visible character is NULL, as if it was not sent."""
+def _null_if_blank(field: StructField) -> Column:
+    """A column as it is published: a blank optional text is NULL, as if it was not sent."""
     if field.nullable and isinstance(field.dataType, StringType):
         return F.when(~blank(field.name), F.col(field.name)).alias(field.name)
     return F.col(field.name)
@@ -138,11 +133,11 @@ def _first_that_applies(rules: Sequence[Rule]) -> Column:
 
 
 def _checked(records: DataFrame, schema: StructType, rules: Sequence[Rule], day: date) -> DataFrame:
-    """The records of a day with `_refused`, why one cannot be used, and only then `_record`, what the partner sent."""
+    """The records of a day with `_refused`, why a record is quarantined, and for these records `_record`, as sent."""
     reason = _first_that_applies(_all_rules(rules, day))
-    # Generated rather than selected: a filter on it would else be moved below the partner's expressions, and there
-    # Spark evaluates each of them again wherever a rule names its column.
+    # `explode` instead of a plain column: Spark would move a filter on the column below the partner's expressions, and
+    # evaluate them again for each rule that names their column.
     refused = records.select("*", F.explode(F.array(reason)).alias("_refused"))
     record = F.when(F.col("_refused").isNotNull(), F.coalesce("_malformed", "_raw"))
-    columns = [_names_nothing_if_blank(field) for field in schema]
+    columns = [_null_if_blank(field) for field in schema]
     return refused.select(*columns, "_file", "_line", "_refused", record.alias("_record"))

@@ -12,12 +12,7 @@ from collections.abc import Mapping
 from statistics import median
 from typing import Any
 
-from feed_assets.quality.expectation import (
-    WITHOUT_RECORD,
-    Expectation,
-    Judgement,
-    Subject,
-)
+from feed_assets.quality.expectation import WITHOUT_RECORD, Expectation, Judgement, Subject
 from feed_assets.quality.rule_text import percent, rows_counted
 
 
@@ -36,12 +31,12 @@ def not_empty(*, unless_sent_so: bool = False, blocking: bool = True, name: str 
         if not unless_sent_so:
             return Judgement(passed=False, observed=observed, sentence="No rows, at least 1 expected.")
         if subject.inputs_seen is None:
-            return Judgement(passed=None, observed=observed, sentence="No rows, and no record says what was read.")
+            return Judgement(passed=None, observed=observed, sentence="No rows, and no record of its inputs.")
         if subject.inputs_seen:
-            return Judgement(passed=True, observed=observed, sentence="No rows. The inputs were there.")
-        return Judgement(passed=False, observed=observed, sentence="No rows, and nothing at all was read.")
+            return Judgement(passed=True, observed=observed, sentence="No rows. Inputs were read.")
+        return Judgement(passed=False, observed=observed, sentence="No rows, and no input was read.")
 
-    unless = ", unless the inputs were there and nothing of them was left" if unless_sent_so else ""
+    unless = ", unless inputs were read and none of their rows remained" if unless_sent_so else ""
     return Expectation(name, f"There is at least one row{unless}.", judge, {"rows": "count(1)"}, blocking)
 
 
@@ -60,19 +55,13 @@ def row_count_near_median(
         if not subject.recent_rows:
             observed: dict[str, Any] = {"rows": rows, "median of recent days": "none yet"}
             return Judgement(
-                passed=True, observed=observed, sentence=f"{rows_counted(rows)}, and nothing before to compare."
+                passed=True, observed=observed, sentence=f"{rows_counted(rows)}, no earlier rows to compare."
             )
         usual, limit = median(subject.recent_rows), subject.usual_rows_factor if factor is None else factor
-        observed = {
-            "rows": rows,
-            "median of recent days": usual,
-            "days": len(subject.recent_rows),
-            "factor": limit,
-        }
-        sentence = (
-            f"{rows_counted(rows)}, the median of the {len(subject.recent_rows)} before is {usual:,g}, "
-            f"limit a factor of {limit:g}."
-        )
+        days = len(subject.recent_rows)
+        observed = {"rows": rows, "median of recent days": usual, "days": days, "factor": limit}
+        found = f"{rows_counted(rows)}, the median of the {days} before is {usual:,g}"
+        sentence = f"{found}, limit a factor of {limit:g}."
         return Judgement(usual <= limit * rows and rows <= limit * usual, observed, sentence)
 
     limit = (
@@ -104,20 +93,13 @@ def quarantined_share(*, limit: float | None = None, blocking: bool = True) -> E
             return WITHOUT_RECORD
         at_most = subject.quarantined_share_limit if limit is None else limit
         share = rows.quarantined / rows.read if rows.read else 0.0
-        observed = {
-            "quarantined": rows.quarantined,
-            "read": rows.read,
-            "share": round(share, 4),
-            "limit": at_most,
-        }
-        sentence = (
-            f"{rows.quarantined:,} of {rows.read:,} records quarantined ({percent(share)}), limit {percent(at_most)}."
-        )
-        return Judgement(rows.quarantined <= at_most * rows.read, observed, sentence)
+        observed = {"quarantined": rows.quarantined, "read": rows.read, "share": round(share, 4), "limit": at_most}
+        found = f"{rows.quarantined:,} of {rows.read:,} records quarantined ({percent(share)})"
+        return Judgement(rows.quarantined <= at_most * rows.read, observed, f"{found}, limit {percent(at_most)}.")
 
     shown = "`limits.quarantined_share` (5 % unless configured)" if limit is None else percent(limit)
     return Expectation(
-        "quarantined_share", f"At most {shown} of the records read had to be quarantined.", judge, blocking=blocking
+        "quarantined_share", f"At most {shown} of the records read are quarantined.", judge, blocking=blocking
     )
 
 

@@ -1,6 +1,6 @@
-"""What is known of an update under audit, and counting what the expectations ask of it.
+"""The facts about an update under audit, and the counts that its expectations need.
 
-Here: storage and Spark on behalf of an audit. Not here: which update it is (`steps.candidate`), and any judgement.
+Here: storage and Spark for an audit. Not here: finding the update (`steps.candidate`), and any judgement.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from feed_assets.file_feed import (
 from feed_assets.quality.expectation import UNKNOWN_VALUES, Expectation, Reference, Subject
 
 EMPTY_SOURCES = "empty_sources"
-"""The detail of a record that says why sources without a raw file are no fault; by source."""
+"""The detail of a record with the reasons why sources without a raw file are complete; by source."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """How much is still good enough: the share of records quarantined, and how far the row count may be from usual.
+    """The limits of an audit: the highest share of quarantined records, and the highest factor between row counts.
 
-    Usual is the median of so many `recent` partitions, or of updates where partitions stand for no time. Row counts may
-    differ from it by `usual_rows_factor`.
+    Row counts may differ by `usual_rows_factor` from the median of the `recent` partitions before. If partitions stand
+    for no time, it is the median of the `recent` updates before.
     """
 
     quarantined_share: float
@@ -61,17 +61,17 @@ def describe(
     tolerance: Tolerance,
     now: datetime,
 ) -> Subject:
-    """What the expectations need to know besides the counts.
+    """The facts that the expectations need besides the counts.
 
-    `window` is the time of the update's partition, None where it stands for none; `before` names the partitions of the
-    time before.
+    `window` is the time of the update's partition, None if it stands for no time; `before` names the partitions before
+    it.
     """
     found = _found_schema(spark, update)
-    # Columns that were declared since are no fault of an update that is published already; where no record tells which
-    # these are, a column that a version may add counts as promised.
-    had = {column.name for column in found}
+    # A published update need not have columns that were declared later. Without a record, nullable columns that the
+    # files lack count as declared later.
+    names = {column.name for column in found}
     promised = (record.facts.schema if record else ()) or tuple(
-        column for column in declaration.columns if column.name in had or not column.nullable
+        column for column in declaration.columns if column.name in names or not column.nullable
     )
     return Subject(
         declaration=declaration,
@@ -100,7 +100,7 @@ def count(
 ) -> Mapping[tuple[str, str], Any]:
     """All counts of all expectations, by expectation and name.
 
-    They take one pass together, one for each expectation with a pass of its own, and a join for each reference.
+    Costs one pass for all together, one for each expectation with `own_pass`, and a join for each reference.
     """
     together = [each for each in expectations if each.counts and not each.own_pass]
     passes = [group for group in (together, *([each] for each in expectations if each.own_pass)) if group]
@@ -119,7 +119,7 @@ def count(
 
 
 def _unknown_values(rows: DataFrame, update: Update, reference: Reference, now: datetime) -> int | None:
-    """How many rows have values that the other feed lacks; None where that has no valid update."""
+    """How many rows have values that the other feed lacks; None if that feed has no valid update."""
     feed = Feed(update.feed.blackboard, reference.feed)
     other = latest(feed, update.partition if reference.partitioned else None, now=now)
     if other is None:
@@ -132,7 +132,7 @@ def _unknown_values(rows: DataFrame, update: Update, reference: Reference, now: 
 
 
 def _found_schema(spark: SparkSession, update: Update) -> tuple[Column, ...]:
-    """The columns that the files have, all taken together; Parquet keeps no NOT NULL that one could rely on."""
+    """The columns of all files together; their `nullable` is not reliable in Parquet."""
     paths = [to_read(uri) for uri in update.uris()]
     if not paths:
         return ()
@@ -140,7 +140,7 @@ def _found_schema(spark: SparkSession, update: Update) -> tuple[Column, ...]:
 
 
 def _own_rows_before(update: Update, count: int) -> tuple[int, ...]:
-    """The published rows of the partition's own updates before, at most so many."""
+    """The published rows of the last `count` updates of the partition before this one."""
     earlier = (each for each in records(update.feed, update.partition) if each.update < update.name)
     published = [each.facts.rows.published for each in earlier if each.state == "published" and each.facts.rows]
     return tuple(published[:count])
@@ -156,7 +156,7 @@ def _rows_before(update: Update, before: Sequence[str], now: datetime) -> tuple[
 
 
 def _upstream_rows(update: Update, record: Record, spark: SparkSession) -> Mapping[str, int | None]:
-    """Rows of the updates of the same partition that this one was made from, from their records or else counted."""
+    """Rows of the input updates of the same partition, by feed; from their records, or else counted."""
     rows: dict[str, int | None] = {}
     for each in record.facts.inputs:
         if not isinstance(each, FeedInput) or each.partition != update.partition:
@@ -165,23 +165,21 @@ def _upstream_rows(update: Update, record: Record, spark: SparkSession) -> Mappi
             rows[each.feed] = 0
             continue
         upstream = Feed(update.feed.blackboard, each.feed)
-        of = read_record(upstream, each.partition, each.update)
-        if of is not None and of.facts.rows is not None:
-            rows[each.feed] = of.facts.rows.published
-        else:
-            rows[each.feed] = _count_rows(spark, upstream, each)
+        known = read_record(upstream, each.partition, each.update)
+        published = known.facts.rows.published if known and known.facts.rows else None
+        rows[each.feed] = _count_rows(spark, upstream, each) if published is None else published
     return rows
 
 
 def _inputs_seen(record: Record, window: tuple[datetime, datetime] | None) -> bool:
-    """Whether anything was there to read: a feed's update, raw files, or a partner's word that there are none.
+    """Whether the update had input: a feed's update, raw files, or a partner's statement that there are none.
 
-    A run over several partitions records what it read for all of them: raw files count where they are of the
-    partition's own time, if it has one.
+    A run over several partitions records the inputs of all of them: only raw files of the partition's window count, if
+    it has a window.
     """
     own = [each for each in record.facts.inputs if not each.context]
-    there = any(_has_files(each, window) if isinstance(each, RawInput) else each.update is not None for each in own)
-    return there or bool(record.facts.details.get(EMPTY_SOURCES))
+    seen = any(_has_files(each, window) if isinstance(each, RawInput) else each.update is not None for each in own)
+    return seen or bool(record.facts.details.get(EMPTY_SOURCES))
 
 
 def _has_files(read: RawInput, window: tuple[datetime, datetime] | None) -> bool:
@@ -191,7 +189,7 @@ def _has_files(read: RawInput, window: tuple[datetime, datetime] | None) -> bool
 
 
 def _count_rows(spark: SparkSession, feed: Feed, reference: FeedInput) -> int | None:
-    """The rows of an update that somebody published without a record; None where it is no longer valid."""
+    """The rows of an update that was published without a record; None if it is no longer valid."""
     moment = begun(reference.update or "")
     update = latest(feed, reference.partition, now=moment, as_of=moment)
     return count_update(spark, update) if update and update.name == reference.update else None

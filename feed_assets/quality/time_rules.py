@@ -12,11 +12,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from feed_assets.quality.expectation import (
-    Expectation,
-    Judgement,
-    Subject,
-)
+from feed_assets.quality.expectation import Expectation, Judgement, Subject
 from feed_assets.quality.rule_text import check_name, quoted, span_of_time
 
 
@@ -29,7 +25,7 @@ def fresh(column: str, *, within: timedelta, blocking: bool = True, name: str = 
     def judge(subject: Subject, counted: Mapping[str, Any]) -> Judgement:
         due = min(subject.now, subject.window[1]) if subject.window else subject.now
         if counted["newest"] is None:
-            return Judgement(passed=False, observed={"newest": "none"}, sentence=f"There is no {column} at all.")
+            return Judgement(passed=False, observed={"newest": "none"}, sentence=f"No row has a {column}.")
         newest = datetime.fromtimestamp(counted["newest"] / 1e6, UTC)
         age = due - newest
         sentence = (
@@ -57,7 +53,7 @@ def times_inside(column: str, *, blocking: bool = True, name: str = "") -> Expec
         moments = [counted["first_micros"], counted["last_micros"]]
         observed = {"first": counted["first"] or "none", "last": counted["last"] or "none"}
         if subject.window is None or None in moments:
-            sentence = "There are no times to judge." if subject.window else "The partition stands for no time."
+            sentence = "No row has a time." if subject.window else "The partition stands for no time."
             return Judgement(passed=True, observed=observed, sentence=sentence)
         start, end = (round(moment.timestamp() * 1_000_000) for moment in subject.window)
         found = f"{column} goes from {observed['first']} to {observed['last']}"

@@ -1,9 +1,8 @@
-"""Partners' logs: what they look like, how they land in raw partitions, and how these change.
+"""Partners' logs: their descriptions, how they land in raw partitions, and how raw partitions change.
 
-Here: descriptions of sources in YAML, landing, listing and reading of raw partitions, growth. Not here:
-any one kind of records, the rules by which they are cleaned (a project's own; `ads` is an example), and what is
-published (see `file_feed`). Names that need Spark are imported from their own modules, `canonical`, `landing` and
-`expressions`.
+Here: sources described in YAML; raw partitions: landing, listing, reading, growth. Not here: the kinds and cleaning
+rules of a project (`ads` is an example), and publishing (`file_feed`). Import names that need Spark from their own
+modules: `canonical`, `landing`, `expressions`.
 """
 
 from feed_assets.sources.absence import absences

@@ -1,7 +1,6 @@
-"""Days of which a source has no raw file: the partner sent nothing, sent that there is nothing, or the files are gone.
+"""Days without a raw file of a source: why such a day is complete, or which raw files somebody deleted.
 
-Here: the reasons for which such a day is complete as it is, and raw files that a landing put there and somebody
-deleted. Not here: what follows from it (see `checks`).
+Not here: what follows from it (see `checks`).
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ _AT_ONCE = 8
 
 @dataclass(frozen=True, slots=True)
 class Absences:
-    """What is known of days without raw files: why a day is no fault, or which landing's raw files are gone.
+    """Days without raw files: `reasons` why a day is complete, and days whose landed raw files are `gone`.
 
-    A day of which neither is known may still have to be sent.
+    The partner may still have to send a day that is in neither.
     """
 
     source_key: str
@@ -35,17 +34,17 @@ class Absences:
     gone: Mapping[date, str]
 
     def reason(self, day: date) -> str | None:
-        """Why the day is no fault; None where nobody knows. Raises RawFilesGoneError where raw files are gone."""
+        """Why the day is complete; None if unknown. Raises RawFilesGoneError if its raw files are gone."""
         if day in self.gone:
             raise RawFilesGoneError(f"{self.source_key} {day}: {self.gone[day]}.")
         return self.reasons.get(day)
 
 
 def absences(blackboard: Blackboard, source: Source, days: Collection[date]) -> Absences:
-    """What is known of these days, of which the source has no raw files.
+    """The absences of these days, in which the source has no raw file.
 
-    One listing of what touched the days from the first to the last, and a read of each landing that touched one of
-    these days, once a process. Where landings put records into them, one listing of the raw files.
+    Costs one listing of the touched days from the first to the last, and one GET for each landing that touched one of
+    `days`, once a process. If landings put records into `days`, also one listing of the raw files.
     """
     if not days:
         return Absences(source.key, {}, {})
@@ -60,37 +59,36 @@ def absences(blackboard: Blackboard, source: Source, days: Collection[date]) -> 
     for landing in landed:
         for day in days:
             if landing.covers(day):
-                reasons.setdefault(day, _why(landing, day))
+                reasons.setdefault(day, _reason(landing, day))
             if files := [key for key in lost.get(landing.id, ()) if f"/{day}/" in key]:
                 gone.setdefault(day, _gone(blackboard, source, landing, files))
-    return Absences(source.key, {day: why for day, why in reasons.items() if day not in gone}, gone)
+    return Absences(source.key, {day: reason for day, reason in reasons.items() if day not in gone}, gone)
 
 
 def files_gone(
     blackboard: Blackboard, source_key: str, landed: Iterable[Landing], days: Collection[str] | None = None
 ) -> dict[LandingId, tuple[str, ...]]:
-    """The raw files with records that these landings put there, in all days or these, and that are gone: their keys.
+    """Landing -> keys of its raw files that are gone, in `days` or in all days; complete landings are left out.
 
-    Landings without such a file are left out. One listing from the first to the last day in question.
+    One listing of the raw files, from the first to the last of the days.
     """
-    put = {
+    expected = {
         each.id: [(hour[:10], hour[11:]) for hour in each.partitions if days is None or hour[:10] in days]
         for each in landed
     }
-    touched = sorted(day for hours in put.values() for day, _ in hours)
+    touched = sorted(day for hours in expected.values() for day, _ in hours)
     if not touched:
         return {}
-    there = raw_keys(blackboard, source_key, date.fromisoformat(touched[0]), date.fromisoformat(touched[-1]))
-    found = {
-        landing: tuple(
-            key for day, hour in hours if (key := raw_key(source_key, day, landed_path(hour, landing))) not in there
-        )
-        for landing, hours in put.items()
-    }
-    return {landing: keys for landing, keys in found.items() if keys}
+    present = raw_keys(blackboard, source_key, date.fromisoformat(touched[0]), date.fromisoformat(touched[-1]))
+    gone: dict[LandingId, tuple[str, ...]] = {}
+    for landing, hours in expected.items():
+        keys = (raw_key(source_key, day, landed_path(hour, landing)) for day, hour in hours)
+        if missing := tuple(key for key in keys if key not in present):
+            gone[landing] = missing
+    return gone
 
 
-def _why(landing: Landing, day: date) -> str:
+def _reason(landing: Landing, day: date) -> str:
     if any(hour.startswith(str(day)) for hour in landing.partitions):
         return f"{landing.file} landed with records of other hours of that day"
     return f"{landing.file} landed with records of that day, and the source's filter leaves them out"
@@ -106,13 +104,13 @@ def _gone(blackboard: Blackboard, source: Source, landing: Landing, files: list[
 
 
 def _landing(blackboard: Blackboard, key: str) -> Landing:
-    where = blackboard.uri(key)
-    if where not in _READ:
+    uri = blackboard.uri(key)
+    if uri not in _READ:
         if len(_READ) >= REMEMBERED:
             _READ.clear()
-        _READ[where] = landing = read_landing(blackboard, key)
+        _READ[uri] = landing = read_landing(blackboard, key)
         return landing
-    return _READ[where]
+    return _READ[uri]
 
 
 _READ: dict[str, Landing] = {}

@@ -1,7 +1,7 @@
 """A partner's records in canonical columns.
 
-Here: evaluating a source's expressions, and telling what was not sent from what could not be read. Not
-here: whether a record can be used (a project's own rules), and what a source may say (see `spec`).
+Here: evaluating a source's expressions, which tells values that were not sent from values that cannot be read. Not
+here: whether a record can be used (a project's own rules), and which fields a source has (see `spec`).
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from feed_assets.sources.spec import RESERVED_COLUMNS, Source, SpecError, quoted
 
 
 class SessionSettingsError(RuntimeError):
-    """The Spark session is not set up so that bad values become NULL; the message names the setting."""
+    """The Spark session does not read bad values as NULL; the message names the setting."""
 
 
 def canonical(raw: DataFrame, source: Source) -> DataFrame:
     """The records of a raw frame in the canonical columns of their kind, one row each, ready to be judged.
 
-    `raw` holds the partner's columns, `_file`, `_line`, `_malformed`. Out come the columns of the kind's
-    schema, NULL where nothing usable was sent; `source`; these three; `_raw`, the partner's fields as a JSON object;
-    `_unparsable`, the first of the kind's `parsed` columns that is NULL although every field it is made of was sent.
+    `raw` holds the partner's columns, `_file`, `_line`, `_malformed`. The result has the columns of the kind's schema,
+    NULL if no usable value was sent; `source`; `_file`, `_line`, `_malformed`; `_raw`, the partner's fields as a JSON
+    object; `_unparsable`, the first of the kind's `parsed` columns that is NULL although all its fields were sent.
 
-    Raises SessionSettingsError where the session is not set to `SESSION_SETTINGS`, and SpecError where Spark does
-    not take one of the expressions or `raw` lacks a column that one of them names.
+    Raises SessionSettingsError if the session does not have `SESSION_SETTINGS`, and SpecError if Spark does not take
+    an expression or `raw` lacks a column that an expression names.
     """
     _check_settings(raw.sparkSession)
     check_expressions(raw.sparkSession, source)
@@ -60,27 +60,26 @@ def _check_settings(spark: SparkSession) -> None:
     for name, wanted in SESSION_SETTINGS.items():
         found = spark.conf.get(name)
         if str(found).lower() != wanted.lower():
-            message = (
+            raise SessionSettingsError(
                 f"The Spark session has {name}={found}, and partners' values are read with {name}={wanted}. "
                 "Start the session with engine.session.SESSION_SETTINGS."
             )
-            raise SessionSettingsError(message)
 
 
 def _check_columns(raw: DataFrame, source: Source) -> None:
-    """Without the column that it names, an expression may mean something else, such as Spark's own `user`."""
-    there = {name.lower() for name in raw.columns}
+    """Raise SpecError for a column that `raw` lacks: its name may mean something else, such as Spark's own `user`."""
+    present = {name.lower() for name in raw.columns}
     problems = [
         source.problem(location, f"the records have no column {name!r}; they have {', '.join(raw.columns)}")
         for location, names in named_columns(raw.sparkSession, source).items()
         for name in names
-        if name.lower() not in there
+        if name.lower() not in present
     ]
     if problems:
         raise SpecError("\n".join(problems))
 
 
 def _all_sent(spark: SparkSession, expression: str | None) -> Column | None:
-    """Whether all of the partner's columns in this SQL expression hold something; None if it has none."""
+    """Whether all of the partner's columns in this SQL expression hold a value; None if it names no column."""
     used = [F.col(quoted(name)).isNotNull() for name in columns_named(spark, expression)] if expression else []
     return reduce(and_, used) if used else None

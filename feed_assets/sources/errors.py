@@ -1,18 +1,15 @@
-"""What can go wrong with a partner's log or its description, as errors a user can act on.
-
-Here: the errors that several modules of this room raise. Not here: those of one module.
-"""
+"""Errors that several modules of this room raise. Not here: those of one module."""
 
 from __future__ import annotations
 
 
 class SourceError(Exception):
-    """A source, or what was sent for it, cannot be used; the message says what, where, what to do."""
+    """A source, or a file sent for it, cannot be used; the message says what, where, what to do."""
 
 
 class LandingError(SourceError):
-    """What a partner sent cannot be landed, and nothing of it was."""
+    """A partner's file cannot be landed; none of its records landed."""
 
 
 class RawFilesGoneError(SourceError):
-    """Raw files that a landing put there are gone, and with them records that nothing else holds."""
+    """Raw files of a landing are gone, and nothing else holds their records."""

@@ -1,8 +1,7 @@
-"""What Spark makes of a source's expressions: whether it understands them, and what they need.
+"""Spark's analysis of a source's expressions: whether Spark takes them, and which columns they need.
 
-Here: the settings they are written for, and analysis on empty frames; no record is read. Not here: the form
-of a source's description (see `spec`) and the evaluation of expressions over records (see `landing` and
-`canonical`).
+Here: analysis on empty frames; no record is read. Not here: the form of a source's description (see `spec`), and the
+evaluation over records (see `landing` and `canonical`).
 """
 
 from __future__ import annotations
@@ -23,15 +22,15 @@ from feed_assets.sources.positions import Location
 from feed_assets.sources.spec import RESERVED_COLUMNS, ParquetFormat, Source, SpecError, quoted
 
 _passed: set[tuple[Kind, str]] = set()
-"""Descriptions of the sources that `check_expressions` found nothing wrong with, in this process."""
+"""Descriptions of the sources that passed `check_expressions` in this process."""
 
 
 def check_expressions(spark: SparkSession, source: Source) -> None:
-    """Let Spark analyse every expression. Raises SpecError with a line for each problem, where it stands.
+    """Let Spark analyse every expression. Raises SpecError with a line for each problem, with its place.
 
-    An expression must be of one record (no aggregate, window or generator), of columns that the format
-    declares, and of a type that its canonical column can hold. A source that passed is not checked again
-    in this process. The session must have `SESSION_SETTINGS`.
+    An expression must be over one record (no aggregate, window or generator), use declared columns only, and have a
+    type that its canonical column can hold. A source that passed is not checked again in this process. The session
+    must have `SESSION_SETTINGS`.
     """
     description = (source.declared_kind, source.model_dump_json())
     if description in _passed:
@@ -40,7 +39,7 @@ def check_expressions(spark: SparkSession, source: Source) -> None:
         _check_types(spark, source)
     named, problems = _named(spark, source)
     declared = source.format.declared
-    # Without declared columns, nothing but the header of each file names them, so any name may be right.
+    # Without declared columns, only the header of each file names them, so any name may be right.
     frame = empty_frame(spark, declared or dict.fromkeys(_distinct_names(named), "string"))
     with _quiet_analysis():
         for location, names in named.items():
@@ -59,7 +58,7 @@ def check_expressions(spark: SparkSession, source: Source) -> None:
 def needed_columns(spark: SparkSession, source: Source) -> tuple[str, ...]:
     """The partner's columns that the expressions and the identity name, as they spell them.
 
-    Raises SpecError where an expression cannot be parsed, or uses what is not a column.
+    Raises SpecError if an expression cannot be parsed, or uses a value that is not a column.
     """
     return _distinct_names(named_columns(spark, source))
 
@@ -73,10 +72,10 @@ def named_columns(spark: SparkSession, source: Source) -> dict[Location, tuple[s
 
 
 def event_time(frame: DataFrame, source: Source) -> Column:
-    """The time of each record of a frame of the partner's columns: a TIMESTAMP, NULL where it is not usable.
+    """The time of each record of a frame of the partner's columns: a TIMESTAMP, NULL if it is not usable.
 
-    The session's time zone must be UTC. Raises SpecError where the expression is no time, or is an
-    instant although the source says that its times are local.
+    The session's time zone must be UTC. Raises SpecError if the expression is not a time, or is an instant although
+    the source states a local time zone.
     """
     expression = functions.expr(source.columns["event_time"])
     type_ = frame.select(expression).schema[0].dataType
@@ -96,7 +95,7 @@ def event_time(frame: DataFrame, source: Source) -> Column:
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
-    """For messages about a name that is not among these: which is near, or which there are."""
+    """A hint for messages about a name that is not among these: the nearest name, else all names."""
     spelled = {each.lower(): each for each in names}
     near = difflib.get_close_matches(name.lower(), spelled, n=1)
     return f"did you mean {spelled[near[0]]!r}?" if near else f"there are {', '.join(spelled.values())}"
@@ -115,7 +114,7 @@ def _expressions(source: Source) -> dict[Location, str]:
 
 
 def _named(spark: SparkSession, source: Source) -> tuple[dict[Location, tuple[str, ...]], dict[Location, str]]:
-    """The columns that each field names, and what is wrong with those fields for which nobody can know."""
+    """The columns that each field names, and the problem of each field that cannot be parsed."""
     named: dict[Location, tuple[str, ...]] = {
         ("identity", position): (name,) for position, name in enumerate(source.identity)
     }
@@ -135,7 +134,7 @@ def _distinct_names(named: Mapping[Location, tuple[str, ...]]) -> tuple[str, ...
 
 
 def _check_types(spark: SparkSession, source: Source) -> None:
-    """Raises SpecError where a declared column's type is none of Spark's; columns of text are all strings."""
+    """Raise SpecError if a declared column's type is not one of Spark's; columns of text are all strings."""
     if not isinstance(source.format, ParquetFormat):
         return
     problems = []
@@ -150,7 +149,7 @@ def _check_types(spark: SparkSession, source: Source) -> None:
 
 
 def _foreign_name(names: Iterable[str], declared: Mapping[str, str]) -> str | None:
-    """What is wrong with the first name that cannot be one of the partner's columns, or None."""
+    """The problem of the first name that cannot be one of the partner's columns, or None."""
     known = {name.lower() for name in declared}
     for name in names:
         if name.lower() in RESERVED_COLUMNS:
@@ -161,10 +160,10 @@ def _foreign_name(names: Iterable[str], declared: Mapping[str, str]) -> str | No
 
 
 def _fault(frame: DataFrame, source: Source, location: Location, expression: str) -> str | None:
-    """What keeps this expression from being evaluated over such a frame, or None."""
+    """Why Spark cannot evaluate this expression over the frame, or None."""
     type_ = "boolean" if location == ("filter",) else source.declared_kind.columns[str(location[-1])]
     try:
-        # In a condition Spark takes nothing but an expression over one record.
+        # In a condition Spark takes only an expression over one record.
         frame.where(functions.expr(expression).isNotNull())
         frame.select(functions.expr(expression).cast(type_))
         if location == ("filter",):
@@ -185,8 +184,8 @@ def _refusal(expression: str, error: AnalysisException) -> str:
 
 @contextmanager
 def _quiet_analysis() -> Iterator[None]:
-    """Keep pyspark from logging each failed analysis with its stack trace: failing is an answer here."""
-    # As loggers of pyspark's own class: it could not log its next error to one that was made here as a plain one.
+    """Keep pyspark from logging each failed analysis with its stack trace: a failure is an answer here."""
+    # PySparkLogger.getLogger makes loggers of pyspark's own class: pyspark cannot log errors to plain loggers.
     loggers = [PySparkLogger.getLogger(name) for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger")]
     before = [logger.disabled for logger in loggers]
     for logger in loggers:

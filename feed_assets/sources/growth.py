@@ -1,7 +1,7 @@
 """Whether a raw partition changed enough since it was processed to be processed again.
 
-Here: one pure decision about two read sets, with the numbers it rests on. Not here: where the read
-sets come from (the latest update's record and `raw`), and asking for a run.
+Here: one pure decision about two read sets, with its numbers. Not here: where the read sets come from (the latest
+update's record and `raw`), and requesting a run.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _HUNDREDTH = Decimal("0.01")
 
 
 class GrowthKind(StrEnum):
-    """What happened to a raw partition since the read set it was last processed from."""
+    """How a raw partition differs from the read set that it was last processed from."""
 
     UNCHANGED = "unchanged"
     BELOW_THRESHOLD = "below_threshold"
@@ -30,17 +30,17 @@ class GrowthKind(StrEnum):
 
 
 REPROCESSED = frozenset({GrowthKind.GROWN, GrowthKind.REPLACED, GrowthKind.SHRUNK, GrowthKind.NEVER_PROCESSED})
-"""Changes after which the day is processed again. Not `vanished`: there is nothing to process, and what
-was published from it stays in force until a person decides otherwise."""
+"""Changes after which the day is processed again. Not `vanished`: there is nothing to process, and the published update
+stays in force until a person decides otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What became of one raw partition, and every number the decision rests on.
+    """The decision about one raw partition, and every number it rests on.
 
-    Bytes and files are those of the read set processed last (`baseline`) and of now (`current`).
-    `growth_percent` is None where nothing was there to grow. `added`, `removed` and `changed` count
-    files; a changed one has the same name, but another size or tag. They are None where only totals were compared.
+    `baseline` is the read set processed last, `current` that of now. `growth_percent` is None if the baseline has no
+    bytes. `added`, `removed` and `changed` count files, and are None if only totals were compared; a changed file has
+    the same name, but another size or tag.
     """
 
     kind: GrowthKind
@@ -56,7 +56,7 @@ class Decision:
 
     @property
     def needs_files(self) -> bool:
-        """Whether only the files, not totals, can tell files that were replaced from a growth below the threshold."""
+        """Whether totals cannot tell replaced files from a growth below the threshold, so that files must be listed."""
         return self.kind is GrowthKind.REPLACED and self.removed is None
 
     @property
@@ -65,9 +65,9 @@ class Decision:
         return self.kind in REPROCESSED
 
     def sentence(self, outcome: str | None = None) -> str:
-        """The decision and its numbers, for logs: `grown, +10 % (threshold 5 %): ...`.
+        """The decision and its numbers, for logs: `grown, +10 % (threshold 5 %): ...; to be processed again`.
 
-        It ends with what comes of it; with `outcome` where more is known of that than the decision.
+        `outcome` replaces the last part.
         """
         again = "to be processed" if self.kind is GrowthKind.NEVER_PROCESSED else "to be processed again"
         decided = again if self.reprocess else "left as it is"
@@ -91,13 +91,12 @@ class Decision:
 
 
 def decide(baseline: RawInput | None, current: RawInput | None, threshold_percent: Decimal) -> Decision:
-    """Compare the read set a partition was last processed from with what is there now.
+    """Compare the read set that a partition was last processed from, None if it never was, with the current one.
 
-    `baseline` is None where the partition never was processed. Growth is measured in bytes, against
-    the baseline: several small growths add up until the partition is processed again. A growth of
-    exactly the threshold counts. Files that were replaced or removed make a difference whatever the
-    growth, because what was published contains them. Totals do not tell which files these are: a change that totals
-    alone do not explain counts as files replaced (see `Decision.needs_files`).
+    Growth is measured in bytes, against the baseline: several small growths add up until the partition is processed
+    again. A growth of exactly the threshold counts. Replaced or removed files count whatever the growth, because the
+    published update contains them. If only totals are known, a change below the threshold counts as files replaced
+    (see `Decision.needs_files`).
     """
     by_file = not any(each.listed for each in (baseline, current) if each)
     before, after = _parts(baseline, by_file=by_file), _parts(current, by_file=by_file)
@@ -133,7 +132,7 @@ def decide(baseline: RawInput | None, current: RawInput | None, threshold_percen
 
 
 def _parts(read: RawInput | None, *, by_file: bool) -> Mapping[str, object]:
-    """What a read set is made of: its files by path, or the totals of its hours."""
+    """The parts of a read set: its files by path, or the totals of its hours."""
     if read is None or not by_file:
         return read.hours if read else {}
     return {file.path: (file.size, file.tag) for file in read.files}
@@ -154,6 +153,6 @@ def _growth(baseline: int, current: int) -> Decimal | None:
 def _rounded(percent: Decimal | None) -> str:
     if percent is None:
         return "0"
-    # Down, so that 4.999 % never reads as the 5 % it did not reach.
+    # Rounded down, so that 4.999 % is never shown as 5 %.
     with localcontext(prec=50):
         return f"{percent.quantize(_HUNDREDTH, ROUND_FLOOR).normalize():+f}"

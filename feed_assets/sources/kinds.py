@@ -1,7 +1,7 @@
-"""Kinds of records: which canonical columns the sources of one kind share.
+"""Kinds of records: the canonical columns that the sources of one kind share.
 
-Here: a kind as a plain value, which a project declares beside its transforms, and what makes a kind usable. Not here:
-any one kind, how a source makes these columns (see `spec`), and how records get them (see `canonical`).
+Here: a kind as a plain value, which a project declares beside its transforms, and its validation. Not here: any one
+kind, how a source makes these columns (see `spec`), and how records get them (see `canonical`).
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ class KindError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What the records of some sources have in common: their name and their canonical columns.
+    """The name and the canonical columns that the records of several sources share.
 
-    `name` is the first level of raw partitions, and what a source's description says under `kind`. `schema` are the
-    canonical columns in order, with Spark's names of types; those that may not be null have to be given by every
-    source. `identifier` is the column that identifies a record, a string: a source that gives no expression for it gets
-    a digest of its `identity`. Every kind has a required `event_time`, a timestamp: landing places records by it.
-    `source`, the source's name, is a string that no source gives; a schema names it to put it in its place.
+    `name` is the first level of raw partitions, and the value of `kind` in a source's description. `schema` has the
+    canonical columns in order, with Spark's names of types; every source must give the columns that are not nullable.
+    `identifier` is the column that identifies a record, a string. If a source has no expression for it, it is a digest
+    of the source's `identity`. Every kind has a required timestamp `event_time`: landing places records by it. No
+    source gives `source`, a string: it is the source's name. Name it in the schema to fix its position.
 
     Raises KindError for a name or a schema that breaks these rules.
     """
@@ -54,7 +54,7 @@ class Kind:
 
     @property
     def columns(self) -> Mapping[str, str]:
-        """Canonical column -> Spark SQL type, of what a source can give."""
+        """Canonical column -> Spark SQL type, of the columns that a source can give."""
         return {column.name: column.type for column in self.schema if column.name != SOURCE}
 
     @property
@@ -65,7 +65,7 @@ class Kind:
 
     @property
     def parsed(self) -> tuple[str, ...]:
-        """The columns that are not text, `event_time` first: NULL may mean that what was sent is no such value."""
+        """The columns that are not text, `event_time` first: NULL may mean that the sent value cannot be read."""
         others = (name for name, type_ in self.columns.items() if type_.lower() != "string" and name != EVENT_TIME)
         return (EVENT_TIME, *others)
 
@@ -86,10 +86,9 @@ class Kind:
 
 
 def by_name(kinds: Iterable[Kind]) -> dict[str, Kind]:
-    """The kinds by name. Raises KindError where two have one name."""
+    """The kinds by name. Raises KindError if two have one name."""
     named: dict[str, Kind] = {}
     for kind in kinds:
         if named.setdefault(kind.name, kind) != kind:
-            message = f"kind {kind.name!r}: two kinds have this name; give one of them another"
-            raise KindError(message)
+            raise KindError(f"kind {kind.name!r}: two kinds have this name; give one of them another")
     return named

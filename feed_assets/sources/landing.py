@@ -1,8 +1,8 @@
-"""Putting what a partner sent into raw hourly partitions, all of it or nothing.
+"""Putting a partner's file into raw hourly partitions, all of it or nothing.
 
-Here: the steps, and their order. A file is copied to staging, parsed by Spark there, and what is to
-become of the result is written down as a plan, which is then carried out (see `plan`). Not here: formats
-(see `records`), and which record belongs where (see `placing`).
+Here: the steps, and their order. A landing copies the file to staging, lets Spark parse it there, and writes a plan of
+the copies to make, which it then carries out (see `plan`). Not here: formats (see `records`), and the place of each
+record (see `placing`).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _SENT = "sent"
 LANDING_SETTINGS = {
     **SESSION_SETTINGS,
     **SINGLE_FILE_SETTINGS,
-    # Adaptive execution would leave out what turns out to be empty, and with it the counts taken there.
+    # Adaptive execution would leave out empty stages, and with them their counts.
     "spark.sql.adaptive.enabled": "false",
     # One file an hour.
     "spark.sql.files.maxRecordsPerFile": "0",
@@ -73,19 +73,18 @@ def land(
 ) -> Landing:
     """Put the records of one file into the source's raw hourly partitions by event time.
 
-    Records without a usable time go to quarantine; those that do not pass the source's filter are only
-    counted. Usable are times from 1970 to a day after `now`, which is also noted in the ledger. The file
-    is kept as it was sent, under `name` where that is another than its own.
+    Records without a usable time go to quarantine; records that do not pass the source's filter are only counted. A
+    usable time is from 1970 to a day after `now`, the landing time in the ledger. The file is kept as it was sent,
+    under its own name or `name`.
 
-    A content that landed for the source before adds nothing, whatever the file is called and however it is
-    packed. A landing of it that was killed with its plan written is completed by the description of then, which the
-    result names. With `again`, it lands anew where `is_outdated` says so or raw files that it put there are gone, and
-    takes the place of its earlier landings at once: readers see these or the new one. Days in which only earlier ones
-    had records get an empty file, so that they change too.
+    Content that landed for the source before adds nothing, whatever the name and compression of the file. A killed
+    landing of it that has a plan is completed by the description that it was planned with; the result names that
+    description. With `again`, the content lands anew if the earlier landing `is_outdated` or its raw files are gone.
+    The new landing replaces the earlier ones at once: readers see either. Days in which only earlier landings had
+    records get an empty file, so that these days change too.
 
-    Raises LandingError where the file cannot be read or lacks a column that the source needs, and
-    SpecError where Spark does not take one of its expressions; nothing has landed then. After any other
-    error, land the file again: it is completed, or begun anew.
+    Raises LandingError if the file cannot be read or lacks a column that the source needs, and SpecError if Spark does
+    not take an expression; then nothing has landed. After any other error, land the file again.
     """
     session = _session(spark)
     check_expressions(session, source)
@@ -108,10 +107,7 @@ def land(
 def land_kept(
     spark: SparkSession, blackboard: Blackboard, source: Source, landing: Landing, *, now: datetime
 ) -> Landing:
-    """Land again what was sent for an earlier landing, from the file that was kept of it.
-
-    Raises LandingError where it was not kept, and as `land` does.
-    """
+    """Land again the file that was kept of an earlier landing. Raises LandingError if it is missing, and as `land`."""
     key = sent_key(source.key, landing.digest)
     with TemporaryDirectory() as scratch:
         kept = Path(unquote(urlsplit(blackboard.uri(key)).path))
@@ -122,19 +118,18 @@ def land_kept(
             elif not kept.is_file():
                 raise NotFoundError(key)  # noqa: TRY301 - as the store itself would
         except NotFoundError:
-            message = (
+            raise LandingError(
                 f"{landing.file} was not kept ({blackboard.uri(key)} is not there); "
                 f"name the file itself: `feed-assets land --again {source.name} FILE`"
-            )
-            raise LandingError(message) from None
+            ) from None
         return land(spark, blackboard, source, kept, now=now, again=True, name=landing.file)
 
 
 def is_outdated(landing: Landing, source: Source, now: datetime) -> bool:
-    """Whether landing the same again gives something else: by another description, or by times that have come."""
+    """Whether landing the file again changes the result: the description changed, or future times became usable."""
     if landing.description != source.landing_digest:
         return True
-    # Entries of earlier versions do not say when their records of the future have a usable time.
+    # Entries of earlier versions lack `future_until`.
     return FUTURE in landing.quarantined and (landing.future_until is None or landing.future_until <= now)
 
 
@@ -150,7 +145,7 @@ def _land(
     before: Sequence[Landing],
     now: datetime,
 ) -> Landing:
-    """The next landing of a content after these: this one, or that of another process which was faster."""
+    """The next landing of a content after `before`: this one, or that of a faster process."""
     landing = LandingId(sent.digest(source.key), before[-1].generation + 1 if before else 1)
     staging = staging_prefix(source.key, landing)
     try:
@@ -159,11 +154,11 @@ def _land(
             plan = write_plan(blackboard, staging, _prepare(session, blackboard, source, sent, landing, before, now))
         return complete(blackboard, plan, now=now)
     except Exception as error:
-        # Another process may have landed the same meanwhile, and cleared away what was in use here.
+        # Another process may have landed the same content meanwhile, and removed the staging in use here.
         if (landed := find(blackboard, source.key, landing)) is not None:
             return landed
         if isinstance(error, NotFoundError):
-            # A plan for what is not there any more could never be completed, so it must not stay.
+            # A plan whose staged files are gone can never be completed.
             clear(blackboard, staging)
             raise LandingError(f"What was staged for {sent.path} was removed meanwhile; land the file again") from error
         raise
@@ -178,7 +173,7 @@ def _prepare(
     before: Sequence[Landing],
     now: datetime,
 ) -> Plan:
-    """Stage the records by hour, in a place of this attempt's own, and say where they are to go."""
+    """Stage the records by hour, below a prefix of this attempt, and plan their copies."""
     attempt = f"{staging_prefix(source.key, landing)}{uuid4().hex}/"
     rows = f"{attempt}rows"
     try:
@@ -221,9 +216,9 @@ def _prepare(
 
 
 def _upload(blackboard: Blackboard, sent: PartnerFile, attempt: str) -> str:
-    """Stage the file as it was sent, and what Spark is to read of it; the key of the latter."""
+    """Stage the file as it was sent, and the content for Spark to read; return the key of the content."""
     blackboard.upload(f"{attempt}{_SENT}", sent.path)
-    # Spark tells by the name whether a file is packed.
+    # Spark detects compression by the name.
     content = f"{attempt}content{'.gz' if sent.compressed else ''}"
     if sent.content == sent.path:
         blackboard.copy(f"{attempt}{_SENT}", content)
@@ -259,7 +254,7 @@ def _stage_nothing(
 
 
 def _stage_quarantine(session: SparkSession, blackboard: Blackboard, staged: StagedRecords, prefix: str) -> str:
-    """The key of a file of the records without a place."""
+    """The key of a file with the quarantined records."""
     uris = {reason: blackboard.uri(key) for reason, key in staged.quarantined.items()}
     write_quarantine(session, uris, blackboard.uri(prefix))
     (key,) = (key for key in keys(blackboard, f"{prefix}/") if key.endswith(".json"))
@@ -267,7 +262,7 @@ def _stage_quarantine(session: SparkSession, blackboard: Blackboard, staged: Sta
 
 
 def _session(spark: SparkSession) -> SparkSession:
-    """A session of the same application with its own settings, whatever those of the caller's."""
+    """A new session of the same application with the settings of landing."""
     session = spark.newSession()
     codec = "spark.sql.parquet.compression.codec"
     for name, value in {**LANDING_SETTINGS, codec: str(spark.conf.get(codec))}.items():
@@ -276,24 +271,23 @@ def _session(spark: SparkSession) -> SparkSession:
 
 
 def _check_columns(source: Source, session: SparkSession, sent: PartnerFile) -> None:
-    """Raises LandingError where the file's header lacks a column that the source names."""
+    """Raise LandingError if the file's header lacks a column that the source names."""
     if sent.columns is None:
         return
-    there = {name.lower() for name in sent.columns}
+    present = {name.lower() for name in sent.columns}
     lacking: dict[str, str] = {}
     for location, names in named_columns(session, source).items():
         for name in names:
-            if name.lower() not in there:
+            if name.lower() not in present:
                 lacking.setdefault(name, source.place(location))
     if lacking:
-        there_is = f"it has {', '.join(sent.columns)}"
+        has = f"it has {', '.join(sent.columns)}"
         near = [hint for hint in (nearest(name, sent.columns) for name in lacking) if hint.startswith("did you mean")]
-        message = (
+        raise LandingError(
             f"{sent.path}:{sent.skip}: the header lacks {', '.join(lacking)}, which {source.key} needs; "
-            f"{'; '.join([there_is, *near])}{'' if near else '.'} "
+            f"{'; '.join([has, *near])}{'' if near else '.'} "
             f"Have the file sent again, or correct the source ({', '.join(dict.fromkeys(lacking.values()))})"
         )
-        raise LandingError(message)
 
 
 def _records(session: SparkSession, uri: str, source: Source, sent: PartnerFile) -> DataFrame:
@@ -303,10 +297,9 @@ def _records(session: SparkSession, uri: str, source: Source, sent: PartnerFile)
     try:
         records = parquet_records(session, to_read(uri))
     except (AnalysisException, Py4JJavaError) as error:
-        message = f"{sent.path} cannot be read as Parquet: {_reason(error)}. Have it sent again"
-        raise LandingError(message) from error
+        raise LandingError(f"{sent.path} cannot be read as Parquet: {_reason(error)}. Have it sent again") from error
     types = dict(records.dtypes)
-    # The last three are not the partner's.
+    # The last three columns are not the partner's.
     check_column_names(str(sent.path), records.columns[:-3])
     problems = [f"lacks the column {name}" for name in needed_columns(session, source) if name not in types]
     problems += [
@@ -315,13 +308,13 @@ def _records(session: SparkSession, uri: str, source: Source, sent: PartnerFile)
         if name in types and types[name] != type_.lower().replace(" ", "")
     ]
     if problems:
-        message = f"{sent.path} {'; it '.join(problems)}. Have it sent again, or correct the source {source.key}"
-        raise LandingError(message)
+        what = "; it ".join(problems)
+        raise LandingError(f"{sent.path} {what}. Have it sent again, or correct the source {source.key}")
     return records
 
 
 def _reason(error: Exception) -> str:
-    """What Spark has against a file, in a line."""
+    """Why Spark cannot read a file, in one line."""
     text = str(error.java_exception.getMessage()) if isinstance(error, Py4JJavaError) else str(error)
     reason = re.sub(r"^\[[\w.]+\]\s*|\s*SQLSTATE: \w+.*", "", text.strip().splitlines()[0])
     nanoseconds = "; write times in microseconds, as Spark has no others" if "NANOS" in reason else ""

@@ -1,7 +1,6 @@
-"""Where raw partitions, the ledger of landings, what was sent, staging and quarantine are on a blackboard.
+"""The keys of raw files, the ledger of landings, sent files, staging and quarantine on a blackboard.
 
-Here: keys and names. Not here: what is written under them and in which order (see `landing`), and
-reading them (see `raw`).
+Not here: writing under them, and its order (see `landing`), and reading (see `raw`).
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ class LandingId:
 
 
 def raw_prefix(source_key: str) -> str:
-    """What the keys of a source's raw files start with."""
+    """The prefix of a source's raw files."""
     return f"{RAW}{source_key}/"
 
 
@@ -54,7 +53,7 @@ def landed_path(hour: str, landing: LandingId) -> str:
 
 
 def ledger_prefix(source_key: str, digest: str | None = None) -> str:
-    """What the keys of a source's ledger entries start with, or of those of one content."""
+    """The prefix of a source's ledger entries, or of those of one content."""
     return f"{LEDGER}{source_key}/entries/" + (f"{digest}/" if digest else "")
 
 
@@ -64,17 +63,17 @@ def ledger_key(source_key: str, landing: LandingId) -> str:
 
 
 def touched_prefix(source_key: str) -> str:
-    """What the keys start with that say which landings touched which days."""
+    """The prefix of the keys of `touched_key`."""
     return f"{LEDGER}{source_key}/days/"
 
 
 def touched_key(source_key: str, day: str, landing: LandingId) -> str:
-    """The key of an empty object that says that a landing which counts touched a day."""
+    """The key of an empty object: this landing counts, and touched the day."""
     return f"{touched_prefix(source_key)}{day}/{landing}"
 
 
 def staging_prefix(source_key: str, landing: LandingId) -> str:
-    """What the keys start with under which one landing is prepared."""
+    """The prefix under which one landing is prepared."""
     return f"{STAGING}{source_key}/{landing}/"
 
 
@@ -84,22 +83,22 @@ def sent_key(source_key: str, digest: str) -> str:
 
 
 def quarantine_key(source_key: str, landing: LandingId) -> str:
-    """The key of the records of one landing that have no usable time."""
+    """The key of the records that one landing put into quarantine."""
     return f"{QUARANTINE}{source_key}/{landing}.json"
 
 
 def landed_by(path: str) -> LandingId | None:
-    """The landing that wrote a raw file, by its path relative to the day; None where another receiver named it."""
+    """The landing that wrote a raw file, by its path relative to the day; None if another receiver named the file."""
     return _landing(_LANDED_NAME.fullmatch(path.rpartition("/")[2]))
 
 
 def entered(path: str) -> LandingId | None:
-    """The landing of a ledger key without its prefix, None where it is no ledger key."""
+    """The landing of a ledger key without its prefix, None if it is not a ledger key."""
     return _landing(_LEDGER_PATH.fullmatch(path))
 
 
 def touching(name: str) -> LandingId | None:
-    """The landing of the last part of a key that `touched_key` made, None where it is something else."""
+    """The landing of the last part of a `touched_key`, None if it has another form."""
     return _landing(re.fullmatch(_LANDING, name))
 
 
@@ -108,10 +107,9 @@ def _landing(match: re.Match[str] | None) -> LandingId | None:
 
 
 def split_raw(path: str) -> tuple[str, str] | None:
-    """Day and path below it of a raw key without its prefix, None where it is no raw file.
+    """Day and path below it of a raw key without its prefix, None if it is not a raw file.
 
-    Raw files are Parquet, directly in an hour, and not hidden: a name that starts with `_` or `.` is
-    one that Spark would skip.
+    Raw files are Parquet, directly in an hour, and not hidden: Spark skips names that start with `_` or `.`.
     """
     match = _RAW_PATH.fullmatch(path)
     return (match[1], match[2]) if match else None

@@ -1,12 +1,11 @@
-"""What landed: an entry for each landing of each content of a source, which makes its raw files count.
+"""The ledger: an entry for each landing of each content of a source, which makes its raw files count.
 
-Here: the entry, and finding it again, by its content or by the days that it touched. Of several landings of one content
-the newest counts, and none of the others. Not here: when an entry is written (see `plan`), and what raw files make of
-it (see `raw`).
+Here: the entry, and finding it by its content or by the days that it touched. Of several landings of one content only
+the newest counts. Not here: when an entry is written (see `plan`), and which raw files count (see `raw`).
 
-An entry lies under the digest of its content. For each day that it touched an empty object follows, so that one day is
-looked at without the landings of all others. A landing that was killed in between counts; who meets a raw file of it
-finds its entry by the digest, and whoever completes it writes what is missing.
+An entry lies under the digest of its content. After it comes an empty object for each day that the landing touched, so
+that a look at one day need not read all landings. A landing that was killed in between counts: the digest in the name
+of a raw file leads to its entry, and the process that completes the landing writes the missing objects.
 """
 
 from __future__ import annotations
@@ -29,16 +28,16 @@ _TIMES = ("landed_at", "future_until")
 
 @dataclass(frozen=True, slots=True)
 class Landing:
-    """What became of one file of a partner.
+    """The result of landing one file of a partner.
 
-    Records: `read` = `landed` + `filtered` + the sum of `quarantined`. `malformed` of the landed ones did
-    not parse as declared, but have a time. `quarantined` counts by reason; these records are JSON lines
-    under `quarantine_key`. `partitions` are the hours that got records, as `YYYY-MM-DD/HH`; `withdrawn` those
-    that got an empty file, as only superseded landings have records in that day. `description` is the
-    digest of what the source stated when the file landed (see `Source.landing_digest`), None where that is
-    not known. `days` are the days of all its records that have a usable time, the filtered ones included. At
-    `future_until`, the first of those that are in quarantine as of the future has a usable time; None where there is
-    none. With `already_landed`, this content was there before, and the numbers are those of then.
+    - Records: `read` = `landed` + `filtered` + the sum of `quarantined`. `malformed` counts the landed records that do
+      not parse as declared, but have a time. `quarantined` counts by reason; `quarantine_key` has them as JSON lines.
+    - `partitions` are the hours that got records, as `YYYY-MM-DD/HH`; `withdrawn` the hours that got an empty file,
+      because only superseded landings have records in that day.
+    - `description` is the source's `landing_digest` when the file landed, None if unknown.
+    - `days` are the days of all records that have a usable time, with the filtered ones.
+    - `future_until` is when the first record quarantined as of the future has a usable time; None without such records.
+    - `already_landed`: this content landed before, and the numbers are those of that landing.
     """
 
     source: str
@@ -62,30 +61,29 @@ class Landing:
 
     @property
     def id(self) -> LandingId:
-        """Which landing of which content this is."""
+        """The content's digest, and the generation of this landing."""
         return LandingId(self.digest, self.generation)
 
     @property
     def touched(self) -> frozenset[str]:
-        """The days that it has a record of, or that got a file."""
+        """The days that have a record, or that got a file."""
         return frozenset((*self.days, *(hour[:10] for hour in (*self.partitions, *self.withdrawn))))
 
     def covers(self, day: date) -> bool:
-        """Whether the file had records of this day, be it only such as the source's filter leaves out."""
+        """Whether the file had records of this day, with those that the source's filter leaves out."""
         return str(day) in self.days
 
 
 def landing_json(landing: Landing) -> dict[str, Any]:
-    """A landing as an object of JSON."""
+    """A landing as a JSON object."""
     times: dict[str, datetime | None] = {name: getattr(landing, name) for name in _TIMES}
     return asdict(landing) | {name: time.isoformat() if time else None for name, time in times.items()}
 
 
 def landing_from_json(fields: Mapping[str, Any]) -> Landing:
-    """The landing of such an object; fields that a later version added are left out."""
-    known: dict[str, Any] = {
-        field.name: fields[field.name] for field in dataclass_fields(Landing) if field.name in fields
-    }
+    """The landing of a JSON object; fields that a later version added are left out."""
+    names = {field.name for field in dataclass_fields(Landing)}
+    known: dict[str, Any] = {name: value for name, value in fields.items() if name in names}
     lists: dict[str, Any] = {name: tuple(known[name]) for name in ("partitions", "withdrawn", "days") if name in known}
     times: dict[str, Any] = {name: datetime.fromisoformat(known[name]) for name in _TIMES if known.get(name)}
     return Landing(**{**known, **lists, **times})
@@ -98,8 +96,8 @@ def entry_json(landing: Landing) -> bytes:
 
 def landings_of(blackboard: Blackboard, source_key: str, digest: str) -> tuple[Landing, ...]:
     """The landings of one content, oldest first; the last one counts. One LIST, and a GET for each."""
-    there = sorted(entries(blackboard, source_key, digest))
-    return tuple(read_landing(blackboard, ledger_key(source_key, each)) for each in there)
+    found = sorted(entries(blackboard, source_key, digest))
+    return tuple(read_landing(blackboard, ledger_key(source_key, each)) for each in found)
 
 
 def entries(blackboard: Blackboard, source_key: str, digest: str | None = None) -> Iterator[LandingId]:
@@ -111,7 +109,7 @@ def entries(blackboard: Blackboard, source_key: str, digest: str | None = None) 
 
 
 def find(blackboard: Blackboard, source_key: str, landing: LandingId) -> Landing | None:
-    """The entry of this very landing, None where it did not come to its end. One GET."""
+    """The entry of this landing, None if it did not complete. One GET."""
     try:
         return read_landing(blackboard, ledger_key(source_key, landing))
     except NotFoundError:
@@ -119,12 +117,12 @@ def find(blackboard: Blackboard, source_key: str, landing: LandingId) -> Landing
 
 
 def counting(landings: Iterable[LandingId]) -> list[LandingId]:
-    """Of each content the landing that counts."""
+    """The landing that counts of each content."""
     return list({each.digest: each for each in sorted(landings)}.values())
 
 
 def touched_days(blackboard: Blackboard, source_key: str, first: str, last: str) -> Iterator[tuple[str, LandingId]]:
-    """Each day from first to last with each landing that touched it, day by day: a listing, as far as it is taken."""
+    """Each day from first to last with each landing that touched it, in order. One listing, as far as it is read."""
     prefix = touched_prefix(source_key)
     for entry in list_all(blackboard, prefix, after=f"{prefix}{first}"):
         day, _, name = entry.key.removeprefix(prefix).partition("/")
@@ -135,11 +133,11 @@ def touched_days(blackboard: Blackboard, source_key: str, first: str, last: str)
 
 
 def read_landing(blackboard: Blackboard, key: str) -> Landing:
-    """The landing of a ledger entry; what an entry says never changes."""
+    """The landing of a ledger entry; an entry never changes."""
     return landing_from_json(json.loads(blackboard.read(key).data))
 
 
 def landings(blackboard: Blackboard, source_key: str) -> Iterator[Landing]:
-    """All landings of a source that count, each read as it is taken from the iterator."""
+    """All landings of a source that count, each read when the iterator reaches it."""
     for each in counting(entries(blackboard, source_key)):
         yield read_landing(blackboard, ledger_key(source_key, each))

@@ -1,7 +1,6 @@
-"""Finding the descriptions of sources, and saying what is wrong with them.
+"""Finding the descriptions of sources, and reporting all their problems as `file:line: field: what and what to do`.
 
-Here: the files, and messages of the form `file:line: field: what and what to do`, as many at once as there
-are problems. Not here: what a description may hold (see `spec`).
+Not here: the fields of a description (see `spec`).
 """
 
 from __future__ import annotations
@@ -36,12 +35,12 @@ def load_source(path: Path, kinds: Iterable[Kind]) -> Source:
 def load_sources(directory: Path, kinds: Iterable[Kind]) -> tuple[Source, ...]:
     """The sources of these kinds that the `*.yaml` files of a directory describe, in order of kind and name.
 
-    Raises SpecError with a line for each problem in any of them, and where two have one name.
+    Raises SpecError with a line for each problem in any file, also if two sources have one name.
     """
     if not directory.is_dir():
         raise SpecError(f"{directory} is not a directory; put one YAML file for each source into one")
-    if odd := sorted(directory.glob("*.yml")):
-        raise SpecError(f"{odd[0]} would not be read; name it {odd[0].stem}.yaml")
+    if misnamed := sorted(directory.glob("*.yml")):
+        raise SpecError(f"{misnamed[0]} would not be read; name it {misnamed[0].stem}.yaml")
     kinds = by_name(kinds).values()
     sources: dict[str, tuple[Path, Source]] = {}
     problems: list[str] = []

@@ -1,9 +1,8 @@
-"""Which of the partner's columns a Spark SQL expression names, as Spark's own parser reads it.
+"""The partner's columns that a Spark SQL expression names, as Spark's own parser reads it.
 
-Here: parsing, and nothing else. Where there is no column of a name, analysis may find something else under it:
-`user` is the operating system's user, `current_date` is today, `ad_id` may be another expression's alias. So every
-name that an expression holds must be a column of the partner. Not here: whether Spark takes an expression (see
-`expressions`).
+Here: parsing only. If a column does not exist, Spark's analysis may resolve its name to something else: `user` is the
+operating system's user, `current_date` is today, `ad_id` may be another expression's alias. So every name in an
+expression must be a column of the partner. Not here: whether Spark takes an expression (see `expressions`).
 """
 
 from __future__ import annotations
@@ -25,24 +24,23 @@ _UNNAMED: Final = {
     f"{_CATALYST}.analysis.ExpressionWithUnresolvedIdentifier": "IDENTIFIER(...) is not taken; write the name itself",
     f"{_CATALYST}.analysis.Parameter": "a parameter is not taken; write its value",
 }
-"""Expressions that use columns without naming them, or values of elsewhere: Scala class -> what to do."""
+"""Expressions that use columns without naming them, or values from outside the record: Scala class -> what to do."""
 
 _parsed: dict[str, tuple[str, ...]] = {}
 
 
 class UnnamedColumnsError(ValueError):
-    """The expression uses something that is not a named column of the record; the message says what."""
+    """The expression uses a value that is not a named column of the record; the message names it."""
 
 
 def columns_named(spark: SparkSession, expression: str) -> tuple[str, ...]:
-    """The columns that the expression names, as it spells them, each once (case does not count).
+    """The columns that the expression names, as it spells them, each once (case does not count); of `ad.id`, `ad`.
 
-    Of `ad.id` that is `ad`. Raises Spark's ParseException where this is no expression, and UnnamedColumnsError.
+    Raises Spark's ParseException if the text is not an expression, and UnnamedColumnsError.
     """
     if expression not in _parsed:
         parser = java_session(spark).sessionState().sqlParser()
-        names = _names(spark, parser.parseExpression(expression), frozenset())
-        _parsed[expression] = distinct(names)
+        _parsed[expression] = distinct(_names(spark, parser.parseExpression(expression), frozenset()))
     return _parsed[expression]
 
 
@@ -55,10 +53,10 @@ def distinct(names: Iterator[str]) -> tuple[str, ...]:
 
 
 def _names(spark: SparkSession, node: JavaObject, bound: frozenset[str]) -> Iterator[str]:
-    """The names in a tree of expressions, without those that a lambda function has bound."""
+    """The names in a tree of expressions, without the variables of lambda functions."""
     kind = node.getClass().getSimpleName()
     if kind in {"UnresolvedAttribute", "UnresolvedNamedLambdaVariable"}:
-        # The parser takes every name in a lambda function's body for one of its variables.
+        # The parser takes every name in the body of a lambda function for a variable of the function.
         name = str(node.nameParts().apply(0))
         if kind == "UnresolvedAttribute" or name.lower() not in bound:
             yield name
@@ -70,11 +68,10 @@ def _names(spark: SparkSession, node: JavaObject, bound: frozenset[str]) -> Iter
         variables = _each(node.arguments())
         bound |= {str(variable.nameParts().apply(0)).lower() for variable in variables}
     children = _each(node.children())
-    # The parser itself takes a few names for values, such as current_path. Scala's objects, `Name$`, are only marks.
+    # The parser reads a few names as values, such as current_path. Scala's objects, `Name$`, are not values.
     is_value = node.getClass().getName().startswith(f"{_CATALYST}.expressions.") and not kind.endswith("$")
     if not children and is_value and kind not in {"Literal", "UnresolvedCollation"}:
-        message = f"Spark reads {node.sql()} here, not a column; put the column's name into backticks"
-        raise UnnamedColumnsError(message)
+        raise UnnamedColumnsError(f"Spark reads {node.sql()} here, not a column; put the column's name into backticks")
     for child in children:
         yield from _names(spark, child, bound)
 

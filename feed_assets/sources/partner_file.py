@@ -1,7 +1,6 @@
-"""A file as a partner sent it, looked at before anything is made of it.
+"""A file as a partner sent it: whether it can be read to its end, its header, and the digest of its content.
 
-Here: whether it can be read to its end, what is in its header, and what identifies its content. Not here:
-its records (see `records`).
+Not here: its records (see `records`).
 """
 
 from __future__ import annotations
@@ -12,20 +11,14 @@ import gzip
 import hashlib
 import os
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, cast
 
 from feed_assets.sources.errors import LandingError
 from feed_assets.sources.layout import DIGEST_LENGTH
-from feed_assets.sources.spec import (
-    RESERVED_COLUMNS,
-    DelimitedFormat,
-    JsonLinesFormat,
-    ParquetFormat,
-    Source,
-)
+from feed_assets.sources.spec import RESERVED_COLUMNS, DelimitedFormat, JsonLinesFormat, ParquetFormat, Source
 
 EXTENSIONS = {
     "csv": (".csv", ".txt", ".log"),
@@ -33,7 +26,7 @@ EXTENSIONS = {
     "jsonl": (".jsonl", ".ndjson", ".json", ".txt", ".log"),
     "parquet": (".parquet",),
 }
-"""How the names of a format's files may end; those of text also with `.gz` behind."""
+"""The endings of the names of a format's files; names of text files may also end in `.gz` after them."""
 
 _CHUNK = 1024 * 1024
 _GZIP = b"\x1f\x8b"
@@ -41,7 +34,7 @@ _PARQUET = b"PAR1"
 _LONGEST_HEADER = 1024 * 1024
 _SAMPLE = 4096
 _NUL = b"\0"
-# The longer marks first: that of UTF-32 begins with that of UTF-16.
+# The longer marks first: the mark of UTF-32 begins with that of UTF-16.
 _MARKS = {
     codecs.BOM_UTF32_LE: "utf-32",
     codecs.BOM_UTF32_BE: "utf-32",
@@ -55,11 +48,10 @@ _READ_AS_UTF_8 = {"ascii", "utf-8", "utf-8-sig"}
 class PartnerFile:
     """A file that can be landed.
 
-    `name` is its base name, `content` a file with the same records in UTF-8 (itself, or a copy where it
-    came in another encoding), `compressed` whether that one is packed. `columns` are the names in its
-    header, None where it has none, `skip` the lines up to and with the header. `sha256` is of the
-    unpacked content, so that packing does not make another file of it. `path` is where the partner's file is,
-    `stamp` what tells whether it was written to since.
+    `name` is its base name. `content` is a file with the same records in UTF-8: itself, or a copy if it came in another
+    encoding; `compressed` says whether it is packed. `columns` are the names in the header, None without a header, and
+    `skip` the number of lines up to and with the header. `sha256` is of the unpacked content, so that packing does not
+    change it. `path` is the partner's file, `stamp` its inode, size and time of the last write.
     """
 
     name: str
@@ -72,22 +64,21 @@ class PartnerFile:
     skip: int = 0
 
     def digest(self, source_key: str) -> str:
-        """What identifies the landing of this content for one source."""
+        """The digest of this content and one source, which identifies its landings."""
         return hashlib.sha256(f"{source_key}\n{self.sha256}".encode()).hexdigest()[:DIGEST_LENGTH]
 
     def require_unchanged(self) -> None:
-        """Raises LandingError where the file was written to since it was inspected."""
+        """Raise LandingError if the file was written to since it was inspected."""
         if _stamp(self.path) != self.stamp:
             raise LandingError(f"{self.path} changed while it was read; land it again once it is complete")
 
 
 def inspect(path: Path, source: Source, scratch: Path, *, name: str | None = None) -> PartnerFile:
-    """Read a file to its end. `scratch` is a directory for a copy in UTF-8, should one be needed.
+    """Read a file to its end. `scratch` is a directory for a copy in UTF-8, if needed.
 
-    `name` is what the partner called the file where it is kept under another name, which then says nothing.
-    Raises LandingError where there is no such file, its name does not end as the source's format asks,
-    it is cut off or packed in another way than its name says, its text is not as the source says, or its
-    header is not one.
+    `name` is the partner's name of the file, if `path` has another name; the name in `path` is then not checked. Raises
+    LandingError if the file is missing, its name does not end as the source's format requires, it is cut off or not
+    packed as its name says, its text is not as the source says, or its header is not a header.
     """
     if not path.is_file():
         what = "is a directory; land the files in it" if path.is_dir() else "is not a file; check its name"
@@ -122,15 +113,14 @@ def _check_name(path: Path, source: Source) -> None:
     extension = (path.with_suffix("") if packed else path).suffix.lower()
     if extension not in extensions:
         also = "" if isinstance(source.format, ParquetFormat) else ", each also with .gz"
-        message = (
+        raise LandingError(
             f"{path} ends in {extension or 'nothing'!r}, and {source.key} takes {source.format.type} files, "
             f"which end in {', '.join(extensions)}{also}; unpack or rename it, or land it for another source"
         )
-        raise LandingError(message)
 
 
 def _check_parquet(path: Path, file: BinaryIO) -> None:
-    """A Parquet file begins and ends with the same four bytes."""
+    """Raise LandingError unless the file begins and ends with Parquet's four bytes."""
     start = file.read(len(_PARQUET))
     file.seek(-min(len(_PARQUET), path.stat().st_size), os.SEEK_END)
     end = file.read()
@@ -155,11 +145,10 @@ def _inspect_text(
             read = _recode(file, text.encoding, content)
             compressed = False
     if read.carriage_returns and not read.line_feeds:
-        message = (
+        raise LandingError(
             f"{path}: its lines end in CR alone; end them in LF, for instance with "
             f"`{'zcat' if path.suffix == '.gz' else 'cat'} FILE | tr '\\r' '\\n' > NEW`, and land that"
         )
-        raise LandingError(message)
     columns, skip = None, 0
     if isinstance(text, DelimitedFormat) and text.header:
         with _opened(content, compressed=compressed) as file:
@@ -170,26 +159,24 @@ def _inspect_text(
 
 
 def _check_encoding(path: Path, start: bytes, source: Source, declared: str) -> None:
-    """Raises LandingError where a text begins in an encoding of two or four bytes a character that is not declared."""
+    """Raise LandingError if a text begins in UTF-16 or UTF-32 and the source declares another encoding."""
     if declared.startswith(("utf-16", "utf-32")):
         return
     marked = next((encoding for mark, encoding in _MARKS.items() if start.startswith(mark)), None)
     if marked is not None:
-        message = f"{path} is {marked.upper()}, not {declared}; write `encoding: {marked}` {_field(source)}"
-        raise LandingError(message)
+        raise LandingError(f"{path} is {marked.upper()}, not {declared}; write `encoding: {marked}` {_field(source)}")
     if _NUL in start:
         likely = _likely_encoding(start)
-        message = (
+        raise LandingError(
             f"{path} has a NUL byte, as no text in {declared} has; it may be {likely.upper()}: "
             f"then write `encoding: {likely}` {_field(source)}, else have it sent again without NUL bytes"
         )
-        raise LandingError(message)
 
 
 def _likely_encoding(start: bytes) -> str:
-    """The encoding of two or four bytes a character that a text without a mark is in, by where its NUL bytes are."""
+    """The likely encoding of a text without a mark, UTF-16 or UTF-32, by the positions of its NUL bytes."""
     first, second, third, fourth = (start[position::4].count(_NUL) for position in range(4))
-    # Two bytes of the four are NUL in nearly every character of UTF-32, and beside each other in few of UTF-16.
+    # Nearly every character of UTF-32 has two NUL bytes, side by side; few characters of UTF-16 have.
     half = len(start) / 8
     if min(third, fourth) > half or min(first, second) > half:
         return "utf-32-le" if third + fourth > first + second else "utf-32-be"
@@ -217,37 +204,36 @@ def _opened(path: Path, *, compressed: bool) -> BinaryIO:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """What a file holds, read to its end."""
+    """The digest and the line ends of a file, read to its end."""
 
     sha256: str
     line_feeds: bool
     carriage_returns: bool
 
 
-def _read(file: BinaryIO) -> _Read:
+def _read(file: BinaryIO, recode: Callable[[bytes], bytes] = bytes) -> _Read:
     digest = hashlib.sha256()
     line_feeds = carriage_returns = False
-    while chunk := file.read(_CHUNK):
+    chunk = b"begin"
+    while chunk:
+        chunk = file.read(_CHUNK)
         digest.update(chunk)
-        line_feeds = line_feeds or b"\n" in chunk
-        carriage_returns = carriage_returns or b"\r" in chunk
+        text = recode(chunk)
+        line_feeds = line_feeds or b"\n" in text
+        carriage_returns = carriage_returns or b"\r" in text
     return _Read(digest.hexdigest(), line_feeds, carriage_returns)
 
 
 def _recode(file: BinaryIO, encoding: str, target: Path) -> _Read:
-    digest = hashlib.sha256()
     decoder = codecs.getincrementaldecoder(encoding)()
-    line_feeds = carriage_returns = False
-    with target.open("w", encoding="utf-8", newline="") as recoded:
-        chunk = b"begin"
-        while chunk:
-            chunk = file.read(_CHUNK)
-            digest.update(chunk)
-            text = decoder.decode(chunk, final=not chunk)
+    with target.open("wb") as recoded:
+
+        def recode(chunk: bytes) -> bytes:
+            text = decoder.decode(chunk, final=not chunk).encode()
             recoded.write(text)
-            line_feeds = line_feeds or "\n" in text
-            carriage_returns = carriage_returns or "\r" in text
-    return _Read(digest.hexdigest(), line_feeds, carriage_returns)
+            return text
+
+        return _read(file, recode)
 
 
 def _header(path: Path, file: BinaryIO, text: DelimitedFormat) -> tuple[tuple[str, ...], int]:
@@ -255,8 +241,8 @@ def _header(path: Path, file: BinaryIO, text: DelimitedFormat) -> tuple[tuple[st
     for number, line in enumerate(iter(lambda: file.readline(_LONGEST_HEADER), b""), start=1):
         where = f"{path}:{number}"
         if len(line) == _LONGEST_HEADER:
-            message = f"{where}: a line of more than {_LONGEST_HEADER:,} bytes is no header"
-            raise LandingError(f"{message}; have the file sent again, with one record a line")
+            long = f"a line of more than {_LONGEST_HEADER:,} bytes is no header"
+            raise LandingError(f"{where}: {long}; have the file sent again, with one record a line")
         names = line.decode("utf-8-sig" if number == 1 else "utf-8", errors="replace").rstrip("\r\n")
         if names.strip():
             try:
@@ -275,7 +261,7 @@ def _split(line: str, text: DelimitedFormat) -> list[str]:
 
 
 def check_column_names(where: str, columns: Sequence[str]) -> None:
-    """Raises LandingError where a partner's column has no name, another one's, or one of the raw files' own."""
+    """Raise LandingError if a partner's column has no name, the name of another, or a name that raw files use."""
     lower = [name.lower() for name in columns]
     for position, name in enumerate(lower, start=1):
         if not name:

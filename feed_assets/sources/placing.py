@@ -1,7 +1,7 @@
-"""Where each record of a file belongs: into the hour of its time, into quarantine, or to another source.
+"""The place of each record of a file: the hour of its time, quarantine, or none if the source's filter leaves it out.
 
-Here: that judgement, the files that Spark writes by it, and how many records have which outcome. Not here: where the
-files end up and when they count (see `landing`), and formats (see `records`).
+Here: this decision, the files that Spark writes by it, and the number of records by outcome. Not here: where the files
+end up and when they count (see `landing`), and formats (see `records`).
 """
 
 from __future__ import annotations
@@ -27,45 +27,44 @@ MALFORMED: Final = "malformed record"
 NO_TIME: Final = "no usable time"
 FUTURE: Final = "event_time in the future"
 REASONS: Final = (MALFORMED, NO_TIME, FUTURE)
-"""Why a record cannot be put into any hour: it did not parse as declared, or its time is none or still to come."""
+"""Why a record belongs to no hour: it does not parse as declared, has no usable time, or a time in the future."""
 
 EARLIEST: Final = datetime(1970, 1, 1, tzinfo=UTC)
 """The earliest usable time; earlier ones come from a number in the wrong unit."""
 
 AHEAD: Final = timedelta(days=1)
-"""How far ahead of the clock a usable time may be: more than a wrong zone or a partner's clock is off by."""
+"""How far ahead of the clock a usable time may be: more than the error of a wrong zone or a partner's clock."""
 
 _LANDED: Final = "landed"
 _FILTERED: Final = "filtered"
 _QUARANTINED: Final = "quarantined"
 _STAGED: Final = re.compile(r"_day=([^/]+)/_hour=([^/]+)/part-[^/]+\.parquet")
 _SPREAD: Final = 64
-"""Over how many places records that are only counted are spread, so that no task gets all of them."""
+"""Over how many places filtered records are spread, so that no task gets all of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class StagedRecords:
-    """The one file that Spark wrote for each hour, `YYYY-MM-DD/HH` -> key, and for each reason of quarantine."""
+    """The file that Spark wrote for each hour, `YYYY-MM-DD/HH` -> key, and for each reason of quarantine."""
 
     hours: Mapping[str, str]
     quarantined: Mapping[str, str]
 
 
 def write_by_hour(records: DataFrame, source: Source, name: str, uri: str, *, now: datetime) -> Mapping[str, Any]:
-    """Write the records of a file by day and hour, those without a place by reason.
+    """Write the records of a file by day and hour, and the quarantined ones by reason.
 
-    Returns how many there are: `read`, `landed`, `malformed`, `filtered` and one for each of `REASONS`; and
-    the `days` of them all, without those that have no usable time; and
-    `first_future`, for `usable_from`. These are taken behind the
-    shuffle, in the tasks that write: Spark counts a task there once, however often it has to compute a stage again.
+    Returns the counts `read`, `landed`, `malformed`, `filtered` and one for each of `REASONS`; the `days` of all
+    records that have a usable time; and `first_future`, for `usable_from`. Counts are taken after the shuffle, in the
+    tasks that write: there Spark counts a task once, even if it computes a stage again.
     """
     col, lit, when = functions.col, functions.lit, functions.when
     partners = [column for column in records.columns if column not in {"_line", "_record", "_malformed"}]
-    # What was sent is kept as it was sent; expressions see NULL for the null tokens in it.
+    # Raw files keep the null tokens; expressions see NULL instead of them.
     sent = records.withColumn("_sent", functions.struct(*map(quoted, partners)))
     nulled = with_nulls(sent, source)
     malformed, time = col("_malformed").isNotNull(), col("_time")
-    # Whether a malformed record passes the filter may be unknown; it is then kept, so that none is lost.
+    # If the filter is NULL for a malformed record, the record is kept, so that none is lost.
     passes = functions.expr(source.filter) if source.filter else functions.expr("true")
     usable = time.between(lit(EARLIEST), lit(now + AHEAD))
     outcome = (
@@ -82,7 +81,7 @@ def write_by_hour(records: DataFrame, source: Source, name: str, uri: str, *, no
     day = when(landed, seen).when(filtered, _FILTERED).otherwise(_QUARANTINED)
     hour = when(landed, functions.date_format("_time", "HH")).otherwise(col("_outcome"))
     placed = judged.select(
-        # Records of another source go as far as to where records are counted, and need not bring their content.
+        # Filtered records are only counted, so they leave their content behind.
         when(~filtered, col("_sent")).alias("_sent"),
         lit(name).alias("_file"),
         "_line",
@@ -107,7 +106,7 @@ def write_by_hour(records: DataFrame, source: Source, name: str, uri: str, *, no
 
 
 def usable_from(micros: int | None) -> datetime | None:
-    """The clock at which a time becomes usable, given in microseconds since 1970; the year 9999 for all after it."""
+    """When a time, in microseconds since 1970, becomes usable: a day before it, at most the year 9999."""
     if micros is None:
         return None
     last = datetime.max.replace(tzinfo=UTC)
@@ -115,7 +114,7 @@ def usable_from(micros: int | None) -> datetime | None:
 
 
 def staged_files(keys: Iterable[str], prefix: str) -> StagedRecords:
-    """What `write_by_hour` has left among these keys, below the prefix that it wrote to."""
+    """The files of `write_by_hour` among these keys, below the prefix that it wrote to."""
     hours: dict[str, str] = {}
     quarantined: dict[str, str] = {}
     for key in keys:
@@ -131,7 +130,7 @@ def staged_files(keys: Iterable[str], prefix: str) -> StagedRecords:
 
 
 def write_quarantine(session: SparkSession, uris: Mapping[str, str], uri: str) -> None:
-    """Write the records without a place, reason -> URI of their file, as JSON lines in one file below `uri`."""
+    """Write the quarantined records, reason -> URI of their file, as JSON lines in one file below `uri`."""
     schema = "_file STRING, _line BIGINT, _malformed STRING"
     parts = [
         session.read.schema(schema)
@@ -144,15 +143,13 @@ def write_quarantine(session: SparkSession, uris: Mapping[str, str], uri: str) -
         )
         for reason, staged in sorted(uris.items())
     ]
-    whole = reduce(DataFrame.unionAll, parts)
-    whole.coalesce(1).sortWithinPartitions("line").write.json(to_write(uri))
+    reduce(DataFrame.unionAll, parts).coalesce(1).sortWithinPartitions("line").write.json(to_write(uri))
 
 
 def write_nothing(session: SparkSession, uri: str) -> None:
     """Write one raw file without a record below `uri`."""
-    session.range(0).selectExpr("'' AS _file", "id AS _line", "'' AS _malformed").coalesce(1).write.parquet(
-        to_write(uri)
-    )
+    nothing = session.range(0).selectExpr("'' AS _file", "id AS _line", "'' AS _malformed")
+    nothing.coalesce(1).write.parquet(to_write(uri))
 
 
 def _counts() -> list[Column]:

@@ -1,8 +1,8 @@
-"""What a landing will have done, written down before it does any of it.
+"""The plan of a landing, written before the landing changes anything for readers.
 
-Here: the plan, carrying it out, clearing away what was staged for it. With its plan a landing only moves forward:
-every step can be repeated, so whoever lands the file again after a crash completes it. The ledger entry comes after all
-files, and only with it do they count for readers. Not here: making a plan (see `landing`).
+Here: the plan, carrying it out, removing its staging. With a plan, a landing only moves forward: every step can be
+repeated, so landing the file again after a crash completes it. The ledger entry comes after all files; without it they
+do not count for readers. Not here: making a plan (see `landing`).
 """
 
 from __future__ import annotations
@@ -18,19 +18,11 @@ from typing import TypeVar
 from feed_assets.blackboard.listing import list_all
 from feed_assets.blackboard.port import AlreadyExistsError, Blackboard, BlackboardError, NotFoundError
 from feed_assets.sources.errors import LandingError
-from feed_assets.sources.layout import (
-    SENT,
-    STAGING,
-    LandingId,
-    ledger_key,
-    quarantine_key,
-    staging_prefix,
-    touched_key,
-)
+from feed_assets.sources.layout import SENT, STAGING, LandingId, ledger_key, quarantine_key, staging_prefix, touched_key
 from feed_assets.sources.ledger import Landing, entry_json, find, landing_from_json, landing_json, landings_of
 
 ABANDONED = timedelta(days=2)
-"""Staging in which nothing was written for so long belongs to a landing that was killed."""
+"""Staging without a write for this long belongs to a landing that was killed."""
 
 T = TypeVar("T")
 
@@ -48,7 +40,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """What became of staging that killed landings had left: landings completed, files removed, what failed and why."""
+    """The result of `sweep_staging`: landings completed, number of files removed, failures with their reasons."""
 
     completed: tuple[Landing, ...] = ()
     removed: int = 0
@@ -56,7 +48,7 @@ class Sweep:
 
 
 def read_plan(blackboard: Blackboard, staging: str) -> Plan | None:
-    """The plan below this prefix, None where there is none."""
+    """The plan below this prefix, None if there is none."""
     try:
         fields = json.loads(blackboard.read(f"{staging}{_NAME}").data)
     except NotFoundError:
@@ -66,7 +58,7 @@ def read_plan(blackboard: Blackboard, staging: str) -> Plan | None:
 
 
 def write_plan(blackboard: Blackboard, staging: str, plan: Plan) -> Plan:
-    """The plan that holds: this one, or that of another process which landed the same and was faster."""
+    """Write the plan and return it, or the plan of a faster process that lands the same content."""
     fields = {"landing": landing_json(plan.landing), "copies": plan.copies}
     try:
         blackboard.create(f"{staging}{_NAME}", json.dumps(fields, indent=1).encode())
@@ -76,8 +68,8 @@ def write_plan(blackboard: Blackboard, staging: str, plan: Plan) -> Plan:
 
 
 def complete(blackboard: Blackboard, plan: Plan, *, now: datetime) -> Landing:
-    """Carry the plan out; every step of it may have been done before."""
-    # A faster process may have completed its own plan, and removed it, before this one was written.
+    """Carry the plan out; any of its steps may already be done."""
+    # A faster process may have completed and removed its own plan before this one was written.
     if (landed := find(blackboard, plan.landing.source, plan.landing.id)) is not None:
         return landed
     in_parallel(lambda copy: _copy(blackboard, *copy), plan.copies)
@@ -88,14 +80,14 @@ def complete(blackboard: Blackboard, plan: Plan, *, now: datetime) -> Landing:
 
 
 def tidy(blackboard: Blackboard, landing: Landing) -> int:
-    """Finish a landing that has its entry: note the days it touched, remove quarantine it supersedes, and its staging.
+    """Finish a landing that has its entry: note its days, remove its staging and the quarantine that it supersedes.
 
     Superseded raw files stay: a run may be reading them, and records name them. Returns how many files were staged.
     """
     staged = list(keys(blackboard, staging_prefix(landing.source, landing.id)))
     if staged:  # else it is finished
         earlier = landings_of(blackboard, landing.source, landing.digest) if landing.generation > 1 else ()
-        # Also the days of those that it supersedes, so that a look at such a day finds out.
+        # Also the days of superseded landings, so that a look at one of these days finds this landing.
         days = landing.touched.union(*(each.touched for each in earlier))
         in_parallel(lambda day: _touch(blackboard, landing, day), sorted(days))
     superseded = [LandingId(landing.digest, generation) for generation in range(1, landing.generation)]
@@ -104,7 +96,7 @@ def tidy(blackboard: Blackboard, landing: Landing) -> int:
 
 
 def clear(blackboard: Blackboard, staging: str) -> int:
-    """Remove what is staged, the plan last: while anything is there, so is what it is for. How many files that were."""
+    """Remove staged files, the plan last, so that no staged file is left without its plan. Returns their number."""
     found = list(keys(blackboard, staging))
     plan = f"{staging}{_NAME}"
     blackboard.delete(*(key for key in found if key != plan))
@@ -114,10 +106,10 @@ def clear(blackboard: Blackboard, staging: str) -> int:
 
 
 def sweep_staging(blackboard: Blackboard, source_key: str, *, now: datetime) -> Sweep:
-    """Finish what killed landings of a source left behind: complete those with a plan, remove what the others staged.
+    """Complete killed landings of a source that have a plan, and remove the staging of the others.
 
-    Only staging in which nothing was written for `ABANDONED` is touched. A landing that is still at work on it all
-    the same fails, and nothing of it counts. One listing, and nothing else where nothing was left.
+    Only staging without a write for `ABANDONED` is touched. A landing that still works on it fails, and none of its
+    records count. One listing, and no other request if no staging is abandoned.
     """
     prefix = f"{STAGING}{source_key}/"
     newest: dict[str, datetime] = {}
@@ -136,7 +128,7 @@ def sweep_staging(blackboard: Blackboard, source_key: str, *, now: datetime) -> 
             if find(blackboard, source_key, plan.landing.id) is None:
                 completed.append(complete(blackboard, plan, now=now))
         except NotFoundError:
-            # Such a plan can never be completed, so it must not stay.
+            # A plan whose staged files are gone can never be completed.
             clear(blackboard, staging)
             failures.append(f"what was staged for {plan.landing.file} was removed; land {plan.landing.file} again")
         except (LandingError, BlackboardError) as error:
@@ -152,7 +144,7 @@ def keys(blackboard: Blackboard, prefix: str) -> Iterator[str]:
 
 
 def in_parallel(do: Callable[[T], None], items: Sequence[T]) -> None:
-    """Do this for every item, some at once; raises what the first one to fail raised, after all are done."""
+    """Do this for every item, some at once; after all are done, raise the error of the first item that failed."""
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         for future in [pool.submit(do, item) for item in items]:
             future.result()
@@ -167,13 +159,9 @@ def _copy(blackboard: Blackboard, staged: str, key: str) -> None:
     try:
         blackboard.copy(staged, key)
     except AlreadyExistsError:
-        # The key of what was sent is a digest of its content, packed or not.
-        if key.startswith(SENT):
-            return
-        there, here = (blackboard.read(name).data for name in (key, staged))
-        if there != here:
-            message = (
+        # The key of a sent file is a digest of its content, packed or not.
+        if not key.startswith(SENT) and blackboard.read(key).data != blackboard.read(staged).data:
+            raise LandingError(
                 f"{blackboard.uri(key)} is there with other content than this landing gives it; "
                 "delete the files of the earlier landing of the same name, then land the file again"
-            )
-            raise LandingError(message) from None
+            ) from None

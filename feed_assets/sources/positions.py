@@ -1,24 +1,23 @@
-"""A YAML document together with the line of each of its fields.
+"""A YAML document with the line of each field, so that a problem is reported with its place.
 
-Here: reading YAML so that whatever is wrong with a value can be reported where it stands. Not here:
-what the values mean (see `spec`).
+Not here: what the values mean (see `spec`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import yaml
 
 Location: TypeAlias = tuple[str | int, ...]
-"""The way to a value: names of fields and, inside lists, positions."""
+"""The path to a value: names of fields and, inside lists, positions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something wrong with one field, and what to do about it. `line` starts at 1."""
+    """A problem of one field, and what to do about it. `line` starts at 1."""
 
     line: int
     field: str
@@ -27,21 +26,21 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """The values of a YAML document, the line on which each begins, and what is wrong with its form."""
+    """The values of a YAML document, the line on which each begins, and the problems of its form."""
 
     values: object
     lines: Mapping[Location, int]
     problems: tuple[Problem, ...]
 
     def line(self, location: Location) -> int:
-        """The line of this field or, where it is not there, of the nearest field around it."""
+        """The line of this field or, if it is missing, of the nearest field around it."""
         while location and location not in self.lines:
             location = location[:-1]
         return self.lines.get(location, 1)
 
 
 def read_document(text: str) -> Document:
-    """Parse one YAML document. Never raises: text that is not YAML is a Document with a problem."""
+    """Parse one YAML document. Never raises: text that is not YAML gives a Document with a problem."""
     try:
         loader = _Loader(text)
         node = loader.get_single_node()
@@ -51,11 +50,12 @@ def read_document(text: str) -> Document:
         what = " ".join(part for part in (error.context, error.problem) if part)
         return _nothing(f"this is not YAML: {what}", line=mark.line + 1 if mark else 1)
     except (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError) as error:
-        # A tag such as !!bool on a value that is none fails in the loader's own ways.
+        # A tag such as !!bool on another value makes the loader raise errors of these kinds.
         return _nothing(f"this is not YAML: {error}")
     if node is None or values is None:
         return _nothing("the file is empty; describe a source in it")
-    return Document(values, dict(_lines(node, ())), tuple(_doubled(node, ())))
+    lines: dict[Location, int] = {}
+    return Document(values, lines, tuple(_doubled(node, (), lines)))
 
 
 def dotted(location: Location) -> str:
@@ -80,35 +80,20 @@ def _nothing(message: str, *, line: int = 1) -> Document:
     return Document(None, {}, (Problem(line, "", message),))
 
 
-def _lines(node: yaml.Node, location: Location) -> Iterator[tuple[Location, int]]:
-    yield location, node.start_mark.line + 1
+def _doubled(node: yaml.Node, location: Location, lines: dict[Location, int]) -> Iterator[Problem]:
+    """A problem for each second field of one name: YAML's loader silently keeps the last. Fills `lines` on its way."""
+    lines[location] = node.start_mark.line + 1
     if isinstance(node, yaml.MappingNode):
+        first: dict[Location, int] = {}
         for key, value in node.value:
-            inner = (*location, _name(key))
-            yield from _lines(value, inner)
-            # A field is where its name stands, also when its value begins on a later line.
-            yield inner, key.start_mark.line + 1
-    elif isinstance(node, yaml.SequenceNode):
-        for position, value in enumerate(node.value):
-            yield from _lines(value, (*location, position))
-
-
-def _doubled(node: yaml.Node, location: Location) -> Iterator[Problem]:
-    """YAML's loader would silently keep the last of two fields of one name."""
-    if isinstance(node, yaml.MappingNode):
-        first: dict[Hashable, int] = {}
-        for key, value in node.value:
-            inner = (*location, _name(key))
+            inner = (*location, str(key.value))
             line = key.start_mark.line + 1
             if inner in first:
-                message = f"is there twice (first on line {first[inner]}); keep one"
-                yield Problem(line, dotted(inner), message)
+                yield Problem(line, dotted(inner), f"is there twice (first on line {first[inner]}); keep one")
             first.setdefault(inner, line)
-            yield from _doubled(value, inner)
+            yield from _doubled(value, inner, lines)
+            # The line of a field is that of its name, even if its value begins on a later line.
+            lines[inner] = line
     elif isinstance(node, yaml.SequenceNode):
         for position, value in enumerate(node.value):
-            yield from _doubled(value, (*location, position))
-
-
-def _name(key: yaml.Node) -> str:
-    return str(key.value)
+            yield from _doubled(value, (*location, position), lines)

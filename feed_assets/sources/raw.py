@@ -1,10 +1,11 @@
-"""Raw partitions as they are now: which files each day of a source has, and their records as a frame.
+"""Raw partitions as they are now: the files of each day of a source, and their records as a frame.
 
-Here: listing, and reading exactly what was listed. A file that a landing of ours put there counts only
-once the ledger has that landing, so the ledger is looked at first: of a day, a landing that becomes complete in
-between is not seen at all, and none is ever seen in part. Of several landings of one content the newest
-counts, so one that supersedes another takes its place at once. Files of other receivers are taken at face
-value. Not here: writing (see `landing`), and what a change means (see `growth`).
+Here: listing, and reading exactly the listed files. Not here: writing (see `landing`), and what a change means (see
+`growth`).
+
+A file of a landing counts only if the ledger has that landing. The ledger is read first, so that a day shows a landing
+that completes meanwhile whole or not at all. Of several landings of one content the newest counts, so it replaces the
+earlier ones at once. Files of other receivers always count.
 """
 
 from __future__ import annotations
@@ -20,15 +21,7 @@ from feed_assets.blackboard.port import PAGE_SIZE, Blackboard, Entry
 from feed_assets.datasets import is_day
 from feed_assets.engine.paths import to_read
 from feed_assets.file_feed import RawFile, RawInput
-from feed_assets.sources.layout import (
-    RAW,
-    LandingId,
-    landed_by,
-    landed_path,
-    raw_key,
-    raw_prefix,
-    split_raw,
-)
+from feed_assets.sources.layout import RAW, LandingId, landed_by, landed_path, raw_key, raw_prefix, split_raw
 from feed_assets.sources.ledger import Landing, counting, entries, touched_days
 
 if TYPE_CHECKING:
@@ -37,23 +30,23 @@ if TYPE_CHECKING:
     from feed_assets.sources.spec import Source
 
 RECORD_COLUMNS = {"_file": "string", "_line": "bigint", "_malformed": "string"}
-"""Column -> Spark SQL type, of what raw files hold besides the partner's columns: the base name of what
-the partner sent, the line or record in it from 1, and the whole line where it did not parse as declared."""
+"""Column -> Spark SQL type, of the columns besides the partner's: the base name of the partner's file, the number of
+the line or record in it, from 1, and the whole line if it does not parse as declared."""
 
 
 def raw_days(
     blackboard: Blackboard, source_keys: Iterable[str], first: date, last: date
 ) -> dict[tuple[str, date], RawInput]:
-    """What each of these sources has in each day from `first` to `last`, days without a file left out.
+    """The read set of each of these sources in each day from `first` to `last`; days without a file are left out.
 
-    One listing of the raw files for each source, and one of the landings that touched these days. A landing that
-    becomes complete meanwhile is seen in all of these days or in none.
+    For each source, one listing of the raw files, and one of the landings that touched these days. A landing that
+    completes meanwhile is seen in all of these days or in none.
     """
     days: dict[tuple[str, date], RawInput] = {}
     for source in source_keys:
         met: set[LandingId] = set()
         before = -1
-        while before < len(met):  # again, where a landing was met that the days before may have been read without
+        while before < len(met):  # read again if a landing was met: earlier days may have been read without it
             before = len(met)
             reads = list(_each_day(blackboard, source, first, last, met, at_once=None))
         days |= {(source, date.fromisoformat(read.partition)): read for read in reads}
@@ -61,10 +54,10 @@ def raw_days(
 
 
 def each_day(blackboard: Blackboard, source_key: str, first: date, last: date) -> Iterator[RawInput]:
-    """What the source has in each day from `first` to `last`, in their order, days without a file left out.
+    """The read set of each day from `first` to `last`, in order; days without a file are left out.
 
-    Listed as it is taken, so who stops at a day has not listed the days after it. A landing that becomes complete
-    meanwhile is seen whole in each day or not at all, and may be seen in some of its days.
+    Days are listed as the iterator reaches them. A landing that completes meanwhile is seen whole in each day or not
+    at all, and may be seen in some of its days only.
     """
     yield from _each_day(blackboard, source_key, first, last, set(), at_once=PAGE_SIZE)
 
@@ -72,9 +65,9 @@ def each_day(blackboard: Blackboard, source_key: str, first: date, last: date) -
 def _each_day(
     blackboard: Blackboard, source_key: str, first: date, last: date, met: set[LandingId], *, at_once: int | None
 ) -> Iterator[RawInput]:
-    """The days one after the other; `at_once` landings, and the rest of their last day, are listed together.
+    """The days in order; `at_once` landings, and the rest of their last day, are listed together.
 
-    `met` are landings that are known to count, and gets those that the listing of landings did not show.
+    `met` has landings that are known to count; landings that the listing did not show are added to it.
     """
     start: str | None = str(first)
     absent: set[str] = set()
@@ -82,7 +75,7 @@ def _each_day(
         known, following = _landings_by_day(blackboard, source_key, start, str(last), at_once)
         listed = _entries(blackboard, raw_prefix(source_key), start, following or f"{last}0")
         for day, objects in groupby(listed, key=lambda entry: _day_of(source_key, entry)):
-            files = _that_count(blackboard, source_key, day, list(objects), known.get(day, set()), met, absent)
+            files = _counting_files(blackboard, source_key, day, list(objects), known.get(day, set()), met, absent)
             if files and is_day(day):
                 yield RawInput(source_key, day, tuple(files))
         start = following
@@ -99,9 +92,9 @@ def read_set(blackboard: Blackboard, source_key: str, day: date) -> RawInput:
 
 
 def read_sets(blackboard: Blackboard, source_key: str, days: Collection[date]) -> dict[date, RawInput]:
-    """The files that each of these days of a source has now, possibly none: listed as by `raw_days`, all at once."""
-    there = raw_days(blackboard, [source_key], min(days), max(days))
-    return {day: there.get((source_key, day), RawInput(source_key, str(day), ())) for day in days}
+    """The files that each of these days of a source has now, possibly none; listed as by `raw_days`."""
+    found = raw_days(blackboard, [source_key], min(days), max(days))
+    return {day: found.get((source_key, day), RawInput(source_key, str(day), ())) for day in days}
 
 
 def raw_keys(blackboard: Blackboard, source_key: str, first: date, last: date) -> set[str]:
@@ -110,7 +103,7 @@ def raw_keys(blackboard: Blackboard, source_key: str, first: date, last: date) -
 
 
 def evening(raw_input: RawInput, hours: int) -> RawInput:
-    """Of a day's files those of its last so many hours, as context for the day after."""
+    """The files of a day's last `hours` hours, as context for the day after."""
     first = f"{24 - hours:02}"
     files = tuple(file for file in raw_input.files if file.path >= first)
     listed = {hour: totals for hour, totals in raw_input.listed.items() if hour >= first}
@@ -120,26 +113,26 @@ def evening(raw_input: RawInput, hours: int) -> RawInput:
 def evening_read(
     read: RawInput, there: RawInput, hours: int, in_full: Callable[[RawInput], RawInput]
 ) -> RawInput | None:
-    """The last so many hours of what a day's update read, as context for the day after: the files still `there`.
+    """The files of the last `hours` hours that a day's update read and that are still `there`, as context.
 
-    What came since is not in that update. An event in it that is delivered again on the day after would otherwise be
-    left out on both days. `in_full` fetches the files of `read` if they are listed, and not those of `there`; None
-    where they are lost.
+    Files that came later are not in that update: if they were context, an event in them that is delivered again on the
+    day after would be left out on both days. `in_full` fetches the files of `read` if its record has only totals; None
+    if they are lost.
     """
     if evening(read, hours).hours == evening(there, hours).hours:
         return evening(there, hours)
     read = in_full(read)
     if read.listed:
         return None
-    left = set(there.files)
-    return evening(replace(read, files=tuple(file for file in read.files if file in left)), hours)
+    present = set(there.files)
+    return evening(replace(read, files=tuple(file for file in read.files if file in present)), hours)
 
 
 def raw_frame(spark: SparkSession, blackboard: Blackboard, source: Source, *raw_inputs: RawInput) -> DataFrame:
     """The records of exactly these files, possibly none, in one read: the partner's columns, then `RECORD_COLUMNS`.
 
-    Null tokens are NULL. So is a column that a file lacks, for files of other days had other columns.
-    Raises Spark's own error where a file is gone or is not Parquet.
+    Null tokens are NULL. So is a column that a file lacks: files of different days may have different columns. Raises
+    Spark's own error if a file is gone or is not Parquet.
     """
     from pyspark.sql import functions  # noqa: PLC0415 - listing must not need Spark
 
@@ -156,7 +149,7 @@ def raw_frame(spark: SparkSession, blackboard: Blackboard, source: Source, *raw_
     frame: DataFrame = with_nulls(spark.read.schema(schema).parquet(*paths), source)
     if all(landed_by(path) for _, path in files):
         return frame
-    # Other receivers do not say where a record came from; their own file does.
+    # Files of other receivers lack `_file` and `_line`: use the name and the row of the raw file.
     return frame.withColumns(
         {
             "_file": functions.coalesce("_file", functions.col("_metadata.file_name")),
@@ -168,7 +161,7 @@ def raw_frame(spark: SparkSession, blackboard: Blackboard, source: Source, *raw_
 def records_by_day(
     spark: SparkSession, blackboard: Blackboard, landing: Landing, days: Collection[str]
 ) -> dict[str, int]:
-    """How many records a landing put into each of these days, 0 where none: one Spark job, over the files' footers."""
+    """How many records a landing put into each of these days, possibly 0: one Spark job, over the files' footers."""
     keys = [
         raw_key(landing.source, hour[:10], landed_path(hour[11:], landing.id))
         for hour in landing.partitions
@@ -181,14 +174,14 @@ def records_by_day(
 
 
 def records_by_hour(spark: SparkSession, blackboard: Blackboard, raw_inputs: Iterable[RawInput]) -> dict[datetime, int]:
-    """How many records these files have by the hour (UTC) they lie in: one Spark job, over the files' footers."""
+    """How many records these files have by hour (UTC): one Spark job, over the files' footers."""
     keys = [raw_key(each.source, each.partition, file.path) for each in raw_inputs for file in each.files]
     counts = _records_by_hour(spark, blackboard, keys)
     return {datetime.strptime(f"{hour}+0000", "%Y-%m-%d/%H%z"): count for hour, count in counts.items()}
 
 
 def _records_by_hour(spark: SparkSession, blackboard: Blackboard, keys: Sequence[str]) -> dict[str, int]:
-    """How many records lie below these keys, by their hours such as `2019-11-24/05`."""
+    """How many records these files have by hour, such as `2019-11-24/05`."""
     from pyspark.sql import functions  # noqa: PLC0415 - listing must not need Spark
 
     if not keys:
@@ -202,7 +195,7 @@ def _records_by_hour(spark: SparkSession, blackboard: Blackboard, keys: Sequence
 def _landings_by_day(
     blackboard: Blackboard, source_key: str, first: str, last: str, at_once: int | None
 ) -> tuple[dict[str, set[LandingId]], str | None]:
-    """The landings that touched each day, of `at_once` at least; and the day after these, None at the end."""
+    """The landings that touched each day, at least `at_once` of them, and the next touched day (None at the end)."""
     known: dict[str, set[LandingId]] = {}
     for count, (day, landing) in enumerate(touched_days(blackboard, source_key, first, last)):
         if at_once is not None and count >= at_once and day not in known:
@@ -211,7 +204,7 @@ def _landings_by_day(
     return known, None
 
 
-def _that_count(
+def _counting_files(
     blackboard: Blackboard,
     source_key: str,
     day: str,
@@ -220,24 +213,24 @@ def _that_count(
     met: set[LandingId],
     absent: set[str],
 ) -> list[RawFile]:
-    """The files of a day that count by the landings that are `known` to have touched it, or were `met`.
+    """The files of a day that count: those of other receivers, and of the newest `known` or `met` landings.
 
-    The landing of another file may have been killed right after its entry, or come just now: it is looked for by its
-    content, and `absent` gets the contents that have no entry.
+    A file of any other landing leads to a lookup of its content's entries: the landing may have been killed right after
+    its entry, or have just completed. Contents without an entry are added to `absent`.
     """
     prefix = f"{raw_prefix(source_key)}{day}/"
     while True:
         files = [RawFile(entry.key.removeprefix(prefix), entry.size, entry.tag) for entry in objects]
-        by = {file: landed_by(file.path) for file in files if split_raw(f"{day}/{file.path}")}
-        there = known | met
-        unknown = {each.digest for each in by.values() if each is not None and each not in there} - absent
-        more = {each for digest in unknown for each in entries(blackboard, source_key, digest)} - there
+        landings = {file: landed_by(file.path) for file in files if split_raw(f"{day}/{file.path}")}
+        found = known | met
+        unknown = {each.digest for each in landings.values() if each is not None and each not in found} - absent
+        more = {each for digest in unknown for each in entries(blackboard, source_key, digest)} - found
         absent |= unknown - {each.digest for each in more}
         if not more:
-            newest = {None, *counting(there)}
-            return [file for file, landing in by.items() if landing in newest]
+            newest = {None, *counting(found)}
+            return [file for file, landing in landings.items() if landing in newest]
         met |= more
-        # It may have become complete after the files were listed.
+        # The landing may have completed after the files were listed.
         objects = list(list_all(blackboard, prefix))
 
 

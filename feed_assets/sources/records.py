@@ -1,7 +1,7 @@
-"""A partner's records as frames: lines of text divided into fields, or rows of Parquet, and what counts as nothing.
+"""A partner's records as frames: fields of lines of text, or rows of Parquet, and null tokens.
 
-Here: the formats. Not here: checking a file before it is read (see `partner_file`), and where records go
-(see `landing`).
+Here: the formats. Not here: checking a file before it is read (see `partner_file`), and the place of records (see
+`placing`).
 """
 
 from __future__ import annotations
@@ -10,20 +10,14 @@ from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame, SparkSession, functions
 
-from feed_assets.sources.spec import (
-    RESERVED_COLUMNS,
-    DelimitedFormat,
-    JsonLinesFormat,
-    Source,
-    quoted,
-)
+from feed_assets.sources.spec import RESERVED_COLUMNS, DelimitedFormat, JsonLinesFormat, Source, quoted
 
 SINGLE_FILE_SETTINGS = {
-    # One partition, whatever the size, so that counting its lines gives their true numbers.
+    # One partition, whatever the size, so that the ids of rows are the numbers of lines.
     "spark.sql.files.minPartitionNum": "1",
     "spark.sql.files.maxPartitionBytes": str(2**62),
 }
-"""What the session must be set to where lines are numbered."""
+"""Settings that a session needs to number lines."""
 
 _VARIANT_OPTIONS = {"allowSingleQuotes": "false", "allowNonNumericNumbers": "false"}
 
@@ -33,22 +27,18 @@ def text_records(
 ) -> DataFrame:
     """The records of one UTF-8 text file, one for each line that is not blank, after the first `skip` lines.
 
-    Out come the partner's columns, all STRING; `_line`, the number of the line in the file, from 1;
-    `_record`, the line itself; and `_malformed`, the line again where it does not parse as declared, in
-    which case the columns hold as much as could be read. The session must have `SINGLE_FILE_SETTINGS`.
+    The frame has the partner's columns, all STRING; `_line`, the number of the line in the file, from 1; `_record`, the
+    line itself; and `_malformed`, the line again if it does not parse as declared: then the columns hold the values
+    that could be read. The session must have `SINGLE_FILE_SETTINGS`.
     """
     value = functions.col("value")
+    unmarked = functions.ltrim(value, functions.lit("\ufeff"))
     lines = (
         spark.read.option("lineSep", "\n")
         .text(uri)
         .select((functions.monotonically_increasing_id() + 1).alias("_line"), value)
         .where(functions.col("_line") > skip)
-        .withColumn(
-            "value",
-            functions.when(functions.col("_line") == 1, functions.ltrim(value, functions.lit("\ufeff"))).otherwise(
-                value
-            ),
-        )
+        .withColumn("value", functions.when(functions.col("_line") == 1, unmarked).otherwise(value))
         .select(
             "_line",
             functions.rtrim(functions.make_valid_utf8(value), functions.lit("\r")).alias("_record"),
@@ -62,9 +52,9 @@ def text_records(
 
 
 def parquet_records(spark: SparkSession, uri: str) -> DataFrame:
-    """The rows of one Parquet file as `text_records` gives those of text; `_line` is the row's number, from 1.
+    """The rows of one Parquet file, in columns as those of `text_records`; `_line` is the row's number, from 1.
 
-    Columns keep their types, none is malformed, and `_record` is the row as a JSON object.
+    Columns keep their types, no row is malformed, and `_record` is the row as a JSON object.
     """
     rows = spark.read.parquet(uri)
     columns = [functions.col(quoted(name)) for name in rows.columns]
@@ -77,7 +67,7 @@ def parquet_records(spark: SparkSession, uri: str) -> DataFrame:
 
 
 def with_nulls(frame: DataFrame, source: Source) -> DataFrame:
-    """The same records, with NULL where a text column of the partner holds one of the source's null tokens."""
+    """The same records, with NULL for the source's null tokens in the partner's text columns."""
     tokens = list(source.null_tokens)
     texts = [name for name, type_ in frame.dtypes if type_ == "string" and name not in RESERVED_COLUMNS]
     if not tokens or not texts:
@@ -93,11 +83,11 @@ def _delimited(lines: DataFrame, text: DelimitedFormat, columns: Sequence[str]) 
         options["escape"] = quote
     schema = ", ".join(f"{quoted(name)} STRING" for name in (*columns, "_faulty"))
     fields = functions.from_csv("_record", schema, options)
-    # Generated rather than selected, so that no column parses the line a second time.
+    # `inline` instead of a plain column, so that no column parses the line a second time.
     parsed = lines.select("*", functions.inline(functions.array(fields)))
     sound = functions.col("_decoded") & functions.col("_faulty").isNull() & _quotes_are_paired(quote)
     return parsed.select(
-        # An empty field was sent, and differs from one that is not there.
+        # An empty field was sent: it differs from a missing one.
         *(
             functions.when(sound, functions.coalesce(column, functions.lit(""))).otherwise(column).alias(name)
             for name, column in ((name, functions.col(quoted(name))) for name in columns)
@@ -109,7 +99,7 @@ def _delimited(lines: DataFrame, text: DelimitedFormat, columns: Sequence[str]) 
 
 
 def _quotes_are_paired(quote: str) -> Column:
-    """Spark takes a last field whose closing quote was cut off; in a whole line quotes come in pairs."""
+    """Whether a line has an even number of quotes: Spark accepts a last field whose closing quote was cut off."""
     if not quote:
         return functions.expr("true")
     line = functions.col("_record")
@@ -118,8 +108,8 @@ def _quotes_are_paired(quote: str) -> Column:
 
 
 def _json(lines: DataFrame, columns: Sequence[str]) -> DataFrame:
-    # As the first of two elements, a line must be one whole value: what follows it would be ignored
-    # otherwise. A VARIANT keeps numbers to their last digit.
+    # As the first of two elements, a line must be one whole value; alone, Spark would ignore any text after the value.
+    # A VARIANT keeps all digits of numbers.
     elements = functions.concat(functions.lit("["), "_record", functions.lit(",null]"))
     parsed = lines.withColumn("_elements", functions.from_json(elements, "ARRAY<VARIANT>", _VARIANT_OPTIONS))
     sound = functions.coalesce(

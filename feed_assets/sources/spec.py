@@ -1,8 +1,7 @@
-"""What a partner's log looks like: one YAML file for each source, validated.
+"""The description of a partner's log: one YAML file for each source, validated.
 
-Here: the fields of such a file, and what they may hold. Not here: the canonical columns of a kind (see `kinds`),
-finding and reading the files (see `loading`), whether Spark understands the expressions (see `expressions`), and
-landing what the partner sends (see `landing`).
+Here: the fields of a description, and their validation. Not here: the canonical columns of a kind (see `kinds`),
+finding and reading the files (see `loading`), whether Spark takes the expressions (see `expressions`), and landing.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ RESERVED_COLUMNS = frozenset(
     {"_file", "_line", "_malformed", "_record", "_day", "_hour", "_sent", "_time", "_outcome"}
     | {"_decoded", "_elements", "_faulty", "_metadata", "_seen"}
 )
-"""Names that raw files, landing and Spark's files use themselves, so no column of a partner can have them."""
+"""Names that raw files, landing and Spark use, so that no column of a partner can have them."""
 
 UNREPEATABLE = re.compile(
     r"\b(rand|randn|random|uuid|shuffle|now|curdate|current_date|current_timestamp|current_time|localtimestamp|"
@@ -44,7 +43,7 @@ UNREPEATABLE = re.compile(
     r"\b(current_date|current_timestamp|current_time|localtimestamp)\b|\bunix_timestamp\s*\(\s*\)",
     re.IGNORECASE,
 )
-"""Functions that give another answer the next time, so a re-run would not give the same content."""
+"""Functions whose result differs from run to run, so that a re-run would not give the same content."""
 
 
 class SpecError(SourceError):
@@ -52,7 +51,7 @@ class SpecError(SourceError):
 
 
 class FieldProblemsError(ValueError):
-    """What a rule about several parts of a field found: where in the field, and what to do."""
+    """Problems in several parts of one field: each with its place in the field, and what to do."""
 
     def __init__(self, *problems: tuple[Location, str]) -> None:
         super().__init__("; ".join(f"{dotted(location)}: {message}" for location, message in problems))
@@ -68,10 +67,10 @@ Expression = Annotated[str, StringConstraints(min_length=1, strip_whitespace=Tru
 
 
 class _TextFormat(_Model):
-    """Lines of text, whose columns are all strings. Each such format has `columns` and `encoding`."""
+    """Lines of text, whose columns are all strings. Each text format has `columns` and `encoding`."""
 
     if TYPE_CHECKING:
-        # A field of each format, and none here: messages list the fields in the format's order, inherited ones first.
+        # Each format declares this field itself: messages list fields in their order, and inherited ones come first.
         columns: tuple[ColumnName, ...]
 
     @property
@@ -88,7 +87,7 @@ class _TextFormat(_Model):
     @classmethod
     def _encoding_is_known(cls, encoding: str) -> str:
         try:
-            # Python has codecs that are no encodings of text, such as hex.
+            # Encoding a text fails for codecs that are no encodings of text, such as hex.
             "".encode(encoding)
             return codecs.lookup(encoding).name
         except (LookupError, UnicodeError):
@@ -107,17 +106,17 @@ class DelimitedFormat(_TextFormat):
 
     @property
     def field_separator(self) -> str:
-        """What stands between two fields."""
+        """The separator of fields."""
         return self.separator or {"csv": ",", "tsv": "\t"}[self.type]
 
     @property
     def quote_character(self) -> str:
-        """What may stand around a field and is doubled inside it; "" where nothing does, as usual in TSV."""
+        """The quote that may enclose a field and is doubled inside it; "" for none, the default of TSV."""
         return {"csv": '"', "tsv": ""}[self.type] if self.quote is None else self.quote
 
     @property
     def parsing(self) -> tuple[object, ...]:
-        """What decides how a file is parsed; a header names the columns whatever the source states."""
+        """The values that decide how a file is parsed; a header overrides the source's columns."""
         return self.field_separator, self.quote_character, self.encoding, self.header or self.columns
 
     @model_validator(mode="after")
@@ -128,7 +127,7 @@ class DelimitedFormat(_TextFormat):
 
 
 class JsonLinesFormat(_TextFormat):
-    """One JSON object a line; a key that a record does not have is NULL."""
+    """One JSON object a line; a key that a record lacks is NULL."""
 
     type: Literal["jsonl"]
     columns: Annotated[tuple[ColumnName, ...], Field(min_length=1)]
@@ -136,7 +135,7 @@ class JsonLinesFormat(_TextFormat):
 
     @property
     def parsing(self) -> tuple[object, ...]:
-        """What decides how a file is parsed."""
+        """The values that decide how a file is parsed."""
         return self.type, self.columns, self.encoding
 
 
@@ -153,7 +152,7 @@ class ParquetFormat(_Model):
 
     @property
     def parsing(self) -> tuple[object, ...]:
-        """What decides how a file is parsed: the file does that itself."""
+        """The values that decide how a file is parsed: the type only, as the file has its own schema."""
         return (self.type,)
 
     @field_validator("columns")
@@ -167,17 +166,16 @@ Format = Annotated[DelimitedFormat | JsonLinesFormat | ParquetFormat, Field(disc
 
 
 class Source(_Model):
-    """One kind of record from one partner: how it is written, and what each canonical column is made of.
+    """One kind of record from one partner: its format, and an expression for each canonical column.
 
-    `kind` is the name of one of the kinds that there are. `columns` maps canonical columns of that kind to Spark SQL
-    expressions over the partner's columns, which are strings except in Parquet, with `null_tokens` already
-    NULL. `event_time` is an instant where the expression is a TIMESTAMP, and wall time in `time_zone` where
-    it is a TIMESTAMP_NTZ. Records that do not pass `filter` belong to another source of the same log.
-    `identity` names the partner's columns that tell one event from another. Raw partitions that grew by
-    `growth_threshold_percent` are processed again when they are at most `lookback_days` old. A day is due
-    `buffer_hours` after its last hour: until then a partner may still be sending it. A day of which nothing
-    landed is a day without events where the source `may_be_empty`; else it is still to come. A lookback of
-    more than ten years, or a buffer of more than one, is taken for a mistake.
+    - `kind` is the name of a declared kind. `columns` maps its canonical columns to Spark SQL expressions over the
+      partner's columns, which are strings except in Parquet, with NULL for `null_tokens`.
+    - `event_time` is an instant if its expression is a TIMESTAMP, wall time in `time_zone` if it is a TIMESTAMP_NTZ.
+    - Records that do not pass `filter` belong to another source of the same log.
+    - `identity` names the partner's columns that identify an event.
+    - Raw partitions that grew by `growth_threshold_percent` are processed again if at most `lookback_days` old (up to
+      ten years). A day is due `buffer_hours` after its last hour (up to a year): the partner may send until then.
+    - If `may_be_empty`, a day without landed files has no events; else its files are still to come.
     """
 
     name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]+$")]
@@ -199,11 +197,11 @@ class Source(_Model):
 
     @classmethod
     def of(cls, values: object, kinds: Iterable[Kind]) -> Self:
-        """The source that has these fields, of one of these kinds. Raises pydantic's ValidationError."""
+        """The source with these fields, of one of these kinds. Raises pydantic's ValidationError."""
         return cls.model_validate(values, context=by_name(kinds))
 
     def model_post_init(self, context: Any, /) -> None:
-        """Keep the kind itself beside its name."""
+        """Keep the kind beside its name."""
         self._declared_kind = context[self.kind]
 
     @property
@@ -213,7 +211,7 @@ class Source(_Model):
 
     @property
     def key(self) -> str:
-        """`<kind>/<name>`: what names the source among all, and its place below `raw/`."""
+        """`<kind>/<name>`: the unique name of the source, and its place below `raw/`."""
         return f"{self.kind}/{self.name}"
 
     @property
@@ -223,49 +221,44 @@ class Source(_Model):
 
     @property
     def expressions(self) -> dict[str, str]:
-        """An expression for every canonical column of the kind; what the source does not give is NULL."""
+        """An expression for every canonical column of the kind; NULL for columns that the source does not give."""
         given = {self.identifier: self._identity_hash(), **self.columns}
         canonical = self._declared_kind.columns
         return {column: given.get(column, f"CAST(NULL AS {type_})") for column, type_ in canonical.items()}
 
     @property
     def digest(self) -> str:
-        """16 hex digits that change with what is made of the source's records, and not with when that is done."""
+        """16 hex digits that change with the result of processing the source's records, not with its schedule."""
         others = {"description", "growth_threshold_percent", "lookback_days", "buffer_hours", "may_be_empty"}
         return hashlib.sha256(self.model_dump_json(exclude=others).encode()).hexdigest()[:16]
 
     @property
     def landing_digest(self) -> str:
-        """16 hex digits that change with what decides which records land, and where.
+        """16 hex digits that change with the fields that decide which records land, and where.
 
         The other expressions are evaluated when a day is processed, so changing them needs no new landing.
         """
-        decisive = (
-            self.format.parsing,
-            sorted(self.null_tokens),
-            self.time_zone,
-            self.filter,
-            self.columns["event_time"],
-        )
+        parsing, event_time = self.format.parsing, self.columns["event_time"]
+        decisive = (parsing, sorted(self.null_tokens), self.time_zone, self.filter, event_time)
         return hashlib.sha256(json.dumps(decisive).encode()).hexdigest()[:16]
 
     def described_in(self, path: Path, document: Document) -> Self:
-        """The same source, which knows where its fields stand."""
+        """The same source, with the file and the lines of its fields."""
         copy = self.model_copy()
         copy._origin = (path, document)  # noqa: SLF001 - a Source's own
         return copy
 
     @property
     def origin(self) -> Path | None:
-        """The file that describes this source, None where it was made otherwise."""
+        """The file that describes this source, None without a file."""
         return self._origin[0] if self._origin else None
 
     def problem(self, location: Location, message: str) -> str:
-        """What is wrong with one of this source's fields, as `file:line: field: message`."""
+        """A problem of one of this source's fields, as `file:line: field: message`."""
         return f"{self.place(location)}: {message}"
 
     def place(self, location: Location) -> str:
-        """Where one of this source's fields stands, as `file:line: field`."""
+        """The place of one of this source's fields, as `file:line: field`."""
         if self._origin is None:
             return f"source {self.key}: {dotted(location)}"
         path, document = self._origin
@@ -335,7 +328,7 @@ class Source(_Model):
         return identity
 
     def _identity_hash(self) -> str:
-        """Another text for each combination of values, NULL where all are NULL."""
+        """SQL for a different text for each combination of values, NULL if all are NULL."""
         # With their lengths, `a` and `bc` differ from `ab` and `c`.
         fields = [f"CAST({quoted(name)} AS STRING)" for name in self.identity]
         parts = ", ".join(f"coalesce(concat(length({field}), ':', {field}), '-')" for field in fields)
@@ -344,7 +337,7 @@ class Source(_Model):
 
 
 def quoted(column: str) -> str:
-    """A column's name as Spark SQL takes it, whatever is in it."""
+    """A column's name as Spark SQL takes it, with any characters."""
     return "`" + column.replace("`", "``") + "`"
 
 
@@ -360,15 +353,12 @@ def _distinct(columns: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _unrepeatable(expression: str) -> str | None:
-    """What keeps this expression from giving the same value in every run, or None."""
+    """Why this expression may give another value in another run, or None."""
     found = UNREPEATABLE.search(_without_literals(expression))
     if found is None:
         return None
     name = found[0].rstrip("( )")
-    return (
-        f"uses {name}, which differs from run to run; use only the record's own columns, "
-        "in backticks where one has such a name"
-    )
+    return f"uses {name}, which differs from run to run; use only the record's own columns, in backticks if named so"
 
 
 def _without_literals(expression: str) -> str:

@@ -1,7 +1,7 @@
 """One step of a pipeline, without Dagster: claim and resolve, transform, write and stage, audit, publish.
 
-Here: what a run does between its inputs and its updates. Begin a `Step`; then `audit_output` decides on what it staged.
-Not here: who starts it, and the protocol (`file_feed`).
+Here: the work of a run between its inputs and its updates. A `Step` stages updates; `audit_output` decides on them.
+Not here: starting a run, and the protocol (`file_feed`).
 """
 
 from feed_assets.steps.audit import Audited, audit_output

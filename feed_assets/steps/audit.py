@@ -1,7 +1,7 @@
 """The audit: evaluates expectations on an update, and publishes, rejects or invalidates it.
 
 Here: the only place where an audited update becomes visible. Not here: the rules, and counting for them (`quality`).
-A store or a Spark that fails is an error of the run; only data can fail an expectation.
+A failure of storage or Spark is an error of the run, never a failed expectation.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from feed_assets.steps.candidate import Candidate, NothingToAudit, find_candidat
 from feed_assets.steps.run import Output, Run
 
 UNCOUNTED = object()
-"""Stands for the value of a count that was not taken; NULL is a value."""
+"""The value of a count that was not taken; None is the value NULL."""
 
 
 @dataclass(frozen=True, slots=True)
 class Audited:
-    """The audit of one partition: the update's name ("none" where there was none), all outcomes, what was done.
+    """The audit of one partition: the update's name ("none" without an update), all outcomes, and the action taken.
 
-    `candidate` is the update that the audit decided on, now or before; None where there was none.
+    `candidate` is the update that the audit decided on, now or before; None without an update.
     """
 
     update: str
@@ -47,7 +47,7 @@ class Audited:
 
     @property
     def blocking(self) -> list[CheckOutcome]:
-        """The outcomes for which the update was turned away."""
+        """The failed outcomes that keep the update from being published."""
         return [outcome for outcome in self.outcomes if not outcome.passed and outcome.severity == "ERROR"]
 
 
@@ -60,12 +60,12 @@ def audit_output(
     tolerance: Tolerance,
     made_here: bool = True,
 ) -> Audited:
-    """Audit the update of an output, and do what the outcomes demand.
+    """Audit the update of an output, and publish, reject or invalidate it.
 
-    All blocking expectations hold: a staged update is published. One fails: it is rejected, with the reason, and
-    readers keep the update before; an update that is published already is invalidated. `before` names the partitions
-    of the time before. `made_here` is whether this run was to make the update: then no other run's is audited, and if
-    it is missing, every expectation fails. Else NothingToAuditError is raised where there is none.
+    If all blocking expectations hold, a staged update is published. If one fails, a staged update is rejected with the
+    reason, and readers keep the update before; a published one is invalidated. `before` names the partitions before
+    this one in time. With `made_here`, only an update of this run is audited, and if it is missing, every expectation
+    fails. Otherwise raises NothingToAuditError if there is no update.
     """
     declaration, partition = output.declaration, output.partition
     feed = declaration.on(run.board)
@@ -96,15 +96,13 @@ def audit_output(
 def _evaluate(
     expectations: Sequence[Expectation], subject: Subject, counted: Mapping[tuple[str, str], Any]
 ) -> tuple[CheckOutcome, ...]:
-    """The outcome of each expectation on what was counted; without its counts an expectation fails."""
+    """The outcome of each expectation on these counts; an expectation without its counts fails."""
     outcomes = []
     for expectation in expectations:
         values = {name: counted.get((expectation.name, name), UNCOUNTED) for name in expectation.counted_names}
         if UNCOUNTED in values.values():
-            not_declared = "the files are not as declared"
-            judgement = Judgement(
-                passed=False, observed={"not counted": not_declared}, sentence=f"Not counted: {not_declared}."
-            )
+            reason = "the files are not as declared"
+            judgement = Judgement(passed=False, observed={"not counted": reason}, sentence=f"Not counted: {reason}.")
         else:
             judgement = expectation.judge(subject, values)
         # A lost record is lost lineage, not lost data: if the answer is unknown, the update keeps its state.
@@ -122,7 +120,7 @@ def _evaluate(
 
 
 def _not_audited(expectations: Sequence[Expectation], found: NothingToAudit) -> Audited:
-    """The answer where there is nothing to evaluate: the outcomes on record, else that every expectation fails."""
+    """The audit without an update to evaluate: the outcomes in the record, else a failure of every expectation."""
     if found.rejected is not None and found.rejected.record is not None:
         return Audited(found.rejected.update.name, found.rejected.record.checks, found.reason, found.rejected)
     outcomes = tuple(
@@ -139,7 +137,7 @@ def _not_audited(expectations: Sequence[Expectation], found: NothingToAudit) -> 
 
 
 def _settle(run: Run, candidate: Candidate, outcomes: Sequence[CheckOutcome]) -> str:
-    """Publish, reject or invalidate the candidate as the outcomes demand; what was done, in a sentence."""
+    """Publish, reject or invalidate the candidate by its outcomes; return the action in a sentence."""
     update = candidate.update
     failed = [outcome for outcome in outcomes if not outcome.passed and outcome.severity == "ERROR"]
     name = f"{update.feed.location} {update.partition or ''} update {update.name}"
@@ -155,13 +153,13 @@ def _settle(run: Run, candidate: Candidate, outcomes: Sequence[CheckOutcome]) ->
         invalidate_both(update.feed, update.partition, update.name, reason=reason, author=author, now=run.now())
         return f"{name}: invalidated ({reason}). The update before is in force again."
     if candidate.record is not None:
-        # The run that published it may have stopped before its quarantine.
+        # The run that published the update may have stopped before it published the quarantine.
         publish_quarantine(update.feed, candidate.record, now=run.now())
     return f"{name}: was published before, and no blocking check fails."
 
 
 def _overtaken(run: Run, update: Update) -> str:
-    """Which newer update is in force instead, if one is."""
+    """The end of the sentence if a newer update is in force; else empty."""
     in_force = latest(update.feed, update.partition, now=run.now())
     if in_force is None or in_force.name <= update.name:
         return ""

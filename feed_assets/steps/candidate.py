@@ -1,7 +1,4 @@
-"""The update that an audit is about: the run's own, one that waits, or the one in force.
-
-Here: finding it. Not here: what is expected of it, and what becomes of it (`audit`).
-"""
+"""Finding the update to audit: the run's own, a staged one, or the one in force. Not here: the audit (`audit`)."""
 
 from __future__ import annotations
 
@@ -11,11 +8,11 @@ from datetime import datetime
 from feed_assets.file_feed import Feed, FeedError, Record, Staged, Update, find_staged, latest, read_record, records
 
 LOOKED_AT = 20
-"""How many records back a run's own update is looked for."""
+"""How many of the newest records are searched for a run's own update."""
 
 
 class NothingToAuditError(FeedError):
-    """Somebody asked for an audit, and the partition has no update; the message says what to do."""
+    """An audit was requested for a partition without an update; the message says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,21 +35,21 @@ class NothingToAudit:
 def find_candidate(
     feed: Feed, partition: str | None, *, root_run_id: str, made_here: bool, now: datetime
 ) -> Candidate | NothingToAudit:
-    """The update that this run, or one that it re-executes, made; where neither was to make one, another.
+    """The update that this run, or a run that it re-executes, staged; else as `made_here` says.
 
-    That is a staged one newer than the latest, else the latest itself. A run that was to make one (`made_here`) never
-    audits another's; it gets the reason if there is none, where any other gets NothingToAuditError. An update whose
+    A run that was to make an update (`made_here`) audits only its own, and gets the reason if there is none. Any other
+    run audits a staged update newer than the latest, else the latest, else raises NothingToAuditError. An update whose
     manifest somebody removed is no candidate.
     """
-    staged = find_staged(feed, partition, root_run_id=root_run_id)
-    if staged is not None:
-        return _waiting(staged)
+    own = find_staged(feed, partition, root_run_id=root_run_id)
+    if own is not None:
+        return _staged_candidate(own)
     in_force = latest(feed, partition, now=now)
     if made_here:
-        return _own(feed, partition, root_run_id, in_force)
-    waiting = find_staged(feed, partition)
-    if waiting is not None and (in_force is None or waiting.claim.name > in_force.name):
-        return _waiting(waiting)
+        return _own_candidate(feed, partition, root_run_id, in_force)
+    staged = find_staged(feed, partition)
+    if staged is not None and (in_force is None or staged.claim.name > in_force.name):
+        return _staged_candidate(staged)
     if in_force is None:
         of = f" of {partition}" if partition else ""
         message = f"{feed.location} has nothing staged or valid{of} to check: materialize it."
@@ -61,7 +58,7 @@ def find_candidate(
 
 
 def _unfinished(feed: Feed, partition: str | None) -> str:
-    """Why the newest update is not in force, where its audit had passed."""
+    """Why the newest update is not in force although its audit passed; else empty."""
     for record in records(feed, partition, newest=1):
         if record.state == "publishing":
             run = record.facts.run_id
@@ -71,8 +68,10 @@ def _unfinished(feed: Feed, partition: str | None) -> str:
     return ""
 
 
-def _own(feed: Feed, partition: str | None, root_run_id: str, in_force: Update | None) -> Candidate | NothingToAudit:
-    """What became of the update of this run where it is not staged: published before, or turned away."""
+def _own_candidate(
+    feed: Feed, partition: str | None, root_run_id: str, in_force: Update | None
+) -> Candidate | NothingToAudit:
+    """The update of this run if it was published before; else why this run has none to audit."""
     elsewhere = f"In force is {in_force.name}." if in_force else "No update is in force."
     advice = f"{elsewhere} Materialize {feed.title(partition)} again."
     for record in records(feed, partition, newest=LOOKED_AT):
@@ -92,7 +91,7 @@ def _own(feed: Feed, partition: str | None, root_run_id: str, in_force: Update |
     return NothingToAudit(f"This run staged no update, so none is published. {advice}")
 
 
-def _waiting(staged: Staged) -> Candidate:
+def _staged_candidate(staged: Staged) -> Candidate:
     claimed, record = staged.claim, staged.record
     update = Update(feed=claimed.feed, partition=claimed.partition, name=claimed.name, files=record.files)
     return Candidate(update, record, staged)

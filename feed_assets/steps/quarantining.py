@@ -1,7 +1,6 @@
-"""Writing the quarantine of an update: the records it could not use, each with its reason.
+"""Writing the quarantine of an update: the records that it could not use, each with its reason.
 
-Here: from judged rows to a staged quarantine. Not here: which records these are (`engine.judged_rows`), and publishing
-or rejecting it with its update (`file_feed.quarantine`).
+Not here: which records are quarantined (`engine.judged_rows`), and publishing or rejecting (`file_feed.quarantine`).
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ from feed_assets.file_feed.quarantine import QUARANTINE, quarantine_of
 def stage_quarantine(claimed: Claim, judged: DataFrame, rows: Rows, facts: Facts, *, now: datetime) -> dict[str, str]:
     """Write the quarantined records of a judged frame, and stage them under their update's name.
 
-    Returns the details for the record of the update. Every judged update has a quarantine, without files where nothing
-    was set aside: whichever updates are published, overtaken or invalidated in whatever order, the latest quarantine is
-    that of the update in force. `facts` are those of the update: its run counts.
+    Returns the details for the record of the update; `facts` are those of the update. Every judged update has a
+    quarantine, possibly without files: so the latest quarantine is always that of the update in force, whichever
+    updates are published, overtaken or invalidated.
     """
     feed = quarantine_of(claimed.feed)
-    # The claim of the update is the claim of its quarantine: nothing else is written to this feed.
+    # The update's claim also claims its quarantine: no other process writes to this feed under that name.
     kept = replace(claimed, feed=feed)
     written = write_files(quarantined_rows(judged), kept.uri, "json") if rows.quarantined else Written(files=0, rows=0)
     own = replace(

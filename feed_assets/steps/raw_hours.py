@@ -1,8 +1,4 @@
-"""Raw partitions, which are hours, as the read sets of days that records keep.
-
-Here: which hours of which days an asset asked for, and which of them come as one frame. Not here: listing them
-(`sources.raw`).
-"""
+"""Hourly raw partitions, grouped into frames of a day or an hour. Not here: listing them (`sources.raw`)."""
 
 from __future__ import annotations
 
@@ -15,7 +11,7 @@ from feed_assets.file_feed import RawInput
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Hours (`00` to `23`) of one day of raw data that come as one frame; `key` is the day, or the one hour."""
+    """Hours (`00` to `23`) of one day that are read as one frame; `key` is the day, or the one hour."""
 
     key: str
     day: date
@@ -27,13 +23,13 @@ class Slice:
         return datetime.combine(self.day, time(int(min(self.hours))), UTC)
 
     def of(self, day: RawInput) -> RawInput:
-        """Of the day's files those of these hours."""
+        """The day's files of these hours."""
         return replace(day, files=tuple(file for file in day.files if file.path[:2] in self.hours))
 
 
 def slices(partitions: Iterable[str], *, by_hour: bool) -> tuple[Slice, ...]:
-    """The frames that raw partitions such as `2019-11-24-05:00` come in: one a day, or one an hour, in order."""
-    hours: dict[str, set[str]] = {}
+    """The frames of raw partitions such as `2019-11-24-05:00`: one for each day, or each hour, in order."""
+    by_key: dict[str, set[str]] = {}
     for key in sorted(partitions):
-        hours.setdefault(key if by_hour else key[:10], set()).add(key[11:13])
-    return tuple(Slice(key, date.fromisoformat(key[:10]), frozenset(there)) for key, there in hours.items())
+        by_key.setdefault(key if by_hour else key[:10], set()).add(key[11:13])
+    return tuple(Slice(key, date.fromisoformat(key[:10]), frozenset(hours)) for key, hours in by_key.items())

@@ -1,7 +1,6 @@
-"""Reading the raw partitions of a step: exactly which files it reads, on record and counted.
+"""Reading the raw partitions of a step: which files it reads, and how many records belong to each output.
 
-Here: what a step reads of partners' records, and how much of that belongs to each output. Not here: listing raw files
-(`sources.raw`), and reading feeds (`step`).
+Not here: listing raw files (`sources.raw`), and reading feeds (`step`).
 """
 
 from __future__ import annotations
@@ -15,26 +14,18 @@ from functools import partial
 from feed_assets.datasets import ONE_DAY
 from feed_assets.file_feed import Claim, FeedInput, RawInput, Record, in_full, latest, read_record
 from feed_assets.file_feed.wording import counted
-from feed_assets.sources import (
-    Source,
-    absences,
-    evening,
-    evening_read,
-    raw_frame,
-    read_sets,
-    records_by_hour,
-)
+from feed_assets.sources import Source, absences, evening, evening_read, raw_frame, read_sets, records_by_hour
 from feed_assets.steps.raw_hours import Slice
 from feed_assets.steps.run import Place, Run, Window
 
 
 @dataclass(slots=True)
 class RawReader:
-    """Reads raw partitions for a step with these claims, and adds what it reads to the step's `inputs`.
+    """Reads raw partitions for a step with these claims, and adds their read sets to the step's `inputs`.
 
-    `records` counts raw records by a time they belong to. That time is the hour, in UTC. In a step that makes a single
-    partition, which all records are of, it is the start of what was counted together. `empty_sources` says of each such
-    time, for each source that has no raw file of it, why that is no fault.
+    `records` counts raw records by hour, in UTC; in a step that makes a single partition, by the first hour of each
+    call of `read`. `empty_sources` has, by the start of a slice, the sources without a raw file in the slice, each
+    with the reason why the slice is complete.
     """
 
     run: Run
@@ -45,69 +36,68 @@ class RawReader:
     _in_force: dict[Place, Record | None] = field(default_factory=dict, init=False)
 
     def read(self, source: Source, slices: Sequence[Slice], *, evening_hours: int) -> dict[str, list[RawInput]]:
-        """The files of each slice, and of the day before those of its last so many hours, where there are any."""
+        """The files of each slice, and those of the last `evening_hours` of the day before, if any."""
         board, log = self.run.board, self.run.log
         before = slices[0].day - ONE_DAY
         days = sorted({each.day for each in slices})
-        there = read_sets(board, source.key, [before, *days] if evening_hours else days)
+        listed = read_sets(board, source.key, [before, *days] if evening_hours else days)
         found = {}
-        if evening_hours and (snapshot := self._evening(there[before], evening_hours)).files:
+        if evening_hours and (snapshot := self._evening(listed[before], evening_hours)).files:
             self.inputs.append(snapshot)
             log.info(f"{source.key} {before}: the last {evening_hours} h are read as context.")
             found[str(before)] = [snapshot]
-        read = {each: each.of(there[each.day]) for each in slices}
+        read = {each: each.of(listed[each.day]) for each in slices}
         for day in days:
-            # A record keeps the read set of a day, be it read in one frame or in several.
+            # A record keeps one read set for each day, also if the day is read in several frames.
             files = tuple(file for each in slices if each.day == day for file in read[each].files)
-            snapshot = replace(there[day], files=files)
+            snapshot = replace(listed[day], files=files)
             self.inputs.append(snapshot)
-            log.info(
-                f"{source.key} {day}: the read set is {counted(len(files), 'raw file')}, {snapshot.bytes:,} bytes."
-            )
+            size = f"{counted(len(files), 'raw file')}, {snapshot.bytes:,} bytes"
+            log.info(f"{source.key} {day}: the read set is {size}.")
         self._count(source, read)
         self._explain_empty(source, [each for each, snapshot in read.items() if not snapshot.files])
         return found | {each.key: [snapshot] for each, snapshot in read.items()}
 
     def records_read(self, window: Window | None) -> int:
-        """How many raw records were read for a partition of this time."""
+        """How many raw records were read for a partition with this window."""
         return sum(count for moment, count in self.records.items() if self._belongs(moment, window))
 
     def empty_in(self, window: Window | None) -> dict[str, str]:
-        """Why sources without a raw file of this time are no fault, by source."""
-        empty = sorted(self.empty_sources.items())
-        return {source: why for moment, of in empty if self._belongs(moment, window) for source, why in of.items()}
+        """The sources without a raw file in this window, each with the reason why it is complete."""
+        empty = [reasons for moment, reasons in sorted(self.empty_sources.items()) if self._belongs(moment, window)]
+        return {source: reason for reasons in empty for source, reason in reasons.items()}
 
     @property
     def _single(self) -> bool:
-        """Whether the step makes one partition only, so that all it reads is read for that one."""
+        """Whether the step makes one partition only, so that all records are read for it."""
         return len({each.partition for each in self.claims}) <= 1
 
     def _belongs(self, moment: datetime, window: Window | None) -> bool:
         return self._single or (window is not None and window[0] <= moment < window[1])
 
     def _count(self, source: Source, read: Mapping[Slice, RawInput]) -> None:
-        """Count the records that are read: one job. To count what passes through would keep Spark from compiling it."""
+        """Count the records in one job. Counting them in the step's own pass would keep Spark from compiling it."""
         spark, board = self.run.spark(), self.run.board
         if not self._single:
             self.records.update(records_by_hour(spark, board, read.values()))
         elif any(snapshot.files for snapshot in read.values()):
-            # Parquet's footers tell, and to group by hour takes half as long again.
+            # Spark counts from Parquet's footers; grouping by hour would take half as long again.
             self.records[min(each.start for each in read)] += raw_frame(spark, board, source, *read.values()).count()
 
     def _explain_empty(self, source: Source, empty: Sequence[Slice]) -> None:
-        """Note why slices without a raw file are complete; where nobody knows, the checks judge.
+        """Note why slices without a raw file are complete; if the reason is unknown, the checks judge.
 
-        Raises RawFilesGoneError where a landing put files there that somebody has removed.
+        Raises RawFilesGoneError if somebody removed the files of a landing.
         """
         known = absences(self.run.board, source, sorted({each.day for each in empty}))
         for each in empty:
-            why = known.reason(each.day)
-            if why and not self._read_before(source.key, each):
-                self.empty_sources.setdefault(each.start, {})[source.key] = why
-                self.run.log.info(f"{source.key} {each.key}: no records, and none are missing: {why}.")
+            reason = known.reason(each.day)
+            if reason and not self._read_before(source.key, each):
+                self.empty_sources.setdefault(each.start, {})[source.key] = reason
+                self.run.log.info(f"{source.key} {each.key}: no records, and none are missing: {reason}.")
 
     def _read_before(self, source_key: str, wanted: Slice) -> bool:
-        """Whether the update in force has read raw files of these hours: if none is left, they were deleted."""
+        """Whether the update in force read raw files of these hours: then somebody deleted them since."""
         for claimed in self.claims:
             record = self._record_in_force(claimed, claimed.partition)
             inputs = record.facts.inputs if record else ()
@@ -117,21 +107,18 @@ class RawReader:
                 return True
         return False
 
-    def _evening(self, there: RawInput, hours: int) -> RawInput:
-        """The last hours of the day before, as that day's update read them; as they are where it has no update.
-
-        `there` is what lies there now of one source.
-        """
+    def _evening(self, listed: RawInput, hours: int) -> RawInput:
+        """The last hours of the day before: as that day's update read them, or without an update as `listed` now."""
         for claimed in self.claims:
-            record = self._record_in_force(claimed, there.partition)
+            record = self._record_in_force(claimed, listed.partition)
             if record is not None and record.read_sets:
-                read = record.read_sets.get(there.source, replace(there, files=()))
+                read = record.read_sets.get(listed.source, replace(listed, files=()))
                 place = claimed.feed, record.partition, record.update
-                return evening_read(read, there, hours, partial(in_full, *place)) or evening(there, hours)
-        return evening(there, hours)
+                return evening_read(read, listed, hours, partial(in_full, *place)) or evening(listed, hours)
+        return evening(listed, hours)
 
     def _record_in_force(self, claimed: Claim, partition: str | None) -> Record | None:
-        """The record of the update in force, None where there is none: looked up once, however many sources ask."""
+        """The record of the update in force, None without an update; looked up once for all sources."""
         place = claimed.feed.location, partition
         if place not in self._in_force:
             update = latest(claimed.feed, partition, now=self.run.now())

@@ -1,7 +1,4 @@
-"""Who runs a step, what it runs on, and what it is to make.
-
-Here: plain values, that a caller fills in from wherever it runs. Not here: the work itself (`step`, `audit`).
-"""
+"""A run and its outputs, as plain values that the caller of a step fills in. Not here: the work (`step`, `audit`)."""
 
 from __future__ import annotations
 
@@ -16,17 +13,17 @@ from feed_assets.blackboard import Blackboard
 from feed_assets.datasets import FeedDeclaration
 
 Place = tuple[str, str | None]
-"""The location of a feed, and one of its partitions (None: it has none)."""
+"""The location of a feed, and one of its partitions (None without partitions)."""
 
 Window = tuple[datetime, datetime]
-"""A time, from its start to before its end."""
+"""The time from the first moment to before the second."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run, and what it runs on. `root_run_id` is the first run of its chain of re-executions.
+    """A run with its storage, Spark and clock. `root_run_id` is the first run of its chain of re-executions.
 
-    `spark` returns the session, and starts it where none runs yet. `now` returns the time, aware, in UTC.
+    `spark` returns the session, and starts it if none runs. `now` returns the time, aware, in UTC.
     """
 
     run_id: str
@@ -39,9 +36,9 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A partition of a feed that a step makes, and that an audit decides on.
+    """A partition of a feed that a step makes and an audit decides on.
 
-    `window` is the time of the partition, None where it stands for none. `code_version` and `config_digest` identify
+    `window` is the time of the partition, None if it stands for no time. `code_version` and `config_digest` identify
     the code and the configuration of the step in the update's record.
     """
 

@@ -1,8 +1,8 @@
-"""One attempt at a step: it claims its updates, reads its inputs, and stages or publishes what it makes.
+"""One attempt at a step: it claims its updates, reads its inputs, and stages or publishes its results.
 
-Here: claiming and resolving in one place, in that order. An update is ordered by its claim, so an update that was made
-from older inputs never overtakes one that was made from newer inputs, whichever is written first. Not here: reading raw
-files (`raw_reading`), writing files (`writing`), the audit of what was staged (`audit`).
+Here: claiming and resolving, in that order. Claims order updates, so an update made from older inputs never overtakes
+an update made from newer inputs, whichever is written first. Not here: reading raw files (`raw_reading`), writing files
+(`writing`), the audit (`audit`).
 """
 
 from __future__ import annotations
@@ -39,26 +39,25 @@ from feed_assets.steps.writing import write
 
 
 class MissingUpdateError(FeedError):
-    """A required input has no valid update. To run again changes nothing until someone publishes one."""
+    """A required input has no valid update. Running again does not help until someone publishes one."""
 
     def __init__(self, feed: Feed, partition: str | None) -> None:
         self.feed, self.partition = feed, partition
-        self.command = f"feed-assets feed ls {feed.uri}" + (f" --partition {partition}" if partition else "")
-        super().__init__(
-            f"{feed.location} has no valid update" + (f" of {partition}" if partition else "") + ". "
-            f"See why with `{self.command}`; then materialize that partition first."
-        )
+        option, of = (f" --partition {partition}", f" of {partition}") if partition else ("", "")
+        self.command = f"feed-assets feed ls {feed.uri}{option}"
+        advice = f"See why with `{self.command}`; then materialize that partition first."
+        super().__init__(f"{feed.location} has no valid update{of}. {advice}")
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a step reads of an input: exactly these files, by partition."""
+    """The files that a step reads of an input, by partition."""
 
     parts: Mapping[str, Sequence[Any]]
     read: Callable[[Sequence[Any]], DataFrame]
 
     def frame(self) -> DataFrame:
-        """The rows of all partitions, in one scan however many there are."""
+        """The rows of all partitions, in one scan."""
         return self.read([each for part in self.parts.values() for each in part])
 
     def frames(self) -> dict[str, DataFrame]:
@@ -68,9 +67,9 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One attempt at a step. `Step.begin` makes it, so that its claims come before anything is read.
+    """One attempt at a step. Make it with `Step.begin`, which claims before any input is read.
 
-    `claims` has the claim for each output. `inputs` lists what was read so far; each update's record keeps that list.
+    `claims` has the claim for each output. `inputs` lists the inputs read so far, for the record of each update.
     """
 
     run: Run
@@ -99,10 +98,10 @@ class Step:
         optional: Collection[str | None] = (),
         context: bool = False,
     ) -> Reading:
-        """The rows of the latest valid update of each of these partitions, by partition ("" where there are none).
+        """The rows of the latest valid update of each of these partitions, by partition ("" for a feed without any).
 
-        An `optional` partition without a valid update has no rows; with `context`, the record states that the optional
-        ones are context only. Raises MissingUpdateError.
+        An `optional` partition without a valid update has no rows. With `context`, the record marks the optional
+        partitions as context only. Raises MissingUpdateError.
         """
         feed, now = declaration.on(self.run.board), self.run.now()
         updates: dict[str, list[Update]] = {}
@@ -117,7 +116,7 @@ class Step:
         return Reading(updates, lambda each: read_updates(spark, each, schema))
 
     def _note(self, feed: Feed, partition: str | None, update: Update | None, *, context: bool) -> None:
-        """Record and log which update this input is."""
+        """Record and log the update that is read of this input."""
         name = update.name if update else None
         self.inputs.append(FeedInput(feed=feed.location, partition=partition, update=name, context=context))
         found = f"update {name}, {counted(len(update.files), 'file')}" if update else "no valid update, read as empty"
@@ -126,19 +125,19 @@ class Step:
     def read_raw(
         self, source: Source, hours: Iterable[str], *, by_hour: bool = False, evening_hours: int = 0
     ) -> Reading:
-        """The partner's records of these hours, such as `2019-11-24-05:00`, by day, or `by_hour` by hour.
+        """The partner's records of these hours, such as `2019-11-24-05:00`, by day, or with `by_hour` by hour.
 
-        They are those that lie there at this moment, and nothing that comes later. With `evening_hours` the end of the
-        day before comes with them, under that day, where there is any.
+        Only files that are present now are read. With `evening_hours`, the result also has the last hours of the day
+        before, under that day, if they have files.
         """
         found = self.raw.read(source, slices(hours, by_hour=by_hour), evening_hours=evening_hours)
         return Reading(found, lambda each: raw_frame(self.run.spark(), self.run.board, source, *each))
 
     def stage(self, place: Place, frame: DataFrame, details: Mapping[str, Any] | None = None) -> Staged:
-        """Write the rows of an output and put them on record, with these `details`; nobody reads them yet.
+        """Write and record the rows of an output, with these `details`; readers do not see them yet.
 
         A frame with a verdict column (see `engine.judged_rows`) is split: published rows become the update, quarantined
-        ones an update of the same name in the quarantine feed. Raises MissingColumnsError.
+        rows an update of the same name in the quarantine feed. Raises MissingColumnsError.
         """
         output = self.outputs[place]
         empty_sources = self.raw.empty_in(output.window)
@@ -155,5 +154,5 @@ class Step:
         return write(self.claims[place], frame, facts, read=read, now=self.run.now)
 
     def publish(self, staged: Staged) -> Update:
-        """Publish what was staged, without an audit. Raises as `file_feed.publish` does."""
+        """Publish a staged update without an audit. Raises as `file_feed.publish` does."""
         return publish_both(staged, now=self.run.now())

@@ -1,7 +1,4 @@
-"""Errors that pass by themselves: storage or Spark's own I/O did not answer.
-
-Here: which errors these are. Not here: trying again, which whoever runs the step does.
-"""
+"""Errors that pass by themselves: storage or Spark's own I/O did not answer. Not here: retries."""
 
 from __future__ import annotations
 
@@ -31,7 +28,7 @@ PASSING_JAVA_ERRORS = (
 
 
 def is_transient(error: BaseException) -> bool:
-    """Whether the same step can succeed a little later, with nobody doing anything about it."""
+    """Whether the same step can succeed later without anybody's help."""
     if isinstance(error, UnavailableError):
         return _passes(error.__cause__ or error.__context__)
     if type(error).__module__.startswith(("py4j.", "pyspark.")):
@@ -41,7 +38,7 @@ def is_transient(error: BaseException) -> bool:
 
 
 def _passes(cause: BaseException | None) -> bool:
-    """Whether what kept the store from answering passes. A store that does not say why counts as not reached."""
+    """Whether the cause of a store's failure passes. A failure without a cause counts as a store out of reach."""
     if isinstance(cause, BotoCoreError):
         return isinstance(cause, UnreachableError | HTTPClientError)
     if isinstance(cause, OSError):

@@ -1,6 +1,6 @@
 """Writing the result of a step: the files of an update and of its quarantine, and the account of the rows.
 
-Here: from a frame under a claim to a staged update. Not here: what is read (`step`), and publishing (`step`, `audit`).
+Not here: reading (`step`), and publishing (`step`, `audit`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def write(claimed: Claim, frame: DataFrame, facts: Facts, *, read: int, now: Cal
         rows = Rows(read=written.rows, published=written.rows, quarantined=0, duplicates=0, reasons={})
         facts = replace(facts, rows=rows)
     else:
-        # What only the quarantine needs does not pass through: the counting passes on whole rows.
+        # Without the columns that only the quarantine needs: `observe` passes on whole rows.
         verdicts = Observation()
         judged = frame.drop(*BOOKKEEPING).observe(verdicts, *verdict_counts(frame))
         written = write_files(_conform(published_rows(judged), claimed, facts), claimed.uri)
@@ -43,19 +43,18 @@ def write(claimed: Claim, frame: DataFrame, facts: Facts, *, read: int, now: Cal
 
 
 def _conform(frame: DataFrame, claimed: Claim, facts: Facts) -> DataFrame:
-    """The declared columns in the declared order. Types are not cast: the schema check is to see what was made."""
+    """The declared columns in the declared order, with their own types, so that the schema check sees them."""
     names = [column.name for column in facts.schema]
     if missing := [name for name in names if name not in frame.columns]:
-        message = (
+        raise MissingColumnsError(
             f"The result for {claimed.feed.location} lacks the declared columns {', '.join(missing)}; "
             f"it has {', '.join(frame.columns)}. Return these columns, or declare others in `feed_metadata(...)`."
         )
-        raise MissingColumnsError(message)
     return frame.select(names)
 
 
 def _rows(counts: Mapping[str, int], *, read: int, published: int) -> Rows:
-    """The accounting of one write: each number counted where it arises, so that a check can compare them."""
+    """The accounting of one write: each number has its own count, so that a check can compare them."""
     quarantined = {name: count for name, count in counts.items() if name.startswith("quarantined") and count}
     duplicates = {name: count for name, count in counts.items() if name.startswith("duplicate") and count}
     return Rows(

@@ -95,7 +95,7 @@ def test_a_day_of_which_nothing_at_all_came_is_turned_away_and_the_check_says_wh
     result = shop.run("clean_ads")
 
     (check,) = [each for each in result.get_asset_check_evaluations() if not each.passed]
-    assert (check.check_name, check.description) == ("not_empty", "No rows, and nothing at all was read.")
+    assert (check.check_name, check.description) == ("not_empty", "No rows, and no input was read.")
     assert shop.latest(ADS) is None
 
 

@@ -146,7 +146,7 @@ def test_the_description_of_a_check_says_its_limit():
     assert described["in_range_price"] == "price is at least 0 and at most 10.5."
     assert described["fresh_at"] == "The newest at is at most 2 h before the end of the partition, or before now."
     assert described["references_id"] == "Every id is in the latest update of names/v1.0 (name)."
-    assert checks.quarantined_share(limit=0.1).description == "At most 10 % of the records read had to be quarantined."
+    assert checks.quarantined_share(limit=0.1).description == "At most 10 % of the records read are quarantined."
 
 
 def test_two_expectations_of_one_name_and_a_range_without_a_bound_are_refused():

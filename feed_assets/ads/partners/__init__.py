@@ -1,7 +1,4 @@
-"""The partners of the worked example: a YAML file describes each source.
-
-Here: the descriptions that come with the project, and where they are. Not here: reading them (`sources`).
-"""
+"""The partners of the worked example: a YAML file describes each source. Not here: reading the files (`sources`)."""
 
 from datetime import date
 from pathlib import Path
