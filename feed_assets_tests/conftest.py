@@ -69,15 +69,12 @@ def store(request: pytest.FixtureRequest) -> SizedStore:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """One warm session on two cores for all tests, set up as the project sets up its own."""
-    from feed_assets.engine.session import SINGLE_MACHINE  # noqa: PLC0415 - slow to load, and many tests need none
     from feed_assets.resources import SparkResource  # noqa: PLC0415 - slow to load, and many tests need none
 
     more = {
         "spark.app.name": "feed_assets_tests",
         "spark.log.level": "ERROR",
         "spark.sql.parquet.compression.codec": "zstd",
-        # Most code runs once or twice here: the second, thorough compiler costs more than it saves.
-        "spark.driver.extraJavaOptions": f"{SINGLE_MACHINE['spark.driver.extraJavaOptions']} -XX:TieredStopAtLevel=1",
     }
     session = SparkResource.on("local[2]", **more).spark_session
     yield session

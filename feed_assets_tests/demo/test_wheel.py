@@ -132,5 +132,5 @@ def test_the_example_is_written_installed_and_run_without_the_repository(
         "broken": [1, True, True],
         "explained": ["clean_orders", ["rejected", "valid", "valid"]],
         "feeds": ["clean-orders/v1.0", "clean-refunds/v1.0", "exchange-rates/v1.0", "products/v1.0", "revenue/v1.0"],
-        "report": [1, "Error: shop.definitions has no feed ad-effectiveness/v1.0"],
+        "report": [1, "Error: shop.definitions has no feed ad-effectiveness/v1.0. Only the worked example has it"],
     }
