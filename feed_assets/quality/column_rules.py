@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from feed_assets.engine.sql import quoted
 from feed_assets.quality.expectation import UNKNOWN_VALUES, Expectation, Judgement, Reference, Subject
-from feed_assets.quality.rule_text import Value, check_name, joined, literal, quoted, rows_counted
+from feed_assets.quality.rule_text import Value, check_name, joined, literal, rows_counted
 
 
 def schema_as_declared(*, blocking: bool = True) -> Expectation:

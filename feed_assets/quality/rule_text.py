@@ -17,11 +17,6 @@ def check_name(rule: str, columns: tuple[str, ...] | list[str]) -> str:
     return re.sub(r"\W+", "_", "_".join([rule, *columns]), flags=re.ASCII)
 
 
-def quoted(column: str) -> str:
-    """The column in Spark's SQL."""
-    return f"`{column.replace('`', '``')}`"
-
-
 def literal(value: Value) -> str:
     """The value in Spark's SQL."""
     match value:

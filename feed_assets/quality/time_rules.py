@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from feed_assets.engine.sql import quoted
 from feed_assets.quality.expectation import Expectation, Judgement, Subject
-from feed_assets.quality.rule_text import check_name, quoted, span_of_time
+from feed_assets.quality.rule_text import check_name, span_of_time
 
 
 def fresh(column: str, *, within: timedelta, blocking: bool = True, name: str = "") -> Expectation:

@@ -13,10 +13,11 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes Spark
 
 from feed_assets.engine.session import SESSION_SETTINGS
+from feed_assets.engine.sql import quoted
 from feed_assets.sources.expressions import check_expressions, event_time, named_columns
 from feed_assets.sources.kinds import EVENT_TIME, SOURCE
 from feed_assets.sources.partner_columns import columns_named
-from feed_assets.sources.spec import RESERVED_COLUMNS, Source, SpecError, quoted
+from feed_assets.sources.spec import RESERVED_COLUMNS, Source, SpecError
 
 
 class SessionSettingsError(RuntimeError):

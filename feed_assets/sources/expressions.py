@@ -16,10 +16,11 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import Column, DataFrame, SparkSession, functions
 from pyspark.sql.types import TimestampNTZType, TimestampType
 
+from feed_assets.engine.sql import quoted
 from feed_assets.sources.kinds import Kind
 from feed_assets.sources.partner_columns import UnnamedColumnsError, columns_named, distinct
 from feed_assets.sources.positions import Location
-from feed_assets.sources.spec import RESERVED_COLUMNS, ParquetFormat, Source, SpecError, quoted
+from feed_assets.sources.spec import RESERVED_COLUMNS, ParquetFormat, Source, SpecError
 
 _passed: set[tuple[Kind, str]] = set()
 """Descriptions of the sources that passed `check_expressions` in this process."""

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame, SparkSession, functions
 
-from feed_assets.sources.spec import RESERVED_COLUMNS, DelimitedFormat, JsonLinesFormat, Source, quoted
+from feed_assets.engine.sql import quoted
+from feed_assets.sources.spec import RESERVED_COLUMNS, DelimitedFormat, JsonLinesFormat, Source
 
 SINGLE_FILE_SETTINGS = {
     # One partition, whatever the size, so that the ids of rows are the numbers of lines.

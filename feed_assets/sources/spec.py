@@ -27,6 +27,7 @@ from pydantic import (
     model_validator,
 )
 
+from feed_assets.engine.sql import quoted
 from feed_assets.sources.errors import SourceError
 from feed_assets.sources.kinds import Kind, by_name
 from feed_assets.sources.positions import Document, Location, dotted
@@ -334,11 +335,6 @@ class Source(_Model):
         parts = ", ".join(f"coalesce(concat(length({field}), ':', {field}), '-')" for field in fields)
         digest = f"md5(concat('{self.name}/', {parts}))"
         return f"CASE WHEN coalesce({', '.join(fields)}) IS NOT NULL THEN {digest} END"
-
-
-def quoted(column: str) -> str:
-    """A column's name as Spark SQL takes it, with any characters."""
-    return "`" + column.replace("`", "``") + "`"
 
 
 def _distinct(columns: tuple[str, ...]) -> tuple[str, ...]:

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from feed_assets.ads import KINDS
 from feed_assets.ads.partners import partners_directory
+from feed_assets.engine.sql import quoted
 from feed_assets.sources.loading import load_source, load_sources
-from feed_assets.sources.spec import SpecError, quoted
+from feed_assets.sources.spec import SpecError
 
 GOOD = """\
 name: partner
