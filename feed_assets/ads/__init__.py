@@ -11,16 +11,31 @@ from feed_assets.ads.effectiveness import (
     shared_clicks,
     wilson_interval,
 )
-from feed_assets.ads.kinds import ADS, CLICKS, KINDS
-from feed_assets.ads.schemas import AD_CATALOG, AD_EFFECTIVENESS, CLEAN_ADS, CLEAN_CLICKS
+from feed_assets.ads.schemas import (
+    AD_CATALOG,
+    AD_EFFECTIVENESS,
+    ADS,
+    CATALOG_FEED,
+    CLEAN_ADS,
+    CLEAN_ADS_FEED,
+    CLEAN_CLICKS,
+    CLEAN_CLICKS_FEED,
+    CLICKS,
+    EFFECTIVENESS_FEED,
+    KINDS,
+)
 
 __all__ = [
     "ADS",
     "AD_CATALOG",
     "AD_EFFECTIVENESS",
+    "CATALOG_FEED",
     "CLEAN_ADS",
+    "CLEAN_ADS_FEED",
     "CLEAN_CLICKS",
+    "CLEAN_CLICKS_FEED",
     "CLICKS",
+    "EFFECTIVENESS_FEED",
     "KINDS",
     "ad_effectiveness",
     "ads_with_shared_clicks",

@@ -12,7 +12,7 @@ import click
 
 from feed_assets.cli.clock import DayParameter
 from feed_assets.cli.disk import no_space_left
-from feed_assets.cli.errors import FAILED, NO_SPACE
+from feed_assets.cli.exit_codes import FAILED, NO_SPACE
 from feed_assets.cli.installation import Installation, dagster_home, load_installation, ready_to_compute
 from feed_assets.cli.output import complain, json_option, print_json, progress
 from feed_assets.datasets import days_between

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from feed_assets.cli.errors import exit_code
+from feed_assets.cli.exit_codes import exit_code
 
 if TYPE_CHECKING:
     import dagster as dg

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import click
 
 from feed_assets.cli.clock import AS_OF
-from feed_assets.cli.errors import FAILED, exit_code
+from feed_assets.cli.exit_codes import FAILED, exit_code
 from feed_assets.cli.installation import Installation, load_installation, ready_to_compute
 from feed_assets.cli.output import complain, json_option, print_json, print_table, progress, say
 from feed_assets.file_feed.wording import counted

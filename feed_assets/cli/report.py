@@ -19,7 +19,6 @@ from feed_assets.cli.installation import load_installation
 from feed_assets.cli.output import json_option, print_json, print_table, say
 from feed_assets.file_feed import Feed, NoValidUpdateError, require_latest
 
-LOCATION = "ad-effectiveness/v1.0"
 KEPT = ("day", "ad", "impressions", "clicks", "CTR")
 """Columns that also a narrow terminal shows."""
 
@@ -47,13 +46,13 @@ def report(day: date | None, first: date | None, last: date | None, output: Path
     _check(day, first, last, output)
     installation = load_installation()
     note = installation.project.note
-    if LOCATION not in installation.feeds.feeds and not note:
+    if figures.LOCATION not in installation.feeds.feeds and not note:
         raise click.ClickException(
-            f"{chosen_module()} has no feed {LOCATION}. Only the worked example has it, and this report reads it. "
+            f"{chosen_module()} has no feed {figures.LOCATION}, which this report reads; the worked example has it. "
             "`feed-assets explain DATE`, `feeds` and `quarantine` show the results of any project."
         )
     now = installation.settings.clock.now()
-    feed = Feed(installation.blackboard, LOCATION)
+    feed = Feed(installation.blackboard, figures.LOCATION)
     if day is None:
         days = figures.day_figures(feed, now=now, first=str(first or ""), last=str(last) if last else None)
         rows = [asdict(each) for each in days]

@@ -16,7 +16,15 @@ from typing import Any
 
 import dagster as dg
 
-from feed_assets.ads import KINDS
+from feed_assets.ads import (
+    ADS,
+    CATALOG_FEED,
+    CLEAN_ADS_FEED,
+    CLEAN_CLICKS_FEED,
+    CLICKS,
+    EFFECTIVENESS_FEED,
+    KINDS,
+)
 from feed_assets.blackboard import Blackboard
 from feed_assets.datasets import days_between
 from feed_assets.demo import OWN_HOME, logs
@@ -36,7 +44,6 @@ from feed_assets.state import Store
 AS_OF = "2019-12-01T06:00:00+00:00"
 FIRST, LAST = date(2019, 11, 24), date(2019, 11, 30)
 MARKER = ".demo"
-EFFECTIVENESS = "ad-effectiveness/v1.0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +109,7 @@ class Demo:
 
     def _publish_catalog(self, instance: dg.DagsterInstance) -> None:
         self.tell.step("Others publish the ad catalog")
-        feed = Feed(self._board, "ad-catalog/v1.0")
+        feed = Feed(self._board, CATALOG_FEED)
         update = publish_files(feed, None, [logs.CATALOG], now=self.settings.clock.now(), owner="campaigns team")
         self.tell.say(f"{feed.location}: update {update.name}, {len(update.files)} file, published without Dagster.")
         # Dagster shows an asset as out of date if it learns of an input later.
@@ -183,7 +190,7 @@ class Demo:
 
     @property
     def _feed(self) -> Feed:
-        return Feed(self._board, EFFECTIVENESS)
+        return Feed(self._board, EFFECTIVENESS_FEED)
 
     @property
     def _sources(self) -> tuple[Source, ...]:
@@ -217,8 +224,8 @@ class Demo:
 
     def _show_growth(self) -> None:
         feeds = AssetFeedGraph.of(self.definitions.get_repository_def())
-        for kind, location in (("ads", "clean-ads/v1.0"), ("clicks", "clean-clicks/v1.0")):
-            sources = [source for source in self._sources if source.kind == kind]
+        for kind, location in ((ADS, CLEAN_ADS_FEED), (CLICKS, CLEAN_CLICKS_FEED)):
+            sources = [source for source in self._sources if source.kind == kind.name]
             now = self.settings.clock.now()
             for decision in growth_decisions(self._board, sources, feeds.feeds[location], now=now):
                 if decision.decision.kind != "unchanged":

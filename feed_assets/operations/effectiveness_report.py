@@ -19,9 +19,10 @@ from urllib.parse import unquote, urlsplit
 
 import duckdb
 
-from feed_assets.ads import wilson_interval
+from feed_assets.ads import EFFECTIVENESS_FEED, wilson_interval
 from feed_assets.file_feed import Feed, FeedError, Update, latest_of_all
 
+LOCATION = EFFECTIVENESS_FEED
 TOP_ADS = 20
 
 _DAY = """

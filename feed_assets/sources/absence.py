@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from datetime import date
 
 from feed_assets.blackboard.port import Blackboard
-from feed_assets.sources.errors import RawFilesGoneError
 from feed_assets.sources.layout import LandingId, landed_path, ledger_key, raw_key
 from feed_assets.sources.ledger import Landing, counting, read_landing, touched_days
 from feed_assets.sources.raw import raw_keys
+from feed_assets.sources.source_errors import RawFilesGoneError
 from feed_assets.sources.spec import Source
 
 REMEMBERED = 10_000

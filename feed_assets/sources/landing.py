@@ -24,7 +24,6 @@ from feed_assets.blackboard.port import Blackboard, NotFoundError
 from feed_assets.engine.paths import to_read
 from feed_assets.engine.session import SESSION_SETTINGS
 from feed_assets.sources.absence import files_gone
-from feed_assets.sources.errors import LandingError
 from feed_assets.sources.expressions import check_expressions, named_columns, nearest, needed_columns
 from feed_assets.sources.layout import LandingId, landed_path, quarantine_key, raw_key, sent_key, staging_prefix
 from feed_assets.sources.ledger import Landing, find, landings_of
@@ -43,6 +42,7 @@ from feed_assets.sources.placing import (
 )
 from feed_assets.sources.plan import Plan, clear, complete, keys, read_plan, tidy, write_plan
 from feed_assets.sources.records import SINGLE_FILE_SETTINGS, parquet_records, text_records
+from feed_assets.sources.source_errors import LandingError
 from feed_assets.sources.spec import ParquetFormat, Source, SpecError
 
 __all__ = ["FUTURE", "MALFORMED", "NO_TIME", "REASONS", "is_outdated", "land", "land_kept"]

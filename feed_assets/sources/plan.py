@@ -17,9 +17,9 @@ from typing import TypeVar
 
 from feed_assets.blackboard.listing import list_all
 from feed_assets.blackboard.port import AlreadyExistsError, Blackboard, BlackboardError, NotFoundError
-from feed_assets.sources.errors import LandingError
 from feed_assets.sources.layout import SENT, STAGING, LandingId, ledger_key, quarantine_key, staging_prefix, touched_key
 from feed_assets.sources.ledger import Landing, entry_json, find, landing_from_json, landing_json, landings_of
+from feed_assets.sources.source_errors import LandingError
 
 ABANDONED = timedelta(days=2)
 """Staging without a write for this long belongs to a landing that was killed."""

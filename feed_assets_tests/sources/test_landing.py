@@ -17,12 +17,12 @@ from feed_assets.ads import KINDS
 from feed_assets.ads.partners import partners_directory
 from feed_assets.blackboard.local import LocalBlackboard
 from feed_assets.sources.canonical import canonical
-from feed_assets.sources.errors import LandingError, SourceError
 from feed_assets.sources.growth import decide
 from feed_assets.sources.landing import FUTURE, LANDING_SETTINGS, MALFORMED, NO_TIME, land, land_kept
 from feed_assets.sources.ledger import landings
 from feed_assets.sources.loading import load_source, load_sources
 from feed_assets.sources.raw import raw_days, raw_frame, read_set
+from feed_assets.sources.source_errors import LandingError, SourceError
 from feed_assets_tests.open_bandit import TOTALS
 
 NOW = datetime(2019, 12, 1, tzinfo=UTC)

@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from feed_assets.cli.clock import Moment, UpdateName, now
-from feed_assets.cli.errors import FAILED
+from feed_assets.cli.exit_codes import FAILED
 from feed_assets.cli.feed_diff import diff, update_named
 from feed_assets.cli.feed_keeping import gc, pin, tag, unpin, untag
 from feed_assets.cli.located import (

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from feed_assets.cli.errors import FAILED
+from feed_assets.cli.exit_codes import FAILED
 from feed_assets.cli.installation import load_installation
 from feed_assets.cli.output import complain, json_option, print_json, print_table, progress, say
 
