@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import dagster as dg
 from pydantic import Field
 
-from feed_assets.checks.reports import report, report_left_out
+from feed_assets.checks.reports import report_audit, report_left_out
 from feed_assets.checks.results import results
 from feed_assets.io_manager.asset_metadata import declared_feed
 from feed_assets.io_manager.retries import retrying
@@ -96,7 +96,7 @@ def audit(
                     )
                 except NothingToAuditError as error:
                     raise dg.Failure(description=str(error), allow_retries=False) from None
-                report(context, key, one, now=run.now())
+                report_audit(context, key, one, now=run.now())
         if any(one.blocking for one in audited.values()):
             report_left_out(context, key, audited, blackboard=run.board, now=run.now())
         yield from results(context, key, audited)

@@ -23,7 +23,7 @@ from feed_assets.steps import Audited
 ONE_SECOND = timedelta(seconds=1)
 
 
-def report(context: dg.AssetCheckExecutionContext, key: dg.AssetKey, audited: Audited, *, now: datetime) -> None:
+def report_audit(context: dg.AssetCheckExecutionContext, key: dg.AssetKey, audited: Audited, *, now: datetime) -> None:
     """Log the update in force after the audit. Costs one or two LIST.
 
     After a publication it is the new update with its full metadata. After a rejection or an invalidation it is the

@@ -52,7 +52,7 @@ def backfill(ctx: click.Context, first: date, last: date, selection: str | None,
     results = []
     with (
         runs.instance_at(dagster_home(installation.settings.base), runs.UNCAPTURED) as instance,
-        progress("runs", runs.count(installation.definitions, stages, days)) as bar,
+        progress("runs", runs.count_runs(installation.definitions, stages, days)) as bar,
     ):
         for result in runs.backfill(
             installation.definitions,

@@ -17,7 +17,7 @@ import click
 
 from feed_assets.blackboard import NotFoundError, list_all
 from feed_assets.cli.clock import UpdateName, now
-from feed_assets.cli.located import feed_argument, partition_option
+from feed_assets.cli.feed_place import feed_argument, partition_option
 from feed_assets.cli.output import json_option, json_value, print_fields, print_json, print_table
 from feed_assets.cli.row_diff import ChangedRow, RowDiff, RowDiffError, UnknownColumnError, diff_rows
 from feed_assets.file_feed import MANIFEST, Feed, File, NoValidUpdateError, Update, latest, read_file, require_latest

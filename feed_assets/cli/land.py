@@ -69,7 +69,7 @@ def land(ctx: click.Context, source: str, files: tuple[Path, ...], *, again: boo
     from feed_assets.sources.expressions import check_expressions  # noqa: PLC0415 - as above
     from feed_assets.sources.landing import is_outdated, land_kept  # noqa: PLC0415 - as above
     from feed_assets.sources.landing import land as land_file  # noqa: PLC0415 - as above
-    from feed_assets.sources.ledger import landings  # noqa: PLC0415 - as above
+    from feed_assets.sources.ledger import current_landings  # noqa: PLC0415 - as above
     from feed_assets.sources.plan import sweep_staging  # noqa: PLC0415 - as above
 
     if not files and not again:
@@ -88,7 +88,7 @@ def land(ctx: click.Context, source: str, files: tuple[Path, ...], *, again: boo
     def landed(name: str, landing: Landing) -> Landed:
         return _landed(spark, board, name, landing, wanted, settings, now)
 
-    earlier = [] if files else list(landings(board, wanted.key))
+    earlier = [] if files else list(current_landings(board, wanted.key))
     gone = files_gone(board, wanted.key, earlier)
     kept = [each for each in earlier if each.id in gone or is_outdated(each, wanted, now)]
     steps: list[tuple[str, Callable[[], Landing]]] = [

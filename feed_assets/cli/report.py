@@ -48,8 +48,8 @@ def report(day: date | None, first: date | None, last: date | None, output: Path
     note = installation.project.note
     if figures.LOCATION not in installation.feeds.feeds and not note:
         raise click.ClickException(
-            f"{chosen_module()} has no feed {figures.LOCATION}, which this report reads; the worked example has it. "
-            "`feed-assets explain DATE`, `feeds` and `quarantine` show the results of any project."
+            f"{chosen_module()} has no feed {figures.LOCATION}. Only the worked example has it, and this report "
+            "reads it. `feed-assets explain DATE`, `feeds` and `quarantine` show the results of any project."
         )
     now = installation.settings.clock.now()
     feed = Feed(installation.blackboard, figures.LOCATION)

@@ -9,8 +9,9 @@ import heapq
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from feed_assets.datasets import Place
 from feed_assets.dependencies.empty_days import empty_days
-from feed_assets.dependencies.graph import FeedNode, Place, descendants
+from feed_assets.dependencies.graph import FeedNode, descendants
 from feed_assets.dependencies.raw_growth import SourceDecision, growth_decisions
 from feed_assets.dependencies.requests import Need, Requests, state_of
 from feed_assets.dependencies.staleness import in_force_at

@@ -115,7 +115,7 @@ def known_days(definitions: dg.Definitions, selection: str | None = None) -> tup
     return (min(first for first, _ in days), max(last for _, last in days)) if days else None
 
 
-def count(definitions: dg.Definitions, levels: Sequence[Sequence[dg.AssetKey]], days: Sequence[str]) -> int:
+def count_runs(definitions: dg.Definitions, levels: Sequence[Sequence[dg.AssetKey]], days: Sequence[str]) -> int:
     """The number of runs of these stages for these days."""
     return sum(len(_by_day(_partitions_of(definitions, level), days)) for level in levels)
 

@@ -40,7 +40,7 @@ def rows_counted(count: int) -> str:
     return f"{count:,} row{'' if count == 1 else 's'}"
 
 
-def percent(share: float) -> str:
+def in_percent(share: float) -> str:
     """A share of 1 in percent."""
     return f"{100 * share:.3g} %"
 

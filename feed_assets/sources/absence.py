@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from feed_assets.blackboard.port import Blackboard
-from feed_assets.sources.layout import LandingId, landed_path, ledger_key, raw_key
+from feed_assets.sources.layout import LandingId, landed_path, ledger_key, raw_file_key
 from feed_assets.sources.ledger import Landing, counting, read_landing, touched_days
 from feed_assets.sources.raw import raw_keys
 from feed_assets.sources.source_errors import RawFilesGoneError
@@ -82,7 +82,7 @@ def files_gone(
     present = raw_keys(blackboard, source_key, date.fromisoformat(touched[0]), date.fromisoformat(touched[-1]))
     gone: dict[LandingId, tuple[str, ...]] = {}
     for landing, hours in expected.items():
-        keys = (raw_key(source_key, day, landed_path(hour, landing)) for day, hour in hours)
+        keys = (raw_file_key(source_key, day, landed_path(hour, landing)) for day, hour in hours)
         if missing := tuple(key for key in keys if key not in present):
             gone[landing] = missing
     return gone

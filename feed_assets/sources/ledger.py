@@ -137,7 +137,7 @@ def read_landing(blackboard: Blackboard, key: str) -> Landing:
     return landing_from_json(json.loads(blackboard.read(key).data))
 
 
-def landings(blackboard: Blackboard, source_key: str) -> Iterator[Landing]:
-    """All landings of a source that count, each read when the iterator reaches it."""
+def current_landings(blackboard: Blackboard, source_key: str) -> Iterator[Landing]:
+    """The landings of a source that count, each read when the iterator reaches it."""
     for each in counting(entries(blackboard, source_key)):
         yield read_landing(blackboard, ledger_key(source_key, each))

@@ -114,7 +114,7 @@ def usable_from(micros: int | None) -> datetime | None:
     return EARLIEST + min(timedelta(microseconds=micros), last - EARLIEST) - AHEAD
 
 
-def staged_files(keys: Iterable[str], prefix: str) -> StagedRecords:
+def staged_records(keys: Iterable[str], prefix: str) -> StagedRecords:
     """The files of `write_by_hour` among these keys, below the prefix that it wrote to."""
     hours: dict[str, str] = {}
     quarantined: dict[str, str] = {}

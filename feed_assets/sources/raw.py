@@ -21,7 +21,7 @@ from feed_assets.blackboard.port import PAGE_SIZE, Blackboard, Entry
 from feed_assets.datasets import is_day
 from feed_assets.engine.paths import to_read
 from feed_assets.file_feed import RawFile, RawInput
-from feed_assets.sources.layout import RAW, LandingId, landed_by, landed_path, raw_key, raw_prefix, split_raw
+from feed_assets.sources.layout import RAW, LandingId, landed_by, landed_path, raw_file_key, raw_prefix, split_raw
 from feed_assets.sources.ledger import Landing, counting, entries, touched_days
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def raw_frame(spark: SparkSession, blackboard: Blackboard, source: Source, *raw_
     files = [(each, file.path) for each in raw_inputs for file in each.files]
     if not files:
         return nothing
-    paths = [to_read(blackboard.uri(raw_key(each.source, each.partition, path))) for each, path in files]
+    paths = [to_read(blackboard.uri(raw_file_key(each.source, each.partition, path))) for each, path in files]
     frame: DataFrame = with_nulls(spark.read.schema(schema).parquet(*paths), source)
     if all(landed_by(path) for _, path in files):
         return frame
@@ -163,7 +163,7 @@ def records_by_day(
 ) -> dict[str, int]:
     """How many records a landing put into each of these days, possibly 0: one Spark job, over the files' footers."""
     keys = [
-        raw_key(landing.source, hour[:10], landed_path(hour[11:], landing.id))
+        raw_file_key(landing.source, hour[:10], landed_path(hour[11:], landing.id))
         for hour in landing.partitions
         if hour[:10] in days
     ]
@@ -175,7 +175,7 @@ def records_by_day(
 
 def records_by_hour(spark: SparkSession, blackboard: Blackboard, raw_inputs: Iterable[RawInput]) -> dict[datetime, int]:
     """How many records these files have by hour (UTC): one Spark job, over the files' footers."""
-    keys = [raw_key(each.source, each.partition, file.path) for each in raw_inputs for file in each.files]
+    keys = [raw_file_key(each.source, each.partition, file.path) for each in raw_inputs for file in each.files]
     counts = _records_by_hour(spark, blackboard, keys)
     return {datetime.strptime(f"{hour}+0000", "%Y-%m-%d/%H%z"): count for hour, count in counts.items()}
 

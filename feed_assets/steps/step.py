@@ -13,7 +13,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from feed_assets.datasets import FeedDeclaration
+from feed_assets.datasets import FeedDeclaration, Place
 from feed_assets.engine.spark_schemas import spark_schema
 from feed_assets.engine.update_files import read_updates
 from feed_assets.file_feed import (
@@ -34,7 +34,7 @@ from feed_assets.quality.subject import EMPTY_SOURCES
 from feed_assets.sources import Source, raw_frame
 from feed_assets.steps.raw_hours import slices
 from feed_assets.steps.raw_reading import RawReader
-from feed_assets.steps.run import Output, Place, Run
+from feed_assets.steps.run import Output, Run
 from feed_assets.steps.writing import write
 
 

@@ -35,7 +35,7 @@ from feed_assets.file_feed import (
 )
 from feed_assets.operations.explanation import explain
 from feed_assets.sources import absences, load_source, read_set
-from feed_assets.sources.layout import landed_path, ledger_key, raw_key, touched_key
+from feed_assets.sources.layout import landed_path, ledger_key, raw_file_key, touched_key
 from feed_assets.sources.ledger import Landing, entry_json, landings_of
 from feed_assets.state import Store
 from feed_assets_tests.benchmarks.results import Report, Row
@@ -161,7 +161,7 @@ def _landings(days: list[str]) -> dict[str, bytes]:
         landing = Landing(
             SOURCE, "log.csv", "", f"{number:016x}", 1, 1, 0, 0, {}, None, (f"{day}/{number % 24:02}",), days=(day,)
         )
-        objects[raw_key(SOURCE, day, landed_path(f"{number % 24:02}", landing.id))] = b"x"
+        objects[raw_file_key(SOURCE, day, landed_path(f"{number % 24:02}", landing.id))] = b"x"
         objects[ledger_key(SOURCE, landing.id)] = entry_json(landing)
         objects[touched_key(SOURCE, day, landing.id)] = b""
     return objects

@@ -28,14 +28,14 @@ from feed_assets.file_feed import (
     begun,
     carry_out,
     claim,
-    fold_changes,
+    continue_scan,
+    drop_old_entries,
     invalidate,
     log_page,
-    looks_at_named,
+    look_at_logged,
     plan,
     publish_files,
     reject,
-    scan_on,
     stage,
 )
 from feed_assets_tests.blackboard.recording import RecordingBlackboard
@@ -74,14 +74,14 @@ class Consumer:
         before, now = len(self.told), self.clock.now
         watch = Watch.from_plain(json.loads(self.cursor), now=now).scanning(INTERVAL, now=now)
         page = log_page(self.feed, watch.position, now=now)
-        for look in looks_at_named(self.feed, page.new[:most], self.known, now=now):
+        for look in look_at_logged(self.feed, page.new[:most], self.known, now=now):
             self.touched.add(look.partition or "")
             self.take(look.changes)
         left = page.new[most:] if most is not None else ()
         watch = replace(watch, position=page.position_before(left[0] if left else None))
         if watch.place is not None:
             place: str | None = None
-            for number, look in enumerate(scan_on(self.feed, watch, dict(self.known), now=now)):
+            for number, look in enumerate(continue_scan(self.feed, watch, dict(self.known), now=now)):
                 if number == scanned:
                     watch = replace(watch, place=place)
                     break
@@ -215,7 +215,7 @@ def test_entries_are_folded_by_age(feed: Feed, board: MemoryBlackboard, clock: C
     publish(feed, DAYS[0], clock)
     clock.now += timedelta(days=8)
     publish(feed, DAYS[1], clock)
-    assert (fold_changes(feed, now=clock.now), fold_changes(feed, now=clock.now)) == (1, 0)
+    assert (drop_old_entries(feed, now=clock.now), drop_old_entries(feed, now=clock.now)) == (1, 0)
     assert [key.split("/")[6] for key in board.objects() if key.startswith(LOG)] == [DAYS[1]]
 
 

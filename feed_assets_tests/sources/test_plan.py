@@ -12,17 +12,17 @@ from feed_assets.sources.layout import (
     landed_path,
     ledger_key,
     quarantine_key,
-    raw_key,
+    raw_file_key,
     sent_key,
     staging_prefix,
 )
-from feed_assets.sources.ledger import Landing, entry_json, landings
+from feed_assets.sources.ledger import Landing, current_landings, entry_json
 from feed_assets.sources.plan import ABANDONED, Plan, Sweep, sweep_staging, write_plan
 from feed_assets.sources.raw import raw_days
 
 SOURCE = "ads/partner"
 PLANNED, UNPLANNED = LandingId("0123456789abcdef"), LandingId("00000000000000ff", 2)
-RAW = raw_key(SOURCE, "2019-11-24", landed_path("05", PLANNED))
+RAW = raw_file_key(SOURCE, "2019-11-24", landed_path("05", PLANNED))
 
 
 @pytest.fixture(params=["local", "s3"])
@@ -58,7 +58,7 @@ def test_what_killed_landings_staged_is_completed_or_removed_once_it_is_old(blac
     swept = sweep_staging(blackboard, SOURCE, now=now + ABANDONED + timedelta(minutes=1))
 
     assert ([landing.file for landing in swept.completed], swept.removed, swept.failures) == (["log.csv"], 4, ())
-    assert [str(each.id) for each in landings(blackboard, SOURCE)] == [str(PLANNED)]
+    assert [str(each.id) for each in current_landings(blackboard, SOURCE)] == [str(PLANNED)]
     assert list(raw_days(blackboard, [SOURCE], date.min, date.max)) == [(SOURCE, date(2019, 11, 24))]
     assert sorted(keys(blackboard)) == [
         f"raw/.landed/{SOURCE}/days/2019-11-24/{PLANNED}",
