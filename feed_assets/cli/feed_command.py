@@ -17,7 +17,7 @@ import click
 from feed_assets.cli.clock import Moment, UpdateName, now
 from feed_assets.cli.exit_codes import FAILED
 from feed_assets.cli.feed_diff import diff, update_named
-from feed_assets.cli.feed_keeping import gc, pin, tag, unpin, untag
+from feed_assets.cli.feed_keeping import gc, pin_, tag_, unpin_, untag_
 from feed_assets.cli.feed_place import (
     FeedPlace,
     feed_argument,
@@ -144,7 +144,7 @@ def verify_(feed: Feed, partition: str | None, *, as_json: bool) -> None:
     "files", metavar="FILE...", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path)
 )
 @json_option
-def publish(feed: Feed, partition: str | None, files: Sequence[Path], *, as_json: bool) -> None:
+def publish_(feed: Feed, partition: str | None, files: Sequence[Path], *, as_json: bool) -> None:
     """Publish local files as one new update, and print it like `latest`, with feed and partition as URI names them."""
     moment = now()
     place = place_to_publish(feed, partition)
@@ -177,7 +177,7 @@ def invalidate_(
         say(f"{place.title} {name} is invalidated{also}.")
 
 
-for _command in (tag, untag, pin, unpin, gc, diff):
+for _command in (tag_, untag_, pin_, unpin_, gc, diff):
     feed.add_command(_command)
 
 

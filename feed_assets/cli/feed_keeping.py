@@ -30,15 +30,15 @@ from feed_assets.file_feed import (
     carry_out,
     drop_ended_pins,
     drop_old_entries,
+    pin,
+    pins,
     plan,
     recover,
     require_latest,
+    tag,
+    unpin,
+    untag,
 )
-from feed_assets.file_feed import pin as set_pin
-from feed_assets.file_feed import pins as set_pins
-from feed_assets.file_feed import tag as set_tag
-from feed_assets.file_feed import unpin as lift_pin
-from feed_assets.file_feed import untag as lift_tag
 from feed_assets.file_feed.wording import counted
 
 _update_option = click.option("--update", metavar="NAME", type=UpdateName(), help="The update. Default: the latest.")
@@ -50,10 +50,10 @@ _update_option = click.option("--update", metavar="NAME", type=UpdateName(), hel
 @partition_option
 @_update_option
 @json_option
-def tag(feed: Feed, name: str, partition: str | None, update: str | None, *, as_json: bool) -> None:
+def tag_(feed: Feed, name: str, partition: str | None, update: str | None, *, as_json: bool) -> None:
     """Give an update a name, and keep it until `untag`."""
     place = place_to_change(feed, partition)
-    tagged = set_tag(place.feed, place.partition, update or _latest(place), name)
+    tagged = tag(place.feed, place.partition, update or _latest(place), name)
     _print(place, {"update": tagged.update, "tag": name}, f"{tagged.update} is tagged {name}", as_json=as_json)
 
 
@@ -62,10 +62,10 @@ def tag(feed: Feed, name: str, partition: str | None, update: str | None, *, as_
 @click.argument("name")
 @partition_option
 @json_option
-def untag(feed: Feed, name: str, partition: str | None, *, as_json: bool) -> None:
+def untag_(feed: Feed, name: str, partition: str | None, *, as_json: bool) -> None:
     """Remove a tag. It is no error if the tag does not exist."""
     place = place_to_change(feed, partition)
-    lift_tag(place.feed, place.partition, name)
+    untag(place.feed, place.partition, name)
     _print(place, {"untagged": name}, f"there is no tag {name} any more", as_json=as_json)
 
 
@@ -78,12 +78,12 @@ def untag(feed: Feed, name: str, partition: str | None, *, as_json: bool) -> Non
 )
 @click.option("--holder", metavar="NAME", default=login_name, help="Who needs it. Default: your login name.")
 @json_option
-def pin(feed: Feed, partition: str | None, update: str | None, until: datetime, holder: str, *, as_json: bool) -> None:
+def pin_(feed: Feed, partition: str | None, update: str | None, until: datetime, holder: str, *, as_json: bool) -> None:
     """Keep an update until a time, such as while a long job reads it."""
     if until <= clock.now():
         raise click.BadParameter(f"{until:%Y-%m-%d %H:%M:%S} is over: give a later time.", param_hint="--until")
     place = place_to_change(feed, partition)
-    pinned = set_pin(place.feed, place.partition, update or _latest(place), until=until, holder=holder)
+    pinned = pin(place.feed, place.partition, update or _latest(place), until=until, holder=holder)
     text = f"{pinned.update} is pinned by {holder} until {pinned.until:%Y-%m-%d %H:%M:%S}"
     _print(place, {"update": pinned.update, "holder": holder, "until": pinned.until}, text, as_json=as_json)
 
@@ -94,16 +94,16 @@ def pin(feed: Feed, partition: str | None, update: str | None, until: datetime, 
 @click.option("--update", metavar="NAME", type=UpdateName(), help="The update. Default: all that the holder pinned.")
 @click.option("--holder", metavar="NAME", default=login_name, help="Who pinned it. Default: your login name.")
 @json_option
-def unpin(feed: Feed, partition: str | None, update: str | None, holder: str, *, as_json: bool) -> None:
+def unpin_(feed: Feed, partition: str | None, update: str | None, holder: str, *, as_json: bool) -> None:
     """Remove the pins of a holder. It is no error if there are none."""
     place = place_to_change(feed, partition)
     removed = [
         each
-        for each in set_pins(place.feed, place.partition, now=clock.now())
+        for each in pins(place.feed, place.partition, now=clock.now())
         if (each.partition, each.holder) == (place.partition, holder) and update in {None, each.update}
     ]
     for each in removed:
-        lift_pin(place.feed, each)
+        unpin(place.feed, each)
     fields = {"holder": holder, "unpinned": [each.update for each in removed]}
     _print(place, fields, f"removed {counted(len(removed), 'pin')} of {holder}", as_json=as_json)
 

@@ -42,7 +42,7 @@ def plan_stale(
             place = (node.location, answer.partition)
             if requests.full or (requests.planned and out_of_time()):
                 requests.left_over += 1
-            elif due := requests.not_yet_asked(answer.partition, {node.location: answer.state}):
+            elif due := requests.not_yet_requested(answer.partition, {node.location: answer.state}):
                 requests.add(Need(answer.partition, due, answer.reason))
             if answer.partition in older and place not in requests.given_up:
                 still_open.add(place)

@@ -48,7 +48,7 @@ class LateDays:
             for day, decided in sorted(reasons.items())
         }
         self.requests.look_up((feed, day) for day, states in states_by_day.items() for feed in states)
-        all_due = {day: self.requests.not_yet_asked(day, states) for day, states in states_by_day.items()}
+        all_due = {day: self.requests.not_yet_requested(day, states) for day, states in states_by_day.items()}
         due_by_day = {day: due for day, due in all_due.items() if due}
         try:
             downstream = self._downstream(due_by_day)

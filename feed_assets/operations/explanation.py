@@ -20,7 +20,7 @@ from feed_assets.file_feed import Feed, FeedInput, RawInput, Record, UpdateStatu
 from feed_assets.file_feed.wording import counted
 from feed_assets.operations.accounting import COUNTS
 from feed_assets.sources import GrowthKind, Source, decide
-from feed_assets.state import Store, StoreError, last_asked
+from feed_assets.state import Store, StoreError, last_requests
 
 FIRST = date(1970, 1, 2)
 """The first day to look at: earlier event times are not usable."""
@@ -161,7 +161,7 @@ def _standings(
 def _repeated_request(store: Store, feed: Feed, day: str, latest: str | None) -> str:
     """The sensors' request since the update in force, if it was repeated; else an empty text."""
     try:
-        request = last_asked(store, [(feed.uri, day)]).get((feed.uri, day))
+        request = last_requests(store, [(feed.uri, day)]).get((feed.uri, day))
     except StoreError as error:
         return f"; the requests of the sensors are not known: {error}"
     if request is None or request.times == 1 or not request.state.startswith(f"{latest or 'none'}/"):

@@ -1,7 +1,7 @@
 """The database: concurrent reads, one writer at a time, and events numbered without gaps.
 
-Here: connections, locks, migrations and the event log. Not here: any fact (`asked`). Every transaction opens its own
-connection and first creates or migrates the database if needed, so threads, forks and a deleted file are safe.
+Here: connections, locks, migrations and the event log. Not here: any fact (`last_requests`). Every transaction opens a
+connection, and first creates or migrates the database if needed. So threads, forks and a deleted file are safe.
 """
 
 from __future__ import annotations
