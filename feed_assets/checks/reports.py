@@ -6,7 +6,7 @@ Not here: the decision (`steps.audit`), and the content of an event (`io_manager
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import dagster as dg
@@ -16,11 +16,10 @@ from feed_assets.blackboard import Blackboard
 from feed_assets.checks.results import log_evaluations
 from feed_assets.datasets import FeedDeclaration
 from feed_assets.file_feed import FeedError, begun, latest, read_record
+from feed_assets.file_feed.names import SECOND
 from feed_assets.io_manager.asset_events import INVALIDATED, REJECTED, is_shown, published, still_in_force
 from feed_assets.io_manager.asset_metadata import declared_feed
 from feed_assets.steps import Audited
-
-ONE_SECOND = timedelta(seconds=1)
 
 
 def report_audit(context: dg.AssetCheckExecutionContext, key: dg.AssetKey, audited: Audited, *, now: datetime) -> None:
@@ -42,7 +41,7 @@ def report_audit(context: dg.AssetCheckExecutionContext, key: dg.AssetKey, audit
     if not refused and candidate.staged is None and is_shown(context.instance, key, update):
         return
     if not refused and in_force is not None and in_force.name == update.name:
-        previous = latest(update.feed, update.partition, now=now, as_of=begun(update.name) - ONE_SECOND)
+        previous = latest(update.feed, update.partition, now=now, as_of=begun(update.name) - SECOND)
         log(published(context.instance, key, in_force, candidate.record, previous))
         return
     entry = REJECTED if candidate.staged is not None or was_rejected else INVALIDATED

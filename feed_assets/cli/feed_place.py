@@ -8,7 +8,6 @@ from __future__ import annotations
 import difflib
 import getpass
 import os
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,9 @@ from urllib.parse import unquote, urlsplit
 import click
 
 from feed_assets.blackboard import BlackboardError, InvalidKeyError, UnavailableError, UnknownLocationError
+from feed_assets.blackboard.listing import first_folders
 from feed_assets.cli.output import printable
+from feed_assets.datasets import is_day
 from feed_assets.file_feed import (
     BadNameError,
     Feed,
@@ -38,7 +39,6 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 _AFTER_EVERY_UPDATE = "99991231.235959"
 _LONGEST_NAME = 255  # bytes, the limit of a disk
 _SHOWN = 5  # names in a suggestion
-_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,7 @@ def _place(feed: Feed, partition: str | None, *, first: bool) -> FeedPlace:
     except UnavailableError:
         # Without permission to look above it, the location is a feed of its own.
         return FeedPlace(feed, None)
-    if not whole and not (first and _DAY.fullmatch(name) and not _has_control_area(feed)):
+    if not whole and not (first and is_day(name) and not _has_control_area(feed)):
         return FeedPlace(feed, None)
     # A feed with partitions can lie below the location of another feed.
     return FeedPlace(feed, None) if _first_partition(feed) else FeedPlace(above, name)
@@ -176,8 +176,7 @@ def _scanned(feed: Feed, *, first: str = "") -> Iterator[Scanned]:
 
 def _folders(feed: Feed, *, after: str = "") -> list[str]:
     """The first folders of the feed, at most a page."""
-    page = feed.blackboard.page(feed.root, after=f"{feed.root}{after}" if after else "", folders=True)
-    return [folder.removeprefix(feed.root).removesuffix("/") for folder in page.folders]
+    return first_folders(feed.blackboard, feed.root, after=f"{feed.root}{after}" if after else "")
 
 
 def _inside(place: FeedPlace) -> Feed:

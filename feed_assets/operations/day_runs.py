@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time
+from datetime import date
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -19,7 +19,7 @@ import yaml
 from dagster._check import CheckError  # raised for a file without a mapping; it has no public name
 from dagster._core.instance.ref import InstanceRef  # the only way to open an instance with other settings
 
-from feed_assets.datasets import ONE_DAY
+from feed_assets.datasets import ONE_DAY, midnight
 from feed_assets.io_manager.metadata import DATA_VERSION_TAG
 from feed_assets.operations.failed_runs import failures
 from feed_assets.sensors.busy import BACKFILL_TAG
@@ -130,8 +130,8 @@ def _by_day(partitions: dg.TimeWindowPartitionsDefinition, days: Sequence[str]) 
     """Pairs of a day and a partition that begins on it."""
     found = []
     for day in days:
-        midnight = datetime.combine(date.fromisoformat(day), time(), UTC)
-        window = dg.TimeWindow(midnight, midnight + ONE_DAY)
+        start = midnight(date.fromisoformat(day))
+        window = dg.TimeWindow(start, start + ONE_DAY)
         keys = partitions.get_partition_keys_in_time_window(window)
         found += [(day, key) for key in keys if partitions.has_partition_key(key)]
     return found

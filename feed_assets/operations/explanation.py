@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time
+from datetime import date, datetime
 
 from feed_assets.blackboard import Blackboard
-from feed_assets.datasets import ONE_DAY
+from feed_assets.datasets import ONE_DAY, midnight
 from feed_assets.dependencies.graph import FeedGraph, FeedNode
 from feed_assets.dependencies.inputs_read import inputs_read
 from feed_assets.dependencies.raw_growth import Phase, SourceDecision, growth_decisions
@@ -79,8 +79,8 @@ def explain(
 
 def _partitions(graph: FeedGraph, node: FeedNode, day: date) -> list[str]:
     """The partitions that begin on the day; the day's name if the feed has none there."""
-    midnight = datetime.combine(day, time(), UTC)
-    found = graph.between(node.location, midnight, midnight + ONE_DAY) if day < date.max else set()
+    start = midnight(day)
+    found = graph.between(node.location, start, start + ONE_DAY) if day < date.max else set()
     return sorted(found) or [str(day)]
 
 

@@ -25,6 +25,7 @@ ABANDONED = timedelta(days=2)
 """Staging without a write for this long belongs to a landing that was killed."""
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 _NAME = "plan.json"
 _AT_ONCE = 8
@@ -143,11 +144,10 @@ def keys(blackboard: Blackboard, prefix: str) -> Iterator[str]:
     return (entry.key for entry in list_all(blackboard, prefix))
 
 
-def in_parallel(do: Callable[[T], None], items: Sequence[T]) -> None:
-    """Do this for every item, some at once; after all are done, raise the error of the first item that failed."""
+def in_parallel(do: Callable[[T], R], items: Sequence[T]) -> list[R]:
+    """The result for every item, some at once; after all are done, raise the error of the first item that failed."""
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        for future in [pool.submit(do, item) for item in items]:
-            future.result()
+        return [future.result() for future in [pool.submit(do, item) for item in items]]
 
 
 def _touch(blackboard: Blackboard, landing: Landing, day: str) -> None:

@@ -1,0 +1,43 @@
+"""Objects of a blackboard as files of this machine, for programs that read files. Not here: reading them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+from urllib.parse import unquote, urlsplit
+
+from feed_assets.blackboard import Blackboard, NotFoundError
+from feed_assets.file_feed import Update
+
+
+def fetch(blackboard: Blackboard, tags: Mapping[str, str | None], folder: Path) -> dict[Path, str]:
+    """Link or copy the objects under these keys into a new folder. Returns the URI of each new file.
+
+    The new names are plain, as DuckDB would read some characters as a pattern. Files on this disk are linked. Others
+    are copied, one after the other, through memory. Raises NotFoundError if one is gone or has another tag.
+    """
+    folder.mkdir()
+    uris = {}
+    for number, (key, tag) in enumerate(tags.items()):
+        file = folder / ".".join([f"{number:06}", *PurePosixPath(key).name.split(".")[1:]])
+        uris[file] = uri = blackboard.uri(key)
+        if uri.startswith("file:"):
+            file.symlink_to(unquote(urlsplit(uri).path))
+            continue
+        content = blackboard.read(key)
+        if tag not in {None, content.entry.tag}:
+            raise NotFoundError(f"{uri} has changed meanwhile: run the command again.")
+        file.write_bytes(content.data)
+    return uris
+
+
+def fetch_update(update: Update, folder: Path) -> dict[Path, str]:
+    """As `fetch`, the files of an update."""
+    return fetch(update.feed.blackboard, {update.key(file.path): file.tag for file in update.files}, folder)
+
+
+def with_uris(message: str, uris: Mapping[Path, str]) -> str:
+    """The message with the URIs of fetched files instead of their paths."""
+    for path, uri in uris.items():
+        message = message.replace(str(path), uri)
+    return message
