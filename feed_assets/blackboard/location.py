@@ -38,7 +38,8 @@ def open_blackboard(uri: str, *, s3_client_factory: Callable[[], S3Client] | Non
             return LocalBlackboard(Path(uri).expanduser())
         except RuntimeError:
             raise UnknownLocationError(
-                f"{uri!r} starts with a user's home directory, and no user of that name has one. Or write ./{uri}."
+                f"{uri!r} starts with a user's home directory, but no user of that name has one. "
+                f"Correct the name, or write ./{uri}."
             ) from None
     match scheme[1].lower():
         case "file":
@@ -77,8 +78,8 @@ def _bucket(uri: str, client_factory: Callable[[], S3Client] | None) -> Blackboa
 
 
 def _client_of_the_environment() -> S3Client:
-    import boto3  # noqa: PLC0415 - loaded only where there is a bucket
-    from botocore.exceptions import BotoCoreError  # noqa: PLC0415 - loaded only where there is a bucket
+    import boto3  # noqa: PLC0415 - loaded only for a bucket
+    from botocore.exceptions import BotoCoreError  # noqa: PLC0415 - loaded only for a bucket
 
     try:
         return boto3.client("s3")

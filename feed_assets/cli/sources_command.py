@@ -27,7 +27,7 @@ def sources(ctx: click.Context, *, as_json: bool) -> None:
     """List the sources: format, rules for late data, and the days with raw data."""
     if ctx.invoked_subcommand is not None:
         return
-    from feed_assets.sources import raw_days  # noqa: PLC0415 - loads pydantic and Spark's Python side
+    from feed_assets.sources import raw_days  # noqa: PLC0415 - loads pydantic
 
     installation = load_installation()
     settings, known, board = installation.settings, installation.sources, installation.blackboard

@@ -212,7 +212,7 @@ class Demo:
         for run in runs:
             assets = ", ".join(sorted(key.to_user_string() for key in run.asset_selection or ()))
             self.tell.say(
-                f"{run.tags['dagster/sensor_name']} asked for {run.tags['dagster/partition']} "
+                f"{run.tags['dagster/sensor_name']} requested {run.tags['dagster/partition']} "
                 f"({assets}): {run.status.value.lower()}"
             )
         return runs

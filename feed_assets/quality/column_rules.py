@@ -25,7 +25,7 @@ def schema_as_declared(*, blocking: bool = True) -> Expectation:
 
 
 def unique(*columns: str, blocking: bool = True, name: str = "") -> Expectation:
-    """No two rows are alike in these columns. Rows with NULL in one of them count as alike."""
+    """No two rows are alike in these columns. A row with NULL in one of them counts as a repetition."""
 
     def judge(_: Subject, counted: Mapping[str, Any]) -> Judgement:
         surplus = counted["rows"] - counted["identities"]

@@ -115,8 +115,8 @@ def evening_read(
 ) -> RawInput | None:
     """The files of the last `hours` hours that a day's update read and that are still `there`, as context.
 
-    Files that came later are not in that update: if they were context, an event in them that is delivered again on the
-    day after would be left out on both days. `in_full` fetches the files of `read` if its record has only totals; None
+    Later files are not in that update. If they were context, an event in them that is delivered again on the day after
+    would be left out on both days. `in_full` fetches the files of `read` if its record has only totals; None
     if they are lost.
     """
     if evening(read, hours).hours == evening(there, hours).hours:
