@@ -49,6 +49,9 @@ _LINK_ATTEMPTS: Final = 100
 _MISSING: Final = (FileNotFoundError, NotADirectoryError)
 _CANNOT_LINK: Final = {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP}
 _NO_PATH: Final = {errno.ELOOP, errno.ENAMETOOLONG}
+_PASSING: Final = {
+    *(errno.EAGAIN, errno.EBUSY, errno.EINTR, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ESTALE, errno.ETIMEDOUT)
+}
 _ADVICE: Final = {
     errno.EACCES: "Give the user who runs this access to it.",
     errno.EPERM: "Give the user who runs this access to it.",
@@ -74,9 +77,11 @@ class LocalBlackboard:
         except (OSError, RuntimeError) as error:  # a link that leads to itself is a RuntimeError until Python 3.13
             if isinstance(error, OSError) and error.errno not in _NO_PATH:
                 raise
-            raise UnavailableError(f"{root} cannot be a directory to keep objects in: {error}.") from error
+            raise UnavailableError(
+                f"{root} cannot be a directory to keep objects in: {error}.", transient=False
+            ) from error
         if there and not self._root.is_dir():
-            raise UnavailableError(f"{self._root} is a file. Name a directory to keep objects in.")
+            raise UnavailableError(f"{self._root} is a file. Name a directory to keep objects in.", transient=False)
         self._directories = Directories()
         self._swept = False
 
@@ -385,4 +390,4 @@ def _translated(error: OSError, doing: str) -> BlackboardError:
         return InvalidKeyError(f"{reason}. Use shorter names between the slashes.")
     where = f" ({os.fsdecode(error.filename)})" if isinstance(error.filename, str | bytes) else ""
     advice = _ADVICE.get(error.errno or 0, "Look at the disk, then try again.")
-    return UnavailableError(f"{reason}{where}. {advice}")
+    return UnavailableError(f"{reason}{where}. {advice}", transient=error.errno in _PASSING)
