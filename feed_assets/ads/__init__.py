@@ -11,31 +11,15 @@ from feed_assets.ads.effectiveness import (
     shared_clicks,
     wilson_interval,
 )
-from feed_assets.ads.schemas import (
-    AD_CATALOG,
-    AD_EFFECTIVENESS,
-    ADS,
-    CATALOG_FEED,
-    CLEAN_ADS,
-    CLEAN_ADS_FEED,
-    CLEAN_CLICKS,
-    CLEAN_CLICKS_FEED,
-    CLICKS,
-    EFFECTIVENESS_FEED,
-    KINDS,
-)
+from feed_assets.ads.schemas import AD_CATALOG, AD_EFFECTIVENESS, ADS, CLEAN_ADS, CLEAN_CLICKS, CLICKS, KINDS
 
 __all__ = [
     "ADS",
     "AD_CATALOG",
     "AD_EFFECTIVENESS",
-    "CATALOG_FEED",
     "CLEAN_ADS",
-    "CLEAN_ADS_FEED",
     "CLEAN_CLICKS",
-    "CLEAN_CLICKS_FEED",
     "CLICKS",
-    "EFFECTIVENESS_FEED",
     "KINDS",
     "ad_effectiveness",
     "ads_with_shared_clicks",

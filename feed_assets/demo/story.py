@@ -16,15 +16,8 @@ from typing import Any
 
 import dagster as dg
 
-from feed_assets.ads import (
-    ADS,
-    CATALOG_FEED,
-    CLEAN_ADS_FEED,
-    CLEAN_CLICKS_FEED,
-    CLICKS,
-    EFFECTIVENESS_FEED,
-    KINDS,
-)
+from feed_assets.ads import ADS, CLICKS, KINDS
+from feed_assets.ads.schemas import CATALOG_FEED, CLEAN_ADS_FEED, CLEAN_CLICKS_FEED, EFFECTIVENESS_FEED
 from feed_assets.blackboard import Blackboard
 from feed_assets.datasets import days_between
 from feed_assets.demo import OWN_HOME, logs

@@ -18,7 +18,8 @@ from typing import Any
 
 import duckdb
 
-from feed_assets.ads import EFFECTIVENESS_FEED, wilson_interval
+from feed_assets.ads import wilson_interval
+from feed_assets.ads.schemas import EFFECTIVENESS_FEED
 from feed_assets.file_feed import Feed, FeedError, Update, latest_of_all
 from feed_assets.operations.fetched_files import fetch_update, with_uris
 

@@ -1,9 +1,7 @@
 """Expectations for any feed on its number of rows, and on how the records that were read add up.
 
 Here: counts and shares. Not here: what is in the rows (`column_rules`, `time_rules`).
-
-Every function makes one expectation. With `blocking=False`, a failure is a warning and the update is
-published. `name` must be unique among the expectations of an asset.
+The parameters `blocking` and `name` are as in `column_rules`.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import tomllib
 from datetime import date
 from pathlib import Path
 
@@ -120,6 +121,16 @@ def test_every_picture_and_page_it_links_to_is_there():
 
 def test_the_page_of_the_api_is_what_the_docstrings_of_all_exports_say():
     assert PAGE.read_text(encoding="utf-8") == page(), "Run `python -m feed_assets_tests.api_page`."
+
+
+def test_the_table_of_rooms_has_the_order_of_the_imports():
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    layers = settings["tool"]["importlinter"]["contracts"][0]["layers"]
+    rows = README.partition("## Where things are")[2].partition("\n## ")[0].splitlines()
+
+    listed = [name for row in rows for name in re.findall(r"`(\w+)(?:/|\.py)`", "".join(row.split("|")[2:3]))]
+
+    assert listed == re.findall(r"feed_assets\.(\w+)", " ".join(layers))
 
 
 def test_imports_point_down_the_rooms():

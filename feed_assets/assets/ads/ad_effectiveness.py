@@ -6,7 +6,8 @@ from datetime import date, timedelta
 import dagster as dg
 from pyspark.sql import DataFrame
 
-from feed_assets.ads import AD_EFFECTIVENESS, EFFECTIVENESS_FEED, ads_with_shared_clicks, shared_clicks
+from feed_assets.ads import AD_EFFECTIVENESS, ads_with_shared_clicks, shared_clicks
+from feed_assets.ads.schemas import EFFECTIVENESS_FEED
 from feed_assets.assets.ads.effectiveness_lineage import effectiveness_lineage
 from feed_assets.assets.ads.figures import effectiveness_figures
 from feed_assets.assets.ads.rules import GROUP, OWNERS, Rules

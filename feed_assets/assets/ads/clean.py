@@ -6,16 +6,8 @@ from datetime import date, timedelta
 import dagster as dg
 from pyspark.sql import DataFrame
 
-from feed_assets.ads import (
-    ADS,
-    CLEAN_ADS,
-    CLEAN_ADS_FEED,
-    CLEAN_CLICKS,
-    CLEAN_CLICKS_FEED,
-    CLICKS,
-    judge_ads,
-    judge_clicks,
-)
+from feed_assets.ads import ADS, CLEAN_ADS, CLEAN_CLICKS, CLICKS, judge_ads, judge_clicks
+from feed_assets.ads.schemas import CLEAN_ADS_FEED, CLEAN_CLICKS_FEED
 from feed_assets.assets.ads.fed_kinds import left_out
 from feed_assets.assets.ads.rules import GROUP, OWNERS, Rules
 from feed_assets.assets.cleaned import cleaned
