@@ -39,7 +39,7 @@ from feed_assets.file_feed import (
     stage,
 )
 from feed_assets_tests.blackboard.recording import RecordingBlackboard
-from feed_assets_tests.file_feed import plain
+from feed_assets_tests.file_feed import plain, plain_reader
 
 ROOT = "clean-ads/v1.0/"
 LOG = f"{ROOT}.feed/changes/"
@@ -485,7 +485,7 @@ def test_whatever_happens_in_the_end_what_is_in_force_was_told_and_what_is_new_w
             prefix = f"{ROOT}{partition}/"
             assert consumer.known.get(partition) == plain.latest_name(board.objects(), prefix)
             told = {name for _, day, name in consumer.told if day == partition} | {consumer.known.get(partition)}
-            for name in plain.valid_updates(board.objects(), prefix):
+            for name in plain_reader.updates(board.objects(), prefix):
                 (manifest,) = (each for each in board.page(prefix).entries if each.key == f"{prefix}{name}/_SUCCESS")
                 assert manifest.modified < started or name in told
 
