@@ -25,8 +25,8 @@ from feed_assets.demo.daemon import IN_THIS_PROCESS, tick_sensors
 from feed_assets.dependencies.raw_growth import growth_decisions
 from feed_assets.file_feed import Feed, publish_files
 from feed_assets.file_feed.wording import counted
-from feed_assets.operations import effectiveness_report as report
 from feed_assets.operations import explanation
+from feed_assets.operations.ads import effectiveness_report as report
 from feed_assets.operations.day_runs import PartitionResult, backfill, instance_at
 from feed_assets.resources import BlackboardResource, Settings, SettingsError, SparkResource
 from feed_assets.resources.settings import AS_OF_FILE

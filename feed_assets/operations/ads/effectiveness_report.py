@@ -5,23 +5,19 @@ Here: the numbers of a report. Not here: computing the feed (`ads`), the page (`
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from decimal import Decimal
 from math import sqrt
-from pathlib import Path
-from shlex import quote
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import duckdb
 
 from feed_assets.ads import wilson_interval
 from feed_assets.ads.schemas import EFFECTIVENESS_FEED
-from feed_assets.file_feed import Feed, FeedError, Update, latest_of_all
-from feed_assets.operations.fetched_files import fetch_update, with_uris
+from feed_assets.file_feed import Feed, Update, latest_of_all
+from feed_assets.operations.fetched_files import readable_files
 
 LOCATION = EFFECTIVENESS_FEED
 TOP_ADS = 20
@@ -83,14 +79,14 @@ def totals(days: Sequence[DayFigures]) -> DayFigures:
 
 def days_picture(days: Sequence[DayFigures]) -> bytes:
     """Impressions and click-through rate of these days, as a PNG."""
-    from feed_assets.operations import plots  # noqa: PLC0415 - loads matplotlib, which figures alone do not need
+    from feed_assets.operations.ads import plots  # noqa: PLC0415 - loads matplotlib, which figures alone do not need
 
     return plots.days([asdict(day) for day in days], title="Impressions and click-through rate")
 
 
 def ads_picture(rows: Sequence[Mapping[str, Any]], day: str) -> bytes:
     """The click-through rates of a day's top ads, as a PNG."""
-    from feed_assets.operations import plots  # noqa: PLC0415 - as above
+    from feed_assets.operations.ads import plots  # noqa: PLC0415 - as above
 
     return plots.click_through_rates(rows, title=f"Click-through rate of the most shown ads, {day}")
 
@@ -140,20 +136,3 @@ def _query(update: Update, sql: str, **parameters: object) -> list[dict[str, Any
         result = connection.execute(sql, {"files": files, **parameters})
         names = [column[0] for column in result.description or ()]
         return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
-
-
-@contextmanager
-def readable_files(update: Update) -> Iterator[list[str]]:
-    """Paths of the update's files for DuckDB. Its errors become a FeedError that says what to do."""
-    with TemporaryDirectory() as folder:
-        uris = fetch_update(update, Path(folder) / "files")
-        try:
-            yield [str(path) for path in uris]
-        except duckdb.Error as error:
-            partition = f" -p {quote(update.partition)}" if update.partition is not None else ""
-            named = f"{quote(update.feed.uri)}{partition} --update {update.name}"
-            raise FeedError(
-                f"The files of {update.uri} cannot be read: {with_uris(str(error).partition(chr(10))[0], uris)} "
-                f"`feed-assets feed files {named}` lists them; "
-                f"`feed-assets feed invalidate {named} --reason TEXT` takes them out of force."
-            ) from error
