@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from functools import lru_cache
 
 from feed_assets.blackboard.keys import check_key
 from feed_assets.blackboard.port import InvalidKeyError
@@ -20,6 +21,8 @@ _UPDATE_SHAPE = re.compile(r"[0-9]{8}\.[0-9]{6}", re.ASCII)
 _VERSION_SHAPE = re.compile(r"v?[0-9]+(\.[0-9]+)*", re.ASCII)
 
 
+# Cached: a listing asks for the same few names at every key.
+@lru_cache
 def is_update_name(name: str) -> bool:
     """Whether this is `YYYYMMDD.HHMMSS` and a second that exists (no 30 February, no second 60)."""
     if not has_update_shape(name):
@@ -31,6 +34,7 @@ def is_update_name(name: str) -> bool:
     return True
 
 
+@lru_cache
 def has_update_shape(name: str) -> bool:
     """Whether this looks like an update's name, though the second may not exist."""
     return _UPDATE_SHAPE.fullmatch(name) is not None
@@ -92,6 +96,7 @@ def check_partition(name: str) -> str:
     return name
 
 
+@lru_cache
 def is_partition_name(name: str) -> bool:
     """Whether a folder of this name is a partition; other folders are ignored."""
     return _partition_fault(name) is None
