@@ -19,7 +19,16 @@ from feed_assets.blackboard.listing import list_all
 from feed_assets.blackboard.port import AlreadyExistsError, Blackboard, BlackboardError, NotFoundError
 from feed_assets.sources.errors import LandingError
 from feed_assets.sources.layout import SENT, STAGING, LandingId, ledger_key, quarantine_key, staging_prefix, touched_key
-from feed_assets.sources.ledger import Landing, entry_json, find, landing_from_json, landing_json, landings_of
+from feed_assets.sources.ledger import (
+    Landing,
+    earlier_entries,
+    entry_json,
+    find,
+    landing_from_json,
+    landing_json,
+    landings_of,
+    read_landing,
+)
 
 ABANDONED = timedelta(days=2)
 """Staging without a write for this long belongs to a landing that was killed."""
@@ -40,11 +49,15 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """The result of `sweep_staging`: landings completed, number of files removed, failures with their reasons."""
+    """The result of `sweep_staging`: landings completed, number of files removed, failures with their reasons.
+
+    `moved` is the number of ledger entries that came from the layout of an earlier version.
+    """
 
     completed: tuple[Landing, ...] = ()
     removed: int = 0
     failures: tuple[str, ...] = ()
+    moved: int = 0
 
 
 def read_plan(blackboard: Blackboard, staging: str) -> Plan | None:
@@ -74,8 +87,7 @@ def complete(blackboard: Blackboard, plan: Plan, *, now: datetime) -> Landing:
         return landed
     in_parallel(lambda copy: _copy(blackboard, *copy), plan.copies)
     landing = replace(plan.landing, landed_at=now)
-    with suppress(AlreadyExistsError):
-        blackboard.create(ledger_key(landing.source, landing.id), entry_json(landing))
+    _enter(blackboard, landing)
     return landing
 
 
@@ -109,8 +121,10 @@ def sweep_staging(blackboard: Blackboard, source_key: str, *, now: datetime) -> 
     """Complete killed landings of a source that have a plan, and remove the staging of the others.
 
     Only staging without a write for `ABANDONED` is touched. A landing that still works on it fails, and none of its
-    records count. One listing, and no other request if no staging is abandoned.
+    records count. First moves ledger entries of an earlier version to their present place. One listing, and one LIST of
+    the ledger, if no entry has to be moved and no staging is abandoned.
     """
+    moved = _move_earlier_entries(blackboard, source_key)
     prefix = f"{STAGING}{source_key}/"
     newest: dict[str, datetime] = {}
     for entry in list_all(blackboard, prefix):
@@ -135,7 +149,23 @@ def sweep_staging(blackboard: Blackboard, source_key: str, *, now: datetime) -> 
             failures.append(str(error))
         else:
             removed += tidy(blackboard, plan.landing)
-    return Sweep(tuple(completed), removed, tuple(failures))
+    return Sweep(tuple(completed), removed, tuple(failures), moved)
+
+
+def _move_earlier_entries(blackboard: Blackboard, source_key: str) -> int:
+    """Enter each landing of an earlier layout at its present place, then delete the old entries: can be repeated."""
+    earlier = earlier_entries(blackboard, source_key)
+    landings = [read_landing(blackboard, key) for key in earlier]
+    days: dict[str, set[str]] = {}
+    for landing in landings:
+        days.setdefault(landing.digest, set()).update(landing.touched)
+    for landing in landings:
+        _enter(blackboard, landing)
+        for day in sorted(days[landing.digest]):
+            _touch(blackboard, landing, day)
+    if earlier:
+        blackboard.delete(*earlier)
+    return len(earlier)
 
 
 def keys(blackboard: Blackboard, prefix: str) -> Iterator[str]:
@@ -148,6 +178,11 @@ def in_parallel(do: Callable[[T], None], items: Sequence[T]) -> None:
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         for future in [pool.submit(do, item) for item in items]:
             future.result()
+
+
+def _enter(blackboard: Blackboard, landing: Landing) -> None:
+    with suppress(AlreadyExistsError):
+        blackboard.create(ledger_key(landing.source, landing.id), entry_json(landing))
 
 
 def _touch(blackboard: Blackboard, landing: Landing, day: str) -> None:
