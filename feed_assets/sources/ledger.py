@@ -148,8 +148,8 @@ def earlier_entries(blackboard: Blackboard, source_key: str) -> list[str]:
 
     `sweep_staging` moves them. One LIST if there are none: their keys come before those of the present layout.
     """
-    folder, present = f"{LEDGER}{source_key}/", touched_prefix(source_key)
-    found = takewhile(lambda entry: entry.key < present, list_all(blackboard, folder))
+    present = touched_prefix(source_key)
+    found = takewhile(lambda entry: entry.key < present, list_all(blackboard, f"{LEDGER}{source_key}/"))
     return [entry.key for entry in found if entry.key.endswith(".json")]
 
 

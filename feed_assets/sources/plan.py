@@ -49,10 +49,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """The result of `sweep_staging`: landings completed, number of files removed, failures with their reasons.
-
-    `moved` is the number of ledger entries that came from the layout of an earlier version.
-    """
+    """The result of `sweep_staging`: landings completed, files removed, failures with reasons, ledger entries moved."""
 
     completed: tuple[Landing, ...] = ()
     removed: int = 0
@@ -124,8 +121,7 @@ def sweep_staging(blackboard: Blackboard, source_key: str, *, now: datetime) -> 
     records count. First moves ledger entries of an earlier version to their present place. One listing, and one LIST of
     the ledger, if no entry has to be moved and no staging is abandoned.
     """
-    moved = _move_earlier_entries(blackboard, source_key)
-    prefix = f"{STAGING}{source_key}/"
+    moved, prefix = _move_earlier_entries(blackboard, source_key), f"{STAGING}{source_key}/"
     newest: dict[str, datetime] = {}
     for entry in list_all(blackboard, prefix):
         staging = prefix + entry.key.removeprefix(prefix).partition("/")[0] + "/"
@@ -163,8 +159,7 @@ def _move_earlier_entries(blackboard: Blackboard, source_key: str) -> int:
         _enter(blackboard, landing)
         for day in sorted(days[landing.digest]):
             _touch(blackboard, landing, day)
-    if earlier:
-        blackboard.delete(*earlier)
+    blackboard.delete(*earlier)
     return len(earlier)
 
 
