@@ -21,10 +21,13 @@ _UPDATE_SHAPE = re.compile(r"[0-9]{8}\.[0-9]{6}", re.ASCII)
 _VERSION_SHAPE = re.compile(r"v?[0-9]+(\.[0-9]+)*", re.ASCII)
 
 
-# Cached: a listing asks for the same few names at every key.
-@lru_cache
 def is_update_name(name: str) -> bool:
     """Whether this is `YYYYMMDD.HHMMSS` and a second that exists (no 30 February, no second 60)."""
+    return _names_a_second(name)
+
+
+@lru_cache  # a listing asks for the same few names at every key
+def _names_a_second(name: str) -> bool:
     if not has_update_shape(name):
         return False
     try:
@@ -34,7 +37,6 @@ def is_update_name(name: str) -> bool:
     return True
 
 
-@lru_cache
 def has_update_shape(name: str) -> bool:
     """Whether this looks like an update's name, though the second may not exist."""
     return _UPDATE_SHAPE.fullmatch(name) is not None
@@ -96,7 +98,6 @@ def check_partition(name: str) -> str:
     return name
 
 
-@lru_cache
 def is_partition_name(name: str) -> bool:
     """Whether a folder of this name is a partition; other folders are ignored."""
     return _partition_fault(name) is None
@@ -116,6 +117,7 @@ def version_order(version: str) -> tuple[int, tuple[int, ...], str]:
     return 1, (), version
 
 
+@lru_cache
 def _partition_fault(name: str) -> str | None:
     if fault := _segment_fault(name):
         return fault

@@ -118,8 +118,8 @@ def sweep_staging(blackboard: Blackboard, source_key: str, *, now: datetime) -> 
     """Complete killed landings of a source that have a plan, and remove the staging of the others.
 
     Only staging without a write for `ABANDONED` is touched. A landing that still works on it fails, and none of its
-    records count. First moves ledger entries of an earlier version to their present place. One listing, and one LIST of
-    the ledger, if no entry has to be moved and no staging is abandoned.
+    records count. First moves ledger entries of an earlier version. One listing, and a LIST of the ledger, if there is
+    nothing to do.
     """
     moved, prefix = _move_earlier_entries(blackboard, source_key), f"{STAGING}{source_key}/"
     newest: dict[str, datetime] = {}
