@@ -54,7 +54,7 @@ from feed_assets_tests.dependencies.plain_process import ADS, EFFECTIVENESS, Day
 from feed_assets_tests.harness import SHOP_ADS, write_sources
 
 PARTITIONS = (100, 1_000, 10_000)
-QUICK_PARTITIONS = (20,)
+QUICK_PARTITIONS = (10,)
 UPDATES, FILES = 50, 40
 FEEDS = (1, 10, 100)
 QUICK_FEEDS = (2,)
@@ -179,7 +179,7 @@ def _tick(locations: Sequence[str]) -> Operation:
 def _publish(board: Blackboard, locations: Sequence[str], partitions: Sequence[str]) -> None:
     """As many updates as are news, spread over the feeds."""
     for number in range(NEWS):
-        feed, partition = Feed(board, locations[number % len(locations)]), partitions[number]
+        feed, partition = Feed(board, locations[number % len(locations)]), partitions[number // len(locations)]
         board.create(f"{feed.update_prefix(partition, update_name(NOW))}_SUCCESS", b"0")
         log_act(feed, partition, update_name(NOW), "published", at=NOW)
 
