@@ -17,8 +17,7 @@ from feed_assets.file_feed.reading import Found, read_manifest
 def recover(feed: Feed, partition: str | None, updates: Iterable[Found]) -> bool:
     """Restore those of a partition's listed updates whose removal stopped before it deleted anything.
 
-    Such an update may be held by now, or be the latest. A removal that still runs sees this, and leaves it alone.
-    Returns whether a manifest may have been retention's: a GET for each.
+    A removal that still runs sees this, and leaves it alone. Returns whether it read a manifest: one GET for each.
     """
     # By size: reading every manifest would cost a request for each update.
     suspects = [each for each in updates if each.manifest is not None and each.manifest.size in RECOVERABLE_BYTES]

@@ -144,10 +144,8 @@ def touched_days(blackboard: Blackboard, source_key: str, first: str, last: str)
 
 
 def earlier_entries(blackboard: Blackboard, source_key: str) -> list[str]:
-    """The keys of entries where an earlier version put them: below `<day>/` or `again/`. They do not count.
-
-    `sweep_staging` moves them. One LIST if there are none: their keys come before those of the present layout.
-    """
+    """The keys of entries where an earlier version put them, below `<day>/` or `again/`. One LIST if there are none."""
+    # They sort before all keys of the present layout.
     present = touched_prefix(source_key)
     found = takewhile(lambda entry: entry.key < present, list_all(blackboard, f"{LEDGER}{source_key}/"))
     return [entry.key for entry in found if entry.key.endswith(".json")]
