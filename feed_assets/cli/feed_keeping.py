@@ -33,7 +33,6 @@ from feed_assets.file_feed import (
     pin,
     pins,
     plan,
-    recover,
     require_latest,
     tag,
     unpin,
@@ -141,11 +140,10 @@ def gc(
     """
     moment = clock.now()
     place = place_to_read(feed, partition)
-    if yes:
-        recover(place.feed, within=place.partition)
-        if ended := drop_ended_pins(place.feed, now=moment, within=place.partition):
-            say(f"Removed {counted(ended, 'pin')} whose time is over.")
-    removals = plan(place.feed, Policy(keep, younger_than, longest_write), now=moment, within=place.partition)
+    if yes and (ended := drop_ended_pins(place.feed, now=moment, within=place.partition)):
+        say(f"Removed {counted(ended, 'pin')} whose time is over.")
+    policy = Policy(keep, younger_than, longest_write)
+    removals = plan(place.feed, policy, now=moment, within=place.partition, recovering=yes)
     outcomes = carry_out(place.feed, removals, now=moment) if yes else []
     if yes:
         drop_old_entries(place.feed, now=moment)

@@ -62,7 +62,7 @@ from feed_assets.file_feed.record import (
     Transition,
     inputs_digest,
 )
-from feed_assets.file_feed.removal import Outcome, carry_out, recover
+from feed_assets.file_feed.removal import Outcome, carry_out
 from feed_assets.file_feed.retention import Policy, Removal, plan
 from feed_assets.file_feed.scanning import latest_of_all, latest_of_each
 from feed_assets.file_feed.schema import promised_schema
@@ -155,7 +155,6 @@ __all__ = [
     "recorded",
     "recorded_digests",
     "records",
-    "recover",
     "reject",
     "reject_both",
     "require_latest",

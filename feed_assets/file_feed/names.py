@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 from feed_assets.blackboard.keys import check_key
 from feed_assets.blackboard.port import InvalidKeyError
@@ -28,6 +29,11 @@ _VERSION_SHAPE = re.compile(r"v?[0-9]+(\.[0-9]+)*", re.ASCII)
 
 def is_update_name(name: str) -> bool:
     """Whether this is `YYYYMMDD.HHMMSS` and a second that exists (no 30 February, no second 60)."""
+    return _names_a_second(name)
+
+
+@lru_cache  # a listing asks for the same few names at every key
+def _names_a_second(name: str) -> bool:
     if not has_update_shape(name):
         return False
     try:
@@ -125,6 +131,7 @@ def version_order(version: str) -> tuple[int, tuple[int, ...], str]:
     return 1, (), version
 
 
+@lru_cache
 def _partition_fault(name: str) -> str | None:
     if fault := _segment_fault(name):
         return fault

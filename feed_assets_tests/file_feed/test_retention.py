@@ -29,7 +29,6 @@ from feed_assets.file_feed import (
     plan,
     publish,
     publish_files,
-    recover,
     stage,
     staged_files,
     tag,
@@ -274,13 +273,12 @@ def test_one_partition_is_planned_recovered_and_cleared_without_a_look_at_the_ot
     recording = RecordingBlackboard(board)
     one = Feed(recording, LOCATION)
 
-    recover(one, within=PARTITION)
     assert drop_ended_pins(one, now=NOW, within=PARTITION) == 0
-    removals = plan(one, POLICY, now=NOW, within=PARTITION)
+    removals = plan(one, POLICY, now=NOW, within=PARTITION, recovering=True)
 
     assert [(each.partition, each.update) for each in removals] == [(PARTITION, name) for name in OLD[:-1]]
-    # The partition as it is, twice; its tags, pins (once more for the ended ones), claims and records.
-    assert [each.operation for each in recording.requests] == ["page"] * 7
+    # The partition as it is; its tags, pins (once more for the ended ones), claims and records.
+    assert [each.operation for each in recording.requests] == ["page"] * 6
     assert removals == tuple(each for each in plan(feed, POLICY, now=NOW) if each.partition == PARTITION)
 
 
@@ -358,8 +356,8 @@ def test_what_is_held_after_an_interrupted_removal_gets_its_manifest_back(
     with pytest.raises(AbandonedError):
         carry_out(feed, removals, now=NOW)
     board.before = board.after = None
-    assert set(plain_reader.updates(board.objects(), DAY)) == {OLD[1]}
-    recover(feed)
+    assert set(plain_reader.valid_updates(board.objects(), DAY)) == {OLD[1]}
+    plan(feed, POLICY, now=NOW, recovering=True)
     assert before.items() <= board.objects().items()
     assert planned(feed) == []
 
@@ -377,7 +375,7 @@ def test_what_comes_back_in_force_after_an_interrupted_removal_gets_its_manifest
     (outcome,) = carry_out(feed, [each for each in plan(feed, POLICY, now=NOW) if each.update == OLD[0]], now=NOW)
     why = "another retention is removing it, or was interrupted"
     assert (outcome.removed, outcome.why.partition(":")[0]) == (False, why)
-    recover(feed)
+    plan(feed, POLICY, now=NOW, recovering=True)
     assert plain.latest_name(board.objects(), DAY) == OLD[0]
 
 
@@ -391,8 +389,8 @@ def test_what_was_given_up_is_not_given_back_though_it_has_as_many_files_again(
         carry_out(feed, plan(feed, POLICY, now=NOW), now=NOW)
     board.after = None
     board.put(f"{DAY}{OLD[0]}/invalid", b"")
-    recover(feed)
-    assert set(plain_reader.updates(board.objects(), DAY)) == {OLD[1]}
+    plan(feed, POLICY, now=NOW, recovering=True)
+    assert set(plain_reader.valid_updates(board.objects(), DAY)) == {OLD[1]}
     carry_out(feed, plan(feed, POLICY, now=NOW), now=NOW)
     assert names_left(board) == {OLD[1]}
 
@@ -404,7 +402,9 @@ def interrupt(board: SteppingBlackboard, *, files: int | None = None) -> None:
         raise AbandonedError
 
 
-def test_recovering_costs_the_listing_and_a_read_for_what_was_taken_over(board: SteppingBlackboard) -> None:
+def test_recovering_costs_a_read_for_what_was_taken_over_and_the_listings_of_its_partition(
+    board: SteppingBlackboard,
+) -> None:
     recording = RecordingBlackboard(board)
     feed = Feed(recording, LOCATION)
     for name in OLD:
@@ -412,9 +412,10 @@ def test_recovering_costs_the_listing_and_a_read_for_what_was_taken_over(board: 
     plain.invalidate(board, DAY, OLD[1])
     board.put(f"{DAY}{OLD[2]}/_SUCCESS", b"-1")
     board.put(f"{DAY}{OLD[3]}/_SUCCESS", b"-1000000001")
-    recover(feed)
-    assert recording.counts() == {"page": 1, "read": 1, "replace": 1}
-    assert set(plain_reader.updates(board.objects(), DAY)) == {OLD[0], OLD[3], OLD[4]}
+    plan(feed, POLICY, now=NOW, recovering=True)
+    # Tags and pins; files, claims and records, once more for the one partition; and a manifest whose tag says nothing.
+    assert recording.counts() == {"page": 2 + 3 + 3, "read": 1 + 1, "replace": 1}
+    assert set(plain_reader.valid_updates(board.objects(), DAY)) == {OLD[0], OLD[3], OLD[4]}
 
 
 class SendsTwice(MemoryBlackboard):
@@ -492,11 +493,9 @@ def test_at_no_step_is_an_update_torn_or_the_latest_gone(updates, zombies, zombi
     board.before, board.after = zombies_publish, reader_looks
     for _ in range(3):
         with contextlib.suppress(AbandonedError):
-            recover(feed)
-            carry_out(feed, plan(feed, POLICY, now=NOW), now=NOW)
+            carry_out(feed, plan(feed, POLICY, now=NOW, recovering=True), now=NOW)
     board.before = None
-    recover(feed)
-    carry_out(feed, plan(feed, POLICY, now=NOW), now=NOW)
+    carry_out(feed, plan(feed, POLICY, now=NOW, recovering=True), now=NOW)
     assert plan(feed, POLICY, now=NOW) == ()
     assert names_left(board) <= {newest, *kept}
 

@@ -324,10 +324,14 @@ def test_a_clock_that_was_set_back_does_not_end_the_scans(
 def large(clock: Clock, partitions: int = 10_000) -> MemoryBlackboard:
     names = [f"p{number:05}" for number in range(partitions)]
     keys = {f"{ROOT}{name}/{A}/{path}": b"1" for name in names for path in ("_SUCCESS", "part-0")}
+    # A log that nobody has folded: it is listed from the consumer's position on.
+    keys |= {f"{LOG}20180401/000000/{name}/{A}.published": b"" for name in names}
     return MemoryBlackboard(keys, clock=clock)
 
 
-def test_a_look_at_ten_thousand_partitions_costs_a_listing_and_one_for_each_that_changed(clock: Clock) -> None:
+def test_a_look_at_ten_thousand_partitions_and_a_long_log_costs_a_listing_and_one_for_each_that_changed(
+    clock: Clock,
+) -> None:
     board = RecordingBlackboard(large(clock))
     feed = Feed(board, ROOT[:-1])
     consumer = Consumer(feed, clock)

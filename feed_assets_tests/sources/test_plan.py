@@ -18,7 +18,8 @@ from feed_assets.sources.layout import (
 )
 from feed_assets.sources.ledger import Landing, current_landings, entry_json
 from feed_assets.sources.plan import ABANDONED, Plan, Sweep, sweep_staging, write_plan
-from feed_assets.sources.raw import raw_days
+from feed_assets.sources.raw import raw_days, read_set
+from feed_assets.sources.source_errors import EarlierLedgerError
 
 SOURCE = "ads/partner"
 PLANNED, UNPLANNED = LandingId("0123456789abcdef"), LandingId("00000000000000ff", 2)
@@ -113,3 +114,24 @@ def test_a_plan_that_cannot_be_carried_out_is_named_and_holds_up_nothing_else(tm
     assert (swept.completed, swept.removed, len(swept.failures)) == ((), 1, 1)
     assert "is there with other content than this landing gives it" in swept.failures[0]
     assert raw_days(board, [SOURCE], date.min, date.max) == {}
+
+
+def test_landings_of_an_earlier_layout_are_refused_until_they_are_moved_and_then_count_as_before(blackboard):
+    day, folder = date(2019, 11, 24), f"raw/.landed/{SOURCE}"
+    first, again = (
+        Landing(SOURCE, "log.csv", "", UNPLANNED.digest, 1, 1, 0, 0, {}, None, (f"{day}/{hour}",), generation=number)
+        for number, hour in ((1, "07"), (2, "08"))
+    )
+    late = Landing(SOURCE, "late.csv", "", "00000000000000aa", 1, 1, 0, 0, {}, None, ("2019-11-25/09",))
+    for place, landing in (("2019-11-24", first), ("again", again), ("2019-11-25", late)):
+        blackboard.create(f"{folder}/{place}/{landing.id}.json", entry_json(landing))
+        touched, hour = landing.partitions[0].split("/")
+        blackboard.create(raw_file_key(SOURCE, touched, landed_path(hour, landing.id)), b"rows")
+
+    with pytest.raises(EarlierLedgerError, match=rf"{folder}/ has 3 landings.*`feed-assets land --again {SOURCE}`"):
+        read_set(blackboard, SOURCE, day)
+    assert sweep_staging(blackboard, SOURCE, now=datetime.now(UTC)) == Sweep(moved=3)
+
+    assert [file.path for file in read_set(blackboard, SOURCE, day).files] == [landed_path("08", again.id)]
+    assert list(current_landings(blackboard, SOURCE)) == [late, again]
+    assert sweep_staging(blackboard, SOURCE, now=datetime.now(UTC)) == Sweep()

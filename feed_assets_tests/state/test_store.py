@@ -11,7 +11,7 @@ import sys
 import tempfile
 import traceback
 from contextlib import closing
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
@@ -106,6 +106,20 @@ def test_an_error_undoes_the_change_and_its_events(database):
     ask(database, "3")
     assert [(event.sequence, event.details["state"]) for event in Store(database).events()] == [(1, "1"), (2, "3")]
     assert [event.sequence for event in Store(database).events(after=1)] == [2]
+
+
+def test_old_events_go_when_newer_ones_come_and_the_rest_keep_their_numbers_and_their_order(database):
+    log = Store(database)
+    # An event may be dated before the event that precedes it: it stays behind that one.
+    for days in (0, 40, 2, 41, 50):
+        with log.writing() as transaction:
+            transaction.append("tested", (NOW + timedelta(days=days)).astimezone(timezone(timedelta(hours=9))), {})
+
+    assert [event.sequence for event in log.events()] == [2, 3, 4, 5]
+    with log.writing() as transaction:
+        assert transaction.append("tested", NOW + timedelta(days=71), {}) == 6
+    assert [event.sequence for event in log.events()] == [4, 5, 6]
+    assert [event.sequence for event in log.events(after=4)] == [5, 6]
 
 
 def test_a_reader_sees_the_last_commit_while_somebody_writes(database):
