@@ -29,8 +29,8 @@ def backfill(ctx: click.Context, first: date, last: date, selection: str | None,
     """Compute every day from --from to --to in one process with one Spark. Its runs are in the Dagster UI.
 
     Hours and longer partitions belong to the day on which they begin. Assets run in stages: all days of an asset before
-    the first day of the assets that read it. If a day fails, later stages leave it out, and the other days go on. The
-    failed days are listed at the end, and the exit code is 1.
+    the first day of the assets that read it. If an asset fails on a day, the assets that depend on it leave that day
+    out, and everything else goes on. The failed days are listed at the end, and the exit code is 1.
     """
     if last < first:
         raise click.BadParameter(f"{last} is before {first}.", param_hint="--to")

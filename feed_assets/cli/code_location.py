@@ -106,8 +106,9 @@ def _explained(module: str) -> Iterator[None]:
     """Turn an error in the user's module into a message with the last line of the user's code that ran."""
     try:
         yield
-    except Exception as error:
-        if type(error).__module__.startswith("feed_assets.") and exit_code(error) is not None:
+    except (Exception, SystemExit) as error:
+        expected = isinstance(error, Exception) and exit_code(error) is not None
+        if expected and type(error).__module__.startswith("feed_assets."):
             raise  # its message names the setting, or the line of the source
         absent = error.name if isinstance(error, ModuleNotFoundError) else None
         if absent is not None and f"{module}.".startswith(f"{absent}."):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
+from itertools import groupby
 
 from feed_assets.blackboard import Blackboard
 from feed_assets.datasets import ONE_DAY, midnight
@@ -201,7 +202,7 @@ def _update(
             for check in (record.checks if record else ())
             if not check.passed
         ),
-        inputs=tuple(_input(each) for each in (record.facts.inputs if record else ())),
+        inputs=_inputs(record.facts.inputs if record else ()),
     )
 
 
@@ -249,6 +250,25 @@ def _feed_changes(record: Record, before: Record) -> list[str]:
         for each in record.facts.inputs
         if isinstance(each, FeedInput) and each.update != earlier.get((each.feed, each.partition))
     ]
+
+
+def _inputs(inputs: Sequence[FeedInput | RawInput]) -> tuple[str, ...]:
+    """A line for each input; neighbouring partitions of a feed without a valid update share a line."""
+    found = []
+    for absent, group in groupby(inputs, _absent):
+        alike = list(group)
+        if absent and len(alike) > 1:
+            feed, context = absent
+            where = f"{feed} {alike[0].partition} to {alike[-1].partition}"
+            found.append(f"{where}: nothing valid ({len(alike)} partitions{', context' if context else ''})")
+        else:
+            found += map(_input, alike)
+    return tuple(found)
+
+
+def _absent(each: FeedInput | RawInput) -> tuple[str, bool] | None:
+    """The feed of an input without a valid update, and whether it is only context; None for any other input."""
+    return (each.feed, each.context) if isinstance(each, FeedInput) and not each.update else None
 
 
 def _input(each: FeedInput | RawInput) -> str:

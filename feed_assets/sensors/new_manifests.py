@@ -235,7 +235,7 @@ class _Tick:
         if place in self.reported or self._is_known(node, change):
             return
         self.reported.add(place)
-        self.context.log.info(change.sentence())
+        self.context.log.info(f"{node.location} {change.sentence()}")
         if change.kind == "invalidated":
             event: dg.AssetMaterialization | dg.AssetObservation = still_in_force(
                 self.context.instance,

@@ -140,7 +140,8 @@ def _settle(run: Run, candidate: Candidate, outcomes: Sequence[CheckOutcome]) ->
     """Publish, reject or invalidate the candidate by its outcomes; return the action in a sentence."""
     update = candidate.update
     failed = [outcome for outcome in outcomes if not outcome.passed and outcome.severity == "ERROR"]
-    name = f"{update.feed.location} {update.partition or ''} update {update.name}"
+    where = f"{update.feed.location} {update.partition}" if update.partition else update.feed.location
+    name = f"{where} update {update.name}"
     if candidate.staged is not None and not failed:
         publish_both(candidate.staged, now=run.now(), checks=outcomes)
         return f"{name}: all blocking checks hold; published{_overtaken(run, update)}."

@@ -85,6 +85,7 @@ def test_the_module_is_the_one_that_pyproject_names_unless_an_option_or_a_variab
             "ZeroDivisionError: division by zero (",
         ),
         ("\nimport absent_package", "theirs cannot be loaded: ModuleNotFoundError: No module named 'absent_package' ("),
+        ("raise SystemExit(3)", "cannot be loaded: SystemExit: 3 ("),
         ("def broken(", "theirs cannot be loaded: SyntaxError"),
     ],
 )

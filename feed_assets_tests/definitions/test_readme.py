@@ -104,7 +104,15 @@ def test_the_project_it_shows_loads_with_its_raw_data_and_both_sensors(tmp_path,
         description=".",
     )
     with pytest.raises(dg.DagsterInvalidDefinitionError, match="again reads raw data of the kind orders"):
-        project.definitions(assets=[clean, again])
+        project.definitions(assets=[clean, again], asset_checks=[names["audit"]])
+    with pytest.raises(dg.DagsterInvalidDefinitionError, match=r"clean_orders is audited, but has no audit"):
+        project.definitions(assets=[clean])
+    kind, judge = names["ORDERS"], names["judge_orders"]
+    with pytest.raises(dg.DagsterInvalidDefinitionError, match=r"hourly: records are cleaned day by day"):
+        cleaned("hourly", kind, project.sources, project.hours, judge, metadata=metadata, description=".")
+    for location in ("", "../orders/v1.0", "/orders/v1.0", "s3://bucket/orders/v1.0"):
+        with pytest.raises(dg.DagsterInvalidDefinitionError, match="A feed's location is a path below the base"):
+            feed_metadata(location, schema)
 
 
 def test_every_make_target_it_names_exists():
