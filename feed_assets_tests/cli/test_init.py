@@ -102,6 +102,22 @@ def test_what_is_wrong_with_a_module_is_one_error_without_a_stack_trace(
     assert "theirs.py" in told or "Definitions" in told or "definitions" in told
 
 
+def test_below_a_projects_folder_a_command_says_where_to_go_instead_of_taking_the_example(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (folder / "pyproject.toml").write_text('[tool.dagster]\nmodule_name = "theirs"')
+    (folder / "sub" / "sub").mkdir(parents=True)
+    monkeypatch.chdir(folder / "sub" / "sub")
+
+    assert f"belongs to the project theirs in {folder}: run the command there" in run("sources", code=1).stderr
+    (folder / "pyproject.toml").write_text("[tool")  # perhaps of another program
+    run("sources")
+
+
+def test_a_path_is_no_name_of_a_module(run: Run):
+    assert "../theirs is no name of a module" in run("--module", "../theirs", "sources", code=1).stderr
+
+
 def test_a_pyproject_that_cannot_be_read_or_names_several_modules_says_so(run: Run, folder: Path):
     (folder / "pyproject.toml").write_text("[tool")
     assert f"{folder / 'pyproject.toml'} cannot be read" in run("sources", code=1).stderr
