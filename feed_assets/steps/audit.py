@@ -148,7 +148,7 @@ def _settle(run: Run, candidate: Candidate, outcomes: Sequence[CheckOutcome]) ->
     reason = "; ".join(f"{outcome.name}: {_values(outcome.observed)}" for outcome in failed)
     if candidate.staged is not None:
         reject_both(candidate.staged, reason=reason, checks=outcomes, now=run.now())
-        return f"{name}: rejected ({reason}). Readers keep what was in force before."
+        return f"{name}: rejected ({reason}). Readers keep what they had."
     if failed:
         author = f"run {run.run_id}"
         invalidate_both(update.feed, update.partition, update.name, reason=reason, author=author, now=run.now())
