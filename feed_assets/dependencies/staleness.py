@@ -126,8 +126,14 @@ class _Case:
         return self._result(self._behind(changes), current, stale=True)
 
     def _is_ready(self, current: Mapping[Place, str | None]) -> bool:
-        """Whether it has a required input; without a time of its own, any input with an update is enough."""
-        return any(each.required or (self.timeless and current[each.place] is not None) for each in self.parents)
+        """Whether it has a required input, or an optional input of its own time with an update.
+
+        Without a time of its own, any input with an update is enough.
+        """
+        return any(
+            each.required or ((self.timeless or each.inside) and current[each.place] is not None)
+            for each in self.parents
+        )
 
     def _behind(self, changes: Sequence[str]) -> str:
         return "; ".join(changes) if self.update else "its inputs are there, and it was never computed"

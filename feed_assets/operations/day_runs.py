@@ -115,9 +115,9 @@ def known_days(definitions: dg.Definitions, selection: str | None = None) -> tup
     return (min(first for first, _ in days), max(last for _, last in days)) if days else None
 
 
-def count_runs(definitions: dg.Definitions, levels: Sequence[Sequence[dg.AssetKey]], days: Sequence[str]) -> int:
-    """The number of runs of these stages for these days."""
-    return sum(len(_by_day(_partitions_of(definitions, level), days)) for level in levels)
+def count_partitions(definitions: dg.Definitions, levels: Sequence[Sequence[dg.AssetKey]], days: Sequence[str]) -> int:
+    """The number of partitions of these stages for these days, of all assets together."""
+    return sum(len(level) * len(_by_day(_partitions_of(definitions, level), days)) for level in levels)
 
 
 def _partitions_of(definitions: dg.Definitions, stage: Sequence[dg.AssetKey]) -> dg.TimeWindowPartitionsDefinition:

@@ -14,7 +14,14 @@ import dagster as dg
 
 from feed_assets.datasets import FeedDeclaration
 from feed_assets.dependencies.graph import FeedNode, Parent
-from feed_assets.io_manager.asset_metadata import CONTEXT, EVENING_BEFORE, declared_feed, is_required, raw_source
+from feed_assets.io_manager.asset_metadata import (
+    CONTEXT,
+    EVENING_BEFORE,
+    declared_feed,
+    is_inside,
+    is_required,
+    raw_source,
+)
 from feed_assets.io_manager.time_windows import time_window
 
 
@@ -115,9 +122,11 @@ class AssetFeedGraph:
             if each.asset_key not in self.locations or each.partition_key is None:
                 continue
             declared = metadata.get(each.asset_key, {})
-            required = is_required(declared, self._window(each.asset_key, each.partition_key), own)
+            window = self._window(each.asset_key, each.partition_key)
+            required = is_required(declared, window, own)
             context = bool(declared.get(CONTEXT)) and not required
-            found.append(Parent(self.locations[each.asset_key], each.partition_key, required, context))
+            inside = is_inside(window, own)
+            found.append(Parent(self.locations[each.asset_key], each.partition_key, required, context, inside))
         return sorted(found, key=lambda each: (each.feed, each.partition))
 
     def neighbours(self, feed: str, partition: str) -> dict[str, str]:

@@ -10,7 +10,7 @@ from datetime import date
 import dagster as dg
 import pytest
 
-from feed_assets.operations.day_runs import SelectionError, backfill, known_days, stages
+from feed_assets.operations.day_runs import SelectionError, backfill, count_partitions, known_days, stages
 from feed_assets.operations.failed_runs import failed_runs
 from feed_assets.sensors.failures import root_cause
 
@@ -31,7 +31,9 @@ def test_ctrl_c_ends_the_backfill_and_not_only_its_run():
         with pytest.raises(KeyboardInterrupt):
             list(backfill(dg.Definitions([slow]), instance, DAYS, run_config={}))
         runs = {run.tags["dagster/partition"]: run.status for run in instance.get_runs()}
+        (stopped,) = failed_runs(instance, DAYS[1])
 
+    assert stopped.reasons == ("the run was stopped before its end, as by Ctrl-C",)
     assert begun == DAYS[:2]
     assert runs == {DAYS[0]: dg.DagsterRunStatus.SUCCESS, DAYS[1]: dg.DagsterRunStatus.FAILURE}
 
@@ -80,6 +82,7 @@ def test_a_failed_asset_holds_back_only_the_assets_that_depend_on_it():
         definitions = dg.Definitions([clean, hourly, kept, spoiled, last])
         results = list(backfill(definitions, instance, DAYS[:1], run_config={}))
 
+    assert sum(len(result.assets) for result in results) == count_partitions(definitions, stages(definitions), DAYS[:1])
     assert [result.assets for result in results if result.success] == [("clean",), ("kept",)]
     assert [result.assets for result in results if result.skipped] == [("spoiled",), ("last",)]
 
