@@ -95,7 +95,7 @@ class _Case:
         update: str | None,
         neighbours: Mapping[str, tuple[str, str]],
     ) -> None:
-        self.feed, self.partition, self.update = feed, partition, update
+        self.graph, self.feed, self.partition, self.update = graph, feed, partition, update
         self.recorded, self.neighbours = recorded, neighbours
         self.read = recorded.read(partition, update)
         self.tried = recorded.tried(partition, update)
@@ -112,11 +112,14 @@ class _Case:
     def answer(self, current: Mapping[Place, str | None]) -> Staleness:
         """Whether the partition is stale, given the updates in force now."""
         changes = self._changes(self.read, current) if self.update else ()
-        missing = [each.feed for each in self.parents if each.required and current[each.place] is None]
+        missing = [each for each in self.parents if each.required and current[each.place] is None]
         if self.update and not changes:
             return self._result("up to date", current)
         if missing:
-            waiting = f"waits for {', '.join(dict.fromkeys(missing))} {self.partition}"
+            if never := next((each for each in missing if not self.graph.has(each.feed, each.partition)), None):
+                why = f"{never.feed} {never.partition} is not a partition, and the partition mapping forbids that"
+                return self._result(f"cannot run: {why}", current)
+            waiting = f"waits for {', '.join(dict.fromkeys(each.feed for each in missing))} {self.partition}"
             return self._result(f"{waiting}, which has no valid update any more" if self.update else waiting, current)
         if self.update is None and not self._is_ready(current):
             return self._result("no input covers its time, so it does not run by itself", current)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import dagster as dg
 import pytest
 
 from feed_assets.ads import AD_CATALOG
+from feed_assets.blackboard.memory import MemoryBlackboard
+from feed_assets.dependencies.staleness import staleness
 from feed_assets.io_manager import feed_metadata
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 
@@ -15,3 +19,22 @@ def test_two_assets_that_declare_one_feed_are_refused_by_name():
 
     with pytest.raises(dg.DagsterInvariantViolationError, match="one and other declare the same feed, same/v1: give"):
         AssetFeedGraph.of(dg.Definitions([one, other]).get_repository_def())
+
+
+def test_a_month_that_begins_before_its_days_is_not_stale_but_says_why_it_cannot_run():
+    days = dg.DailyPartitionsDefinition("2019-11-24")
+    daily = dg.AssetSpec("daily", partitions_def=days, metadata=feed_metadata("daily/v1", AD_CATALOG))
+
+    @dg.asset(
+        deps=[daily],
+        partitions_def=dg.MonthlyPartitionsDefinition("2019-11-01"),
+        metadata=feed_metadata("monthly/v1", AD_CATALOG),
+    )
+    def monthly() -> None: ...
+
+    graph = AssetFeedGraph.of(dg.Definitions([daily, monthly]).get_repository_def())
+    now = datetime(2019, 12, 2, tzinfo=UTC)
+    (answer,) = staleness(MemoryBlackboard(), graph, graph.feeds["monthly/v1"], ["2019-11-01"], now=now)
+
+    assert not answer.stale
+    assert answer.reason.startswith("cannot run: daily/v1 2019-11-01 is not a partition")
