@@ -6,8 +6,9 @@ its inputs, so all days of the inputs run before its first day.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -162,7 +163,8 @@ def backfill(
 
     If a run fails, assets that depend on one of its assets leave its day out; everything else goes on. `selection` is
     as for `stages`.
-    `starting` gets the partition and the assets of each run before it begins. Raises KeyboardInterrupt if a run was
+    `starting` gets the partition and the assets of each run before it begins. What an asset prints goes to stderr, as
+    stdout is for the results. Raises KeyboardInterrupt if a run was
     interrupted: Dagster itself only records a failed run.
     """
     fail_dead_runs(instance)
@@ -186,7 +188,7 @@ def backfill(
             if starting is not None:
                 starting(partition, names)
             run_id = str(uuid4())
-            with alive(instance, run_id):
+            with alive(instance, run_id), redirect_stdout(sys.stderr):
                 result = job.execute_in_process(
                     instance=instance,
                     asset_selection=selected,

@@ -38,11 +38,12 @@ def test_ctrl_c_ends_the_backfill_and_not_only_its_run():
     assert runs == {DAYS[0]: dg.DagsterRunStatus.SUCCESS, DAYS[1]: dg.DagsterRunStatus.FAILURE}
 
 
-def test_each_run_names_the_assets_and_the_partition_that_it_makes():
+def test_each_run_names_the_assets_and_the_partition_that_it_makes_and_leaves_stdout_to_the_results(capsys):
     days = dg.DailyPartitionsDefinition("2019-11-24", end_date="2019-11-30")
 
     @dg.asset(partitions_def=days)
-    def first(): ...
+    def first():
+        print("from an asset")
 
     @dg.asset(partitions_def=days, deps=[first])
     def second(): ...
@@ -56,6 +57,9 @@ def test_each_run_names_the_assets_and_the_partition_that_it_makes():
         run = runs[result.run_id]
         assert {key.to_user_string() for key in run.asset_selection} == set(result.assets)
         assert run.tags["dagster/partition"] == result.partition == DAYS[0]
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "from an asset" in printed.err
 
 
 def test_a_failed_asset_holds_back_only_the_assets_that_depend_on_it():
