@@ -282,7 +282,7 @@ def with_more(desk, *assets):
 BIDS = StructType([StructField("ad_id", StringType(), nullable=False)])
 
 
-def test_a_day_made_of_hours_is_asked_for_when_all_required_hours_or_some_optional_ones_are_there(desk, tmp_path):
+def test_a_day_made_of_hours_is_asked_for_when_all_of_them_are_there(desk, tmp_path):
     bids = dg.AssetSpec("bids", partitions_def=hourly(desk.settings), metadata=feed_metadata("bids/v1.0", BIDS))
 
     @dg.asset(
@@ -294,6 +294,19 @@ def test_a_day_made_of_hours_is_asked_for_when_all_required_hours_or_some_option
     def bids_by_day(bids):
         return bids
 
+    both = with_more(desk, bids, bids_by_day)
+    for hour in range(23):
+        both.publish("bids/v1.0", f"{DAY}-{hour:02}:00", {"part-0.csv": "ad_id\na\n"}, tmp_path / "hours")
+    assert both.tick("new_manifests").asked == {}
+
+    both.publish("bids/v1.0", f"{DAY}-23:00", {"part-0.csv": "ad_id\na\n"}, tmp_path / "hours")
+
+    assert both.tick("new_manifests").asked == {DAY: ("bids_by_day",)}
+
+
+def test_a_day_made_of_optional_hours_is_asked_for_when_one_of_them_is_there(desk, tmp_path):
+    bids = dg.AssetSpec("bids", partitions_def=hourly(desk.settings), metadata=feed_metadata("bids/v1.0", BIDS))
+
     @dg.asset(
         ins={"bids": dg.AssetIn(input_manager_key="file_feed", metadata={OPTIONAL: True})},
         partitions_def=daily(desk.settings),
@@ -303,15 +316,12 @@ def test_a_day_made_of_hours_is_asked_for_when_all_required_hours_or_some_option
     def known_bids(bids):
         return bids
 
-    both = with_more(desk, bids, bids_by_day, known_bids)
+    both = with_more(desk, bids, known_bids)
     assert both.tick("new_manifests").asked == {}
-    for hour in range(23):
-        both.publish("bids/v1.0", f"{DAY}-{hour:02}:00", {"part-0.csv": "ad_id\na\n"}, tmp_path / "hours")
-    assert both.tick("new_manifests").asked == {DAY: ("known_bids",)}  # its hours are optional: some are enough
 
-    both.publish("bids/v1.0", f"{DAY}-23:00", {"part-0.csv": "ad_id\na\n"}, tmp_path / "hours")
+    both.publish("bids/v1.0", f"{DAY}-07:00", {"part-0.csv": "ad_id\na\n"}, tmp_path / "hours")
 
-    assert set(both.tick("new_manifests").asked[DAY]) >= {"bids_by_day"}
+    assert both.tick("new_manifests").asked == {DAY: ("known_bids",)}
 
 
 def test_named_partitions_made_of_all_days_that_there_are_follow_each_of_them(desk):
