@@ -12,7 +12,7 @@ from datetime import datetime
 
 from feed_assets.blackboard import Blackboard
 from feed_assets.datasets import Place
-from feed_assets.dependencies.graph import FeedGraph, FeedNode
+from feed_assets.dependencies.graph import FeedGraph, FeedNode, Parent
 from feed_assets.dependencies.inputs_read import InputsRead, inputs_read, was_decided_against
 from feed_assets.dependencies.requests import state_of
 from feed_assets.file_feed import Feed, FeedInput, latest_of_all, recorded_digests
@@ -119,7 +119,7 @@ class _Case:
             if never := next((each for each in missing if not self.graph.has(each.feed, each.partition)), None):
                 why = f"{never.feed} {never.partition} is not a partition, and the partition mapping forbids that"
                 return self._result(f"cannot run: {why}", current)
-            waiting = f"waits for {', '.join(dict.fromkeys(each.feed for each in missing))} {self.partition}"
+            waiting = f"waits for {_first_of_each_feed(missing)}"
             return self._result(f"{waiting}, which has no valid update any more" if self.update else waiting, current)
         if self.update is None and not self._is_ready(current):
             return self._result("no input covers its time, so it does not run by itself", current)
@@ -206,6 +206,15 @@ def _context(read: InputsRead | None) -> dict[Place, str | None]:
 
 def _now_and_then(place: Place, now: str | None, then: str | None) -> str:
     return f"{place[0]} {place[1] or ''} is {now or 'gone'} now, was {then or 'missing'}"
+
+
+def _first_of_each_feed(parents: Sequence[Parent]) -> str:
+    by_feed: dict[str, list[str]] = {}
+    for each in parents:
+        by_feed.setdefault(each.feed, []).append(each.partition)
+    return ", ".join(
+        f"{feed} {first}" + (f" and {len(rest)} more" if rest else "") for feed, (first, *rest) in by_feed.items()
+    )
 
 
 def _place(each: FeedInput) -> Place:

@@ -21,7 +21,7 @@ def test_two_assets_that_declare_one_feed_are_refused_by_name():
         AssetFeedGraph.of(dg.Definitions([one, other]).get_repository_def())
 
 
-def test_a_month_that_begins_before_its_days_is_not_stale_but_says_why_it_cannot_run():
+def test_a_month_says_which_days_it_waits_for_and_that_it_cannot_run_if_it_begins_before_them():
     days = dg.DailyPartitionsDefinition("2019-11-24")
     daily = dg.AssetSpec("daily", partitions_def=days, metadata=feed_metadata("daily/v1", AD_CATALOG))
 
@@ -33,8 +33,11 @@ def test_a_month_that_begins_before_its_days_is_not_stale_but_says_why_it_cannot
     def monthly() -> None: ...
 
     graph = AssetFeedGraph.of(dg.Definitions([daily, monthly]).get_repository_def())
-    now = datetime(2019, 12, 2, tzinfo=UTC)
-    (answer,) = staleness(MemoryBlackboard(), graph, graph.feeds["monthly/v1"], ["2019-11-01"], now=now)
+    months = ["2019-11-01", "2019-12-01"]
+    now = datetime(2020, 1, 2, tzinfo=UTC)
+    november, december = staleness(MemoryBlackboard(), graph, graph.feeds["monthly/v1"], months, now=now)
 
-    assert not answer.stale
-    assert answer.reason.startswith("cannot run: daily/v1 2019-11-01 is not a partition")
+    assert not november.stale
+    assert november.reason.startswith("cannot run: daily/v1 2019-11-01 is not a partition")
+    assert not december.stale
+    assert december.reason == "waits for daily/v1 2019-12-01 and 30 more"
