@@ -7,6 +7,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 PORT ?= 3000
+# Where all data is: a directory, or s3://bucket/prefix. Empty means ./data, and ./demo-data for the demo.
+BASE ?= $(FEED_ASSETS_BASE)
 
 .PHONY: help demo dev test lint bench format clean
 
@@ -26,10 +28,10 @@ $(READY): pyproject.toml constraints.txt
 	@touch $(READY)
 
 demo: $(READY) ## the main job on real logs, told step by step
-	@$(BIN)/feed-assets demo
+	@FEED_ASSETS_BASE="$(BASE)" $(BIN)/feed-assets demo
 
 dev: $(READY) ## the Dagster UI with everything in it, sensors running
-	@$(BIN)/feed-assets dev --port $(PORT)
+	@FEED_ASSETS_BASE="$(BASE)" $(BIN)/feed-assets dev --port $(PORT)
 
 test: $(READY) ## all tests, in two processes
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup --no-loadscope-reorder

@@ -13,6 +13,8 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from feed_assets.blackboard import local_directory
+
 if TYPE_CHECKING:
     from feed_assets.cli.installation import Installation
 
@@ -33,8 +35,9 @@ def no_space_left(installation: Installation, days: Sequence[str]) -> str:
 
 def _free(base: str) -> str:
     """The free space of each place that a run writes to, the fullest disk first."""
+    directory = local_directory(base)
     places = {
-        "the data": Path(base.removeprefix("file://")),
+        **({"the data": directory} if directory else {}),
         "Spark's temporary files (SPARK_LOCAL_DIRS)": Path(os.environ.get("SPARK_LOCAL_DIRS") or tempfile.gettempdir()),
         "Dagster's runs (DAGSTER_HOME)": Path(os.environ.get("DAGSTER_HOME") or "."),
     }

@@ -18,6 +18,8 @@ from typing import Any, Final
 
 import pyspark.core.context
 
+from feed_assets.engine.buckets import LOCAL_COMMITTERS
+
 
 class MasterError(Exception):
     """Spark's master cannot be used; the message names the setting and its valid values."""
@@ -82,7 +84,7 @@ SINGLE_MACHINE = {
 def spark_config(master: str) -> dict[str, str]:
     """The configuration of a session on this master (`local[*]`, `spark://host:7077`, `yarn`)."""
     single = SINGLE_MACHINE if master.startswith("local") else {}
-    return {"spark.master": master, "spark.app.name": "feed_assets", **LEAN, **single, **REQUIRED}
+    return {"spark.master": master, "spark.app.name": "feed_assets", **LEAN, **single, **REQUIRED, **LOCAL_COMMITTERS}
 
 
 def check_master(master: str) -> None:
