@@ -93,5 +93,5 @@ def _client_of_the_environment() -> S3Client:
         # Not chained: the error may quote a URL with credentials.
         raise UnavailableError(
             f"The settings for S3 cannot be used ({type(error).__name__}). "
-            "Check AWS_PROFILE, AWS_REGION and AWS_ENDPOINT_URL_S3."
+            "Check AWS_PROFILE, AWS_DEFAULT_REGION and AWS_ENDPOINT_URL_S3."
         ) from None

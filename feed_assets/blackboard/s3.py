@@ -68,7 +68,7 @@ _COLLIDED: Final = ("ConditionalRequestConflict", "OperationAborted", "409")
 
 _CREDENTIALS = "Check the credentials (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE)"
 _RIGHTS = "Allow this user to list the bucket and to get, put and delete its objects"
-_REGION = "Name the bucket's region (AWS_REGION)"
+_REGION = "Name the bucket's region (AWS_DEFAULT_REGION)"
 _ADVICE: Final = {
     "AccessDenied": _RIGHTS,
     "AllAccessDisabled": _RIGHTS,
