@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from datetime import UTC, datetime, time
+from datetime import UTC, datetime
 
 import dagster as dg
 
+from feed_assets.datasets import midnight
 from feed_assets.resources import Settings
 
 
@@ -17,8 +18,7 @@ def daily(settings: Settings) -> dg.DailyPartitionsDefinition:
 
 def hourly(settings: Settings) -> dg.HourlyPartitionsDefinition:
     """One partition for each UTC hour of the same days, for raw data."""
-    start = datetime.combine(settings.first_day, time(), UTC)
-    return dg.HourlyPartitionsDefinition(start_date=start, end_date=_end(settings))
+    return dg.HourlyPartitionsDefinition(start_date=midnight(settings.first_day), end_date=_end(settings))
 
 
 with warnings.catch_warnings():
@@ -36,6 +36,4 @@ with warnings.catch_warnings():
 
 def _end(settings: Settings) -> datetime | None:
     """The end of the last partition under a fixed clock: the midnight before its time; None without."""
-    if settings.as_of is None:
-        return None
-    return datetime.combine(settings.as_of.astimezone(UTC), time(), UTC)
+    return midnight(settings.as_of.astimezone(UTC).date()) if settings.as_of is not None else None

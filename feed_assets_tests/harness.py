@@ -43,7 +43,7 @@ from feed_assets.file_feed import (
 from feed_assets.io_manager import retries
 from feed_assets.resources import BlackboardResource, Settings, StateResource
 from feed_assets.sources import read_set
-from feed_assets.state import Asked, Store, last_asked, record_asked
+from feed_assets.state import LastRequest, Store, last_requests, record_request
 
 DAY = "2019-11-24"
 NEXT_DAY = "2019-11-25"
@@ -369,9 +369,11 @@ class Installation:
     def an_hour_ago(self, location: str, day: str = DAY) -> None:
         """Date the request that is on record back, instead of waiting until it may be repeated."""
         place = (self.feed(location).uri, day)
-        asked = last_asked(self.store, [place])[place]
+        asked = last_requests(self.store, [place])[place]
         with self.store.writing() as transaction:
-            record_asked(transaction, place, Asked(asked.state, asked.times, AS_OF - timedelta(hours=1)), reason="test")
+            record_request(
+                transaction, place, LastRequest(asked.state, asked.times, AS_OF - timedelta(hours=1)), reason="test"
+            )
 
     def execute(self, tick: Tick) -> list[dg.ExecuteInProcessResult]:
         """Run what a tick asked for."""

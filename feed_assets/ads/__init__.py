@@ -11,8 +11,7 @@ from feed_assets.ads.effectiveness import (
     shared_clicks,
     wilson_interval,
 )
-from feed_assets.ads.kinds import ADS, CLICKS, KINDS
-from feed_assets.ads.schemas import AD_CATALOG, AD_EFFECTIVENESS, CLEAN_ADS, CLEAN_CLICKS
+from feed_assets.ads.schemas import AD_CATALOG, AD_EFFECTIVENESS, ADS, CLEAN_ADS, CLEAN_CLICKS, CLICKS, KINDS
 
 __all__ = [
     "ADS",

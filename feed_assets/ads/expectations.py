@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from feed_assets.ads.schemas import CLEAN_ADS_FEED, CLEAN_CLICKS_FEED
 from feed_assets.datasets import FeedDeclaration
 from feed_assets.quality.column_rules import not_null, schema_as_declared, unique
 from feed_assets.quality.expectation import NOT_KNOWN, Expectation, Judgement, Subject
 from feed_assets.quality.row_rules import not_empty, quarantined_share, row_count_near_median, rows_accounted
 from feed_assets.quality.time_rules import times_inside
-
-CLEAN_ADS, CLEAN_CLICKS = "clean-ads/v1.0", "clean-clicks/v1.0"
 
 
 def for_clean(declaration: FeedDeclaration) -> tuple[Expectation, ...]:
@@ -70,7 +69,7 @@ def _clicks_within_impressions(_: Subject, counted: Mapping[str, Any]) -> Judgem
 
 
 def _totals_reconcile(subject: Subject, counted: Mapping[str, Any]) -> Judgement:
-    ads, clicks = (_upstream(subject, feed) for feed in (CLEAN_ADS, CLEAN_CLICKS))
+    ads, clicks = (_upstream(subject, feed) for feed in (CLEAN_ADS_FEED, CLEAN_CLICKS_FEED))
     observed = {
         "impressions": counted["impressions"],
         "rows of clean ads": NOT_KNOWN if ads is None else ads,
@@ -80,8 +79,8 @@ def _totals_reconcile(subject: Subject, counted: Mapping[str, Any]) -> Judgement
     sentence = "; ".join(
         f"{found:,} {what} from " + ("a feed whose update is gone" if rows is None else f"{rows:,} rows of {feed}")
         for what, found, rows, feed in (
-            ("impressions", counted["impressions"], ads, CLEAN_ADS),
-            ("clicks", counted["clicks"], clicks, CLEAN_CLICKS),
+            ("impressions", counted["impressions"], ads, CLEAN_ADS_FEED),
+            ("clicks", counted["clicks"], clicks, CLEAN_CLICKS_FEED),
         )
     )
     if ads not in (None, counted["impressions"]) or clicks not in (None, counted["clicks"]):

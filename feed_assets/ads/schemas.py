@@ -1,4 +1,4 @@
-"""The columns of the example's datasets: names, types, nullability, and a sentence each, the field's `comment`.
+"""The feeds of the example, the columns of each with a sentence (`comment`), and the kinds of records.
 
 Not here: how values are computed (see the other modules).
 """
@@ -17,6 +17,13 @@ from pyspark.sql.types import (
     StructType,
     TimestampType,
 )
+
+from feed_assets.sources.kinds import Kind
+
+CLEAN_ADS_FEED: Final = "clean-ads/v1.0"
+CLEAN_CLICKS_FEED: Final = "clean-clicks/v1.0"
+CATALOG_FEED: Final = "ad-catalog/v1.0"
+EFFECTIVENESS_FEED: Final = "ad-effectiveness/v1.0"
 
 COST: Final = DecimalType(18, 6)
 """The cost of one impression: up to a trillion, to a millionth."""
@@ -59,6 +66,10 @@ CLEAN_CLICKS: Final = StructType(
     ]
 )
 """Clicks, one row each, as published by `clean_clicks`."""
+
+ADS: Final = Kind.of_schema("ads", CLEAN_ADS, identifier="impression_id")
+CLICKS: Final = Kind.of_schema("clicks", CLEAN_CLICKS, identifier="click_id")
+KINDS: Final = (ADS, CLICKS)
 
 AD_CATALOG: Final = StructType(
     [

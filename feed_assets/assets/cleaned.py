@@ -44,8 +44,14 @@ def cleaned(
     """One asset over all sources of a kind, which are converted to the canonical columns and judged together.
 
     `metadata` declares the feed (`feed_metadata`). Sources of other kinds are left out. `required_resource_keys` are
-    the resources that `judge` takes from its context.
+    the resources that `judge` takes from its context. Raises DagsterInvalidDefinitionError for `partitions` that are
+    not days.
     """
+    if not isinstance(partitions, dg.DailyPartitionsDefinition):
+        raise dg.DagsterInvalidDefinitionError(
+            f"{name}: records are cleaned day by day, so `partitions` must be days, such as `project.days`. For other "
+            "partitions, write an asset that reads this feed."
+        )
     mine = [source for source in sources if source.kind == kind.name]
 
     @dg.asset(

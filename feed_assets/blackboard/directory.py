@@ -1,4 +1,4 @@
-"""The directories of a local disk, listed in the order of a store and remembered where that is safe.
+"""The directories of a local disk, listed in the order of a store, and remembered if that is safe.
 
 Here: the names in one directory, sorted, and the walk over a tree that starts in its middle. Not
 here: what an object is, its size or content, and anything that writes (see `local`).
@@ -30,13 +30,13 @@ class Directories:
     """The directories of one tree, each read when it is needed. Safe to share between threads.
 
     A large directory that did not change is read once: its sorted names are kept under its
-    modification time. That time alone would not do. A disk's clock ticks every few milliseconds
-    (every two seconds at worst), so a name added in the same tick as the listing leaves the time as
-    the listing saw it, and would be missed for ever. Names are therefore kept only where the
-    modification time lay more than the longest tick in the past before reading began: any later
-    change then gets another time. (Git calls an index entry racy for the same reason.) The time of
-    the last change of status is compared as well, since programs that copy trees set modification
-    times back, and the inode, since a directory can be removed and made again.
+    modification time. That time alone is not enough: a disk's clock ticks every few milliseconds (at
+    worst every two seconds). A name that is added in the tick of the listing does not change the time,
+    and would be missed for ever. So names are kept only if the modification time is older than the
+    longest tick when reading begins: then any later change gets another time. (Git calls an index
+    entry racy for the same reason.) The time of the last change of status is compared, too, because
+    programs that copy trees set modification times back, and the inode, because a directory can be
+    removed and made again.
     """
 
     def __init__(self) -> None:
@@ -47,8 +47,8 @@ class Directories:
     def names(self, path: bytes) -> Sequence[bytes]:
         """The names in the directory, those of directories with a `/` behind them, sorted by their bytes.
 
-        A missing directory has none. A symbolic link counts as a file wherever it leads, so that no
-        object is listed under two keys and no walk goes round in circles.
+        A missing directory has none. A symbolic link counts as a file, also if it leads to a directory. So
+        no object is listed under two keys, and every walk ends.
         """
         try:
             status = os.stat(path)  # noqa: PTH116 - pathlib has no bytes, and costs more than the call
@@ -88,8 +88,7 @@ class Directories:
     def children(self, base: bytes, folder: bytes, after: bytes) -> Iterator[bytes]:
         """The entries directly in `base + folder` that are greater than `after`, in the order of `keys`.
 
-        Files, and directories that hold a file at any depth: where there are only keys, an empty
-        directory does not exist.
+        Files, and directories that hold a file at any depth: a store of keys has no empty directory.
         """
         names = self.names(base + folder)
         for name in names[bisect_right(names, after) :]:

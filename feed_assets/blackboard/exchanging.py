@@ -1,4 +1,4 @@
-"""Replacing one file by another while programs that take no lock read and write beside it.
+"""Replacing a file by another file while programs without locks read and write in the same directory.
 
 Here: the lock under which blackboards take turns in a directory, and the exchange of two files in one step. Not here:
 what is in the files (see `local`).
@@ -47,8 +47,8 @@ def locked(directory: Path) -> Iterator[int]:
 def exchange(file: Path, name: str, directory: int) -> None:
     """Exchange the file with the file of this name in the directory, in one step.
 
-    Raises FileNotFoundError where there is none of this name (any more). A file system that cannot exchange renames
-    instead: a name that was removed since it was looked at is then there again, and the file is gone from its own.
+    Raises FileNotFoundError if the directory has no file of this name. On a file system that cannot exchange, it
+    renames the file instead. If another program removes the name between check and rename, the name exists again.
     """
     if (renameat2 := _renameat2()) is not None:
         if renameat2(_AT_FDCWD, os.fsencode(file), directory, os.fsencode(name), _RENAME_EXCHANGE) == 0:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator
 
-from feed_assets.blackboard.port import Blackboard, Entry
+from feed_assets.blackboard.port import Blackboard, Entry, Page
 
 
 class Wanted:
@@ -69,5 +69,14 @@ def list_folders(blackboard: Blackboard, prefix: str, *, after: str = "") -> Ite
     next_after: str | None = after
     while next_after is not None:
         page = blackboard.page(prefix, after=next_after, folders=True)
-        yield from (folder.removeprefix(prefix).removesuffix("/") for folder in page.folders)
+        yield from _names(page, prefix)
         next_after = page.next_after
+
+
+def first_folders(blackboard: Blackboard, prefix: str, *, after: str = "") -> list[str]:
+    """The names of the folders directly below a prefix on the first page: one request."""
+    return _names(blackboard.page(prefix, after=after, folders=True), prefix)
+
+
+def _names(page: Page, prefix: str) -> list[str]:
+    return [folder.removeprefix(prefix).removesuffix("/") for folder in page.folders]

@@ -3,9 +3,9 @@
 Here: how objects become files: written aside, then put into place in one step. Not here: how
 directories are listed in the order of keys (see `directory`).
 
-A write is on the disk when the call returns, so what a later object says of earlier ones still
-holds after a power cut. Other programs may read and write in the same
-directory. A file that they write in place can be seen half-written; a file written here cannot.
+A write is on the disk when the call returns. So after a power cut, no object names an earlier object that
+is lost. Other programs may read and write in the same directory. Readers may see half of a file that such
+a program writes in place, but never half of a file written here.
 
 A disk has limits that S3 does not have: no object lies below another (`a` and `a/b`), a name
 between two `/` has at most 255 bytes, and the root is on one file system. If several machines
@@ -49,6 +49,9 @@ _LINK_ATTEMPTS: Final = 100
 _MISSING: Final = (FileNotFoundError, NotADirectoryError)
 _CANNOT_LINK: Final = {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP}
 _NO_PATH: Final = {errno.ELOOP, errno.ENAMETOOLONG}
+_PASSING: Final = {
+    *(errno.EAGAIN, errno.EBUSY, errno.EINTR, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ESTALE, errno.ETIMEDOUT)
+}
 _ADVICE: Final = {
     errno.EACCES: "Give the user who runs this access to it.",
     errno.EPERM: "Give the user who runs this access to it.",
@@ -63,8 +66,8 @@ class LocalBlackboard:
     """The files below the directory `root`, which is made with the first object.
 
     Safe to share between threads and between processes. Unfinished files are in
-    `<root>/.blackboard/`; one that a killed writer left there is removed by a later blackboard's
-    first write once it is a day old.
+    `<root>/.blackboard/`. The first write of a later blackboard removes files that killed writers left
+    there more than a day ago.
     """
 
     def __init__(self, root: Path) -> None:
@@ -74,9 +77,11 @@ class LocalBlackboard:
         except (OSError, RuntimeError) as error:  # a link that leads to itself is a RuntimeError until Python 3.13
             if isinstance(error, OSError) and error.errno not in _NO_PATH:
                 raise
-            raise UnavailableError(f"{root} cannot be a directory to keep objects in: {error}.") from error
+            raise UnavailableError(
+                f"{root} cannot be a directory to keep objects in: {error}.", transient=False
+            ) from error
         if there and not self._root.is_dir():
-            raise UnavailableError(f"{self._root} is a file. Name a directory to keep objects in.")
+            raise UnavailableError(f"{self._root} is a file. Name a directory to keep objects in.", transient=False)
         self._directories = Directories()
         self._swept = False
 
@@ -84,7 +89,7 @@ class LocalBlackboard:
         return f"LocalBlackboard({str(self._root)!r})"
 
     def page(self, prefix: str, *, after: str = "", folders: bool = False) -> Page:
-        """See `Blackboard.page`. A directory is a folder where it holds an object at any depth."""
+        """See `Blackboard.page`. A directory is a folder if it holds an object at any depth."""
         self._path(check_prefix(prefix))
         base, folder, start = os.fsencode(self._root) + b"/", os.fsencode(prefix), os.fsencode(after)
         if start.startswith(folder):
@@ -122,7 +127,7 @@ class LocalBlackboard:
         return self._create(key, io.BytesIO(data))
 
     def upload(self, key: str, source: Path) -> Entry:
-        """See `Blackboard.upload`. Raises FileNotFoundError where there is no such source."""
+        """See `Blackboard.upload`. Raises FileNotFoundError if the source does not exist."""
         with source.open("rb") as content:
             return self._create(key, content)
 
@@ -150,14 +155,14 @@ class LocalBlackboard:
         with self._errors(f"replace {self.uri(key)}"):
             try:
                 old = path.stat()
-                # Written and synced before the lock is taken: it is held for moments only, and nothing that takes
-                # time comes between looking at the old file and putting the new one into its place.
+                # Write and sync before taking the lock: it is held for moments, and no slow step comes between
+                # looking at the old file and putting the new file into its place.
                 with self._written(io.BytesIO(data), newer_than=old.st_mtime_ns) as (file, status):
                     with locked(path.parent) as parent:
                         if _tag(os.stat(path.name, dir_fd=parent)) != tag:
                             raise changed
                         exchange(file, path.name, parent)
-                        # Other programs take no lock: what was exchanged is what there really was.
+                        # Other programs take no lock, so look at the file that was really exchanged.
                         if file.exists() and _tag(file.stat()) != tag:
                             exchange(file, path.name, parent)
                             raise changed
@@ -202,7 +207,7 @@ class LocalBlackboard:
         return uri + "/" if key.endswith("/") else uri
 
     def _path(self, key: str) -> Path:
-        """Where the object of this key is; InvalidKeyError where a symbolic link leads out of the root."""
+        """The path of the object; raises InvalidKeyError if a symbolic link leads out of the root."""
         if _PRIVATE in key.split("/"):
             raise InvalidKeyError(f"{key!r} cannot be a key: {_PRIVATE!r} is where unfinished files are kept.")
         path = self._root / key
@@ -242,7 +247,7 @@ class LocalBlackboard:
             return _entry(key, status)
 
     def _link(self, file: Path, path: Path, key: str) -> None:
-        """Give the file this path as well; nothing may be there yet. A link is atomic, and never replaces."""
+        """Link the file to this path, too. A link is atomic, and never replaces a file."""
         for attempt in range(_LINK_ATTEMPTS):
             try:
                 _make_directory(path.parent)
@@ -261,7 +266,7 @@ class LocalBlackboard:
 
     @contextmanager
     def _written(self, content: BinaryIO, *, newer_than: int = 0) -> Iterator[tuple[Path, os.stat_result]]:
-        """The content in a file that no listing shows and the disk has in full; it is gone afterwards."""
+        """A file with this content, synced to the disk and hidden from listings; it is removed afterwards."""
         private = self._root / _PRIVATE
         private.mkdir(parents=True, exist_ok=True)
         temporary = private / uuid.uuid4().hex
@@ -385,4 +390,4 @@ def _translated(error: OSError, doing: str) -> BlackboardError:
         return InvalidKeyError(f"{reason}. Use shorter names between the slashes.")
     where = f" ({os.fsdecode(error.filename)})" if isinstance(error.filename, str | bytes) else ""
     advice = _ADVICE.get(error.errno or 0, "Look at the disk, then try again.")
-    return UnavailableError(f"{reason}{where}. {advice}")
+    return UnavailableError(f"{reason}{where}. {advice}", transient=error.errno in _PASSING)

@@ -38,7 +38,8 @@ def open_blackboard(uri: str, *, s3_client_factory: Callable[[], S3Client] | Non
             return LocalBlackboard(Path(uri).expanduser())
         except RuntimeError:
             raise UnknownLocationError(
-                f"{uri!r} starts with a user's home directory, and no user of that name has one. Or write ./{uri}."
+                f"{uri!r} starts with a user's home directory, but no user of that name has one. "
+                f"Correct the name, or write ./{uri}."
             ) from None
     match scheme[1].lower():
         case "file":
@@ -84,8 +85,8 @@ def _bucket(uri: str, client_factory: Callable[[], S3Client] | None) -> Blackboa
 
 
 def _client_of_the_environment() -> S3Client:
-    import boto3  # noqa: PLC0415 - loaded only where there is a bucket
-    from botocore.exceptions import BotoCoreError  # noqa: PLC0415 - loaded only where there is a bucket
+    import boto3  # noqa: PLC0415 - loaded only for a bucket
+    from botocore.exceptions import BotoCoreError  # noqa: PLC0415 - loaded only for a bucket
 
     try:
         return boto3.client("s3")
@@ -93,5 +94,6 @@ def _client_of_the_environment() -> S3Client:
         # Not chained: the error may quote a URL with credentials.
         raise UnavailableError(
             f"The settings for S3 cannot be used ({type(error).__name__}). "
-            "Check AWS_PROFILE, AWS_DEFAULT_REGION and AWS_ENDPOINT_URL_S3."
+            "Check AWS_PROFILE, AWS_DEFAULT_REGION and AWS_ENDPOINT_URL_S3.",
+            transient=False,
         ) from None

@@ -38,7 +38,14 @@ class InvalidKeyError(BlackboardError, ValueError):
 
 
 class UnavailableError(BlackboardError):
-    """The store cannot be reached or refused the request; a write may or may not have landed."""
+    """The store cannot be reached or refused the request; a write may or may not have landed.
+
+    If `transient`, the same request can succeed later without anybody's help.
+    """
+
+    def __init__(self, message: str, *, transient: bool = True) -> None:
+        super().__init__(message)
+        self.transient = transient
 
 
 @dataclass(frozen=True, slots=True)

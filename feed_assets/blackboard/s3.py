@@ -66,6 +66,9 @@ _MISSING: Final = ("NoSuchKey", "NotFound", "404")
 _REFUSED: Final = ("PreconditionFailed", "412")
 _COLLIDED: Final = ("ConditionalRequestConflict", "OperationAborted", "409")
 
+_BUSY: Final = ("RequestTimeout", "SlowDown", "Throttling", "ThrottlingException")
+_TOO_MANY_REQUESTS, _SERVER_ERROR = 429, 500
+
 _CREDENTIALS = "Check the credentials (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE)"
 _RIGHTS = "Allow this user to list the bucket and to get, put and delete its objects"
 _REGION = "Name the bucket's region (AWS_DEFAULT_REGION)"
@@ -312,21 +315,26 @@ class S3Blackboard:
         code = _code(error)
         if code == "NoSuchBucket":
             advice = f"There is no bucket {self._bucket!r} at {self._host()}: create it, or correct the name"
-            return UnavailableError(f"Could not {doing}. {advice}.")
+            return UnavailableError(f"Could not {doing}. {advice}.", transient=False)
         message = error.response["Error"].get("Message", "")
         advice = _ADVICE.get(code, "Try again; if it stays so, look the code up in the store's documentation")
-        return UnavailableError(f"Could not {doing}: {self._host()} answered {code} ({message}). {advice}.")
+        status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+        transient = status == _TOO_MANY_REQUESTS or status >= _SERVER_ERROR or code in _BUSY
+        text = f"Could not {doing}: {self._host()} answered {code} ({message}). {advice}."
+        return UnavailableError(text, transient=transient)
 
     def _failure(self, error: BotoCoreError, doing: str) -> UnavailableError:
         kind = type(error).__name__
         if isinstance(error, NoCredentialsError):
-            return UnavailableError(f"Could not {doing}: no credentials were found. {_CREDENTIALS}.")
-        if isinstance(error, UnreachableError | HTTPClientError):
+            text = f"Could not {doing}: no credentials were found. {_CREDENTIALS}."
+        elif isinstance(error, UnreachableError | HTTPClientError):
             advice = "Check that it is running, the network, and the endpoint (AWS_ENDPOINT_URL_S3)"
             return UnavailableError(f"Could not {doing}: no answer from {self._host()} ({kind}). {advice}.")
-        if isinstance(error, ParamValidationError):
-            return UnavailableError(f"Could not {doing}: this is not a bucket and a key that S3 takes ({kind}).")
-        return UnavailableError(f"Could not {doing}: {kind}. {_CREDENTIALS} and the client's settings.")
+        elif isinstance(error, ParamValidationError):
+            text = f"Could not {doing}: this is not a bucket and a key that S3 takes ({kind})."
+        else:
+            text = f"Could not {doing}: {kind}. {_CREDENTIALS} and the client's settings."
+        return UnavailableError(text, transient=False)
 
     def _host(self) -> str:
         endpoint = urlsplit(self._client.meta.endpoint_url)

@@ -1,6 +1,6 @@
 """The Dagster checks of an audited asset: one for each expectation, evaluated together by the audit.
 
-Here: the contexts of checks. Not here: the audit (`steps.audit`), the rules (`quality`, `ads`), the checks' results in
+Here: the contexts of checks. Not here: the audit (`steps.audit`), the rules (`quality`), the checks' results in
 Dagster (`results`), and the update in force in its UI (`reports`).
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import dagster as dg
 from pydantic import Field
 
-from feed_assets.checks.reports import report, report_left_out
+from feed_assets.checks.reports import is_selected, report_audit, report_left_out
 from feed_assets.checks.results import results
 from feed_assets.io_manager.asset_metadata import declared_feed
 from feed_assets.io_manager.retries import retrying
@@ -81,7 +81,7 @@ def audit(
         limits: Limits,
     ) -> Iterator[dg.AssetCheckResult]:
         run = run_of(context.run, blackboard, spark, clock, context.log)
-        made_here = key in context.job_def.asset_layer.selected_asset_keys
+        made_here = is_selected(context, key)
         audited: dict[str | None, Audited] = {}
         with retrying(context.retry_number):
             for partition in map(str, context.partition_keys) if partitions is not None else [None]:
@@ -96,7 +96,7 @@ def audit(
                     )
                 except NothingToAuditError as error:
                     raise dg.Failure(description=str(error), allow_retries=False) from None
-                report(context, key, one, now=run.now())
+                report_audit(context, key, one, now=run.now())
         if any(one.blocking for one in audited.values()):
             report_left_out(context, key, audited, blackboard=run.board, now=run.now())
         yield from results(context, key, audited)

@@ -6,25 +6,24 @@ Not here: the decision (`steps.audit`), and the content of an event (`io_manager
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import dagster as dg
 from dagster._core.events import AssetMaterializationPlannedData
 
 from feed_assets.blackboard import Blackboard
-from feed_assets.checks.results import log_evaluations
+from feed_assets.checks.results import log_evaluations, log_event
 from feed_assets.datasets import FeedDeclaration
 from feed_assets.file_feed import FeedError, begun, latest, read_record
+from feed_assets.file_feed.names import SECOND
 from feed_assets.io_manager.asset_events import INVALIDATED, REJECTED, is_shown, published, still_in_force
 from feed_assets.io_manager.asset_metadata import declared_feed
 from feed_assets.steps import Audited
 
-ONE_SECOND = timedelta(seconds=1)
 
-
-def report(context: dg.AssetCheckExecutionContext, key: dg.AssetKey, audited: Audited, *, now: datetime) -> None:
-    """Log the update in force after the audit. Costs one or two LIST.
+def report_audit(context: dg.AssetCheckExecutionContext, key: dg.AssetKey, audited: Audited, *, now: datetime) -> None:
+    """Log the update in force after the audit. Costs one or two LISTs, and a LIST and a GET for the growth.
 
     After a publication it is the new update with its full metadata. After a rejection or an invalidation it is the
     update before, if any, and the partition counts as failed. If the update was and stays in force, and Dagster shows
@@ -38,16 +37,16 @@ def report(context: dg.AssetCheckExecutionContext, key: dg.AssetKey, audited: Au
     was_rejected = candidate.record is not None and candidate.record.state == "rejected"
     refused = was_rejected or bool(audited.blocking)
     in_force = latest(update.feed, update.partition, now=now)
-    log = context.op_execution_context.log_event
     if not refused and candidate.staged is None and is_shown(context.instance, key, update):
         return
     if not refused and in_force is not None and in_force.name == update.name:
-        previous = latest(update.feed, update.partition, now=now, as_of=begun(update.name) - ONE_SECOND)
-        log(published(context.instance, key, in_force, candidate.record, previous))
+        previous = latest(update.feed, update.partition, now=now, as_of=begun(update.name) - SECOND)
+        log_event(context, published(context.instance, key, in_force, candidate.record, previous))
         return
     entry = REJECTED if candidate.staged is not None or was_rejected else INVALIDATED
     metadata = {entry: update.name} if refused else {}
-    log(still_in_force(context.instance, key, update.partition, in_force, why=audited.done, metadata=metadata))
+    shown = still_in_force(context.instance, key, update.partition, in_force, why=audited.done, metadata=metadata)
+    log_event(context, shown)
     if refused:
         _mark_as_failed(context, key, update.partition, audited.done)
 
@@ -62,8 +61,8 @@ def report_left_out(
 ) -> None:
     """Log the updates in force of the downstream assets that this run now skips, and their last check outcomes.
 
-    Otherwise Dagster shows their partitions and checks as failed, although their updates in force are valid. Costs a
-    LIST and a GET for each asset and partition.
+    Otherwise Dagster shows their partitions and checks as failed, although their updates in force are valid. Costs
+    two LISTs and a GET for each asset and partition.
     """
     why = f"Not made again: the checks of {key.to_user_string()} failed."
     for child, declaration in _downstream(context, key):
@@ -77,16 +76,26 @@ def report_left_out(
                 continue
             if in_force is not None:
                 event = still_in_force(context.instance, child, partition, in_force, why=why)
-                context.op_execution_context.log_event(event)
+                log_event(context, event)
                 record = read_record(feed, partition, in_force.name)
                 audited = Audited(in_force.name, record.checks if record else (), why)
                 log_evaluations(context, child, partition, audited, _planned_checks(context, child))
 
 
+def is_selected(context: dg.AssetCheckExecutionContext, key: dg.AssetKey) -> bool:
+    """Whether this run computes the asset, too."""
+    return key in _layer(context).selected_asset_keys
+
+
+def _layer(context: dg.AssetCheckExecutionContext) -> Any:
+    """The assets and checks of the run. A job has no public way to them."""
+    return context.job_def.asset_layer
+
+
 def _planned_checks(context: dg.AssetCheckExecutionContext, key: dg.AssetKey) -> set[str]:
     """The names of the asset's checks that this run has selected."""
     selected = context.run.asset_check_selection
-    keys = context.job_def.asset_layer.asset_graph.asset_check_keys if selected is None else selected
+    keys = _layer(context).asset_graph.asset_check_keys if selected is None else selected
     return {each.name for each in keys if each.asset_key == key}
 
 
@@ -100,7 +109,7 @@ def _mark_as_failed(
     """
     planned = dg.DagsterEvent.build_asset_materialization_planned_event(
         context.run.job_name,
-        context.op_execution_context.get_step_execution_context().step.key,
+        context.get_step_execution_context().step.key,
         AssetMaterializationPlannedData(key, partition=partition),
     )
     context.instance.report_dagster_event(planned._replace(message=message), run_id=context.run.run_id)
@@ -110,7 +119,7 @@ def _downstream(
     context: dg.AssetCheckExecutionContext, key: dg.AssetKey
 ) -> Iterator[tuple[dg.AssetKey, FeedDeclaration]]:
     """The feeds of this run that are computed from the asset, directly or not."""
-    layer: Any = context.job_def.asset_layer
+    layer = _layer(context)
     reached = {key}
     for each in layer.asset_graph.toposorted_asset_keys:
         node = layer.asset_graph.get(each)

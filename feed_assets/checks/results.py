@@ -66,7 +66,12 @@ def log_evaluations(
             **_evaluation(outcome, _observed(outcome, audited)),
         )
         # Logged by this run, because Dagster accepts only one evaluation of a day without a run.
-        context.op_execution_context.log_event(evaluation)  # type: ignore[arg-type] # accepted, but not declared
+        log_event(context, evaluation)
+
+
+def log_event(context: dg.AssetCheckExecutionContext, event: dg.AssetMaterialization | dg.AssetCheckEvaluation) -> None:
+    """Log an event of the run. A context of checks has no public way."""
+    context.op_execution_context.log_event(event)  # type: ignore[arg-type] # accepts evaluations, but does not say so
 
 
 def _names(outcomes: Sequence[CheckOutcome]) -> set[str]:

@@ -12,7 +12,7 @@ import click
 
 from feed_assets.cli.clock import DayParameter
 from feed_assets.cli.disk import no_space_left
-from feed_assets.cli.errors import FAILED, NO_SPACE
+from feed_assets.cli.exit_codes import FAILED, NO_SPACE
 from feed_assets.cli.installation import Installation, dagster_home, load_installation, ready_to_compute
 from feed_assets.cli.output import complain, json_option, print_json, progress
 from feed_assets.datasets import days_between
@@ -29,8 +29,8 @@ def backfill(ctx: click.Context, first: date, last: date, selection: str | None,
     """Compute every day from --from to --to in one process with one Spark. Its runs are in the Dagster UI.
 
     Hours and longer partitions belong to the day on which they begin. Assets run in stages: all days of an asset before
-    the first day of the assets that read it. If a day fails, later stages leave it out, and the other days go on. The
-    failed days are listed at the end, and the exit code is 1.
+    the first day of the assets that read it. If an asset fails on a day, the assets that depend on it leave that day
+    out, and everything else goes on. The failed days are listed at the end, and the exit code is 1.
     """
     if last < first:
         raise click.BadParameter(f"{last} is before {first}.", param_hint="--to")
@@ -52,7 +52,7 @@ def backfill(ctx: click.Context, first: date, last: date, selection: str | None,
     results = []
     with (
         runs.instance_at(dagster_home(installation.settings.base), runs.UNCAPTURED) as instance,
-        progress("runs", runs.count(installation.definitions, stages, days)) as bar,
+        progress("runs", runs.count_runs(installation.definitions, stages, days)) as bar,
     ):
         for result in runs.backfill(
             installation.definitions,

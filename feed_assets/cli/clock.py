@@ -12,25 +12,20 @@ from datetime import UTC, date, datetime, timedelta
 
 import click
 
+from feed_assets.datasets import is_day
 from feed_assets.file_feed import BadNameError, begun, parse_time
-from feed_assets.file_feed.names import FIRST_YEAR, LAST_YEAR, parse_now
+from feed_assets.file_feed.names import TIMES, fixed_time
 
 AS_OF = "FEED_ASSETS_AS_OF"
-TIMES = "a UTC time such as 2019-12-01T16:00:00, or an update's name such as 20191201.160000"
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
 def now(environment: Mapping[str, str] = os.environ) -> datetime:
     """The time, aware, in UTC: the machine's, unless `FEED_ASSETS_AS_OF` fixes another."""
-    text = environment.get(AS_OF)
-    if not text or text == "now":
-        return datetime.now(UTC)
     try:
-        return parse_now(text)
-    except ValueError:
-        raise click.ClickException(
-            f"{AS_OF} is {text!r}; it takes {TIMES}, from {FIRST_YEAR} to {LAST_YEAR}, or `now`."
-        ) from None
+        return fixed_time(environment.get(AS_OF), setting=AS_OF) or datetime.now(UTC)
+    except ValueError as error:
+        raise click.ClickException(str(error)) from None
 
 
 class UpdateName(click.ParamType[str]):
@@ -75,13 +70,9 @@ class DayParameter(click.ParamType[date]):
         """Read the day."""
         if isinstance(value, date):
             return value
-        try:
-            day = date.fromisoformat(value)
-        except ValueError:
-            day = None
-        if day is None or str(day) != value:
+        if not is_day(value):
             self.fail(f"{value!r} is no day: give one such as 2019-11-24.", param, ctx)
-        return day
+        return date.fromisoformat(value)
 
 
 class Moment(click.ParamType[datetime]):

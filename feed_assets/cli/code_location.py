@@ -12,14 +12,14 @@ import sysconfig
 import tomllib
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from feed_assets.cli.errors import exit_code
+from feed_assets.cli.exit_codes import exit_code
 
 if TYPE_CHECKING:
     import dagster as dg
@@ -34,10 +34,22 @@ PYPROJECT = "pyproject.toml"
 
 
 def chosen_module() -> str:
-    """The module named by `--module` or FEED_ASSETS_MODULE; else by `pyproject.toml`; else the worked example."""
+    """The module named by `--module` or FEED_ASSETS_MODULE; else by `pyproject.toml`; else the worked example.
+
+    Raises ClickException if only the `pyproject.toml` of a folder above names a module: its data is not here.
+    """
     ctx = click.get_current_context(silent=True)
     given = ctx.find_root().params.get("module") if ctx else os.environ.get(MODULE)
-    return str(given) if given else _declared(Path(PYPROJECT)) or EXAMPLE
+    if given or (given := _declared(Path(PYPROJECT))):
+        return str(given)
+    for folder in Path.cwd().parents:
+        named = None
+        with suppress(OSError, click.ClickException):  # it may belong to something else
+            named = _declared(folder / PYPROJECT)
+        if named:
+            advice = "run the command there, or name a module with --module"
+            raise click.ClickException(f"This folder belongs to the project {named} in {folder}: {advice}.")
+    return EXAMPLE
 
 
 def load_project(module: str) -> tuple[Project, dg.Definitions]:
@@ -106,9 +118,12 @@ def _explained(module: str) -> Iterator[None]:
     """Turn an error in the user's module into a message with the last line of the user's code that ran."""
     try:
         yield
-    except Exception as error:
-        if type(error).__module__.startswith("feed_assets.") and exit_code(error) is not None:
+    except (Exception, SystemExit) as error:
+        expected = isinstance(error, Exception) and exit_code(error) is not None
+        if expected and type(error).__module__.startswith("feed_assets."):
             raise  # its message names the setting, or the line of the source
+        if isinstance(error, TypeError) and module.startswith("."):
+            raise click.ClickException(f"{module} is no name of a module: give it as Python imports it.") from error
         absent = error.name if isinstance(error, ModuleNotFoundError) else None
         if absent is not None and f"{module}.".startswith(f"{absent}."):
             raise click.ClickException(

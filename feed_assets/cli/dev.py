@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 
 from feed_assets.cli.code_location import EXAMPLE, chosen_module, load_project
-from feed_assets.cli.errors import INTERRUPTED
+from feed_assets.cli.exit_codes import INTERRUPTED
 from feed_assets.cli.installation import BASE, dagster_home, demo_base
 from feed_assets.cli.output import say
 from feed_assets.cli.process_group import run_until_interrupted

@@ -1,6 +1,6 @@
 """`feed-assets feed diff`: compare the rows of two updates of a partition.
 
-Here: choosing the updates, and making their files readable. Not here: comparing rows (`row_diff`).
+Here: choosing the updates, and the output. Not here: comparing rows (`row_diff`).
 """
 
 from __future__ import annotations
@@ -11,18 +11,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 import click
 
-from feed_assets.blackboard import NotFoundError, list_all
+from feed_assets.blackboard import list_all
 from feed_assets.cli.clock import UpdateName, now
-from feed_assets.cli.located import feed_argument, partition_option
+from feed_assets.cli.feed_place import feed_argument, partition_option
 from feed_assets.cli.output import json_option, json_value, print_fields, print_json, print_table
 from feed_assets.cli.row_diff import ChangedRow, RowDiff, RowDiffError, UnknownColumnError, diff_rows
-from feed_assets.file_feed import MANIFEST, Feed, File, NoValidUpdateError, Update, latest, read_file, require_latest
-from feed_assets.file_feed.reading import EARLIEST, SECOND
+from feed_assets.file_feed import MANIFEST, Feed, File, NoValidUpdateError, Update, latest, require_latest
+from feed_assets.file_feed.names import SECOND
+from feed_assets.file_feed.reading import EARLIEST, read_manifest
 from feed_assets.file_feed.wording import counted
+from feed_assets.operations.fetched_files import fetch_update, with_uris
 
 
 @click.command("diff")
@@ -46,13 +47,13 @@ def diff(
     columns = [name.strip() for name in key.split(",") if name.strip()]
     with tempfile.TemporaryDirectory(prefix="feed-diff-") as folder:
         spill = Path(folder) / "spill"
-        befores, afters = _fetched(old, Path(folder) / "before"), _fetched(new, Path(folder) / "after")
+        befores, afters = fetch_update(old, Path(folder) / "before"), fetch_update(new, Path(folder) / "after")
         try:
             found = diff_rows(list(befores), list(afters), key=columns, limit=limit, spill=spill)
         except UnknownColumnError as error:
             raise click.BadParameter(str(error), param_hint="--key") from error
         except RowDiffError as error:
-            raise RowDiffError(_named_as_published(str(error), {**befores, **afters})) from error
+            raise RowDiffError(with_uris(str(error), {**befores, **afters})) from error
     if as_json:
         print_json(_as_json(old, new, found))
     else:
@@ -79,40 +80,11 @@ def update_named(feed: Feed, partition: str | None, name: str) -> Update:
         for entry in list_all(feed.blackboard, prefix)
         if (path := entry.key.removeprefix(prefix)) != MANIFEST and not path.endswith("/")
     )
-    try:
-        feed.blackboard.read(f"{prefix}{MANIFEST}", limit=1)
-    except NotFoundError:
-        if not files:
-            raise NoValidUpdateError(
-                f"{feed.title(partition)} has no update {name}: `feed-assets feed ls {feed.uri}` lists them."
-            ) from None
+    if not files and read_manifest(feed, partition, name) is None:
+        raise NoValidUpdateError(
+            f"{feed.title(partition)} has no update {name}: `feed-assets feed ls {feed.uri}` lists them."
+        )
     return Update(feed, partition, name, files)
-
-
-def _fetched(update: Update, folder: Path) -> dict[Path, str]:
-    """Link or copy the files into a new folder. Returns the published path or URI of each new path, for messages.
-
-    The new names are plain, as DuckDB would read some characters as a pattern. Files on this disk are linked; others
-    are copied, one after the other, through memory.
-    """
-    folder.mkdir()
-    published = {}
-    for number, (file, uri) in enumerate(zip(update.files, update.uris(), strict=True)):
-        path = folder / f"{number:06}.{'.'.join(file.path.rpartition('/')[2].split('.')[1:])}"
-        if uri.startswith("file:"):
-            published[path] = unquote(urlsplit(uri).path)
-            path.symlink_to(published[path])
-        else:
-            published[path] = uri
-            path.write_bytes(read_file(update, file))
-    return published
-
-
-def _named_as_published(message: str, published: Mapping[Path, str]) -> str:
-    """The message with published names instead of the names of fetched files."""
-    for path, name in published.items():
-        message = message.replace(str(path), name)
-    return message
 
 
 def _as_json(old: Update, new: Update, found: RowDiff) -> dict[str, Any]:

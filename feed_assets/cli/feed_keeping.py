@@ -13,7 +13,14 @@ import click
 
 from feed_assets.cli import clock
 from feed_assets.cli.clock import Deadline, Span, UpdateName
-from feed_assets.cli.located import Place, feed_argument, located, login_name, operated, partition_option
+from feed_assets.cli.feed_place import (
+    FeedPlace,
+    feed_argument,
+    login_name,
+    partition_option,
+    place_to_change,
+    place_to_read,
+)
 from feed_assets.cli.output import json_option, print_json, print_table, say
 from feed_assets.file_feed import (
     Feed,
@@ -22,16 +29,15 @@ from feed_assets.file_feed import (
     Removal,
     carry_out,
     drop_ended_pins,
-    fold_changes,
+    drop_old_entries,
+    pin,
+    pins,
     plan,
-    recover,
     require_latest,
+    tag,
+    unpin,
+    untag,
 )
-from feed_assets.file_feed import pin as set_pin
-from feed_assets.file_feed import pins as set_pins
-from feed_assets.file_feed import tag as set_tag
-from feed_assets.file_feed import unpin as lift_pin
-from feed_assets.file_feed import untag as lift_tag
 from feed_assets.file_feed.wording import counted
 
 _update_option = click.option("--update", metavar="NAME", type=UpdateName(), help="The update. Default: the latest.")
@@ -43,10 +49,10 @@ _update_option = click.option("--update", metavar="NAME", type=UpdateName(), hel
 @partition_option
 @_update_option
 @json_option
-def tag(feed: Feed, name: str, partition: str | None, update: str | None, *, as_json: bool) -> None:
+def tag_(feed: Feed, name: str, partition: str | None, update: str | None, *, as_json: bool) -> None:
     """Give an update a name, and keep it until `untag`."""
-    place = operated(feed, partition)
-    tagged = set_tag(place.feed, place.partition, update or _latest(place), name)
+    place = place_to_change(feed, partition)
+    tagged = tag(place.feed, place.partition, update or _latest(place), name)
     _print(place, {"update": tagged.update, "tag": name}, f"{tagged.update} is tagged {name}", as_json=as_json)
 
 
@@ -55,10 +61,10 @@ def tag(feed: Feed, name: str, partition: str | None, update: str | None, *, as_
 @click.argument("name")
 @partition_option
 @json_option
-def untag(feed: Feed, name: str, partition: str | None, *, as_json: bool) -> None:
+def untag_(feed: Feed, name: str, partition: str | None, *, as_json: bool) -> None:
     """Remove a tag. It is no error if the tag does not exist."""
-    place = operated(feed, partition)
-    lift_tag(place.feed, place.partition, name)
+    place = place_to_change(feed, partition)
+    untag(place.feed, place.partition, name)
     _print(place, {"untagged": name}, f"there is no tag {name} any more", as_json=as_json)
 
 
@@ -71,12 +77,12 @@ def untag(feed: Feed, name: str, partition: str | None, *, as_json: bool) -> Non
 )
 @click.option("--holder", metavar="NAME", default=login_name, help="Who needs it. Default: your login name.")
 @json_option
-def pin(feed: Feed, partition: str | None, update: str | None, until: datetime, holder: str, *, as_json: bool) -> None:
+def pin_(feed: Feed, partition: str | None, update: str | None, until: datetime, holder: str, *, as_json: bool) -> None:
     """Keep an update until a time, such as while a long job reads it."""
     if until <= clock.now():
         raise click.BadParameter(f"{until:%Y-%m-%d %H:%M:%S} is over: give a later time.", param_hint="--until")
-    place = operated(feed, partition)
-    pinned = set_pin(place.feed, place.partition, update or _latest(place), until=until, holder=holder)
+    place = place_to_change(feed, partition)
+    pinned = pin(place.feed, place.partition, update or _latest(place), until=until, holder=holder)
     text = f"{pinned.update} is pinned by {holder} until {pinned.until:%Y-%m-%d %H:%M:%S}"
     _print(place, {"update": pinned.update, "holder": holder, "until": pinned.until}, text, as_json=as_json)
 
@@ -87,16 +93,16 @@ def pin(feed: Feed, partition: str | None, update: str | None, until: datetime, 
 @click.option("--update", metavar="NAME", type=UpdateName(), help="The update. Default: all that the holder pinned.")
 @click.option("--holder", metavar="NAME", default=login_name, help="Who pinned it. Default: your login name.")
 @json_option
-def unpin(feed: Feed, partition: str | None, update: str | None, holder: str, *, as_json: bool) -> None:
+def unpin_(feed: Feed, partition: str | None, update: str | None, holder: str, *, as_json: bool) -> None:
     """Remove the pins of a holder. It is no error if there are none."""
-    place = operated(feed, partition)
+    place = place_to_change(feed, partition)
     removed = [
         each
-        for each in set_pins(place.feed, place.partition, now=clock.now())
+        for each in pins(place.feed, place.partition, now=clock.now())
         if (each.partition, each.holder) == (place.partition, holder) and update in {None, each.update}
     ]
     for each in removed:
-        lift_pin(place.feed, each)
+        unpin(place.feed, each)
     fields = {"holder": holder, "unpinned": [each.update for each in removed]}
     _print(place, fields, f"removed {counted(len(removed), 'pin')} of {holder}", as_json=as_json)
 
@@ -133,15 +139,14 @@ def gc(
     The latest valid update and all tagged or pinned updates stay.
     """
     moment = clock.now()
-    place = located(feed, partition)
-    if yes:
-        recover(place.feed, within=place.partition)
-        if ended := drop_ended_pins(place.feed, now=moment, within=place.partition):
-            say(f"Removed {counted(ended, 'pin')} whose time is over.")
-    removals = plan(place.feed, Policy(keep, younger_than, longest_write), now=moment, within=place.partition)
+    place = place_to_read(feed, partition)
+    if yes and (ended := drop_ended_pins(place.feed, now=moment, within=place.partition)):
+        say(f"Removed {counted(ended, 'pin')} whose time is over.")
+    policy = Policy(keep, younger_than, longest_write)
+    removals = plan(place.feed, policy, now=moment, within=place.partition, recovering=yes)
     outcomes = carry_out(place.feed, removals, now=moment) if yes else []
     if yes:
-        fold_changes(place.feed, now=moment)
+        drop_old_entries(place.feed, now=moment)
     if as_json:
         done: list[Outcome | None] = [*outcomes] if yes else [None] * len(removals)
         print_json([_as_json(removal, outcome) for removal, outcome in zip(removals, done, strict=True)])
@@ -155,7 +160,7 @@ def _as_json(removal: Removal, outcome: Outcome | None) -> dict[str, object]:
     return {**fields, "removed": removed, "left_alone": outcome.why if outcome and not removed else None}
 
 
-def _print_removals(place: Place, removals: Sequence[Removal], outcomes: Sequence[Outcome] | None) -> None:
+def _print_removals(place: FeedPlace, removals: Sequence[Removal], outcomes: Sequence[Outcome] | None) -> None:
     lines = [[each.partition, each.update, each.files, each.bytes, each.reason] for each in removals]
     header = ["partition", "update", "files", "bytes", "why"]
     if outcomes is not None:
@@ -168,11 +173,11 @@ def _print_removals(place: Place, removals: Sequence[Removal], outcomes: Sequenc
         say(f"Nothing changed. --yes removes {counted(len(removals), 'update')} with {counted(size, 'byte')}.")
 
 
-def _latest(place: Place) -> str:
+def _latest(place: FeedPlace) -> str:
     return require_latest(place.feed, place.partition, now=clock.now()).name
 
 
-def _print(place: Place, fields: Mapping[str, object], text: str, *, as_json: bool) -> None:
+def _print(place: FeedPlace, fields: Mapping[str, object], text: str, *, as_json: bool) -> None:
     if as_json:
         print_json({"feed": place.feed.uri, "partition": place.partition, **fields})
     else:

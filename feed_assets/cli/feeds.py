@@ -11,7 +11,7 @@ import click
 
 from feed_assets.blackboard import Blackboard, UnknownLocationError, open_blackboard
 from feed_assets.cli.clock import now
-from feed_assets.cli.located import is_there, what_is_near
+from feed_assets.cli.feed_place import is_there, what_is_near
 from feed_assets.cli.output import json_option, print_json, print_table
 from feed_assets.file_feed import Feed, NoValidUpdateError
 from feed_assets.file_feed.discovery import FeedSummary, feed_locations, summarize

@@ -53,6 +53,7 @@ def init(name: str) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(re.sub(rf"\b{PACKAGE}\b", name, path.read_text(encoding="utf-8")), encoding="utf-8")
     print_text(f"{Path(name).absolute()} is a project to start from. Next:")
-    for line in (f"cd {name}", "pip install -e .", f"python -m {name}.sample", "feed-assets dev"):
+    landing = "feed-assets land web_orders sample/orders.csv"
+    for line in (f"cd {name}", "pip install -e .", f"python -m {name}.sample", landing, "feed-assets dev"):
         print_text(f"  {line}")
     print_text("Its README.md explains each step, and which file to change.")

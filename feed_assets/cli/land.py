@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import click
 
 from feed_assets.cli.clock import AS_OF
-from feed_assets.cli.errors import FAILED, exit_code
+from feed_assets.cli.exit_codes import FAILED, exit_code
 from feed_assets.cli.installation import Installation, load_installation, ready_to_compute
 from feed_assets.cli.output import complain, json_option, print_json, print_table, progress, say
 from feed_assets.file_feed.wording import counted
@@ -69,7 +69,7 @@ def land(ctx: click.Context, source: str, files: tuple[Path, ...], *, again: boo
     from feed_assets.sources.expressions import check_expressions  # noqa: PLC0415 - as above
     from feed_assets.sources.landing import is_outdated, land_kept  # noqa: PLC0415 - as above
     from feed_assets.sources.landing import land as land_file  # noqa: PLC0415 - as above
-    from feed_assets.sources.ledger import landings  # noqa: PLC0415 - as above
+    from feed_assets.sources.ledger import current_landings  # noqa: PLC0415 - as above
     from feed_assets.sources.plan import sweep_staging  # noqa: PLC0415 - as above
 
     if not files and not again:
@@ -88,7 +88,7 @@ def land(ctx: click.Context, source: str, files: tuple[Path, ...], *, again: boo
     def landed(name: str, landing: Landing) -> Landed:
         return _landed(spark, board, name, landing, wanted, settings, now)
 
-    earlier = [] if files else list(landings(board, wanted.key))
+    earlier = [] if files else list(current_landings(board, wanted.key))
     gone = files_gone(board, wanted.key, earlier)
     kept = [each for each in earlier if each.id in gone or is_outdated(each, wanted, now)]
     steps: list[tuple[str, Callable[[], Landing]]] = [
@@ -275,7 +275,9 @@ def _backfill(days: Sequence[str]) -> str:
 
 
 def _swept(sweep: Sweep) -> Iterator[str]:
-    """The results of cleaning up after landings that were interrupted days ago."""
+    """The results of cleaning up after an earlier version, and after landings that were interrupted days ago."""
+    if sweep.moved:
+        yield f"Moved {counted(sweep.moved, 'landing')} of an earlier version to their present place in the ledger."
     for landing in sweep.completed:
         yield f"Completed the interrupted landing of {landing.file}: {counted(landing.landed, 'record')}."
     if sweep.removed:

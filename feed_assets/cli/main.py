@@ -12,30 +12,30 @@ from dataclasses import dataclass
 import click
 
 from feed_assets.cli.code_location import MODULE
-from feed_assets.cli.errors import explained_errors
+from feed_assets.cli.exit_codes import explained_errors
 from feed_assets.cli.output import quiet_option
 
 
 @dataclass(frozen=True, slots=True)
 class LazyCommand:
-    """A command not loaded yet: the module that defines it under its own name, and its line of help."""
+    """A command that is not loaded yet: the module of this room that defines it, and its line of help."""
 
     module: str
     help: str
 
 
 COMMANDS: Mapping[str, LazyCommand] = {
-    "init": LazyCommand("feed_assets.cli.init", "Write a project of your own, to start from."),
-    "demo": LazyCommand("feed_assets.cli.demo", "The main job on real logs, shown step by step."),
-    "dev": LazyCommand("feed_assets.cli.dev", "The Dagster UI with everything in it, sensors running."),
-    "land": LazyCommand("feed_assets.cli.land", "Put a partner's logs into the raw partitions, by event time."),
-    "backfill": LazyCommand("feed_assets.cli.backfill", "Compute many days in one process."),
-    "report": LazyCommand("feed_assets.cli.report", "How effective the ads were, as a table and a plot."),
-    "explain": LazyCommand("feed_assets.cli.explain", "Why a day is as it is: updates, runs, growth, checks, lineage."),
-    "feeds": LazyCommand("feed_assets.cli.feeds", "Every feed below a base: partitions, latest update, state."),
-    "sources": LazyCommand("feed_assets.cli.sources", "The partners' sources; `sources check` has Spark analyse them."),
-    "quarantine": LazyCommand("feed_assets.cli.quarantine", "The records set aside, by reason, with examples."),
-    "feed": LazyCommand("feed_assets.cli.feed", "Look at a File Feed and operate it: any feed, on a disk or in S3."),
+    "init": LazyCommand("init", "Write a project of your own, to start from."),
+    "demo": LazyCommand("demo_command", "The main job on real logs, shown step by step."),
+    "dev": LazyCommand("dev", "The Dagster UI with everything in it, sensors running."),
+    "land": LazyCommand("land", "Put a partner's logs into the raw partitions, by event time."),
+    "backfill": LazyCommand("backfill", "Compute many days in one process."),
+    "report": LazyCommand("report", "How effective the ads were, as a table and a plot."),
+    "explain": LazyCommand("explain", "Why a day is as it is: updates, runs, growth, checks, lineage."),
+    "feeds": LazyCommand("feeds", "Every feed below a base: partitions, latest update, state."),
+    "sources": LazyCommand("sources_command", "The partners' sources; `sources check` has Spark analyse them."),
+    "quarantine": LazyCommand("quarantine_command", "The records set aside, by reason, with examples."),
+    "feed": LazyCommand("feed_command", "Look at a File Feed and operate it: any feed, on a disk or in S3."),
 }
 
 
@@ -51,9 +51,9 @@ class CommandMap(click.Group):
         entry = COMMANDS.get(cmd_name)
         if entry is None:
             return None
-        command = getattr(importlib.import_module(entry.module), cmd_name)
+        command = getattr(importlib.import_module(f"feed_assets.cli.{entry.module}"), cmd_name)
         if not isinstance(command, click.Command):
-            raise TypeError(f"{entry.module}.{cmd_name} is no command.")
+            raise TypeError(f"feed_assets.cli.{entry.module}.{cmd_name} is no command.")
         quiet_option(command)
         return command
 

@@ -19,7 +19,6 @@ from feed_assets.cli.installation import load_installation
 from feed_assets.cli.output import json_option, print_json, print_table, say
 from feed_assets.file_feed import Feed, NoValidUpdateError, require_latest
 
-LOCATION = "ad-effectiveness/v1.0"
 KEPT = ("day", "ad", "impressions", "clicks", "CTR")
 """Columns that also a narrow terminal shows."""
 
@@ -42,18 +41,18 @@ def report(day: date | None, first: date | None, last: date | None, output: Path
 
     Rates are in percent; with --json they are shares from 0 to 1.
     """
-    from feed_assets.operations import effectiveness_report as figures  # noqa: PLC0415 - loads DuckDB
+    from feed_assets.operations.ads import effectiveness_report as figures  # noqa: PLC0415 - loads DuckDB
 
     _check(day, first, last, output)
     installation = load_installation()
     note = installation.project.note
-    if LOCATION not in installation.feeds.feeds and not note:
+    if figures.LOCATION not in installation.feeds.feeds and not note:
         raise click.ClickException(
-            f"{chosen_module()} has no feed {LOCATION}. Only the worked example has it, and this report reads it. "
-            "`feed-assets explain DATE`, `feeds` and `quarantine` show the results of any project."
+            f"{chosen_module()} has no feed {figures.LOCATION}. Only the worked example has it, and this report "
+            "reads it. `feed-assets explain DATE`, `feeds` and `quarantine` show the results of any project."
         )
     now = installation.settings.clock.now()
-    feed = Feed(installation.blackboard, LOCATION)
+    feed = Feed(installation.blackboard, figures.LOCATION)
     if day is None:
         days = figures.day_figures(feed, now=now, first=str(first or ""), last=str(last) if last else None)
         rows = [asdict(each) for each in days]
@@ -75,7 +74,7 @@ def report(day: date | None, first: date | None, last: date | None, output: Path
         say(f"{output} is not written: {nothing}" if as_json else f"{output} is not written.")
     elif output is not None:
         if output.suffix == ".html":
-            from feed_assets.operations.report_page import page  # noqa: PLC0415 - loads Jinja
+            from feed_assets.operations.ads.report_page import page  # noqa: PLC0415 - loads Jinja
 
             output.write_text(page(feed, shown_days, now=now), encoding="utf-8")
         else:
@@ -105,7 +104,7 @@ def _print(rows: Sequence[Mapping[str, Any]], nothing: str) -> None:
 
 
 def _shown(row: Mapping[str, Any]) -> dict[str, object]:
-    from feed_assets.operations.effectiveness_report import interval, percent  # noqa: PLC0415 - loads DuckDB
+    from feed_assets.operations.ads.effectiveness_report import interval, percent  # noqa: PLC0415 - loads DuckDB
 
     shown: dict[str, object] = {}
     for name, value in row.items():

@@ -3,7 +3,7 @@
 Not here: an asset's metadata with its declaration (`io_manager.asset_metadata`), and storage.
 """
 
-from feed_assets.datasets.days import ONE_DAY, days_between, is_day
-from feed_assets.datasets.declaration import FeedDeclaration
+from feed_assets.datasets.days import ONE_DAY, days_between, is_day, midnight
+from feed_assets.datasets.declaration import FeedDeclaration, Place
 
-__all__ = ["ONE_DAY", "FeedDeclaration", "days_between", "is_day"]
+__all__ = ["ONE_DAY", "FeedDeclaration", "Place", "days_between", "is_day", "midnight"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Final
 
 ONE_DAY: Final = timedelta(days=1)
@@ -15,6 +15,11 @@ def is_day(name: str) -> bool:
         return str(date.fromisoformat(name)) == name
     except ValueError:
         return False
+
+
+def midnight(day: date) -> datetime:
+    """The start of the UTC day."""
+    return datetime.combine(day, time(), UTC)
 
 
 def days_between(first: date, last: date) -> list[str]:

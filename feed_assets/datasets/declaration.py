@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from feed_assets.blackboard import Blackboard
 from feed_assets.file_feed import Column, Feed
 
+Place = tuple[str, str | None]
+"""The location of a feed, and one of its partitions; None for a feed without partitions."""
+
 
 @dataclass(frozen=True, slots=True)
 class FeedDeclaration:

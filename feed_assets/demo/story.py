@@ -17,7 +17,8 @@ from typing import Any
 
 import dagster as dg
 
-from feed_assets.ads import KINDS
+from feed_assets.ads import ADS, CLICKS, KINDS
+from feed_assets.ads.schemas import CATALOG_FEED, CLEAN_ADS_FEED, CLEAN_CLICKS_FEED, EFFECTIVENESS_FEED
 from feed_assets.blackboard import AlreadyExistsError, Blackboard, list_all, local_directory, open_blackboard
 from feed_assets.datasets import days_between
 from feed_assets.demo import OWN_HOME, logs
@@ -25,8 +26,8 @@ from feed_assets.demo.daemon import IN_THIS_PROCESS, tick_sensors
 from feed_assets.dependencies.raw_growth import growth_decisions
 from feed_assets.file_feed import Feed, publish_files
 from feed_assets.file_feed.wording import counted
-from feed_assets.operations import effectiveness_report as report
 from feed_assets.operations import explanation
+from feed_assets.operations.ads import effectiveness_report as report
 from feed_assets.operations.day_runs import PartitionResult, backfill, instance_at
 from feed_assets.resources import BlackboardResource, Settings, SettingsError, SparkResource
 from feed_assets.resources.settings import AS_OF_FILE
@@ -37,7 +38,6 @@ from feed_assets.state import Store
 AS_OF = "2019-12-01T06:00:00+00:00"
 FIRST, LAST = date(2019, 11, 24), date(2019, 11, 30)
 MARKER = ".demo"
-EFFECTIVENESS = "ad-effectiveness/v1.0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class Demo:
 
     def _publish_catalog(self, instance: dg.DagsterInstance) -> None:
         self.tell.step("Others publish the ad catalog")
-        feed = Feed(self._board, "ad-catalog/v1.0")
+        feed = Feed(self._board, CATALOG_FEED)
         update = publish_files(feed, None, [logs.CATALOG], now=self.settings.clock.now(), owner="campaigns team")
         self.tell.say(f"{feed.location}: update {update.name}, {len(update.files)} file, published without Dagster.")
         # Dagster shows an asset as out of date if it learns of an input later.
@@ -189,7 +189,7 @@ class Demo:
 
     @property
     def _feed(self) -> Feed:
-        return Feed(self._board, EFFECTIVENESS)
+        return Feed(self._board, EFFECTIVENESS_FEED)
 
     @property
     def _sources(self) -> tuple[Source, ...]:
@@ -211,7 +211,7 @@ class Demo:
         for run in runs:
             assets = ", ".join(sorted(key.to_user_string() for key in run.asset_selection or ()))
             self.tell.say(
-                f"{run.tags['dagster/sensor_name']} asked for {run.tags['dagster/partition']} "
+                f"{run.tags['dagster/sensor_name']} requested {run.tags['dagster/partition']} "
                 f"({assets}): {run.status.value.lower()}"
             )
         return runs
@@ -223,8 +223,8 @@ class Demo:
 
     def _show_growth(self) -> None:
         feeds = AssetFeedGraph.of(self.definitions.get_repository_def())
-        for kind, location in (("ads", "clean-ads/v1.0"), ("clicks", "clean-clicks/v1.0")):
-            sources = [source for source in self._sources if source.kind == kind]
+        for kind, location in ((ADS, CLEAN_ADS_FEED), (CLICKS, CLEAN_CLICKS_FEED)):
+            sources = [source for source in self._sources if source.kind == kind.name]
             now = self.settings.clock.now()
             for decision in growth_decisions(self._board, sources, feeds.feeds[location], now=now):
                 if decision.decision.kind != "unchanged":

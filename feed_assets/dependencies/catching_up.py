@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from datetime import UTC, datetime, time, timedelta
+from datetime import timedelta
 
+from feed_assets.datasets import midnight
 from feed_assets.dependencies.graph import derived
 from feed_assets.dependencies.requests import Need, Requests
 from feed_assets.dependencies.staleness import staleness
@@ -25,7 +26,7 @@ def plan_stale(
     the lookback that the next tick must check again.
     """
     graph = requests.graph
-    today = datetime.combine(requests.now.date(), time(), UTC)
+    today = midnight(requests.now.date())
     still_open = set()
     for node in derived(graph):
         watched = graph.between(node.location, today - timedelta(days=lookback_days), today)
@@ -42,7 +43,7 @@ def plan_stale(
             place = (node.location, answer.partition)
             if requests.full or (requests.planned and out_of_time()):
                 requests.left_over += 1
-            elif due := requests.not_yet_asked(answer.partition, {node.location: answer.state}):
+            elif due := requests.not_yet_requested(answer.partition, {node.location: answer.state}):
                 requests.add(Need(answer.partition, due, answer.reason))
             if answer.partition in older and place not in requests.given_up:
                 still_open.add(place)

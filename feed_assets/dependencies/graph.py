@@ -10,10 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from feed_assets.datasets import FeedDeclaration
-
-Place = tuple[str, str | None]
-"""A feed's location, and one of its partitions; None for a feed without partitions."""
+from feed_assets.datasets import FeedDeclaration, Place
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,9 @@ import heapq
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from feed_assets.datasets import Place
 from feed_assets.dependencies.empty_days import empty_days
-from feed_assets.dependencies.graph import FeedNode, Place, descendants
+from feed_assets.dependencies.graph import FeedNode, descendants
 from feed_assets.dependencies.raw_growth import SourceDecision, growth_decisions
 from feed_assets.dependencies.requests import Need, Requests, state_of
 from feed_assets.dependencies.staleness import in_force_at
@@ -47,7 +48,7 @@ class LateDays:
             for day, decided in sorted(reasons.items())
         }
         self.requests.look_up((feed, day) for day, states in states_by_day.items() for feed in states)
-        all_due = {day: self.requests.not_yet_asked(day, states) for day, states in states_by_day.items()}
+        all_due = {day: self.requests.not_yet_requested(day, states) for day, states in states_by_day.items()}
         due_by_day = {day: due for day, due in all_due.items() if due}
         try:
             downstream = self._downstream(due_by_day)

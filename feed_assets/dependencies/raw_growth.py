@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
 from feed_assets.blackboard import Blackboard
-from feed_assets.datasets import ONE_DAY, is_day
+from feed_assets.datasets import ONE_DAY, is_day, midnight
 from feed_assets.dependencies.graph import FeedNode
 from feed_assets.dependencies.inputs_read import InputsRead, inputs_read, was_decided_against
 from feed_assets.file_feed import Feed, RawInput, Update, in_full, inputs_digest, latest_of_each, recorded
@@ -184,7 +184,10 @@ def due_from(day: str, sources: Sequence[Source]) -> datetime:
 
 def leaves_at(day: str, source: Source, sources: Sequence[Source]) -> datetime:
     """When the day leaves the source's lookback: at least a day after it is due."""
-    return max(_later(_midnight(day), (source.lookback_days + 1) * ONE_DAY), _later(due_from(day, sources), ONE_DAY))
+    return max(
+        _later(_midnight(day), (source.lookback_days + 1) * ONE_DAY),
+        _later(due_from(day, sources), ONE_DAY),
+    )
 
 
 def _days(
@@ -349,4 +352,4 @@ def _later(moment: datetime, span: timedelta) -> datetime:
 
 
 def _midnight(day: str) -> datetime:
-    return datetime.combine(date.fromisoformat(day), time(), UTC)
+    return midnight(date.fromisoformat(day))

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 
 from feed_assets.blackboard import Blackboard
 from feed_assets.dependencies.graph import FeedGraph
-from feed_assets.state import Asked, Store, asked_in, last_asked, record_asked
+from feed_assets.state import LastRequest, Store, last_requests, read_last_requests, record_request
 from feed_assets.state.store import Transaction
 
 MAX_REQUESTS = 20
@@ -43,15 +43,15 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A need whose requests are on record: `asked` maps each feed that is due to its recorded request."""
+    """A need whose requests are on record: `recorded` maps each feed that is due to its recorded request."""
 
     need: Need
-    asked: Mapping[str, Asked]
+    recorded: Mapping[str, LastRequest]
 
 
-def again_at(asked: Asked) -> datetime | None:
+def again_at(last: LastRequest) -> datetime | None:
     """When the same state may be requested again, if it has no result by then; None if never."""
-    return asked.at + FIRST_PAUSE * 2 ** (asked.times - 1) if asked.times < MOST_TIMES else None
+    return last.at + FIRST_PAUSE * 2 ** (last.times - 1) if last.times < MOST_TIMES else None
 
 
 @dataclass(slots=True)
@@ -67,13 +67,13 @@ class Requests:
     graph: FeedGraph
     now: datetime
     busy: Mapping[str, frozenset[str]]
-    became_a_run: Callable[[str, str, Asked], bool]
+    became_a_run: Callable[[str, str, LastRequest], bool]
     notes: list[str] = field(default_factory=list)
     given_up: set[tuple[str, str]] = field(default_factory=set)
     already: int = 0
     left_over: int = 0
     _planned: list[Need] = field(default_factory=list)
-    _seen: dict[tuple[str, str], Asked | None] = field(default_factory=dict)
+    _seen: dict[tuple[str, str], LastRequest | None] = field(default_factory=dict)
     """The recorded request of a feed and partition, as this tick read it."""
     _times: dict[tuple[str, str], int] = field(default_factory=dict)
     """How often a feed and partition is requested, this tick's request included."""
@@ -94,29 +94,29 @@ class Requests:
         """Whether this tick has planned MAX_REQUESTS runs."""
         return self.planned >= MAX_REQUESTS
 
-    def not_yet_asked(self, partition: str, due: Mapping[str, str]) -> dict[str, str]:
+    def not_yet_requested(self, partition: str, due: Mapping[str, str]) -> dict[str, str]:
         """The feeds to request now: not yet requested for this state, or requested long ago without a result."""
         self.look_up((feed, partition) for feed in due)
         return {feed: state for feed, state in due.items() if self._may_request(feed, partition, state)}
 
     def look_up(self, places: Iterable[tuple[str, str]]) -> None:
-        """Read the recorded requests of these feeds and partitions in one query, before `not_yet_asked` of each."""
+        """Read the recorded requests of these feeds and partitions in one query, before `not_yet_requested` of each."""
         new = {place: self._on_record(*place) for place in places if place not in self._seen}
-        found = last_asked(self.store, new.values())
+        found = last_requests(self.store, new.values())
         self._seen |= {place: found.get(key) for place, key in new.items()}
 
     def _may_request(self, feed: str, partition: str, state: str) -> bool:
-        asked = self._seen[feed, partition]
+        last = self._seen[feed, partition]
         times = 1
-        if asked is not None and asked.state == state:
-            if self.now < asked.at + FIRST_PAUSE:
+        if last is not None and last.state == state:
+            if self.now < last.at + FIRST_PAUSE:
                 self.already += 1
                 return False
-            times = asked.times
-            if self.became_a_run(feed, partition, asked):
-                again = again_at(asked)
+            times = last.times
+            if self.became_a_run(feed, partition, last):
+                again = again_at(last)
                 if again is None:
-                    self._give_up(feed, partition, asked)
+                    self._give_up(feed, partition, last)
                     return False
                 if self.now < again:
                     self.already += 1
@@ -126,7 +126,7 @@ class Requests:
         return True
 
     def add(self, need: Need) -> None:
-        """Plan a run of a need with `due` from `not_yet_asked`, unless a run is under way or the tick is full."""
+        """Plan a run of a need with `due` from `not_yet_requested`, unless a run is under way or the tick is full."""
         if self.busy.get(need.partition, frozenset()) & set(need.feeds):
             self.notes.append(f"{self._title(need)}: a run on it is under way, a later tick decides ({need.reason})")
         elif self.full:
@@ -144,32 +144,32 @@ class Requests:
             return []
         with self.store.writing() as transaction:
             places = {self._on_record(feed, need.partition) for need in self._planned for feed in need.due}
-            known = asked_in(transaction.connection, places)
+            known = read_last_requests(transaction.connection, places)
             return [request for need in self._planned if (request := self._record(transaction, need, known))]
 
     def _record(
-        self, transaction: Transaction, need: Need, recorded: Mapping[tuple[str, str], Asked]
+        self, transaction: Transaction, need: Need, recorded: Mapping[tuple[str, str], LastRequest]
     ) -> Request | None:
         """Record the feeds that no other tick has requested since; if some are left out, downstream feeds wait."""
-        requested: dict[str, Asked] = {}
+        requested: dict[str, LastRequest] = {}
         for feed, state in need.due.items():
             place, key = (feed, need.partition), self._on_record(feed, need.partition)
             if recorded.get(key) == self._seen[place]:
-                requested[feed] = Asked(state, self._times[place], self.now)
-                record_asked(transaction, key, requested[feed], reason=need.reason)
+                requested[feed] = LastRequest(state, self._times[place], self.now)
+                record_request(transaction, key, requested[feed], reason=need.reason)
         if not requested:
             self.notes.append(f"{self._title(need)}: another tick has just requested it")
             return None
         downstream = need.downstream if len(requested) == len(need.due) else ()
-        need = replace(need, due={feed: asked.state for feed, asked in requested.items()}, downstream=downstream)
+        need = replace(need, due={feed: last.state for feed, last in requested.items()}, downstream=downstream)
         self.notes.append(f"{self._title(need)}: run requested ({need.reason})")
         return Request(need, requested)
 
-    def _give_up(self, feed: str, partition: str, asked: Asked) -> None:
+    def _give_up(self, feed: str, partition: str, last: LastRequest) -> None:
         self.already += 1
         self.given_up.add((feed, partition))
         self.notes.append(
-            f"{self.graph.feeds[feed].name} of {partition} was requested {asked.times} times for its present state "
+            f"{self.graph.feeds[feed].name} of {partition} was requested {last.times} times for its present state "
             "and came to no result: check its runs, then use `feed-assets backfill`"
         )
 

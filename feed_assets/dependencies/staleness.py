@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from feed_assets.blackboard import Blackboard
-from feed_assets.dependencies.graph import FeedGraph, FeedNode, Place
+from feed_assets.datasets import Place
+from feed_assets.dependencies.graph import FeedGraph, FeedNode
 from feed_assets.dependencies.inputs_read import InputsRead, inputs_read, was_decided_against
 from feed_assets.dependencies.requests import state_of
 from feed_assets.file_feed import Feed, FeedInput, latest_of_all, recorded_digests

@@ -1,4 +1,4 @@
-"""The Java side of a Spark session: the only place that uses pyspark's private names."""
+"""The Java side of a Spark session. No other module uses a name of pyspark that begins with an underscore."""
 
 from __future__ import annotations
 

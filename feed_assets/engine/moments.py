@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes Spark
 
-from feed_assets.datasets import ONE_DAY
+from feed_assets.datasets import ONE_DAY, midnight
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND: Final = timedelta(microseconds=1)
@@ -16,7 +16,7 @@ MICROSECOND: Final = timedelta(microseconds=1)
 
 def start_of(day: date) -> Column:
     """Midnight at the start of the UTC day, TIMESTAMP."""
-    since_epoch = datetime.combine(day, time(), UTC) - EPOCH
+    since_epoch = midnight(day) - EPOCH
     return F.timestamp_micros(F.lit(microseconds(since_epoch)))
 
 

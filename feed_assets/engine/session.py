@@ -1,7 +1,7 @@
 """The Spark session: its settings, and starting it.
 
-Here: settings that correct reading and writing need, and defaults for a single machine. Not here: tuning a cluster (see
-Spark's own `spark-defaults.conf`), and the choice of Java (`java`).
+Here: settings without which data is read or written wrongly, and defaults for a single machine. Not here: tuning a
+cluster (see Spark's own `spark-defaults.conf`), and the choice of Java (`java`).
 """
 
 from __future__ import annotations

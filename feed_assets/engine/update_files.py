@@ -116,8 +116,8 @@ def _format(update: Update, uri: str) -> str:
     kind = READERS.get(PurePosixPath(name).suffix)
     if kind is None:
         raise UnreadableFormatError(
-            f"{uri} is of a kind that is not read here ({', '.join(READERS)} are). "
-            f"Invalidate update {update.name} or publish it again in one of these."
+            f"{uri} has a format that cannot be read here. Formats are {', '.join(READERS)}. "
+            f"Invalidate update {update.name}, or publish it again in one of these formats."
         )
     return kind
 

@@ -24,7 +24,7 @@ claim; the files as written, to find those of other programs; the updates after 
 writer that retention gave its update up, or that a newer update is in force.
 """
 
-from feed_assets.file_feed.changes import LogEntry, LogPage, Position, fold_changes, log_page
+from feed_assets.file_feed.changes import LogEntry, LogPage, Position, drop_old_entries, log_page
 from feed_assets.file_feed.claims import Claim, claim
 from feed_assets.file_feed.contract import check_contract
 from feed_assets.file_feed.control import read_record, recorded, recorded_digests, records
@@ -62,14 +62,14 @@ from feed_assets.file_feed.record import (
     Transition,
     inputs_digest,
 )
-from feed_assets.file_feed.removal import Outcome, carry_out, recover
+from feed_assets.file_feed.removal import Outcome, carry_out
 from feed_assets.file_feed.retention import Policy, Removal, plan
 from feed_assets.file_feed.scanning import latest_of_all, latest_of_each
 from feed_assets.file_feed.schema import promised_schema
 from feed_assets.file_feed.staging import Staged, find_staged, stage, staged_files
 from feed_assets.file_feed.states import UpdateStatus, histories, history
 from feed_assets.file_feed.verification import Finding, verify
-from feed_assets.file_feed.watching import Change, Look, Watch, looks_at_named, scan_on
+from feed_assets.file_feed.watching import Change, Look, Watch, continue_scan, look_at_logged
 from feed_assets.file_feed.withdrawal import invalidate, reject
 
 __all__ = [
@@ -118,10 +118,11 @@ __all__ = [
     "check_contract",
     "check_partition",
     "claim",
+    "continue_scan",
     "downstream",
     "drop_ended_pins",
+    "drop_old_entries",
     "find_staged",
-    "fold_changes",
     "histories",
     "history",
     "in_full",
@@ -134,7 +135,7 @@ __all__ = [
     "latest_of_all",
     "latest_of_each",
     "log_page",
-    "looks_at_named",
+    "look_at_logged",
     "manifest",
     "open_feed",
     "parse_manifest",
@@ -154,11 +155,9 @@ __all__ = [
     "recorded",
     "recorded_digests",
     "records",
-    "recover",
     "reject",
     "reject_both",
     "require_latest",
-    "scan_on",
     "stage",
     "staged_files",
     "tag",

@@ -108,7 +108,7 @@ def log_page(feed: Feed, position: Position, *, now: datetime) -> LogPage:
     return LogPage(position, tuple(entry.key for entry in entries), new)
 
 
-def fold_changes(feed: Feed, *, now: datetime) -> int:
+def drop_old_entries(feed: Feed, *, now: datetime) -> int:
     """Delete the entries older than KEPT and return their number: a LIST for each page of them, and the DELETEs."""
     folder, end = feed.control(CHANGES), _time_key(now - KEPT)
     old = []

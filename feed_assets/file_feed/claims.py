@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from uuid import uuid4
 
 from feed_assets.blackboard import AlreadyExistsError
@@ -18,9 +18,8 @@ from feed_assets.blackboard.listing import list_folders
 from feed_assets.file_feed.control import CLAIMS
 from feed_assets.file_feed.errors import BadNameError
 from feed_assets.file_feed.feed import Feed
-from feed_assets.file_feed.names import begun, is_update_name, update_name
+from feed_assets.file_feed.names import SECOND, begun, is_update_name, update_name
 
-SECOND = timedelta(seconds=1)
 LATEST = datetime.max.replace(tzinfo=UTC)
 
 

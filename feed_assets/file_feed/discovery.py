@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from feed_assets.blackboard import Blackboard
+from feed_assets.blackboard.listing import first_folders
 from feed_assets.file_feed.control import recorded
 from feed_assets.file_feed.errors import FeedError
 from feed_assets.file_feed.feed import CONTROL, Feed
@@ -65,14 +66,14 @@ def summarize(feed: Feed, *, now: datetime) -> FeedSummary:
 
 
 def _visit(blackboard: Blackboard, location: str, leave_out: Collection[str], depth: int) -> Iterator[str]:
-    names = _folders(blackboard, location)
+    names = first_folders(blackboard, Feed(blackboard, location).root)
     if _holds_updates(names):
         yield location
         return
     children = [name for name in names if not name.startswith(".") and name not in leave_out]
     # Partitions of a feed look alike, so it is enough to look at the first and the last.
     if location and any(
-        _holds_updates(_folders(blackboard, f"{location}/{name}"), CONTROL)
+        _holds_updates(first_folders(blackboard, f"{location}/{name}/"), CONTROL)
         for name in dict.fromkeys([*children[:1], *children[-1:]])
     ):
         yield location
@@ -86,9 +87,3 @@ def _holds_updates(names: list[str], without: str | None = None) -> bool:
     if without is not None and without in names:
         return False
     return CONTROL in names or any(map(is_update_name, names))
-
-
-def _folders(blackboard: Blackboard, location: str) -> list[str]:
-    prefix = f"{location}/" if location else ""
-    page = blackboard.page(prefix, folders=True)
-    return [folder.removeprefix(prefix).removesuffix("/") for folder in page.folders]

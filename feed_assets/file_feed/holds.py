@@ -15,8 +15,9 @@ from datetime import UTC, datetime, timedelta
 from feed_assets.blackboard import AlreadyExistsError, Entry, NotFoundError, list_all
 from feed_assets.file_feed.errors import BadNameError, FeedError, NoValidUpdateError
 from feed_assets.file_feed.feed import CONTROL, Feed
-from feed_assets.file_feed.manifest import MANIFEST, MAX_BYTES, is_removal, parse_manifest
+from feed_assets.file_feed.manifest import MANIFEST, is_removal, parse_manifest
 from feed_assets.file_feed.names import begun, check_label, check_update, is_update_name, update_name
+from feed_assets.file_feed.reading import read_manifest
 
 TAGS = "tags"
 PINS = "pins"
@@ -193,11 +194,8 @@ def _set(feed: Feed, partition: str | None, update: str, key: str, content: byte
 
 def _can_be_held(feed: Feed, partition: str | None, update: str) -> bool:
     """Whether the update is valid or has files, and retention has not taken it over."""
-    prefix = feed.update_prefix(partition, update)
-    try:
-        content = feed.blackboard.read(f"{prefix}{MANIFEST}", limit=MAX_BYTES).data
-    except NotFoundError:
-        content = b""  # an incomplete or invalidated update can be kept, too
+    prefix, current = feed.update_prefix(partition, update), read_manifest(feed, partition, update)
+    content = current.data if current is not None else b""  # an incomplete or invalidated update can be kept, too
     if is_removal(content) or parse_manifest(content) is not None:
         return not is_removal(content)
     # A manifest that is not valid, without files, is nothing to keep: a removal or an invalidation left it.

@@ -7,14 +7,21 @@ one of these checks before it becomes part of a key.
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 from feed_assets.blackboard.keys import check_key
 from feed_assets.blackboard.port import InvalidKeyError
 from feed_assets.file_feed.errors import BadNameError
 
+SECOND = timedelta(seconds=1)
+"""The least time between two updates of a partition."""
+
 FIRST_YEAR, LAST_YEAR = 1970, 9998
 """The years that can be the present: the lookbacks and deadlines around it must be in the calendar, too."""
+
+TIMES = "a UTC time such as 2019-12-01T16:00:00, or an update's name such as 20191201.160000"
+"""The texts that `parse_time` takes, for messages."""
 
 _UPDATE_SHAPE = re.compile(r"[0-9]{8}\.[0-9]{6}", re.ASCII)
 _VERSION_SHAPE = re.compile(r"v?[0-9]+(\.[0-9]+)*", re.ASCII)
@@ -22,6 +29,11 @@ _VERSION_SHAPE = re.compile(r"v?[0-9]+(\.[0-9]+)*", re.ASCII)
 
 def is_update_name(name: str) -> bool:
     """Whether this is `YYYYMMDD.HHMMSS` and a second that exists (no 30 February, no second 60)."""
+    return _names_a_second(name)
+
+
+@lru_cache  # a listing asks for the same few names at every key
+def _names_a_second(name: str) -> bool:
     if not has_update_shape(name):
         return False
     try:
@@ -77,11 +89,19 @@ def parse_time(text: str) -> datetime:
         raise ValueError(f"{text!r} is outside the years 1 to 9999 in UTC.") from None
 
 
-def parse_now(text: str) -> datetime:
-    """As `parse_time`, for a time that is taken for the present: in FIRST_YEAR to LAST_YEAR. Raises ValueError."""
-    moment = parse_time(text)
-    if not FIRST_YEAR <= moment.year <= LAST_YEAR:
-        raise ValueError(f"{text!r} is outside the years {FIRST_YEAR} to {LAST_YEAR} in UTC.")
+def fixed_time(text: str | None, *, setting: str) -> datetime | None:
+    """The time that a setting fixes as the present; None, also for `now`, means real time.
+
+    Raises ValueError, whose message names the setting and the values it takes.
+    """
+    if not text or text == "now":
+        return None
+    try:
+        moment = parse_time(text)
+    except ValueError:
+        moment = None
+    if moment is None or not FIRST_YEAR <= moment.year <= LAST_YEAR:
+        raise ValueError(f"{setting} is {text!r}; it takes {TIMES}, from {FIRST_YEAR} to {LAST_YEAR}, or `now`.")
     return moment
 
 
@@ -111,6 +131,7 @@ def version_order(version: str) -> tuple[int, tuple[int, ...], str]:
     return 1, (), version
 
 
+@lru_cache
 def _partition_fault(name: str) -> str | None:
     if fault := _segment_fault(name):
         return fault

@@ -17,7 +17,7 @@ from feed_assets.blackboard.listing import list_folders
 from feed_assets.file_feed.errors import MixedFeedError, NoValidUpdateError, UpdateChangedError
 from feed_assets.file_feed.feed import CONTROL, Feed, File, Update
 from feed_assets.file_feed.manifest import INVALIDATED, MANIFEST, MAX_BYTES, manifest, parse_manifest
-from feed_assets.file_feed.names import begun, has_update_shape, is_partition_name, is_update_name, update_name
+from feed_assets.file_feed.names import SECOND, begun, has_update_shape, is_partition_name, is_update_name, update_name
 from feed_assets.file_feed.wording import counted
 
 EARLIEST = datetime.min.replace(tzinfo=UTC)
@@ -29,8 +29,6 @@ SKEW = timedelta(minutes=1)
 
 GALLOP = 8
 """The factor by which a search widens its span after it found nothing valid."""
-
-SECOND = timedelta(seconds=1)
 
 ATTEMPTS = 3
 """How often to resolve an update again if a manifest changed after it was listed."""
@@ -143,8 +141,13 @@ def is_latest(update: Update, *, now: datetime) -> bool:
 
 def read_manifest(feed: Feed, partition: str | None, name: str) -> Content | None:
     """The manifest of an update, valid or not, or None: one GET."""
+    return manifest_at(feed, f"{feed.update_prefix(partition, name)}{MANIFEST}")
+
+
+def manifest_at(feed: Feed, key: str) -> Content | None:
+    """The manifest under this key, cut after the longest valid length; None if it is gone: one GET."""
     try:
-        return feed.blackboard.read(f"{feed.update_prefix(partition, name)}{MANIFEST}", limit=MAX_BYTES + 1)
+        return feed.blackboard.read(key, limit=MAX_BYTES + 1)
     except NotFoundError:
         return None
 
@@ -176,11 +179,8 @@ def valid_as_listed(feed: Feed, found: Found) -> bool:
     read_as = (feed.blackboard.uri(entry.key), entry.tag, entry.modified)
     if not found.split and read_as in _STATED:
         return _STATED[read_as] == len(found.files)
-    try:
-        content = feed.blackboard.read(entry.key, limit=MAX_BYTES + 1)
-    except NotFoundError:
-        raise MovedError(entry.key) from None
-    if content.entry.tag != entry.tag:
+    content = manifest_at(feed, entry.key)
+    if content is None or content.entry.tag != entry.tag:
         raise MovedError(entry.key)
     stated = parse_manifest(content.data)
     if entry.modified < datetime.now(UTC) - TICK:

@@ -48,7 +48,7 @@ class Rows:
 class FeedInput:
     """A partition of another feed that was read; `update` is None if it had no valid update.
 
-    If a `context` input changes later, the result does not become stale.
+    A later change of a `context` input alone does not make the result stale.
     """
 
     feed: str
@@ -234,7 +234,8 @@ def has_listing(inputs: Iterable[FeedInput | RawInput]) -> bool:
 def inputs_digest(inputs: Iterable[FeedInput | RawInput]) -> str:
     """16 hex digits, equal exactly if the same updates and raw files were read, in any order.
 
-    For a context input from a feed, only counts whether it had an update. A source without files counts like no source.
+    For a context input from a feed, only counts whether it had an update. A source without files counts like no source,
+    so `inputs` must be in full (see `read_sets.in_full`).
     """
     return _hashed("\n".join(sorted(line for each in inputs if (line := _line(each)) is not None)))
 

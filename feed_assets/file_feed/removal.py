@@ -1,7 +1,7 @@
 """Removing old updates, so that nobody ever reads half of one.
 
 Here: carrying out a plan, and undoing interrupted removals. Not here: which updates may go (`retention`). A removal may
-stop after any step; the next call continues it, and `recover` undoes removals that stopped before step 3:
+stop after any step; the next call continues it, and `recovery` undoes removals that stopped before step 3:
 
 1. Take over: replace the update's manifest by one that is never valid, if it is still the manifest of the plan; if the
    plan saw no manifest, create it. From then on a late writer cannot publish the update.
@@ -21,7 +21,6 @@ the requests grow with the pages.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
@@ -35,7 +34,6 @@ from feed_assets.file_feed.holds import all_pins, held_updates, pin_key
 from feed_assets.file_feed.manifest import (
     MANIFEST,
     NEVER_VALID,
-    RECOVERABLE_BYTES,
     is_removal,
     manifest,
     parse_manifest,
@@ -44,6 +42,7 @@ from feed_assets.file_feed.manifest import (
 )
 from feed_assets.file_feed.read_sets import listing_key
 from feed_assets.file_feed.reading import Found, newest_valid, read_manifest
+from feed_assets.file_feed.recovery import give_back
 from feed_assets.file_feed.retention import Removal
 from feed_assets.file_feed.scanning import Scanned, scan
 
@@ -63,22 +62,6 @@ class Outcome:
     removal: Removal
     removed: bool
     why: str = ""
-
-
-def recover(feed: Feed, *, within: str | None = None) -> None:
-    """Restore the updates of removals that stopped before they deleted anything. Call it before `carry_out`.
-
-    Such an update may be held by now, or be the latest. A removal that is still running sees the change, and leaves the
-    update alone. Costs the listing of the feed, or of the partition `within`. Raises MixedFeedError.
-    """
-    for scanned in scan(feed, first=within or "", last=within):
-        for found in scanned.updates.values():
-            # By size: reading every manifest would cost a request for each update.
-            if found.manifest is None or found.manifest.size not in RECOVERABLE_BYTES:
-                continue
-            before = read_manifest(feed, scanned.partition or None, found.name)
-            if before is not None and is_removal(before.data):
-                _give_back(feed, replaced_by(before.data), before.entry)
 
 
 def carry_out(feed: Feed, removals: Iterable[Removal], *, now: datetime) -> list[Outcome]:
@@ -113,6 +96,7 @@ class _Target:
 
 def _remove(feed: Feed, removals: Sequence[Removal], now: datetime) -> list[Outcome]:
     targets = [_Target(removal) for removal in removals]
+    # Listed again after the plan: an update that became the latest since then must not be invalid even for a moment.
     seen = _list_partitions(feed, targets)
     for target in targets:
         _read_own(feed, target, seen)
@@ -175,7 +159,7 @@ def _leave_needed(feed: Feed, targets: Sequence[_Target], seen: dict[str | None,
     for target in targets:
         target.left_alone = target.left_alone or held.get(target.place, "") or _needed(feed, target, seen)
         if target.left_alone and target.taken is not None:
-            _give_back(feed, target.own, target.taken)
+            give_back(feed, target.own, target.taken)
 
 
 def _needed(feed: Feed, target: _Target, seen: dict[str | None, Scanned]) -> str:
@@ -215,14 +199,6 @@ def _write(feed: Feed, target: _Target, content: bytes, *, tag: str | None) -> N
             raise
         else:
             target.left_alone = CHANGED
-
-
-def _give_back(feed: Feed, own: bytes | None, taken: Entry) -> None:
-    """Restore the manifest, unless somebody else replaced it meanwhile."""
-    if own is None:
-        return  # there was none; deleting has no condition, and the manifest may be another's by now
-    with suppress(ConflictError):
-        feed.blackboard.replace(taken.key, own, tag=taken.tag)
 
 
 def _delete_files(feed: Feed, targets: Sequence[_Target], seen: dict[str | None, Scanned]) -> None:

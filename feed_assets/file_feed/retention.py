@@ -5,7 +5,7 @@ Here: the policy, and the plan. Not here: removing updates (`removal`), and what
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -15,6 +15,7 @@ from feed_assets.file_feed.feed import CONTROL, Feed
 from feed_assets.file_feed.holds import held_updates, own_control_found
 from feed_assets.file_feed.names import begun
 from feed_assets.file_feed.reading import is_valid
+from feed_assets.file_feed.recovery import recover
 from feed_assets.file_feed.wording import counted
 
 
@@ -48,19 +49,34 @@ class Removal:
     tag: str | None
 
 
-def plan(feed: Feed, policy: Policy, *, now: datetime, within: str | None = None) -> tuple[Removal, ...]:
-    """The updates that may be removed: never the latest valid one of a partition, nor a held one. Changes nothing.
+def plan(
+    feed: Feed, policy: Policy, *, now: datetime, within: str | None = None, recovering: bool = False
+) -> tuple[Removal, ...]:
+    """The updates that may be removed: never the latest valid one of a partition, nor a held one.
+
+    Changes nothing, unless `recovering`: then it first restores the updates of interrupted removals (see `recovery`),
+    and lists the partitions of these updates again. Use it before `carry_out`.
 
     One pass over the listings of the feed, or of the partition `within` (see `contents`). Raises MixedFeedError, and
     FeedError if a tag is damaged, or if a partition has a control area of its own, whose holds are not seen.
     """
     held = held_updates(feed, None if within is None else {within}, now=now)
-    free = (each for each in _removable(feed, policy, now, within) if (each.partition, each.update) not in held)
+    listings = _recovered(feed, within) if recovering else contents(feed, within=within)
+    free = (each for each in _removable(feed, listings, policy, now) if (each.partition, each.update) not in held)
     return tuple(sorted(free, key=lambda removal: (removal.partition or "", removal.update)))
 
 
-def _removable(feed: Feed, policy: Policy, now: datetime, within: str | None) -> Iterator[Removal]:
+def _recovered(feed: Feed, within: str | None) -> Iterator[Contents]:
+    """The partitions after interrupted removals were undone."""
     for listed in contents(feed, within=within):
+        if not recover(feed, listed.partition, listed.updates.values()):
+            yield listed
+        else:
+            yield from (each for each in contents(feed, within=listed.partition) if each.partition == listed.partition)
+
+
+def _removable(feed: Feed, listings: Iterable[Contents], policy: Policy, now: datetime) -> Iterator[Removal]:
+    for listed in listings:
         if listed.partition is not None and listed.updates and CONTROL in listed.odd:
             raise FeedError(own_control_found(feed, listed.partition))
         yield from _outdated(feed, listed, policy, now)

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from feed_assets.blackboard import NotFoundError
 from feed_assets.file_feed.contents import contents
 from feed_assets.file_feed.control import RECORDS, readable_record, record_keys
 from feed_assets.file_feed.feed import Feed
 from feed_assets.file_feed.holds import Tag, tags
-from feed_assets.file_feed.manifest import INVALIDATED, MAX_BYTES, is_removal, parse_manifest
-from feed_assets.file_feed.reading import Found, is_valid, list_updates
+from feed_assets.file_feed.manifest import INVALIDATED, is_removal, parse_manifest
+from feed_assets.file_feed.names import update_name
+from feed_assets.file_feed.reading import Found, is_valid, list_updates, manifest_at
 from feed_assets.file_feed.record import Record, State
 from feed_assets.file_feed.wording import counted
 
@@ -94,7 +94,7 @@ def _statuses(
         if name not in found and record is None:
             continue
         state, why = _state(feed, each, record, valid=name in valid)
-        if name in valid and name > f"{now:%Y%m%d.%H%M%S}":
+        if name in valid and name > update_name(now):
             why = f"{why}; dated in the future"
         size = sum(file.size for file in each.files)
         labels = tuple(sorted(named.get(name, ())))
@@ -104,12 +104,8 @@ def _statuses(
 
 def manifest_content(feed: Feed, found: Found) -> bytes:
     """The content of the manifest, cut after the longest valid length; empty if there is none (any more)."""
-    if found.manifest is None:
-        return b""
-    try:
-        return feed.blackboard.read(found.manifest.key, limit=MAX_BYTES + 1).data
-    except NotFoundError:
-        return b""
+    content = manifest_at(feed, found.manifest.key) if found.manifest is not None else None
+    return content.data if content is not None else b""
 
 
 def _state(feed: Feed, found: Found, record: Record | None, *, valid: bool) -> tuple[UpdateState, str]:

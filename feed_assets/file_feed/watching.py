@@ -125,7 +125,7 @@ class Look:
     touched: bool = True
 
 
-def looks_at_named(feed: Feed, entries: Sequence[LogEntry], known: Known, *, now: datetime) -> Iterator[Look]:
+def look_at_logged(feed: Feed, entries: Sequence[LogEntry], known: Known, *, now: datetime) -> Iterator[Look]:
     """Look at the partitions that these entries name: a LIST each, or less if one page holds several partitions.
 
     If the update in force was lost, it also costs the LISTs of `latest`.
@@ -139,7 +139,7 @@ def looks_at_named(feed: Feed, entries: Sequence[LogEntry], known: Known, *, now
         yield Look(scanned.partition or None, tuple(_changes(feed, scanned, known, fresh, now)))
 
 
-def scan_on(feed: Feed, watch: Watch, known: Known, *, now: datetime) -> Iterator[Look]:
+def continue_scan(feed: Feed, watch: Watch, known: Known, *, now: datetime) -> Iterator[Look]:
     """Continue the scan that is under way, partition by partition in the order of their keys.
 
     `now` is the installation's time. Takes the LISTs of a skip-scan (see `scanning.scan`), and those of `latest` if an

@@ -11,6 +11,7 @@ from typing import Any
 import dagster as dg
 from pyspark.sql.types import StructType
 
+from feed_assets.blackboard import InvalidKeyError, check_key
 from feed_assets.datasets import FeedDeclaration
 from feed_assets.engine.spark_schemas import declared_columns
 from feed_assets.file_feed import Column
@@ -60,9 +61,16 @@ def feed_metadata(
 ) -> dict[str, Any]:
     """The metadata that makes an asset a feed.
 
-    `identity` names the columns that are unique in a partition. An `audited` feed's updates stay staged until its
-    checks publish them (see `checks.audit`).
+    `location` is a path below the base, `<name>/<version>`. `identity` names the columns that are unique in a
+    partition. An `audited` feed's updates stay staged until its checks publish them (see `checks.audit`). Raises
+    DagsterInvalidDefinitionError for another location.
     """
+    try:
+        check_key(location)
+    except InvalidKeyError as error:
+        raise dg.DagsterInvalidDefinitionError(
+            f"A feed's location is a path below the base, such as 'clean-orders/v1.0'. {error}"
+        ) from None
     return {FEED: location, IDENTITY: ", ".join(identity), AUDITED: audited, COLUMN_SCHEMA: table_schema(schema)}
 
 

@@ -33,7 +33,7 @@ def staged_metadata(feed: Feed, partition: str | None, update: str) -> dict[str,
 def published_metadata(update: Update, record: Record | None, previous: Update | None) -> dict[str, Any]:
     """The metadata of an update in force; `previous` is the update that was in force when it was begun.
 
-    Growth is the growth of the raw data since `previous` read it. Costs one GET if the update read raw data.
+    Growth is the growth of the raw data since `previous` read it. Costs a LIST and a GET if the update read raw data.
     """
     shown: dict[str, Any] = {
         UPDATE: update.name,

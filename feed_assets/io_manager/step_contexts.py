@@ -107,8 +107,7 @@ def frames_by_partition(
 
 def _code_version(context: dg.OutputContext) -> str:
     """The version that the asset's code declares, or ""."""
-    layer = context.step_context.job_def.asset_layer
-    return layer.get(context.asset_key).code_version or ""
+    return context.asset_spec.code_version or ""
 
 
 def _config_digest(context: dg.OutputContext) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time
+from datetime import date
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -19,7 +19,7 @@ import yaml
 from dagster._check import CheckError  # raised for a file without a mapping; it has no public name
 from dagster._core.instance.ref import InstanceRef  # the only way to open an instance with other settings
 
-from feed_assets.datasets import ONE_DAY
+from feed_assets.datasets import ONE_DAY, midnight
 from feed_assets.io_manager.metadata import DATA_VERSION_TAG
 from feed_assets.operations.failed_runs import failures
 from feed_assets.sensors.busy import BACKFILL_TAG
@@ -115,7 +115,7 @@ def known_days(definitions: dg.Definitions, selection: str | None = None) -> tup
     return (min(first for first, _ in days), max(last for _, last in days)) if days else None
 
 
-def count(definitions: dg.Definitions, levels: Sequence[Sequence[dg.AssetKey]], days: Sequence[str]) -> int:
+def count_runs(definitions: dg.Definitions, levels: Sequence[Sequence[dg.AssetKey]], days: Sequence[str]) -> int:
     """The number of runs of these stages for these days."""
     return sum(len(_by_day(_partitions_of(definitions, level), days)) for level in levels)
 
@@ -130,8 +130,8 @@ def _by_day(partitions: dg.TimeWindowPartitionsDefinition, days: Sequence[str]) 
     """Pairs of a day and a partition that begins on it."""
     found = []
     for day in days:
-        midnight = datetime.combine(date.fromisoformat(day), time(), UTC)
-        window = dg.TimeWindow(midnight, midnight + ONE_DAY)
+        start = midnight(date.fromisoformat(day))
+        window = dg.TimeWindow(start, start + ONE_DAY)
         keys = partitions.get_partition_keys_in_time_window(window)
         found += [(day, key) for key in keys if partitions.has_partition_key(key)]
     return found
@@ -160,31 +160,36 @@ def backfill(
 ) -> Iterator[PartitionResult]:
     """Run every stage for every partition that begins on these days.
 
-    If a partition fails, later stages leave its day out; the other days go on. `selection` is as for `stages`.
+    If a run fails, assets that depend on one of its assets leave its day out; everything else goes on. `selection` is
+    as for `stages`.
     `starting` gets the partition and the assets of each run before it begins. Raises KeyboardInterrupt if a run was
     interrupted: Dagster itself only records a failed run.
     """
     fail_dead_runs(instance)
     job = definitions.resolve_implicit_global_asset_job_def()
-    failed: set[str] = set()
+    graph = definitions.resolve_asset_graph()
+    failed: dict[str, set[dg.AssetKey]] = {day: set() for day in days}
     for level in stages(definitions, selection):
-        names = tuple(key.to_user_string() for key in level)
-        skipped = set(failed)
+        ancestors = {key: graph.get_ancestor_asset_keys(key) for key in level}
         partitions = _by_day(_partitions_of(definitions, level), days)
         for day, partition in partitions:
-            if day in skipped:
-                reason = "an input of this day failed before"
+            behind = [key for key in level if ancestors[key] & failed[day]]
+            if behind:
+                names, reasons = _names(behind), ("an input of this day failed before",)
                 yield PartitionResult(
-                    day, partition, names, "", success=False, updates=(), failures=(reason,), skipped=True
+                    day, partition, names, "", success=False, updates=(), failures=reasons, skipped=True
                 )
+            selected = [key for key in level if key not in behind]
+            if not selected:
                 continue
+            names = _names(selected)
             if starting is not None:
                 starting(partition, names)
             run_id = str(uuid4())
             with alive(instance, run_id):
                 result = job.execute_in_process(
                     instance=instance,
-                    asset_selection=level,
+                    asset_selection=selected,
                     partition_key=partition,
                     raise_on_error=False,
                     run_config=run_config,
@@ -194,8 +199,12 @@ def backfill(
             if _interrupted(result):
                 raise KeyboardInterrupt
             if not result.success:
-                failed.add(day)
+                failed[day].update(selected)
             yield _result(day, partition, names, result)
+
+
+def _names(keys: Sequence[dg.AssetKey]) -> tuple[str, ...]:
+    return tuple(key.to_user_string() for key in keys)
 
 
 def _interrupted(result: dg.ExecuteInProcessResult) -> bool:

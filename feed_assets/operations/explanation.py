@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time
+from datetime import date, datetime
+from itertools import groupby
 
 from feed_assets.blackboard import Blackboard
-from feed_assets.datasets import ONE_DAY
+from feed_assets.datasets import ONE_DAY, midnight
 from feed_assets.dependencies.graph import FeedGraph, FeedNode
 from feed_assets.dependencies.inputs_read import inputs_read
 from feed_assets.dependencies.raw_growth import Phase, SourceDecision, growth_decisions
@@ -20,7 +21,7 @@ from feed_assets.file_feed import Feed, FeedInput, RawInput, Record, UpdateStatu
 from feed_assets.file_feed.wording import counted
 from feed_assets.operations.accounting import COUNTS
 from feed_assets.sources import GrowthKind, Source, decide
-from feed_assets.state import Store, StoreError, last_asked
+from feed_assets.state import Store, StoreError, last_requests
 
 FIRST = date(1970, 1, 2)
 """The first day to look at: earlier event times are not usable."""
@@ -79,8 +80,8 @@ def explain(
 
 def _partitions(graph: FeedGraph, node: FeedNode, day: date) -> list[str]:
     """The partitions that begin on the day; the day's name if the feed has none there."""
-    midnight = datetime.combine(day, time(), UTC)
-    found = graph.between(node.location, midnight, midnight + ONE_DAY) if day < date.max else set()
+    start = midnight(day)
+    found = graph.between(node.location, start, start + ONE_DAY) if day < date.max else set()
     return sorted(found) or [str(day)]
 
 
@@ -161,7 +162,7 @@ def _standings(
 def _repeated_request(store: Store, feed: Feed, day: str, latest: str | None) -> str:
     """The sensors' request since the update in force, if it was repeated; else an empty text."""
     try:
-        request = last_asked(store, [(feed.uri, day)]).get((feed.uri, day))
+        request = last_requests(store, [(feed.uri, day)]).get((feed.uri, day))
     except StoreError as error:
         return f"; the requests of the sensors are not known: {error}"
     if request is None or request.times == 1 or not request.state.startswith(f"{latest or 'none'}/"):
@@ -201,7 +202,7 @@ def _update(
             for check in (record.checks if record else ())
             if not check.passed
         ),
-        inputs=tuple(_input(each) for each in (record.facts.inputs if record else ())),
+        inputs=_inputs(record.facts.inputs if record else ()),
     )
 
 
@@ -249,6 +250,25 @@ def _feed_changes(record: Record, before: Record) -> list[str]:
         for each in record.facts.inputs
         if isinstance(each, FeedInput) and each.update != earlier.get((each.feed, each.partition))
     ]
+
+
+def _inputs(inputs: Sequence[FeedInput | RawInput]) -> tuple[str, ...]:
+    """A line for each input; neighbouring partitions of a feed without a valid update share a line."""
+    found = []
+    for absent, group in groupby(inputs, _absent):
+        alike = list(group)
+        if absent and len(alike) > 1:
+            feed, context = absent
+            where = f"{feed} {alike[0].partition} to {alike[-1].partition}"
+            found.append(f"{where}: nothing valid ({len(alike)} partitions{', context' if context else ''})")
+        else:
+            found += map(_input, alike)
+    return tuple(found)
+
+
+def _absent(each: FeedInput | RawInput) -> tuple[str, bool] | None:
+    """The feed of an input without a valid update, and whether it is only context; None for any other input."""
+    return (each.feed, each.context) if isinstance(each, FeedInput) and not each.update else None
 
 
 def _input(each: FeedInput | RawInput) -> str:

@@ -1,12 +1,11 @@
 """The records in quarantine: where, why, how many, with an example.
 
-Here: counting them with DuckDB, from storage alone. Not here: writing them (`sources.landing`, `io_manager`).
+Here: counting them with DuckDB, from storage alone. Not here: writing them (`sources.landing`, `steps.quarantining`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -18,7 +17,7 @@ from feed_assets.blackboard import Blackboard, list_all
 from feed_assets.file_feed import Feed, FeedError, Update, begun, latest, latest_of_all, read_record, recorded_digests
 from feed_assets.file_feed.discovery import feed_locations
 from feed_assets.file_feed.quarantine import FOLDER
-from feed_assets.operations.effectiveness_report import local_files, readable
+from feed_assets.operations.fetched_files import fetch, readable_files, with_uris
 from feed_assets.sources.layout import quarantine_key
 from feed_assets.sources.ledger import counting, entries
 
@@ -120,8 +119,8 @@ def _named(feed: Feed, day: str, name: str, newest: Update | None) -> Update | N
 
 
 def _of_update(name: str, state: str, update: Update) -> Iterator[SetAside]:
-    with readable(update), ExitStack() as stack:
-        for source, reason, count, file, line, record in _by_reason(local_files(update, stack)):
+    with readable_files(update) as files:
+        for source, reason, count, file, line, record in _by_reason(files):
             yield SetAside(
                 name, update.partition, update.name, state, source, reason, count, file or "", line, record or ""
             )
@@ -139,42 +138,28 @@ def _of_landings(
     for source, keys in sorted(files.items()):
         # A killed or superseded landing may have left its quarantine behind.
         counts = {quarantine_key(source, landing) for landing in counting(entries(blackboard, source))}
-        with ExitStack() as stack:
-            copies = _copies(blackboard, [key for key in keys if key in counts], stack)
-            for _, reason, records, file, line, record in _of_sound(blackboard, copies, unreadable):
+        with TemporaryDirectory() as folder:
+            uris = fetch(blackboard, dict.fromkeys(key for key in keys if key in counts), Path(folder) / "files")
+            for _, reason, records, file, line, record in _of_sound(uris, unreadable):
                 yield SetAside(
                     f"{LANDING}/{source}", None, None, "", source, reason, records, file or "", line, record or ""
                 )
 
 
-def _copies(blackboard: Blackboard, keys: Sequence[str], stack: ExitStack) -> dict[str, str]:
-    """Key -> path of a copy."""
-    folder = Path(stack.enter_context(TemporaryDirectory()))
-    copies = {}
-    for number, key in enumerate(keys):
-        copy = folder / f"{number}.json"
-        copy.write_bytes(blackboard.read(key).data)
-        copies[key] = str(copy)
-    return copies
-
-
-def _of_sound(
-    blackboard: Blackboard, copies: Mapping[str, str], unreadable: Callable[[FeedError], None]
-) -> list[_Counted]:
+def _of_sound(uris: Mapping[Path, str], unreadable: Callable[[FeedError], None]) -> list[_Counted]:
     """`_by_reason` of all files that DuckDB can read; the others are reported and left out."""
     try:
-        return _by_reason(list(copies.values()))
+        return _by_reason([str(path) for path in uris])
     except duckdb.Error:
         sound = []
-        for key, copy in copies.items():
+        for path, uri in uris.items():
             try:
-                _by_reason([copy])
+                _by_reason([str(path)])
             except duckdb.Error as error:
-                uri = blackboard.uri(key)
-                reason = str(error).partition("\n")[0].replace(copy, uri)
+                reason = with_uris(str(error).partition("\n")[0], uris)
                 unreadable(FeedError(f"{uri} cannot be read: {reason} Restore it, or remove it."))
             else:
-                sound.append(copy)
+                sound.append(str(path))
         return _by_reason(sound)
 
 

@@ -17,7 +17,7 @@ import dagster as dg
 from feed_assets import checks, sensors
 from feed_assets.assets import raw_key, raw_logs
 from feed_assets.assets.catalog import in_catalog
-from feed_assets.io_manager import FileFeedIOManager
+from feed_assets.io_manager import FileFeedIOManager, declared_feed
 from feed_assets.partitions import daily, hourly
 from feed_assets.resources import BlackboardResource, Settings, SparkResource, StateResource, WebhookNotifier
 from feed_assets.resources.notifier import WEBHOOK
@@ -76,9 +76,11 @@ class Project:
 
         `resources` are added, or replace the project's own: `blackboard`, `state`, `spark`, `clock`, `limits`,
         `notifier`. `domain` is a tag of every asset. Add anything else with `dg.Definitions.merge`. Raises
-        DagsterInvalidDefinitionError if two daily assets read raw data of one kind, or one asset reads two kinds.
+        DagsterInvalidDefinitionError if two daily assets read raw data of one kind, if one asset reads two kinds, or if
+        an audited asset has no checks.
         """
         settings, own = self.settings, list(assets)
+        _require_audits(own, asset_checks)
         interval, run_config = settings.sensor_seconds, settings.run_config
         given: dict[str, Any] = {
             "blackboard": BlackboardResource.at(settings.base),
@@ -134,3 +136,18 @@ class Project:
                         )
                     found[kind] = key
         return found
+
+
+def _require_audits(
+    assets: Iterable[dg.AssetsDefinition | dg.AssetSpec], asset_checks: Iterable[dg.AssetChecksDefinition]
+) -> None:
+    """Raise DagsterInvalidDefinitionError if an asset is an audited feed without checks: nobody would publish it."""
+    checked = {key.asset_key for each in asset_checks for key in each.check_keys}
+    for asset in assets:
+        for spec in asset.specs if isinstance(asset, dg.AssetsDefinition) else ():
+            declared = declared_feed(spec.metadata)
+            if declared is not None and declared.audited and spec.key not in checked:
+                raise dg.DagsterInvalidDefinitionError(
+                    f"{spec.key.to_user_string()} is audited, but has no audit to publish its updates: add "
+                    "`checks.audit` of it to `asset_checks`, or leave out `audited=True`."
+                )

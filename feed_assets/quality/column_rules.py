@@ -25,7 +25,7 @@ def schema_as_declared(*, blocking: bool = True) -> Expectation:
 
 
 def unique(*columns: str, blocking: bool = True, name: str = "") -> Expectation:
-    """No two rows are alike in these columns. Rows with NULL in one of them count as alike."""
+    """No two rows are alike in these columns. A row with NULL in one of them counts as a repetition."""
 
     def judge(_: Subject, counted: Mapping[str, Any]) -> Judgement:
         surplus = counted["rows"] - counted["identities"]
@@ -68,7 +68,7 @@ def not_null(*columns: str, blocking: bool = True, name: str = "") -> Expectatio
 def accepted_values(column: str, *values: Value, blocking: bool = True, name: str = "") -> Expectation:
     """The column holds only these values, or NULL."""
     accepted = ", ".join(map(literal, values))
-    return _few(
+    return _no_row_where(
         name or check_name("accepted_values", [column]),
         f"{column} is one of {', '.join(map(str, values))}.",
         f"{quoted(column)} NOT IN ({accepted})",
@@ -89,7 +89,7 @@ def in_range(
     wanted = " and ".join(
         f"{word} {bound}" for word, bound in (("at least", at_least), ("at most", at_most)) if bound is not None
     )
-    return _few(
+    return _no_row_where(
         name or check_name("in_range", [column]),
         f"{column} is {wanted}.",
         f"NOT ({inside})",
@@ -152,7 +152,7 @@ def _schema_as_declared(subject: Subject, _: Mapping[str, Any]) -> Judgement:
     return Judgement(not differences, {"differences": differences or "none", "columns": len(found)}, sentence)
 
 
-def _few(name: str, description: str, wrong: str, column: str, fault: str, *, blocking: bool) -> Expectation:
+def _no_row_where(name: str, description: str, wrong: str, column: str, fault: str, *, blocking: bool) -> Expectation:
     """Expect no row for which the SQL in `wrong` is true. `fault` describes such rows in a sentence."""
 
     def judge(_: Subject, counted: Mapping[str, Any]) -> Judgement:

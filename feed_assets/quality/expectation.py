@@ -1,7 +1,7 @@
 """An expectation: the counts it needs of an update, and the rule that judges them.
 
 SQL states the counts, so that the expectations of an asset share their passes over the data. Not here: any one rule
-(`column_rules`, `time_rules`, `row_rules`, `ads`), running them (`steps.audit`), and Spark.
+(`column_rules`, `time_rules`, `row_rules`), running them (`steps.audit`), and Spark.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """Expectations for any feed on its number of rows, and on how the records that were read add up.
 
 Here: counts and shares. Not here: what is in the rows (`column_rules`, `time_rules`).
-
-Every function makes one expectation. With `blocking=False`, a failure is a warning and the update is
-published. `name` must be unique among the expectations of an asset.
+The parameters `blocking` and `name` are as in `column_rules`.
 """
 
 from __future__ import annotations
@@ -13,7 +11,7 @@ from statistics import median
 from typing import Any
 
 from feed_assets.quality.expectation import WITHOUT_RECORD, Expectation, Judgement, Subject
-from feed_assets.quality.rule_text import percent, rows_counted
+from feed_assets.quality.rule_text import in_percent, rows_counted
 
 
 def not_empty(*, unless_sent_so: bool = False, blocking: bool = True, name: str = "not_empty") -> Expectation:
@@ -94,10 +92,10 @@ def quarantined_share(*, limit: float | None = None, blocking: bool = True) -> E
         at_most = subject.quarantined_share_limit if limit is None else limit
         share = rows.quarantined / rows.read if rows.read else 0.0
         observed = {"quarantined": rows.quarantined, "read": rows.read, "share": round(share, 4), "limit": at_most}
-        found = f"{rows.quarantined:,} of {rows.read:,} records quarantined ({percent(share)})"
-        return Judgement(rows.quarantined <= at_most * rows.read, observed, f"{found}, limit {percent(at_most)}.")
+        found = f"{rows.quarantined:,} of {rows.read:,} records quarantined ({in_percent(share)})"
+        return Judgement(rows.quarantined <= at_most * rows.read, observed, f"{found}, limit {in_percent(at_most)}.")
 
-    shown = "`limits.quarantined_share` (5 % unless configured)" if limit is None else percent(limit)
+    shown = "`limits.quarantined_share` (5 % unless configured)" if limit is None else in_percent(limit)
     return Expectation(
         "quarantined_share", f"At most {shown} of the records read are quarantined.", judge, blocking=blocking
     )

@@ -9,6 +9,8 @@ import re
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
+from feed_assets.file_feed.wording import counted
+
 Value = str | int | float | Decimal | date | datetime
 
 
@@ -37,10 +39,10 @@ def literal(value: Value) -> str:
 
 def rows_counted(count: int) -> str:
     """The number with its noun, such as `1,000 rows`."""
-    return f"{count:,} row{'' if count == 1 else 's'}"
+    return counted(count, "row")
 
 
-def percent(share: float) -> str:
+def in_percent(share: float) -> str:
     """A share of 1 in percent."""
     return f"{100 * share:.3g} %"
 

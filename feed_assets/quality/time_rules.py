@@ -1,9 +1,7 @@
 """Expectations for any feed on the times in it, against the partition's own time and now.
 
 Here: how new the rows are, and whether they belong to the partition. Not here: other values (`column_rules`).
-
-Every function makes one expectation. With `blocking=False`, a failure is a warning and the update is
-published. `name` must be unique among the expectations of an asset.
+The parameters `blocking` and `name` are as in `column_rules`.
 """
 
 from __future__ import annotations

@@ -16,8 +16,9 @@ from typing import Any
 import dagster as dg
 
 from feed_assets.blackboard import BlackboardError, local_directory, open_blackboard
+from feed_assets.datasets import is_day
 from feed_assets.file_feed import parse_time
-from feed_assets.file_feed.names import FIRST_YEAR, LAST_YEAR, parse_now
+from feed_assets.file_feed.names import fixed_time
 from feed_assets.resources.notifier import WEBHOOK
 from feed_assets.state.address import VARIABLE as STATE
 from feed_assets.state.address import sqlite_url, state_url
@@ -45,7 +46,7 @@ class Clock(dg.ConfigurableResource[None]):
     as_of: str | None = None
 
     def now(self) -> datetime:
-        """The current time, aware, in UTC; a fixed time is in whole seconds."""
+        """The current time, aware, in UTC."""
         return parse_time(self.as_of) if self.as_of else datetime.now(UTC)
 
 
@@ -129,12 +130,9 @@ def _state(text: str | None, base: str, dagster_home: str | None) -> str:
 
 
 def _first_day(text: str) -> date:
-    try:
-        return date.fromisoformat(text)
-    except ValueError:
-        raise SettingsError(
-            f"FEED_ASSETS_FIRST_DAY is {text!r}; it takes the first day of data, such as 2019-11-24."
-        ) from None
+    if not is_day(text):
+        raise SettingsError(f"FEED_ASSETS_FIRST_DAY is {text!r}; it takes the first day of data, such as 2019-11-24.")
+    return date.fromisoformat(text)
 
 
 def _log_level(text: str) -> str:
@@ -163,16 +161,11 @@ def _as_of_file(base: str) -> tuple[str, str]:
 
 
 def _as_of(variable: str | None, base: str) -> datetime | None:
-    """The fixed time of the variable, or of the file in the base; None, also for `now`, means real time."""
+    """The fixed time of the variable, or of the file in the base; None means real time."""
     origin, text = "FEED_ASSETS_AS_OF", variable
     if not text:
         origin, text = _as_of_file(base)
-    if not text or text == "now":
-        return None
     try:
-        return parse_now(text)
-    except ValueError:
-        raise SettingsError(
-            f"{origin} is {text!r}; it takes a UTC time such as 2019-12-01T16:00:00, an update's name such as "
-            f"20191201.160000, from {FIRST_YEAR} to {LAST_YEAR}, or `now`."
-        ) from None
+        return fixed_time(text, setting=origin)
+    except ValueError as error:
+        raise SettingsError(str(error)) from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dagster as dg
 
+from feed_assets.datasets import is_day
 from feed_assets.resources.notifier import Alert, Notifier
 from feed_assets.sensors.failures import EVENTS, errors, rejections
 
@@ -41,13 +42,14 @@ def alert_of(instance: dg.DagsterInstance, run: dg.DagsterRun, message: str) -> 
     rejected, failed = rejections(events), errors(events)
     ends = [run.tags.get(f"dagster/asset_partition_range_{end}") for end in ("start", "end")]
     partition = run.tags.get("dagster/partition") or " to ".join(filter(None, ends)) or None
+    day = (partition or "")[:10]
     return Alert(
         kind="rejected" if rejected and not failed else "failed",
         assets=tuple(sorted(key.to_user_string() for key in run.asset_selection or ())) or (run.job_name,),
         partition=partition,
         reasons=(*rejected, *failed) or (message,),
         run_id=run.run_id,
-        command=f"feed-assets explain {partition[:10]}" if partition else f"the run {run.run_id} in the UI",
+        command=f"feed-assets explain {day}" if is_day(day) else f"the run {run.run_id} in the UI",
     )
 
 

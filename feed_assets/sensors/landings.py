@@ -24,7 +24,7 @@ from feed_assets.sensors.ticks import MAX_EVENTS, load_cursor
 from feed_assets.sources import Source, raw_days
 
 DAYS_AT_ONCE = 31
-"""Days before the lookback that one tick lists."""
+"""Days that a tick lists while days before the lookback are left; later ticks list the lookback."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class LandingReport:
 def landings(
     sources: Sequence[Source], partitions: dg.HourlyPartitionsDefinition, *, interval_seconds: int
 ) -> dg.SensorDefinition:
-    """Watches the raw files of every source: the days of its lookback in each tick, older days once."""
+    """Watches the raw files of every source: older days once, then the days of its lookback in each tick."""
 
     @dg.sensor(
         name="landings",
@@ -99,9 +99,9 @@ def report_landings(
 ) -> LandingReport:
     """The raw hours of a source that have changed since they were reported, at most `limit` of them, oldest first.
 
-    `last_tick` is the cursor of the last tick: {"known": partition -> files/bytes, "reached": its last day}. Costs one
-    LIST of the ledger and one of the raw files, over the lookback and at most 31 days before it. The events have no
-    data version: a run that read the files before they are reported would count as out of date.
+    `last_tick` is the cursor of the last tick: {"known": partition -> files/bytes, "reached": its last day}. Costs a
+    LIST of the ledger and of the raw files: of at most 32 days until the lookback is reached, then of the lookback.
+    The events have no data version: a run that read the files before they are reported would count as out of date.
     """
     known = {str(key): str(value) for key, value in (last_tick.get("known") or {}).items()}
     start = now.date() - timedelta(days=source.lookback_days)

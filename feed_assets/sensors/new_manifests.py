@@ -16,7 +16,16 @@ import dagster as dg
 from feed_assets.blackboard import Blackboard
 from feed_assets.dependencies.catching_up import plan_stale
 from feed_assets.dependencies.graph import FeedNode, affected
-from feed_assets.file_feed import Change, FeedError, Look, Watch, is_update_name, looks_at_named, read_record, scan_on
+from feed_assets.file_feed import (
+    Change,
+    FeedError,
+    Look,
+    Watch,
+    continue_scan,
+    is_update_name,
+    look_at_logged,
+    read_record,
+)
 from feed_assets.file_feed.changes import log_page
 from feed_assets.file_feed.wording import counted
 from feed_assets.io_manager.asset_events import INVALIDATED, has_event_about, still_in_force
@@ -154,7 +163,7 @@ class _Tick:
                 some = new[: min(BATCH, MAX_EVENTS - len(self.events))]
                 try:
                     known = self._known_versions(node, {entry.partition or "" for entry in some})
-                    for look in looks_at_named(feed, some, known, now=self.now):
+                    for look in look_at_logged(feed, some, known, now=self.now):
                         watches[location] = self._take(node, watches[location], look)
                 except FeedError as error:
                     self.context.log.warning(f"{location} cannot be read: {error}")
@@ -188,7 +197,7 @@ class _Tick:
             node = self.feeds.feeds[location]
             try:
                 known = self._known_versions(node)
-                for look in scan_on(node.declaration.on(self.board), watches[location], known, now=self.now):
+                for look in continue_scan(node.declaration.on(self.board), watches[location], known, now=self.now):
                     if over():
                         return
                     watches[location] = replace(self._take(node, watches[location], look), place=look.partition or "")
@@ -226,7 +235,7 @@ class _Tick:
         if place in self.reported or self._is_known(node, change):
             return
         self.reported.add(place)
-        self.context.log.info(change.sentence())
+        self.context.log.info(f"{node.location} {change.sentence()}")
         if change.kind == "invalidated":
             event: dg.AssetMaterialization | dg.AssetObservation = still_in_force(
                 self.context.instance,

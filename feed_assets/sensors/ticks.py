@@ -14,7 +14,7 @@ from feed_assets.blackboard import Blackboard
 from feed_assets.dependencies.requests import Request, Requests
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.busy import busy_partitions
-from feed_assets.state import Asked, Store
+from feed_assets.state import LastRequest, Store
 
 TICK_SECONDS = 40.0
 """Time limit of a tick; the daemon allows 60 s. The next tick begins with the rest."""
@@ -43,9 +43,9 @@ def requests_of_tick(
         for partition, keys in busy_partitions(instance, feeds).items()
     }
 
-    def became_a_run(feed: str, partition: str, asked: Asked) -> bool:
+    def became_a_run(feed: str, partition: str, last: LastRequest) -> bool:
         # If it did not, repeating its run key is safe: Dagster starts a run key at most once.
-        tags = dict([_tag(_subject(feeds, feed, partition, asked))])
+        tags = dict([_tag(_subject(feeds, feed, partition, last))])
         return bool(instance.get_run_ids(dg.RunsFilter(tags=tags), limit=1))
 
     return Requests(store, board, feeds, now, busy, became_a_run)
@@ -73,9 +73,9 @@ def _tag(subject: str) -> tuple[str, str]:
 
 
 def _subjects(feeds: AssetFeedGraph, request: Request) -> list[str]:
-    return sorted(_subject(feeds, feed, request.need.partition, asked) for feed, asked in request.asked.items())
+    return sorted(_subject(feeds, feed, request.need.partition, last) for feed, last in request.recorded.items())
 
 
-def _subject(feeds: AssetFeedGraph, feed: str, partition: str, asked: Asked) -> str:
+def _subject(feeds: AssetFeedGraph, feed: str, partition: str, last: LastRequest) -> str:
     """The part of a run key that identifies the request for one asset."""
-    return f"{feeds.feeds[feed].name}@{partition}:{asked.state}#{asked.times}"
+    return f"{feeds.feeds[feed].name}@{partition}:{last.state}#{last.times}"

@@ -6,7 +6,6 @@ modules: `canonical`, `landing`, `expressions`.
 """
 
 from feed_assets.sources.absence import absences
-from feed_assets.sources.errors import SourceError
 from feed_assets.sources.growth import Decision, GrowthKind, decide
 from feed_assets.sources.kinds import Kind, KindError
 from feed_assets.sources.loading import load_source, load_sources
@@ -21,6 +20,7 @@ from feed_assets.sources.raw import (
     read_sets,
     records_by_hour,
 )
+from feed_assets.sources.source_errors import SourceError
 from feed_assets.sources.spec import Source, SpecError
 
 __all__ = [

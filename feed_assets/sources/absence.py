@@ -6,20 +6,18 @@ Not here: what follows from it (see `checks`).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import date
 
 from feed_assets.blackboard.port import Blackboard
-from feed_assets.sources.errors import RawFilesGoneError
-from feed_assets.sources.layout import LandingId, landed_path, ledger_key, raw_key
+from feed_assets.sources.layout import LandingId, landed_path, ledger_key, raw_file_key
 from feed_assets.sources.ledger import Landing, counting, read_landing, touched_days
+from feed_assets.sources.plan import in_parallel
 from feed_assets.sources.raw import raw_keys
+from feed_assets.sources.source_errors import RawFilesGoneError
 from feed_assets.sources.spec import Source
 
 REMEMBERED = 10_000
-
-_AT_ONCE = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +49,7 @@ def absences(blackboard: Blackboard, source: Source, days: Collection[date]) -> 
     names = {str(day) for day in days}
     touched = touched_days(blackboard, source.key, min(names), max(names))
     keys = [ledger_key(source.key, each) for each in counting({landing for day, landing in touched if day in names})]
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        landed = list(pool.map(lambda key: _landing(blackboard, key), keys))
+    landed = in_parallel(lambda key: _landing(blackboard, key), keys)
     gone: dict[date, str] = {}
     lost = files_gone(blackboard, source.key, landed, names)
     reasons = dict.fromkeys(days, "the source is declared `may_be_empty`") if source.may_be_empty else {}
@@ -82,7 +79,7 @@ def files_gone(
     present = raw_keys(blackboard, source_key, date.fromisoformat(touched[0]), date.fromisoformat(touched[-1]))
     gone: dict[LandingId, tuple[str, ...]] = {}
     for landing, hours in expected.items():
-        keys = (raw_key(source_key, day, landed_path(hour, landing)) for day, hour in hours)
+        keys = (raw_file_key(source_key, day, landed_path(hour, landing)) for day, hour in hours)
         if missing := tuple(key for key in keys if key not in present):
             gone[landing] = missing
     return gone

@@ -24,9 +24,8 @@ from feed_assets.blackboard.port import Blackboard, NotFoundError
 from feed_assets.engine.paths import to_read
 from feed_assets.engine.session import SESSION_SETTINGS
 from feed_assets.sources.absence import files_gone
-from feed_assets.sources.errors import LandingError
 from feed_assets.sources.expressions import check_expressions, named_columns, nearest, needed_columns
-from feed_assets.sources.layout import LandingId, landed_path, quarantine_key, raw_key, sent_key, staging_prefix
+from feed_assets.sources.layout import LandingId, landed_path, quarantine_key, raw_file_key, sent_key, staging_prefix
 from feed_assets.sources.ledger import Landing, find, landings_of
 from feed_assets.sources.partner_file import PartnerFile, check_column_names, inspect
 from feed_assets.sources.placing import (
@@ -35,7 +34,7 @@ from feed_assets.sources.placing import (
     NO_TIME,
     REASONS,
     StagedRecords,
-    staged_files,
+    staged_records,
     usable_from,
     write_by_hour,
     write_nothing,
@@ -43,6 +42,7 @@ from feed_assets.sources.placing import (
 )
 from feed_assets.sources.plan import Plan, clear, complete, keys, read_plan, tidy, write_plan
 from feed_assets.sources.records import SINGLE_FILE_SETTINGS, parquet_records, text_records
+from feed_assets.sources.source_errors import LandingError
 from feed_assets.sources.spec import ParquetFormat, Source, SpecError
 
 __all__ = ["FUTURE", "MALFORMED", "NO_TIME", "REASONS", "is_outdated", "land", "land_kept"]
@@ -184,7 +184,7 @@ def _prepare(
     except (LandingError, SpecError):
         clear(blackboard, attempt)
         raise
-    staged = staged_files(keys(blackboard, f"{rows}/"), f"{rows}/")
+    staged = staged_records(keys(blackboard, f"{rows}/"), f"{rows}/")
     withdrawn = _withdrawn(staged, before)
     quarantine = quarantine_key(source.key, landing) if staged.quarantined else None
     return Plan(
@@ -230,7 +230,7 @@ def _upload(blackboard: Blackboard, sent: PartnerFile, attempt: str) -> str:
 
 def _raw_copies(source: Source, landing: LandingId, hours: Mapping[str, str]) -> list[tuple[str, str]]:
     return [
-        (staged, raw_key(source.key, hour[:10], landed_path(hour[11:], landing)))
+        (staged, raw_file_key(source.key, hour[:10], landed_path(hour[11:], landing)))
         for hour, staged in sorted(hours.items())
     ]
 

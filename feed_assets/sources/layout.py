@@ -42,7 +42,7 @@ def raw_prefix(source_key: str) -> str:
     return f"{RAW}{source_key}/"
 
 
-def raw_key(source_key: str, day: str, path: str) -> str:
+def raw_file_key(source_key: str, day: str, path: str) -> str:
     """The key of a raw file; `path` is relative to the day: `05/landed-0123456789abcdef.parquet`."""
     return f"{RAW}{source_key}/{day}/{path}"
 

@@ -15,11 +15,22 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from dataclasses import fields as dataclass_fields
 from datetime import date, datetime
+from itertools import takewhile
 from typing import Any
 
 from feed_assets.blackboard.listing import list_all
 from feed_assets.blackboard.port import Blackboard, NotFoundError
-from feed_assets.sources.layout import LandingId, entered, ledger_key, ledger_prefix, touched_prefix, touching
+from feed_assets.file_feed.wording import counted
+from feed_assets.sources.layout import (
+    LEDGER,
+    LandingId,
+    entered,
+    ledger_key,
+    ledger_prefix,
+    touched_prefix,
+    touching,
+)
+from feed_assets.sources.source_errors import EarlierLedgerError
 
 FORMAT = 1
 
@@ -132,12 +143,30 @@ def touched_days(blackboard: Blackboard, source_key: str, first: str, last: str)
             yield day, landing
 
 
+def earlier_entries(blackboard: Blackboard, source_key: str) -> list[str]:
+    """The keys of entries where an earlier version put them, below `<day>/` or `again/`. One LIST if there are none."""
+    # They sort before all keys of the present layout.
+    present = touched_prefix(source_key)
+    found = takewhile(lambda entry: entry.key < present, list_all(blackboard, f"{LEDGER}{source_key}/"))
+    return [entry.key for entry in found if entry.key.endswith(".json")]
+
+
+def check_layout(blackboard: Blackboard, source_key: str) -> None:
+    """Raise EarlierLedgerError if the source has `earlier_entries`."""
+    if keys := earlier_entries(blackboard, source_key):
+        raise EarlierLedgerError(
+            f"{blackboard.uri(f'{LEDGER}{source_key}/')} has {counted(len(keys), 'landing')} entered by an earlier "
+            f"version of feed_assets, such as {blackboard.uri(keys[0])}. Until they are moved, their raw files do not "
+            f"count. Move them with `feed-assets land --again {source_key}`"
+        )
+
+
 def read_landing(blackboard: Blackboard, key: str) -> Landing:
     """The landing of a ledger entry; an entry never changes."""
     return landing_from_json(json.loads(blackboard.read(key).data))
 
 
-def landings(blackboard: Blackboard, source_key: str) -> Iterator[Landing]:
-    """All landings of a source that count, each read when the iterator reaches it."""
+def current_landings(blackboard: Blackboard, source_key: str) -> Iterator[Landing]:
+    """The landings of a source that count, each read when the iterator reaches it."""
     for each in counting(entries(blackboard, source_key)):
         yield read_landing(blackboard, ledger_key(source_key, each))

@@ -77,8 +77,7 @@ def _names(spark: SparkSession, node: JavaObject, bound: frozenset[str]) -> Iter
 
 
 def _class(spark: SparkSession, name: str) -> JavaObject:
-    jvm = java_machine(spark)
-    return jvm.org.apache.spark.util.Utils.classForName(name, True, False)  # noqa: FBT003 - Java has no keywords
+    return java_machine(spark).java.lang.Class.forName(name)
 
 
 def _each(sequence: JavaObject) -> list[JavaObject]:

@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from feed_assets.sources.errors import LandingError
 from feed_assets.sources.layout import DIGEST_LENGTH
+from feed_assets.sources.source_errors import LandingError
 from feed_assets.sources.spec import RESERVED_COLUMNS, DelimitedFormat, JsonLinesFormat, ParquetFormat, Source
 
 EXTENSIONS = {

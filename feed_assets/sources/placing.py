@@ -19,9 +19,9 @@ from pyspark.sql import Column, DataFrame, Observation, SparkSession, functions
 
 from feed_assets.engine.paths import to_read, to_write
 from feed_assets.engine.sql import quoted
-from feed_assets.sources.errors import LandingError
 from feed_assets.sources.expressions import event_time
 from feed_assets.sources.records import with_nulls
+from feed_assets.sources.source_errors import LandingError
 from feed_assets.sources.spec import JsonLinesFormat, Source
 
 MALFORMED: Final = "malformed record"
@@ -114,7 +114,7 @@ def usable_from(micros: int | None) -> datetime | None:
     return EARLIEST + min(timedelta(microseconds=micros), last - EARLIEST) - AHEAD
 
 
-def staged_files(keys: Iterable[str], prefix: str) -> StagedRecords:
+def staged_records(keys: Iterable[str], prefix: str) -> StagedRecords:
     """The files of `write_by_hour` among these keys, below the prefix that it wrote to."""
     hours: dict[str, str] = {}
     quarantined: dict[str, str] = {}

@@ -17,14 +17,24 @@ from typing import TypeVar
 
 from feed_assets.blackboard.listing import list_all
 from feed_assets.blackboard.port import AlreadyExistsError, Blackboard, BlackboardError, NotFoundError
-from feed_assets.sources.errors import LandingError
 from feed_assets.sources.layout import SENT, STAGING, LandingId, ledger_key, quarantine_key, staging_prefix, touched_key
-from feed_assets.sources.ledger import Landing, entry_json, find, landing_from_json, landing_json, landings_of
+from feed_assets.sources.ledger import (
+    Landing,
+    earlier_entries,
+    entry_json,
+    find,
+    landing_from_json,
+    landing_json,
+    landings_of,
+    read_landing,
+)
+from feed_assets.sources.source_errors import LandingError
 
 ABANDONED = timedelta(days=2)
 """Staging without a write for this long belongs to a landing that was killed."""
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 _NAME = "plan.json"
 _AT_ONCE = 8
@@ -40,11 +50,12 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """The result of `sweep_staging`: landings completed, number of files removed, failures with their reasons."""
+    """The result of `sweep_staging`: landings completed, files removed, failures with reasons, ledger entries moved."""
 
     completed: tuple[Landing, ...] = ()
     removed: int = 0
     failures: tuple[str, ...] = ()
+    moved: int = 0
 
 
 def read_plan(blackboard: Blackboard, staging: str) -> Plan | None:
@@ -74,8 +85,7 @@ def complete(blackboard: Blackboard, plan: Plan, *, now: datetime) -> Landing:
         return landed
     in_parallel(lambda copy: _copy(blackboard, *copy), plan.copies)
     landing = replace(plan.landing, landed_at=now)
-    with suppress(AlreadyExistsError):
-        blackboard.create(ledger_key(landing.source, landing.id), entry_json(landing))
+    _enter(blackboard, landing)
     return landing
 
 
@@ -109,9 +119,10 @@ def sweep_staging(blackboard: Blackboard, source_key: str, *, now: datetime) -> 
     """Complete killed landings of a source that have a plan, and remove the staging of the others.
 
     Only staging without a write for `ABANDONED` is touched. A landing that still works on it fails, and none of its
-    records count. One listing, and no other request if no staging is abandoned.
+    records count. First moves ledger entries of an earlier version. One listing, and a LIST of the ledger, if there is
+    nothing to do.
     """
-    prefix = f"{STAGING}{source_key}/"
+    moved, prefix = _move_earlier_entries(blackboard, source_key), f"{STAGING}{source_key}/"
     newest: dict[str, datetime] = {}
     for entry in list_all(blackboard, prefix):
         staging = prefix + entry.key.removeprefix(prefix).partition("/")[0] + "/"
@@ -135,7 +146,22 @@ def sweep_staging(blackboard: Blackboard, source_key: str, *, now: datetime) -> 
             failures.append(str(error))
         else:
             removed += tidy(blackboard, plan.landing)
-    return Sweep(tuple(completed), removed, tuple(failures))
+    return Sweep(tuple(completed), removed, tuple(failures), moved)
+
+
+def _move_earlier_entries(blackboard: Blackboard, source_key: str) -> int:
+    """Enter each landing of an earlier layout at its present place, then delete the old entries: can be repeated."""
+    earlier = earlier_entries(blackboard, source_key)
+    landings = [read_landing(blackboard, key) for key in earlier]
+    days: dict[str, set[str]] = {}
+    for landing in landings:
+        days.setdefault(landing.digest, set()).update(landing.touched)
+    for landing in landings:
+        _enter(blackboard, landing)
+        for day in sorted(days[landing.digest]):
+            _touch(blackboard, landing, day)
+    blackboard.delete(*earlier)
+    return len(earlier)
 
 
 def keys(blackboard: Blackboard, prefix: str) -> Iterator[str]:
@@ -143,11 +169,15 @@ def keys(blackboard: Blackboard, prefix: str) -> Iterator[str]:
     return (entry.key for entry in list_all(blackboard, prefix))
 
 
-def in_parallel(do: Callable[[T], None], items: Sequence[T]) -> None:
-    """Do this for every item, some at once; after all are done, raise the error of the first item that failed."""
+def in_parallel(do: Callable[[T], R], items: Sequence[T]) -> list[R]:
+    """The result for every item, some at once; after all are done, raise the error of the first item that failed."""
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        for future in [pool.submit(do, item) for item in items]:
-            future.result()
+        return [future.result() for future in [pool.submit(do, item) for item in items]]
+
+
+def _enter(blackboard: Blackboard, landing: Landing) -> None:
+    with suppress(AlreadyExistsError):
+        blackboard.create(ledger_key(landing.source, landing.id), entry_json(landing))
 
 
 def _touch(blackboard: Blackboard, landing: Landing, day: str) -> None:

@@ -21,8 +21,8 @@ from feed_assets.blackboard.port import PAGE_SIZE, Blackboard, Entry
 from feed_assets.datasets import is_day
 from feed_assets.engine.paths import to_read
 from feed_assets.file_feed import RawFile, RawInput
-from feed_assets.sources.layout import RAW, LandingId, landed_by, landed_path, raw_key, raw_prefix, split_raw
-from feed_assets.sources.ledger import Landing, counting, entries, touched_days
+from feed_assets.sources.layout import RAW, LandingId, landed_by, landed_path, raw_file_key, raw_prefix, split_raw
+from feed_assets.sources.ledger import Landing, check_layout, counting, entries, touched_days
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -115,8 +115,8 @@ def evening_read(
 ) -> RawInput | None:
     """The files of the last `hours` hours that a day's update read and that are still `there`, as context.
 
-    Files that came later are not in that update: if they were context, an event in them that is delivered again on the
-    day after would be left out on both days. `in_full` fetches the files of `read` if its record has only totals; None
+    Later files are not in that update. If they were context, an event in them that is delivered again on the day after
+    would be left out on both days. `in_full` fetches the files of `read` if its record has only totals; None
     if they are lost.
     """
     if evening(read, hours).hours == evening(there, hours).hours:
@@ -145,7 +145,7 @@ def raw_frame(spark: SparkSession, blackboard: Blackboard, source: Source, *raw_
     files = [(each, file.path) for each in raw_inputs for file in each.files]
     if not files:
         return nothing
-    paths = [to_read(blackboard.uri(raw_key(each.source, each.partition, path))) for each, path in files]
+    paths = [to_read(blackboard.uri(raw_file_key(each.source, each.partition, path))) for each, path in files]
     frame: DataFrame = with_nulls(spark.read.schema(schema).parquet(*paths), source)
     if all(landed_by(path) for _, path in files):
         return frame
@@ -163,7 +163,7 @@ def records_by_day(
 ) -> dict[str, int]:
     """How many records a landing put into each of these days, possibly 0: one Spark job, over the files' footers."""
     keys = [
-        raw_key(landing.source, hour[:10], landed_path(hour[11:], landing.id))
+        raw_file_key(landing.source, hour[:10], landed_path(hour[11:], landing.id))
         for hour in landing.partitions
         if hour[:10] in days
     ]
@@ -175,7 +175,7 @@ def records_by_day(
 
 def records_by_hour(spark: SparkSession, blackboard: Blackboard, raw_inputs: Iterable[RawInput]) -> dict[datetime, int]:
     """How many records these files have by hour (UTC): one Spark job, over the files' footers."""
-    keys = [raw_key(each.source, each.partition, file.path) for each in raw_inputs for file in each.files]
+    keys = [raw_file_key(each.source, each.partition, file.path) for each in raw_inputs for file in each.files]
     counts = _records_by_hour(spark, blackboard, keys)
     return {datetime.strptime(f"{hour}+0000", "%Y-%m-%d/%H%z"): count for hour, count in counts.items()}
 
@@ -216,7 +216,8 @@ def _counting_files(
     """The files of a day that count: those of other receivers, and of the newest `known` or `met` landings.
 
     A file of any other landing leads to a lookup of its content's entries: the landing may have been killed right after
-    its entry, or have just completed. Contents without an entry are added to `absent`.
+    its entry, or have just completed. Contents without an entry are added to `absent`. For the first of them it looks,
+    with one LIST, for entries of an earlier version, and raises EarlierLedgerError.
     """
     prefix = f"{raw_prefix(source_key)}{day}/"
     while True:
@@ -225,7 +226,10 @@ def _counting_files(
         found = known | met
         unknown = {each.digest for each in landings.values() if each is not None and each not in found} - absent
         more = {each for digest in unknown for each in entries(blackboard, source_key, digest)} - found
-        absent |= unknown - {each.digest for each in more}
+        lacking = unknown - {each.digest for each in more}
+        if lacking and not absent:
+            check_layout(blackboard, source_key)
+        absent |= lacking
         if not more:
             newest = {None, *counting(found)}
             return [file for file, landing in landings.items() if landing in newest]

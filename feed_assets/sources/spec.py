@@ -28,9 +28,9 @@ from pydantic import (
 )
 
 from feed_assets.engine.sql import quoted
-from feed_assets.sources.errors import SourceError
 from feed_assets.sources.kinds import Kind, by_name
 from feed_assets.sources.positions import Document, Location, dotted
+from feed_assets.sources.source_errors import SourceError
 
 RESERVED_COLUMNS = frozenset(
     {"_file", "_line", "_malformed", "_record", "_day", "_hour", "_sent", "_time", "_outcome"}

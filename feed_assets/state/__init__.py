@@ -8,7 +8,7 @@ request each run that is still due at most once more, and Dagster starts a run k
 """
 
 from feed_assets.state.address import StoreError
-from feed_assets.state.asked import Asked, asked_in, last_asked, record_asked
+from feed_assets.state.last_requests import LastRequest, last_requests, read_last_requests, record_request
 from feed_assets.state.store import Event, Store
 
-__all__ = ["Asked", "Event", "Store", "StoreError", "asked_in", "last_asked", "record_asked"]
+__all__ = ["Event", "LastRequest", "Store", "StoreError", "last_requests", "read_last_requests", "record_request"]

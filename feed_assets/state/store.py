@@ -1,7 +1,7 @@
 """The database: concurrent reads, one writer at a time, and events numbered without gaps.
 
-Here: connections, locks, migrations and the event log. Not here: any fact (`asked`). Every transaction opens its own
-connection and first creates or migrates the database if needed, so threads, forks and a deleted file are safe.
+Here: connections, locks, migrations and the event log. Not here: any fact (`last_requests`). Every transaction opens a
+connection, and first creates or migrates the database if needed. So threads, forks and a deleted file are safe.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,7 +20,7 @@ from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import JSON, NullPool, column, create_engine, insert, select, table, text, update
+from sqlalchemy import JSON, NullPool, column, create_engine, delete, insert, select, table, text, update
 from sqlalchemy.engine import Connection
 
 from feed_assets.state.address import VARIABLE, StoreError, explained, on_local_disk, shown, state_url
@@ -29,6 +29,9 @@ WAIT_SECONDS = 30
 """How long a transaction waits for another transaction."""
 
 MIGRATIONS = Path(__file__).parent / "migrations"
+EVENTS_KEPT = timedelta(days=30)
+"""How long events stay in the log. A reader must come back within this time."""
+
 VERSION_TABLE = "feed_assets_version"
 EVENTS = table("feed_assets_events", column("sequence"), column("at"), column("kind"), column("details", JSON))
 COUNTER = table("feed_assets_event_counter", column("last"))
@@ -55,11 +58,17 @@ class Transaction:
     connection: Connection
 
     def append(self, kind: str, at: datetime, details: Mapping[str, Any]) -> int:
-        """Append an event and return its number. `at` has a time zone; `details` must be JSON."""
+        """Append an event and return its number. `at` has a time zone; `details` must be JSON.
+
+        Deletes the oldest events, up to the first that is younger than EVENTS_KEPT at this time.
+        """
         number = update(COUNTER).values(last=COUNTER.c.last + 1).returning(COUNTER.c.last)
         sequence = int(self.connection.execute(number).scalar_one())
-        row = {"sequence": sequence, "at": at.isoformat(), "kind": kind, "details": dict(details)}
+        row = {"sequence": sequence, "at": _text(at), "kind": kind, "details": dict(details)}
         self.connection.execute(insert(EVENTS).values(row))
+        kept = select(EVENTS.c.sequence).where(EVENTS.c.at >= _text(at - EVENTS_KEPT))
+        first = kept.order_by(EVENTS.c.sequence).limit(1).scalar_subquery()
+        self.connection.execute(delete(EVENTS).where(EVENTS.c.sequence < first))
         return sequence
 
 
@@ -92,7 +101,11 @@ class Store:
             yield connection
 
     def events(self, after: int = 0, *, limit: int = 1000) -> list[Event]:
-        """The first `limit` events with a higher number than `after`, in order; a new database starts at 1."""
+        """The first `limit` events with a higher number than `after`, in order; a new database starts at 1.
+
+        The numbers have no gaps. If the first is not `after` + 1, the events between were older than EVENTS_KEPT and
+        are deleted. No part of this version reads the log; it is for services that follow the facts.
+        """
         if not self.exists():
             return []
         query = select(EVENTS).where(EVENTS.c.sequence > after).order_by(EVENTS.c.sequence).limit(limit)
@@ -162,6 +175,11 @@ class Store:
             if self._version(connection) != _revisions()[0]:
                 config.attributes["connection"] = connection
                 command.upgrade(config, "head")
+
+
+def _text(moment: datetime) -> str:
+    """A time as the database stores and compares it."""
+    return moment.astimezone(UTC).isoformat()
 
 
 @cache

@@ -140,14 +140,15 @@ def _settle(run: Run, candidate: Candidate, outcomes: Sequence[CheckOutcome]) ->
     """Publish, reject or invalidate the candidate by its outcomes; return the action in a sentence."""
     update = candidate.update
     failed = [outcome for outcome in outcomes if not outcome.passed and outcome.severity == "ERROR"]
-    name = f"{update.feed.location} {update.partition or ''} update {update.name}"
+    where = f"{update.feed.location} {update.partition}" if update.partition else update.feed.location
+    name = f"{where} update {update.name}"
     if candidate.staged is not None and not failed:
         publish_both(candidate.staged, now=run.now(), checks=outcomes)
         return f"{name}: all blocking checks hold; published{_overtaken(run, update)}."
     reason = "; ".join(f"{outcome.name}: {_values(outcome.observed)}" for outcome in failed)
     if candidate.staged is not None:
         reject_both(candidate.staged, reason=reason, checks=outcomes, now=run.now())
-        return f"{name}: rejected ({reason}). Readers keep the update before."
+        return f"{name}: rejected ({reason}). Readers keep what they had."
     if failed:
         author = f"run {run.run_id}"
         invalidate_both(update.feed, update.partition, update.name, reason=reason, author=author, now=run.now())

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 
-from feed_assets.datasets import ONE_DAY
+from feed_assets.datasets import ONE_DAY, Place
 from feed_assets.file_feed import Claim, FeedInput, RawInput, Record, in_full, latest, read_record
 from feed_assets.file_feed.wording import counted
 from feed_assets.sources import Source, absences, evening, evening_read, raw_frame, read_sets, records_by_hour
 from feed_assets.steps.raw_hours import Slice
-from feed_assets.steps.run import Place, Run, Window
+from feed_assets.steps.run import Run, Window
 
 
 @dataclass(slots=True)

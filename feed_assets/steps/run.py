@@ -10,10 +10,7 @@ from datetime import datetime
 from pyspark.sql import SparkSession
 
 from feed_assets.blackboard import Blackboard
-from feed_assets.datasets import FeedDeclaration
-
-Place = tuple[str, str | None]
-"""The location of a feed, and one of its partitions (None without partitions)."""
+from feed_assets.datasets import FeedDeclaration, Place
 
 Window = tuple[datetime, datetime]
 """The time from the first moment to before the second."""

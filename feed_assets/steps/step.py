@@ -13,7 +13,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from feed_assets.datasets import FeedDeclaration
+from feed_assets.datasets import FeedDeclaration, Place
 from feed_assets.engine.spark_schemas import spark_schema
 from feed_assets.engine.update_files import read_updates
 from feed_assets.file_feed import (
@@ -34,7 +34,7 @@ from feed_assets.quality.subject import EMPTY_SOURCES
 from feed_assets.sources import Source, raw_frame
 from feed_assets.steps.raw_hours import slices
 from feed_assets.steps.raw_reading import RawReader
-from feed_assets.steps.run import Output, Place, Run
+from feed_assets.steps.run import Output, Run
 from feed_assets.steps.writing import write
 
 
@@ -86,7 +86,8 @@ class Step:
         now = run.now()
         for place, output in expected.items():
             claims[place] = claim(output.declaration.on(run.board), output.partition, now=now, owner=run.run_id)
-            run.log.info(f"{output.declaration.location} {output.partition or ''}: update {claims[place].name} begun.")
+            title = _title(output.declaration.location, output.partition)
+            run.log.info(f"{title}: update {claims[place].name} begun.")
         inputs: list[FeedInput | RawInput] = []
         return cls(run, expected, claims, inputs, RawReader(run, tuple(claims.values()), inputs))
 
@@ -107,20 +108,27 @@ class Step:
         updates: dict[str, list[Update]] = {}
         for partition in partitions:
             update = latest(feed, partition, now=now)
-            self._note(feed, partition, update, context=context and partition in optional)
+            noted = context and partition in optional
+            name = update.name if update else None
+            self.inputs.append(FeedInput(feed=feed.location, partition=partition, update=name, context=noted))
             if update is None and partition not in optional:
                 raise MissingUpdateError(feed, partition)
             updates[partition or ""] = [update] if update else []
+        self._log(feed, updates)
         spark = self.run.spark()
         schema = spark_schema(declaration.columns)
         return Reading(updates, lambda each: read_updates(spark, each, schema))
 
-    def _note(self, feed: Feed, partition: str | None, update: Update | None, *, context: bool) -> None:
-        """Record and log the update that is read of this input."""
-        name = update.name if update else None
-        self.inputs.append(FeedInput(feed=feed.location, partition=partition, update=name, context=context))
-        found = f"update {name}, {counted(len(update.files), 'file')}" if update else "no valid update, read as empty"
-        self.run.log.info(f"{feed.location} {partition or ''}: {found}.")
+    def _log(self, feed: Feed, updates: Mapping[str, Sequence[Update]]) -> None:
+        """Log the updates that are read of an input, and in one line the partitions without a valid update."""
+        for partition, found in updates.items():
+            for update in found:
+                files = counted(len(update.files), "file")
+                self.run.log.info(f"{_title(feed.location, partition)}: update {update.name}, {files}.")
+        if absent := [partition for partition, found in updates.items() if not found]:
+            several = f" to {absent[-1]} ({len(absent)} partitions)" if len(absent) > 1 else ""
+            title = _title(feed.location, absent[0])
+            self.run.log.info(f"{title}{several}: no valid update, read as empty.")
 
     def read_raw(
         self, source: Source, hours: Iterable[str], *, by_hour: bool = False, evening_hours: int = 0
@@ -156,3 +164,8 @@ class Step:
     def publish(self, staged: Staged) -> Update:
         """Publish a staged update without an audit. Raises as `file_feed.publish` does."""
         return publish_both(staged, now=self.run.now())
+
+
+def _title(location: str, partition: str | None) -> str:
+    """The feed and the partition, for logs."""
+    return f"{location} {partition}" if partition else location

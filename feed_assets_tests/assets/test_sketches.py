@@ -8,7 +8,7 @@ import xml.etree.ElementTree as ET
 from hypothesis import given
 from hypothesis import strategies as st
 
-from feed_assets.assets.ads.sketches import SHOWN_IN_PLACE, click_through_rates
+from feed_assets.assets.ads.sketches import SHOWN_IN_PLACE, click_through_sketch
 
 
 def paths(markdown):
@@ -27,11 +27,11 @@ ad = st.one_of(
 
 @given(st.lists(ad, max_size=30))
 def test_whatever_the_rates_the_picture_fits_and_has_a_dot_for_each_ad(ads):
-    lines, dots = paths(click_through_rates(ads))
+    lines, dots = paths(click_through_sketch(ads))
 
     shown = min(20, sum(ad["ctr"] is not None for ad in ads))
     assert (lines.count("M"), dots.count("M")) == (shown, shown)
 
 
 def test_the_highest_value_reaches_the_top():
-    assert paths(click_through_rates([{"ctr_low": 0.0, "ctr": 0.1, "ctr_high": 0.2}])) == ["M52 80V12", "M52 46h0"]
+    assert paths(click_through_sketch([{"ctr_low": 0.0, "ctr": 0.1, "ctr_high": 0.2}])) == ["M52 80V12", "M52 46h0"]

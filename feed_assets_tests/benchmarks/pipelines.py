@@ -115,7 +115,7 @@ def _rounds(scratch: Path, instance: dg.DagsterInstance, size: int, turns: int) 
 
 
 def _measured(spark: Any, what: Callable[[], object]) -> tuple[float, float | None]:
-    """The seconds that a call takes, and the processor time of this process and its Spark, where that is told."""
+    """The seconds that a call takes, and the processor time of this process and its Spark, if the system tells it."""
     before = _cpu_seconds(spark)
     seconds = timed(what)
     after = _cpu_seconds(spark)
@@ -123,12 +123,12 @@ def _measured(spark: Any, what: Callable[[], object]) -> tuple[float, float | No
 
 
 def _cpu_seconds(spark: Any) -> float | None:
-    """The processor time so far; None where the system does not tell it of other processes as Linux does."""
-    told = Path(f"/proc/{spark.sparkContext._gateway.proc.pid}/stat")
-    if not told.exists():
+    """The processor time so far; None if the system does not show it as Linux does."""
+    status = Path(f"/proc/{spark.sparkContext._gateway.proc.pid}/stat")
+    if not status.exists():
         return None
     # The name of the program comes in brackets, and may hold anything.
-    user, system = told.read_text(encoding="utf-8").rpartition(")")[2].split()[11:13]
+    user, system = status.read_text(encoding="utf-8").rpartition(")")[2].split()[11:13]
     return process_time() + (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 

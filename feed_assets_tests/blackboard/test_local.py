@@ -21,6 +21,7 @@ from feed_assets.blackboard import (
     UnavailableError,
 )
 from feed_assets.blackboard.exchanging import exchange
+from feed_assets_tests.blackboard.shown import keys, on_disk
 
 
 @pytest.fixture
@@ -31,16 +32,6 @@ def root(tmp_path: Path) -> Path:
 @pytest.fixture
 def blackboard(root: Path) -> LocalBlackboard:
     return LocalBlackboard(root)
-
-
-def keys(blackboard: LocalBlackboard, prefix: str = "") -> list[str]:
-    return [entry.key for entry in blackboard.page(prefix).entries]
-
-
-def on_disk(root: Path) -> list[str]:
-    """Every path below the root that is not the blackboard's own, as any program would find it."""
-    paths = (path.relative_to(root) for path in root.rglob("*"))
-    return sorted(str(path) for path in paths if path.parts[0] != ".blackboard")
 
 
 # -- the directory as other programs see it --------------------------------------------------------

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from feed_assets.blackboard import LocalBlackboard
+from feed_assets_tests.blackboard.shown import keys, on_disk
 
 DAY = 24 * 60 * 60
 
@@ -23,16 +24,6 @@ def root(tmp_path: Path) -> Path:
 @pytest.fixture
 def blackboard(root: Path) -> LocalBlackboard:
     return LocalBlackboard(root)
-
-
-def keys(blackboard: LocalBlackboard, prefix: str = "") -> list[str]:
-    return [entry.key for entry in blackboard.page(prefix).entries]
-
-
-def on_disk(root: Path) -> list[str]:
-    """Every path below the root that is not the blackboard's own, as any program would find it."""
-    paths = (path.relative_to(root) for path in root.rglob("*"))
-    return sorted(str(path) for path in paths if path.parts[0] != ".blackboard")
 
 
 def python(program: str, *arguments: str | Path) -> subprocess.Popen[str]:

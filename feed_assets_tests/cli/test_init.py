@@ -85,6 +85,7 @@ def test_the_module_is_the_one_that_pyproject_names_unless_an_option_or_a_variab
             "ZeroDivisionError: division by zero (",
         ),
         ("\nimport absent_package", "theirs cannot be loaded: ModuleNotFoundError: No module named 'absent_package' ("),
+        ("raise SystemExit(3)", "cannot be loaded: SystemExit: 3 ("),
         ("def broken(", "theirs cannot be loaded: SyntaxError"),
     ],
 )
@@ -99,6 +100,22 @@ def test_what_is_wrong_with_a_module_is_one_error_without_a_stack_trace(
     assert part in told
     assert "Traceback" not in told
     assert "theirs.py" in told or "Definitions" in told or "definitions" in told
+
+
+def test_below_a_projects_folder_a_command_says_where_to_go_instead_of_taking_the_example(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (folder / "pyproject.toml").write_text('[tool.dagster]\nmodule_name = "theirs"')
+    (folder / "sub" / "sub").mkdir(parents=True)
+    monkeypatch.chdir(folder / "sub" / "sub")
+
+    assert f"belongs to the project theirs in {folder}: run the command there" in run("sources", code=1).stderr
+    (folder / "pyproject.toml").write_text("[tool")  # perhaps of another program
+    run("sources")
+
+
+def test_a_path_is_no_name_of_a_module(run: Run):
+    assert "../theirs is no name of a module" in run("--module", "../theirs", "sources", code=1).stderr
 
 
 def test_a_pyproject_that_cannot_be_read_or_names_several_modules_says_so(run: Run, folder: Path):

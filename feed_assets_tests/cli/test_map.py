@@ -14,7 +14,7 @@ import pytest
 from click.testing import Result
 
 from feed_assets.cli import output
-from feed_assets.cli.errors import EXPECTED
+from feed_assets.cli.exit_codes import EXPECTED
 
 Run = Callable[..., Result]
 Program = Callable[..., "subprocess.CompletedProcess[str]"]

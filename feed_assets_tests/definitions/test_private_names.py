@@ -13,7 +13,22 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 SEEN_WITH = {"dagster": "1.13", "pyspark": "4.3"}
-PRIVATE_ATTRIBUTES = {"_jsparkSession", "_jvm", "_jsc", "_jdf", "_jmap"}
+OWNERS = {
+    "SparkSession": "_jsparkSession _jvm _jsc _jdf _jmap listenerBus statusStore sqlParser",
+    "AssetCheckExecutionContext": "op_execution_context",
+    "JobDefinition": "asset_layer",
+    "DagsterInstance": "report_dagster_event event_log_storage delete_instigator_state",
+    "StepExecutionContext": "entity_partitions_def resolved_run_config selected_output_names",
+    "AssetsDefinition": "input_dict",
+    "PartitionBackfill": "get_asset_backfill_data",
+}
+PRIVATE_ATTRIBUTES = {name: owner for owner, names in OWNERS.items() for name in names.split()}
+INTERNAL = {
+    "pyspark.core.context",
+    "org.apache.spark.sql.catalyst",
+    "SQLQueryContextLogger",
+    "DataFrameQueryContextLogger",
+}
 LIBRARIES = ("dagster", "dagster_pyspark", "dagster_aws", "pyspark", "py4j")
 
 
@@ -27,15 +42,19 @@ def private_names() -> dict[str, set[str]]:
                 for each in node.names:
                     used[f"{node.module}.{each.name}"].add(module)
             elif isinstance(node, ast.Attribute) and node.attr in PRIVATE_ATTRIBUTES:
-                used[f"SparkSession.{node.attr}"].add(module)
+                used[f"{PRIVATE_ATTRIBUTES[node.attr]}.{node.attr}"].add(module)
+            elif isinstance(node, ast.Import):
+                for each in node.names:
+                    if is_private(each.name):
+                        used[each.name].add(module)
             elif isinstance(node, ast.Constant) and isinstance(node.value, str) and is_private(node.value):
                 used[node.value].add(module)
     return used
 
 
 def is_private(name: str) -> bool:
-    """Whether this is a dotted name of a library, with a part that begins with an underscore."""
-    return (
+    """Whether this is `INTERNAL`, or a dotted name of a library with a part that begins with an underscore."""
+    return name in INTERNAL or (
         re.fullmatch(r"\w+(\.\w+)+", name) is not None and name.split(".", maxsplit=1)[0] in LIBRARIES and "._" in name
     )
 

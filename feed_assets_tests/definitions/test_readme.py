@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import tomllib
 from datetime import date
 from pathlib import Path
 
@@ -103,7 +104,15 @@ def test_the_project_it_shows_loads_with_its_raw_data_and_both_sensors(tmp_path,
         description=".",
     )
     with pytest.raises(dg.DagsterInvalidDefinitionError, match="again reads raw data of the kind orders"):
-        project.definitions(assets=[clean, again])
+        project.definitions(assets=[clean, again], asset_checks=[names["audit"]])
+    with pytest.raises(dg.DagsterInvalidDefinitionError, match=r"clean_orders is audited, but has no audit"):
+        project.definitions(assets=[clean])
+    kind, judge = names["ORDERS"], names["judge_orders"]
+    with pytest.raises(dg.DagsterInvalidDefinitionError, match=r"hourly: records are cleaned day by day"):
+        cleaned("hourly", kind, project.sources, project.hours, judge, metadata=metadata, description=".")
+    for location in ("", "../orders/v1.0", "/orders/v1.0", "s3://bucket/orders/v1.0"):
+        with pytest.raises(dg.DagsterInvalidDefinitionError, match="A feed's location is a path below the base"):
+            feed_metadata(location, schema)
 
 
 def test_every_make_target_it_names_exists():
@@ -120,6 +129,16 @@ def test_every_picture_and_page_it_links_to_is_there():
 
 def test_the_page_of_the_api_is_what_the_docstrings_of_all_exports_say():
     assert PAGE.read_text(encoding="utf-8") == page(), "Run `python -m feed_assets_tests.api_page`."
+
+
+def test_the_table_of_rooms_has_the_order_of_the_imports():
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    layers = settings["tool"]["importlinter"]["contracts"][0]["layers"]
+    rows = README.partition("## Where things are")[2].partition("\n## ")[0].splitlines()
+
+    listed = [name for row in rows for name in re.findall(r"`(\w+)(?:/|\.py)`", "".join(row.split("|")[2:3]))]
+
+    assert listed == re.findall(r"feed_assets\.(\w+)", " ".join(layers))
 
 
 def test_imports_point_down_the_rooms():

@@ -86,7 +86,7 @@ def test_in_an_empty_directory_the_commands_and_the_demos_first_step_find_all_th
         "cli/dagster.yaml",
         "engine/jre/bin/java",
         "engine/log4j2.properties",
-        "operations/report_page.html.jinja",
+        "operations/ads/report_page.html.jinja",
     ]
     assert [name for name in templates if not (installed / "feed_assets" / name).is_file()] == []
 

@@ -13,7 +13,7 @@ from feed_assets.dependencies.raw_growth import growth_decisions
 from feed_assets.dependencies.staleness import staleness
 from feed_assets.operations.explanation import explain
 from feed_assets.sources import load_source
-from feed_assets.sources.layout import raw_key
+from feed_assets.sources.layout import raw_file_key
 from feed_assets.state import Store
 from feed_assets_tests.dependencies.plain_process import ADS, CLICKS, EFFECTIVENESS, Days, node
 from feed_assets_tests.harness import SHOP_ADS, write_sources
@@ -77,7 +77,7 @@ def raw(store, tmp_path):
     source = load_source(write_sources(tmp_path, SHOP_ADS) / "0.yaml", KINDS)
     days = days_between(LAST - timedelta(days=10), LAST)
     files = 10 * store.page if store.page < 1000 else 3 * store.page
-    objects = {raw_key(SOURCE, day, f"05/other-{n:06}.parquet"): b"x" for day in days for n in range(files)}
+    objects = {raw_file_key(SOURCE, day, f"05/other-{n:06}.parquet"): b"x" for day in days for n in range(files)}
     return source, store.holding(objects), store.pages(files)
 
 

@@ -5,29 +5,13 @@ Here: what tests hold the library against. Nothing here uses the library, save i
 
 from __future__ import annotations
 
-import re
-
 from feed_assets.blackboard.memory import MemoryBlackboard
-
-UPDATE = re.compile(r"\d{8}\.\d{6}")
-
-
-def valid_updates(objects: dict[str, bytes], prefix: str) -> dict[str, set[str]]:
-    """name -> file keys of the valid updates below a prefix."""
-    below = {key: data for key, data in objects.items() if key.startswith(prefix)}
-    names = sorted({key[len(prefix) :].split("/")[0] for key in below})
-    valid = {}
-    for name in filter(UPDATE.fullmatch, names):
-        files = {key for key in below if key.startswith(f"{prefix}{name}/")}
-        manifest = f"{prefix}{name}/_SUCCESS"
-        files.discard(manifest)
-        if below.get(manifest) == str(len(files)).encode():
-            valid[name] = files
-    return valid
+from feed_assets_tests.file_feed import plain_reader
 
 
 def latest_name(objects: dict[str, bytes], prefix: str) -> str | None:
-    return max(valid_updates(objects, prefix), default=None)
+    found = plain_reader.latest(objects, prefix)
+    return found[0] if found else None
 
 
 def write(board: MemoryBlackboard, prefix: str, name: str, *, files: int = 1) -> None:

@@ -36,8 +36,10 @@ from feed_assets.file_feed import (
     stage,
     staged_files,
 )
+from feed_assets.file_feed.reading import list_updates
 from feed_assets.file_feed.record import CheckOutcome
-from feed_assets.file_feed.removal import carry_out, recover
+from feed_assets.file_feed.recovery import recover
+from feed_assets.file_feed.removal import carry_out
 from feed_assets.file_feed.retention import Policy, plan
 from feed_assets_tests.blackboard.interleavings import Actor, Reached, ViolationError, explore
 from feed_assets_tests.blackboard.replay import Failed
@@ -596,7 +598,7 @@ def test_a_pin_and_an_operator_beside_retention_that_recovers_what_another_was_i
     objects = before(("older", 1), ("old", 0))
 
     def recover_it(board: Blackboard) -> Hashable:
-        recover(Feed(board, LOCATION))
+        recover(Feed(board, LOCATION), PARTITION, list_updates(Feed(board, LOCATION), PARTITION))
         return None
 
     def kept(reached: Reached) -> None:

@@ -27,7 +27,6 @@ from feed_assets.file_feed import (
     publish,
     publish_files,
     read_record,
-    recover,
     stage,
     staged_files,
 )
@@ -105,8 +104,7 @@ def test_a_writer_that_wakes_after_retention_is_told_the_truth_and_leaves_no_str
 
 
 def collect(feed: Feed) -> None:
-    recover(feed)
-    carry_out(feed, plan(feed, POLICY, now=MUCH_LATER), now=MUCH_LATER)
+    carry_out(feed, plan(feed, POLICY, now=MUCH_LATER, recovering=True), now=MUCH_LATER)
 
 
 # --- a plain writer in the same second --------------------------------------------------------------------------------

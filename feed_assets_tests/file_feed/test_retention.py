@@ -29,14 +29,13 @@ from feed_assets.file_feed import (
     plan,
     publish,
     publish_files,
-    recover,
     stage,
     staged_files,
     tag,
     update_name,
 )
 from feed_assets_tests.blackboard.recording import RecordingBlackboard
-from feed_assets_tests.file_feed import plain
+from feed_assets_tests.file_feed import plain, plain_reader
 from feed_assets_tests.file_feed.stepping import SteppingBlackboard
 
 NOW = datetime(2018, 6, 21, 16, tzinfo=UTC)
@@ -166,7 +165,7 @@ def test_what_was_held_since_the_plan_stays(board: SteppingBlackboard, feed: Fee
     tag(feed, PARTITION, OLD[0], "release-1")
     (outcome,) = carry_out(feed, removals, now=NOW)
     assert (outcome.removed, outcome.why) == (False, "tagged release-1")
-    assert set(plain.valid_updates(board.objects(), DAY)) == {OLD[0], OLD[1]}
+    assert set(plain_reader.updates(board.objects(), DAY)) == {OLD[0], OLD[1]}
 
 
 def test_what_was_published_since_the_plan_stays(board: SteppingBlackboard, feed: Feed) -> None:
@@ -206,7 +205,7 @@ def test_an_update_invalidated_by_an_added_file_is_never_valid_on_its_way_out(
     plain.publish(board, DAY, OLD[1])
     removals = plan(feed, POLICY, now=NOW)
     seen = []
-    board.after = lambda: seen.append(OLD[0] in plain.valid_updates(board.objects(), DAY))
+    board.after = lambda: seen.append(OLD[0] in plain_reader.updates(board.objects(), DAY))
     carry_out(feed, removals, now=NOW)
     board.after = None
     assert seen
@@ -274,13 +273,12 @@ def test_one_partition_is_planned_recovered_and_cleared_without_a_look_at_the_ot
     recording = RecordingBlackboard(board)
     one = Feed(recording, LOCATION)
 
-    recover(one, within=PARTITION)
     assert drop_ended_pins(one, now=NOW, within=PARTITION) == 0
-    removals = plan(one, POLICY, now=NOW, within=PARTITION)
+    removals = plan(one, POLICY, now=NOW, within=PARTITION, recovering=True)
 
     assert [(each.partition, each.update) for each in removals] == [(PARTITION, name) for name in OLD[:-1]]
-    # The partition as it is, twice; its tags, pins (once more for the ended ones), claims and records.
-    assert [each.operation for each in recording.requests] == ["page"] * 7
+    # The partition as it is; its tags, pins (once more for the ended ones), claims and records.
+    assert [each.operation for each in recording.requests] == ["page"] * 6
     assert removals == tuple(each for each in plan(feed, POLICY, now=NOW) if each.partition == PARTITION)
 
 
@@ -288,7 +286,7 @@ def test_a_feed_without_partitions_is_kept_in_bounds_too(board: SteppingBlackboa
     plain.publish(board, f"{LOCATION}/", OLD[0])
     plain.publish(board, f"{LOCATION}/", OLD[1])
     carry_out(feed, plan(feed, POLICY, now=NOW), now=NOW)
-    assert set(plain.valid_updates(board.objects(), f"{LOCATION}/")) == {OLD[1]}
+    assert set(plain_reader.updates(board.objects(), f"{LOCATION}/")) == {OLD[1]}
 
 
 def test_nothing_is_planned_where_a_partition_has_a_control_area_of_its_own(
@@ -331,7 +329,7 @@ def test_a_pin_set_at_any_moment_either_fails_or_keeps_the_update() -> None:
         carry_out(feed, plan(feed, POLICY, now=NOW), now=NOW)
         board.before = None
         if pinned:
-            assert (OLD[0] in plain.valid_updates(board.objects(), DAY)) == pinned[0]
+            assert (OLD[0] in plain_reader.updates(board.objects(), DAY)) == pinned[0]
             outcomes.add(pinned[0])
     assert outcomes == {True, False}
 
@@ -358,8 +356,8 @@ def test_what_is_held_after_an_interrupted_removal_gets_its_manifest_back(
     with pytest.raises(AbandonedError):
         carry_out(feed, removals, now=NOW)
     board.before = board.after = None
-    assert set(plain.valid_updates(board.objects(), DAY)) == {OLD[1]}
-    recover(feed)
+    assert set(plain_reader.valid_updates(board.objects(), DAY)) == {OLD[1]}
+    plan(feed, POLICY, now=NOW, recovering=True)
     assert before.items() <= board.objects().items()
     assert planned(feed) == []
 
@@ -377,7 +375,7 @@ def test_what_comes_back_in_force_after_an_interrupted_removal_gets_its_manifest
     (outcome,) = carry_out(feed, [each for each in plan(feed, POLICY, now=NOW) if each.update == OLD[0]], now=NOW)
     why = "another retention is removing it, or was interrupted"
     assert (outcome.removed, outcome.why.partition(":")[0]) == (False, why)
-    recover(feed)
+    plan(feed, POLICY, now=NOW, recovering=True)
     assert plain.latest_name(board.objects(), DAY) == OLD[0]
 
 
@@ -391,8 +389,8 @@ def test_what_was_given_up_is_not_given_back_though_it_has_as_many_files_again(
         carry_out(feed, plan(feed, POLICY, now=NOW), now=NOW)
     board.after = None
     board.put(f"{DAY}{OLD[0]}/invalid", b"")
-    recover(feed)
-    assert set(plain.valid_updates(board.objects(), DAY)) == {OLD[1]}
+    plan(feed, POLICY, now=NOW, recovering=True)
+    assert set(plain_reader.valid_updates(board.objects(), DAY)) == {OLD[1]}
     carry_out(feed, plan(feed, POLICY, now=NOW), now=NOW)
     assert names_left(board) == {OLD[1]}
 
@@ -400,11 +398,13 @@ def test_what_was_given_up_is_not_given_back_though_it_has_as_many_files_again(
 def interrupt(board: SteppingBlackboard, *, files: int | None = None) -> None:
     """Kill retention once the oldest update is not valid any more, and has so many files left."""
     left = sum(f"{DAY}{OLD[0]}/part" in key for key in board.objects())
-    if OLD[0] not in plain.valid_updates(board.objects(), DAY) and files in {None, left}:
+    if OLD[0] not in plain_reader.updates(board.objects(), DAY) and files in {None, left}:
         raise AbandonedError
 
 
-def test_recovering_costs_the_listing_and_a_read_for_what_was_taken_over(board: SteppingBlackboard) -> None:
+def test_recovering_costs_a_read_for_what_was_taken_over_and_the_listings_of_its_partition(
+    board: SteppingBlackboard,
+) -> None:
     recording = RecordingBlackboard(board)
     feed = Feed(recording, LOCATION)
     for name in OLD:
@@ -412,9 +412,10 @@ def test_recovering_costs_the_listing_and_a_read_for_what_was_taken_over(board: 
     plain.invalidate(board, DAY, OLD[1])
     board.put(f"{DAY}{OLD[2]}/_SUCCESS", b"-1")
     board.put(f"{DAY}{OLD[3]}/_SUCCESS", b"-1000000001")
-    recover(feed)
-    assert recording.counts() == {"page": 1, "read": 1, "replace": 1}
-    assert set(plain.valid_updates(board.objects(), DAY)) == {OLD[0], OLD[3], OLD[4]}
+    plan(feed, POLICY, now=NOW, recovering=True)
+    # Tags and pins; files, claims and records, once more for the one partition; and a manifest whose tag says nothing.
+    assert recording.counts() == {"page": 2 + 3 + 3, "read": 1 + 1, "replace": 1}
+    assert set(plain_reader.valid_updates(board.objects(), DAY)) == {OLD[0], OLD[3], OLD[4]}
 
 
 class SendsTwice(MemoryBlackboard):
@@ -466,7 +467,7 @@ def test_at_no_step_is_an_update_torn_or_the_latest_gone(updates, zombies, zombi
     for name, (files, state, hold) in zip(OLD, updates, strict=False):
         prepare(board, feed, name, files=files, state=state, hold=hold)
     counts = {name: files for name, (files, _, _) in zip(OLD, updates, strict=False)}
-    valid = plain.valid_updates(board.objects(), DAY)
+    valid = plain_reader.updates(board.objects(), DAY)
     kept = {name for name, (_, _, hold) in zip(OLD, updates, strict=False) if hold != "free"}
     held = kept & valid.keys()
     steps, newest = 0, max(valid, default="")
@@ -482,9 +483,9 @@ def test_at_no_step_is_an_update_torn_or_the_latest_gone(updates, zombies, zombi
 
     def reader_looks() -> None:
         nonlocal newest
-        valid = plain.valid_updates(board.objects(), DAY)
-        whole = {name: {f"{DAY}{name}/part-{part}" for part in range(counts[name])} for name in valid}
-        assert valid == whole, "an update is torn"
+        valid = plain_reader.updates(board.objects(), DAY)
+        whole = {name: {f"part-{part}" for part in range(counts[name])} for name in valid}
+        assert {name: {path for path, _ in files} for name, files in valid.items()} == whole, "an update is torn"
         assert held <= valid.keys(), "a held update is gone"
         assert max(valid, default="") >= newest, "the latest update is gone"
         newest = max(valid, default="")
@@ -492,11 +493,9 @@ def test_at_no_step_is_an_update_torn_or_the_latest_gone(updates, zombies, zombi
     board.before, board.after = zombies_publish, reader_looks
     for _ in range(3):
         with contextlib.suppress(AbandonedError):
-            recover(feed)
-            carry_out(feed, plan(feed, POLICY, now=NOW), now=NOW)
+            carry_out(feed, plan(feed, POLICY, now=NOW, recovering=True), now=NOW)
     board.before = None
-    recover(feed)
-    carry_out(feed, plan(feed, POLICY, now=NOW), now=NOW)
+    carry_out(feed, plan(feed, POLICY, now=NOW, recovering=True), now=NOW)
     assert plan(feed, POLICY, now=NOW) == ()
     assert names_left(board) <= {newest, *kept}
 

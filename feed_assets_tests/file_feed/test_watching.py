@@ -28,18 +28,18 @@ from feed_assets.file_feed import (
     begun,
     carry_out,
     claim,
-    fold_changes,
+    continue_scan,
+    drop_old_entries,
     invalidate,
     log_page,
-    looks_at_named,
+    look_at_logged,
     plan,
     publish_files,
     reject,
-    scan_on,
     stage,
 )
 from feed_assets_tests.blackboard.recording import RecordingBlackboard
-from feed_assets_tests.file_feed import plain
+from feed_assets_tests.file_feed import plain, plain_reader
 
 ROOT = "clean-ads/v1.0/"
 LOG = f"{ROOT}.feed/changes/"
@@ -74,14 +74,14 @@ class Consumer:
         before, now = len(self.told), self.clock.now
         watch = Watch.from_plain(json.loads(self.cursor), now=now).scanning(INTERVAL, now=now)
         page = log_page(self.feed, watch.position, now=now)
-        for look in looks_at_named(self.feed, page.new[:most], self.known, now=now):
+        for look in look_at_logged(self.feed, page.new[:most], self.known, now=now):
             self.touched.add(look.partition or "")
             self.take(look.changes)
         left = page.new[most:] if most is not None else ()
         watch = replace(watch, position=page.position_before(left[0] if left else None))
         if watch.place is not None:
             place: str | None = None
-            for number, look in enumerate(scan_on(self.feed, watch, dict(self.known), now=now)):
+            for number, look in enumerate(continue_scan(self.feed, watch, dict(self.known), now=now)):
                 if number == scanned:
                     watch = replace(watch, place=place)
                     break
@@ -215,7 +215,7 @@ def test_entries_are_folded_by_age(feed: Feed, board: MemoryBlackboard, clock: C
     publish(feed, DAYS[0], clock)
     clock.now += timedelta(days=8)
     publish(feed, DAYS[1], clock)
-    assert (fold_changes(feed, now=clock.now), fold_changes(feed, now=clock.now)) == (1, 0)
+    assert (drop_old_entries(feed, now=clock.now), drop_old_entries(feed, now=clock.now)) == (1, 0)
     assert [key.split("/")[6] for key in board.objects() if key.startswith(LOG)] == [DAYS[1]]
 
 
@@ -324,10 +324,14 @@ def test_a_clock_that_was_set_back_does_not_end_the_scans(
 def large(clock: Clock, partitions: int = 10_000) -> MemoryBlackboard:
     names = [f"p{number:05}" for number in range(partitions)]
     keys = {f"{ROOT}{name}/{A}/{path}": b"1" for name in names for path in ("_SUCCESS", "part-0")}
+    # A log that nobody has folded: it is listed from the consumer's position on.
+    keys |= {f"{LOG}20180401/000000/{name}/{A}.published": b"" for name in names}
     return MemoryBlackboard(keys, clock=clock)
 
 
-def test_a_look_at_ten_thousand_partitions_costs_a_listing_and_one_for_each_that_changed(clock: Clock) -> None:
+def test_a_look_at_ten_thousand_partitions_and_a_long_log_costs_a_listing_and_one_for_each_that_changed(
+    clock: Clock,
+) -> None:
     board = RecordingBlackboard(large(clock))
     feed = Feed(board, ROOT[:-1])
     consumer = Consumer(feed, clock)
@@ -485,7 +489,7 @@ def test_whatever_happens_in_the_end_what_is_in_force_was_told_and_what_is_new_w
             prefix = f"{ROOT}{partition}/"
             assert consumer.known.get(partition) == plain.latest_name(board.objects(), prefix)
             told = {name for _, day, name in consumer.told if day == partition} | {consumer.known.get(partition)}
-            for name in plain.valid_updates(board.objects(), prefix):
+            for name in plain_reader.updates(board.objects(), prefix):
                 (manifest,) = (each for each in board.page(prefix).entries if each.key == f"{prefix}{name}/_SUCCESS")
                 assert manifest.modified < started or name in told
 

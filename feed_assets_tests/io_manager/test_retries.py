@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-
 from feed_assets.blackboard import UnavailableError
 from feed_assets_tests.harness import ADS, Interposed, ads, messages, using_board
 
@@ -48,7 +46,7 @@ def test_a_full_disk_is_not_tried_again(shop):
 
     def fail(operation, key):
         if operation == "create" and key.startswith(ADS):
-            raise UnavailableError("Could not create it.") from OSError(errno.ENOSPC, "No space left on device")
+            raise UnavailableError("Could not create it: no space left on device", transient=False)
 
     result = using_board(shop, Interposed(shop.board, fail)).run("clean_ads")
 

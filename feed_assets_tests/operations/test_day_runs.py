@@ -56,6 +56,34 @@ def test_each_run_names_the_assets_and_the_partition_that_it_makes():
         assert run.tags["dagster/partition"] == result.partition == DAYS[0]
 
 
+def test_a_failed_asset_holds_back_only_the_assets_that_depend_on_it():
+    days = dg.DailyPartitionsDefinition("2019-11-24", end_date="2019-11-30")
+    hours = dg.HourlyPartitionsDefinition("2019-11-24-00:00", end_date="2019-11-24-01:00")
+
+    @dg.asset(partitions_def=days)
+    def clean(): ...
+
+    @dg.asset(partitions_def=hours)
+    def hourly():
+        raise ValueError
+
+    @dg.asset(partitions_def=days, deps=[clean])
+    def kept(): ...
+
+    @dg.asset(partitions_def=days, deps=[hourly, clean])
+    def spoiled(): ...
+
+    @dg.asset(partitions_def=days, deps=[spoiled])
+    def last(): ...
+
+    with dg.DagsterInstance.ephemeral() as instance:
+        definitions = dg.Definitions([clean, hourly, kept, spoiled, last])
+        results = list(backfill(definitions, instance, DAYS[:1], run_config={}))
+
+    assert [result.assets for result in results if result.success] == [("clean",), ("kept",)]
+    assert [result.assets for result in results if result.skipped] == [("spoiled",), ("last",)]
+
+
 def chain(fails: dict[str, str]) -> dg.Definitions:
     """Two daily assets in a row, one of two hours, and one of names; a day in `fails` ends with that message."""
     daily = dg.DailyPartitionsDefinition("2019-11-24", end_date="2019-11-30")

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+import dagster as dg
+from pyspark.sql.types import StringType, StructField, StructType
 
 from feed_assets.ads import KINDS
-from feed_assets.file_feed import RawInput
+from feed_assets.blackboard import open_blackboard
+from feed_assets.file_feed import Facts, Feed, FeedInput, RawInput, publish_files
+from feed_assets.io_manager import feed_metadata
 from feed_assets.operations.explanation import explain, unprocessed
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sources import Source, load_sources
+from feed_assets.state import Store
 from feed_assets_tests.harness import ADS, DAY, Installation
 
 LONG_AFTER = datetime(2020, 1, 1, tzinfo=UTC)
@@ -156,3 +163,27 @@ def test_every_day_with_unprocessed_data_is_named_however_old_and_no_other(desk)
     assert "left until it grows more, or leaves the lookback on 2019-12-07" in found["2019-11-29"]
     assert "never processed: 0 -> 100 bytes" in found["2019-11-30"]
     assert "no sensor asks for it" in found["2019-12-01"]
+
+
+def test_hours_without_an_update_share_a_line(tmp_path: Path):
+    board = open_blackboard(str(tmp_path / "base"))
+    schema = StructType([StructField("id", StringType())])
+
+    @dg.asset(partitions_def=dg.DailyPartitionsDefinition(DAY), metadata=feed_metadata("daily/v1", schema))
+    def daily(hourly): ...
+
+    hours = dg.HourlyPartitionsDefinition(f"{DAY}-00:00")
+    hourly = dg.AssetSpec("hourly", partitions_def=hours, metadata=feed_metadata("hourly/v1", schema))
+    updates = {f"{DAY}-{hour:02}:00": "20191125.000000" if hour == 12 else None for hour in range(24)}
+    inputs = tuple(FeedInput(feed="hourly/v1", partition=hour, update=update) for hour, update in updates.items())
+    publish_files(Feed(board, "daily/v1"), DAY, [], now=LONG_AFTER, owner="me", facts=Facts(schema=(), inputs=inputs))
+
+    graph = AssetFeedGraph.of(dg.Definitions([daily, hourly]).get_repository_def())
+    store = Store(f"sqlite:///{tmp_path}/state.db")
+    story = explain(board, graph, (), date.fromisoformat(DAY), now=LONG_AFTER, store=store)[0]
+
+    assert story.updates[0].inputs == (
+        f"hourly/v1 {DAY}-00:00 to {DAY}-11:00: nothing valid (12 partitions)",
+        f"hourly/v1 {DAY}-12:00: 20191125.000000",
+        f"hourly/v1 {DAY}-13:00 to {DAY}-23:00: nothing valid (11 partitions)",
+    )

@@ -27,9 +27,9 @@ from feed_assets.file_feed import (
     require_latest,
     stage,
 )
-from feed_assets.operations import plots
-from feed_assets.operations.effectiveness_report import day_figures, interval, percent, totals
-from feed_assets.operations.report_page import page
+from feed_assets.operations.ads import plots
+from feed_assets.operations.ads.effectiveness_report import day_figures, interval, percent, totals
+from feed_assets.operations.ads.report_page import page
 
 NOW = datetime(2019, 12, 1, tzinfo=UTC)
 DAYS = ("2019-11-24", "2019-11-26")

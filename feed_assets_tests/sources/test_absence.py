@@ -9,9 +9,9 @@ import pytest
 from feed_assets.ads import KINDS
 from feed_assets.blackboard import LocalBlackboard
 from feed_assets.sources import absences, load_source
-from feed_assets.sources.errors import RawFilesGoneError
-from feed_assets.sources.layout import landed_path, raw_key
+from feed_assets.sources.layout import landed_path, raw_file_key
 from feed_assets.sources.ledger import Landing
+from feed_assets.sources.source_errors import RawFilesGoneError
 from feed_assets_tests.blackboard.recording import RecordingBlackboard
 from feed_assets_tests.harness import SHOP_ADS, write_sources
 from feed_assets_tests.ledger import enter
@@ -41,7 +41,7 @@ def landing(*days, partitions=(), generation=1, digest="0" * 16):
 def put(blackboard, landed, *, files=True):
     """The entry of a landing, and its raw files unless somebody has deleted them."""
     for hour in landed.partitions if files else ():
-        blackboard.create(raw_key(ADS, hour[:10], landed_path(hour[11:], landed.id)), b"x")
+        blackboard.create(raw_file_key(ADS, hour[:10], landed_path(hour[11:], landed.id)), b"x")
     enter(blackboard, landed)
 
 

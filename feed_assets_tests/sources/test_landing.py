@@ -17,12 +17,12 @@ from feed_assets.ads import KINDS
 from feed_assets.ads.partners import partners_directory
 from feed_assets.blackboard.local import LocalBlackboard
 from feed_assets.sources.canonical import canonical
-from feed_assets.sources.errors import LandingError, SourceError
 from feed_assets.sources.growth import decide
 from feed_assets.sources.landing import FUTURE, LANDING_SETTINGS, MALFORMED, NO_TIME, land, land_kept
-from feed_assets.sources.ledger import landings
+from feed_assets.sources.ledger import current_landings
 from feed_assets.sources.loading import load_source, load_sources
 from feed_assets.sources.raw import raw_days, raw_frame, read_set
+from feed_assets.sources.source_errors import LandingError, SourceError
 from feed_assets_tests.open_bandit import TOTALS
 
 NOW = datetime(2019, 12, 1, tzinfo=UTC)
@@ -619,13 +619,13 @@ def test_what_landed_by_a_wrong_description_is_replaced_from_the_file_or_from_wh
     assert (same.already_landed, same.landed, same.description == right.landing_digest) == (True, 0, False)
 
     file.unlink()
-    (kept,) = landings(blackboard, right.key)
+    (kept,) = current_landings(blackboard, right.key)
     again = land_kept(spark, blackboard, right, kept, now=NOW)
 
     assert (again.file, again.landed, again.generation, again.already_landed) == ("log.csv", 2, 2, False)
     assert [hour for hour, _ in records(spark, blackboard, right)] == ["2019-11-24/05", "2019-11-25/05"]
     assert everything(blackboard, "quarantine/") == []
-    assert [each.generation for each in landings(blackboard, right.key)] == [2]
+    assert [each.generation for each in current_landings(blackboard, right.key)] == [2]
     packed = sent("packed.csv.gz", gzip.compress(content.encode()))
     twice = land(spark, blackboard, right, packed, now=NOW, again=True)
     assert (twice.already_landed, twice.generation) == (True, 2)

@@ -10,12 +10,12 @@ import pytest
 
 from feed_assets.ads import KINDS
 from feed_assets.blackboard.local import LocalBlackboard
-from feed_assets.sources.errors import LandingError
 from feed_assets.sources.landing import land
 from feed_assets.sources.ledger import landings_of
 from feed_assets.sources.loading import load_source
 from feed_assets.sources.plan import ABANDONED, sweep_staging
 from feed_assets.sources.raw import raw_days, raw_frame
+from feed_assets.sources.source_errors import LandingError
 from feed_assets.sources.spec import Source
 
 NOW = datetime(2019, 12, 1, tzinfo=UTC)

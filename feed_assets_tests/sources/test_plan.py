@@ -12,17 +12,18 @@ from feed_assets.sources.layout import (
     landed_path,
     ledger_key,
     quarantine_key,
-    raw_key,
+    raw_file_key,
     sent_key,
     staging_prefix,
 )
-from feed_assets.sources.ledger import Landing, entry_json, landings
+from feed_assets.sources.ledger import Landing, current_landings, entry_json
 from feed_assets.sources.plan import ABANDONED, Plan, Sweep, sweep_staging, write_plan
-from feed_assets.sources.raw import raw_days
+from feed_assets.sources.raw import raw_days, read_set
+from feed_assets.sources.source_errors import EarlierLedgerError
 
 SOURCE = "ads/partner"
 PLANNED, UNPLANNED = LandingId("0123456789abcdef"), LandingId("00000000000000ff", 2)
-RAW = raw_key(SOURCE, "2019-11-24", landed_path("05", PLANNED))
+RAW = raw_file_key(SOURCE, "2019-11-24", landed_path("05", PLANNED))
 
 
 @pytest.fixture(params=["local", "s3"])
@@ -58,7 +59,7 @@ def test_what_killed_landings_staged_is_completed_or_removed_once_it_is_old(blac
     swept = sweep_staging(blackboard, SOURCE, now=now + ABANDONED + timedelta(minutes=1))
 
     assert ([landing.file for landing in swept.completed], swept.removed, swept.failures) == (["log.csv"], 4, ())
-    assert [str(each.id) for each in landings(blackboard, SOURCE)] == [str(PLANNED)]
+    assert [str(each.id) for each in current_landings(blackboard, SOURCE)] == [str(PLANNED)]
     assert list(raw_days(blackboard, [SOURCE], date.min, date.max)) == [(SOURCE, date(2019, 11, 24))]
     assert sorted(keys(blackboard)) == [
         f"raw/.landed/{SOURCE}/days/2019-11-24/{PLANNED}",
@@ -113,3 +114,24 @@ def test_a_plan_that_cannot_be_carried_out_is_named_and_holds_up_nothing_else(tm
     assert (swept.completed, swept.removed, len(swept.failures)) == ((), 1, 1)
     assert "is there with other content than this landing gives it" in swept.failures[0]
     assert raw_days(board, [SOURCE], date.min, date.max) == {}
+
+
+def test_landings_of_an_earlier_layout_are_refused_until_they_are_moved_and_then_count_as_before(blackboard):
+    day, folder = date(2019, 11, 24), f"raw/.landed/{SOURCE}"
+    first, again = (
+        Landing(SOURCE, "log.csv", "", UNPLANNED.digest, 1, 1, 0, 0, {}, None, (f"{day}/{hour}",), generation=number)
+        for number, hour in ((1, "07"), (2, "08"))
+    )
+    late = Landing(SOURCE, "late.csv", "", "00000000000000aa", 1, 1, 0, 0, {}, None, ("2019-11-25/09",))
+    for place, landing in (("2019-11-24", first), ("again", again), ("2019-11-25", late)):
+        blackboard.create(f"{folder}/{place}/{landing.id}.json", entry_json(landing))
+        touched, hour = landing.partitions[0].split("/")
+        blackboard.create(raw_file_key(SOURCE, touched, landed_path(hour, landing.id)), b"rows")
+
+    with pytest.raises(EarlierLedgerError, match=rf"{folder}/ has 3 landings.*`feed-assets land --again {SOURCE}`"):
+        read_set(blackboard, SOURCE, day)
+    assert sweep_staging(blackboard, SOURCE, now=datetime.now(UTC)) == Sweep(moved=3)
+
+    assert [file.path for file in read_set(blackboard, SOURCE, day).files] == [landed_path("08", again.id)]
+    assert list(current_landings(blackboard, SOURCE)) == [late, again]
+    assert sweep_staging(blackboard, SOURCE, now=datetime.now(UTC)) == Sweep()

@@ -8,7 +8,7 @@ import pytest
 
 from feed_assets.ads import KINDS
 from feed_assets.sources import absences, each_day, load_source, raw_days, read_set
-from feed_assets.sources.layout import landed_path, ledger_key, raw_key, touched_key
+from feed_assets.sources.layout import landed_path, ledger_key, raw_file_key, touched_key
 from feed_assets.sources.ledger import Landing, entry_json, find, landings_of
 from feed_assets_tests.harness import SHOP_ADS, write_sources
 
@@ -33,7 +33,7 @@ class Landings:
         objects = {}
         for each in self.landed:
             day, hour = each.partitions[0].split("/")
-            objects[raw_key(ADS, day, landed_path(hour, each.id))] = b"x"
+            objects[raw_file_key(ADS, day, landed_path(hour, each.id))] = b"x"
             objects[ledger_key(ADS, each.id)] = entry_json(each)
             objects[touched_key(ADS, day, each.id)] = b""
         self.board = store.holding(objects)
@@ -88,7 +88,9 @@ def test_why_a_day_is_empty_costs_its_own_landings(minutes, tmp_path):
 
 def test_a_day_of_many_raw_files_costs_their_pages_and_one_for_the_landings(store):
     files = 50 * store.page
-    board = store.holding({raw_key(ADS, str(FIRST), f"{n % 24:02}/other-{n:06}.parquet"): b"x" for n in range(files)})
+    board = store.holding(
+        {raw_file_key(ADS, str(FIRST), f"{n % 24:02}/other-{n:06}.parquet"): b"x" for n in range(files)}
+    )
 
     assert len(read_set(board, ADS, FIRST).files) == files
     assert board.counts() == {"page": 50 + 1}

@@ -11,13 +11,22 @@ import sys
 import tempfile
 import traceback
 from contextlib import closing
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
 import sqlalchemy
 
-from feed_assets.state import Asked, Store, StoreError, address, asked_in, last_asked, record_asked, store
+from feed_assets.state import (
+    LastRequest,
+    Store,
+    StoreError,
+    address,
+    last_requests,
+    read_last_requests,
+    record_request,
+    store,
+)
 from feed_assets.state.address import sqlite_url, state_url
 from feed_assets_tests.state import asking
 from feed_assets_tests.state.server import SECRET, new_database
@@ -40,7 +49,7 @@ def started(url, what):
 
 def ask(url, state="1", place=PLACE):
     with Store(url).writing() as transaction:
-        record_asked(transaction, place, Asked(state, 1, NOW), reason="it is due")
+        record_request(transaction, place, LastRequest(state, 1, NOW), reason="it is due")
 
 
 def refused(url, state="1"):
@@ -88,24 +97,38 @@ def test_an_error_undoes_the_change_and_its_events(database):
 
     def mistaken():
         with Store(database).writing() as transaction:
-            record_asked(transaction, PLACE, Asked("2", 1, NOW), reason="a mistake")
+            record_request(transaction, PLACE, LastRequest("2", 1, NOW), reason="a mistake")
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         mistaken()
-    assert last_asked(Store(database), [PLACE]) == {PLACE: Asked("1", 1, NOW)}
+    assert last_requests(Store(database), [PLACE]) == {PLACE: LastRequest("1", 1, NOW)}
     ask(database, "3")
     assert [(event.sequence, event.details["state"]) for event in Store(database).events()] == [(1, "1"), (2, "3")]
     assert [event.sequence for event in Store(database).events(after=1)] == [2]
+
+
+def test_old_events_go_when_newer_ones_come_and_the_rest_keep_their_numbers_and_their_order(database):
+    log = Store(database)
+    # An event may be dated before the event that precedes it: it stays behind that one.
+    for days in (0, 40, 2, 41, 50):
+        with log.writing() as transaction:
+            transaction.append("tested", (NOW + timedelta(days=days)).astimezone(timezone(timedelta(hours=9))), {})
+
+    assert [event.sequence for event in log.events()] == [2, 3, 4, 5]
+    with log.writing() as transaction:
+        assert transaction.append("tested", NOW + timedelta(days=71), {}) == 6
+    assert [event.sequence for event in log.events()] == [4, 5, 6]
+    assert [event.sequence for event in log.events(after=4)] == [5, 6]
 
 
 def test_a_reader_sees_the_last_commit_while_somebody_writes(database):
     ask(database)
 
     with Store(database).writing() as transaction:
-        record_asked(transaction, PLACE, Asked("2", 1, NOW), reason="another")
-        assert last_asked(Store(database), [PLACE])[PLACE].state == "1"
-        assert asked_in(transaction.connection, [PLACE])[PLACE].state == "2"
+        record_request(transaction, PLACE, LastRequest("2", 1, NOW), reason="another")
+        assert last_requests(Store(database), [PLACE])[PLACE].state == "1"
+        assert read_last_requests(transaction.connection, [PLACE])[PLACE].state == "2"
 
 
 def test_many_places_are_a_query_for_each_thousand(database):
@@ -120,7 +143,7 @@ def test_many_places_are_a_query_for_each_thousand(database):
 
     sqlalchemy.event.listen(sqlalchemy.Engine, "before_cursor_execute", count)
     try:
-        found = last_asked(Store(database), places)
+        found = last_requests(Store(database), places)
     finally:
         sqlalchemy.event.remove(sqlalchemy.Engine, "before_cursor_execute", count)
 
@@ -159,7 +182,7 @@ def test_a_file_that_is_deleted_while_a_store_is_open_is_made_again(file):
     assert len(held.events()) == 1
     file.unlink()
 
-    assert (held.events(), last_asked(held, [PLACE]), file.exists()) == ([], {}, False)
+    assert (held.events(), last_requests(held, [PLACE]), file.exists()) == ([], {}, False)
     ask(sqlite_url(file))
     assert len(held.events()) == 1
 

@@ -3,51 +3,75 @@
 from __future__ import annotations
 
 import errno
+from pathlib import Path
 
+import boto3
 import pytest
-from botocore.exceptions import ClientError, NoCredentialsError, ReadTimeoutError
+from botocore.exceptions import NoCredentialsError, ReadTimeoutError
+from botocore.stub import Stubber
 from py4j.protocol import Py4JJavaError
 
-from feed_assets.blackboard import InvalidKeyError, UnavailableError
+from feed_assets.blackboard import InvalidKeyError, LocalBlackboard, UnavailableError
+from feed_assets.blackboard.s3 import S3Blackboard
 from feed_assets.file_feed import TornUpdateError
 from feed_assets.steps.transient import is_transient
 
 
-def answered(status, code):
-    return ClientError({"Error": {"Code": code}, "ResponseMetadata": {"HTTPStatusCode": status}}, "PutObject")
+def s3_error(error=None, **answer):
+    """The error of a bucket that answers like this, or whose client fails."""
+    client = boto3.client("s3", region_name="us-east-1", aws_access_key_id="key", aws_secret_access_key="secret")
+    stubber = Stubber(client)
+    stubber.add_client_error("get_object", **answer)
+    stubber.activate()
+    if error is not None:
+        client.get_object = lambda **_: raise_(error)
+    with pytest.raises(UnavailableError) as raised:
+        S3Blackboard(client, "bucket").read("key")
+    return raised.value
 
 
-def unavailable(cause):
-    """As the blackboards raise it."""
-    error = UnavailableError("Could not create it.")
-    error.__cause__ = cause
-    return error
+def raise_(error):
+    raise error
 
 
-def test_a_store_that_does_not_answer_or_says_that_it_is_busy_is_tried_again():
-    for cause in (
-        None,
-        answered(503, "SlowDown"),
-        answered(500, "InternalError"),
-        answered(429, "TooManyRequests"),
-        ReadTimeoutError(endpoint_url="http://storage"),
-        OSError(errno.EIO, "Input/output error"),
-        OSError(errno.ESTALE, "Stale file handle"),
+def disk_error(folder, monkeypatch, error):
+    """The error of a disk that fails like this."""
+    (folder / "key").write_bytes(b"")
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "open", lambda *_: raise_(error))
+        with pytest.raises(UnavailableError) as raised:
+            LocalBlackboard(folder).read("key")
+    return raised.value
+
+
+def test_a_store_that_does_not_answer_or_is_busy_is_tried_again(tmp_path, monkeypatch):
+    for error in (
+        UnavailableError("Could not create it."),
+        s3_error(service_error_code="SlowDown", http_status_code=503),
+        s3_error(service_error_code="InternalError", http_status_code=500),
+        s3_error(service_error_code="TooManyRequests", http_status_code=429),
+        s3_error(ReadTimeoutError(endpoint_url="http://storage")),
+        disk_error(tmp_path, monkeypatch, OSError(errno.EIO, "Input/output error")),
+        disk_error(tmp_path, monkeypatch, OSError(errno.ESTALE, "Stale file handle")),
     ):
-        assert is_transient(unavailable(cause)), cause
+        assert is_transient(error), error
 
 
-def test_what_waiting_does_not_cure_is_not_tried_again():
-    for cause in (
-        answered(403, "AccessDenied"),
-        answered(404, "NoSuchBucket"),
-        NoCredentialsError(),
-        OSError(errno.ENOSPC, "No space left on device"),
-        OSError(errno.EROFS, "Read-only file system"),
-        PermissionError(errno.EACCES, "Permission denied"),
+def test_an_error_that_waiting_does_not_cure_is_not_tried_again(tmp_path, monkeypatch):
+    with pytest.raises(UnavailableError) as no_directory:
+        LocalBlackboard(Path(__file__))
+    for error in (
+        s3_error(service_error_code="AccessDenied", http_status_code=403),
+        s3_error(service_error_code="NoSuchBucket", http_status_code=404),
+        s3_error(NoCredentialsError()),
+        disk_error(tmp_path, monkeypatch, OSError(errno.ENOSPC, "No space left on device")),
+        disk_error(tmp_path, monkeypatch, OSError(errno.EROFS, "Read-only file system")),
+        disk_error(tmp_path, monkeypatch, PermissionError(errno.EACCES, "Permission denied")),
+        no_directory.value,
+        TornUpdateError("torn"),
+        InvalidKeyError("odd"),
+        ValueError("bad data"),
     ):
-        assert not is_transient(unavailable(cause)), cause
-    for error in (TornUpdateError("torn"), InvalidKeyError("odd"), ValueError("bad data")):
         assert not is_transient(error), error
 
 

@@ -2,11 +2,9 @@
 
 import dagster as dg
 
-from feed_assets.ads import AD_CATALOG
+from feed_assets.ads.schemas import AD_CATALOG, CATALOG_FEED
 from feed_assets.assets.ads.rules import GROUP
 from feed_assets.io_manager import feed_metadata
-
-AD_CATALOG_LOCATION = "ad-catalog/v1.0"
 
 
 def ad_catalog() -> dg.AssetSpec:
@@ -15,10 +13,10 @@ def ad_catalog() -> dg.AssetSpec:
         "ad_catalog",
         description=(
             "Campaign, advertiser and landing page of each ad. A feed without partitions that others publish, for "
-            f"example with `feed-assets feed publish <base>/{AD_CATALOG_LOCATION} catalog.csv`."
+            f"example with `feed-assets feed publish <base>/{CATALOG_FEED} catalog.csv`."
         ),
         group_name=GROUP,
         kinds={"csv"},
         owners=["team:campaigns"],
-        metadata=feed_metadata(AD_CATALOG_LOCATION, AD_CATALOG, identity=["ad_id"]),
+        metadata=feed_metadata(CATALOG_FEED, AD_CATALOG, identity=["ad_id"]),
     )

@@ -7,6 +7,7 @@ import dagster as dg
 from pyspark.sql import DataFrame
 
 from feed_assets.ads import AD_EFFECTIVENESS, ads_with_shared_clicks, shared_clicks
+from feed_assets.ads.schemas import EFFECTIVENESS_FEED
 from feed_assets.assets.ads.effectiveness_lineage import effectiveness_lineage
 from feed_assets.assets.ads.figures import effectiveness_figures
 from feed_assets.assets.ads.rules import GROUP, OWNERS, Rules
@@ -31,7 +32,7 @@ def ad_effectiveness(partitions: dg.PartitionsDefinition) -> dg.AssetsDefinition
         group_name=GROUP,
         kinds={"pyspark", "parquet"},
         owners=OWNERS,
-        metadata=feed_metadata("ad-effectiveness/v1.0", AD_EFFECTIVENESS, identity=["ad_id"], audited=True),
+        metadata=feed_metadata(EFFECTIVENESS_FEED, AD_EFFECTIVENESS, identity=["ad_id"], audited=True),
         description=(
             "One row for each ad that was shown or clicked on a day (UTC). A click counts for the day on which the ad "
             "was shown, so a day also reads the next day's clicks, and runs again when they arrive. The ads of the "

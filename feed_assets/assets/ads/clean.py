@@ -7,6 +7,7 @@ import dagster as dg
 from pyspark.sql import DataFrame
 
 from feed_assets.ads import ADS, CLEAN_ADS, CLEAN_CLICKS, CLICKS, judge_ads, judge_clicks
+from feed_assets.ads.schemas import CLEAN_ADS_FEED, CLEAN_CLICKS_FEED
 from feed_assets.assets.ads.fed_kinds import left_out
 from feed_assets.assets.ads.rules import GROUP, OWNERS, Rules
 from feed_assets.assets.cleaned import cleaned
@@ -32,7 +33,7 @@ def clean_ads(sources: Sequence[Source], partitions: dg.PartitionsDefinition) ->
         sources,
         partitions,
         judge,
-        metadata=feed_metadata("clean-ads/v1.0", CLEAN_ADS, identity=["source", "impression_id"], audited=True),
+        metadata=feed_metadata(CLEAN_ADS_FEED, CLEAN_ADS, identity=["source", "impression_id"], audited=True),
         required_resource_keys={RULES},  # unused, but a run's configuration may have them
         description=_described(description, sources),
         group_name=GROUP,
@@ -59,7 +60,7 @@ def clean_clicks(sources: Sequence[Source], partitions: dg.PartitionsDefinition)
         sources,
         partitions,
         judge,
-        metadata=feed_metadata("clean-clicks/v1.0", CLEAN_CLICKS, identity=["source", "click_id"], audited=True),
+        metadata=feed_metadata(CLEAN_CLICKS_FEED, CLEAN_CLICKS, identity=["source", "click_id"], audited=True),
         required_resource_keys={RULES},
         description=_described(description, sources),
         group_name=GROUP,

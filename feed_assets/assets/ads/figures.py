@@ -29,7 +29,7 @@ def effectiveness_figures(result: DataFrame) -> dict[str, Any]:
     records = [dg.TableRecord({name: _cell(each[name]) for name in SHOWN}) for each in top]
     rate = {"click-through rate, %": round(100 * clicked / impressions, 4)} if impressions else {}
     return {
-        "click-through rate": dg.MetadataValue.md(sketches.click_through_rates(top)),
+        "click-through rate": dg.MetadataValue.md(sketches.click_through_sketch(top)),
         "ads": ads,
         "impressions": impressions,
         "clicks": clicked,

@@ -1,7 +1,7 @@
 """Pictures so small that the Dagster UI shows them in place: rows in, Markdown with an SVG out.
 
-The UI shows Markdown metadata in place if it is shorter than `SHOWN_IN_PLACE`, else behind a click. The report has
-larger pictures (`plots`).
+The UI shows Markdown metadata in place if it is shorter than `SHOWN_IN_PLACE`, else behind a click. The
+command `report` has larger pictures (`operations.plots`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ HEIGHT, TOP, BOTTOM, LEFT = 90, 12, 80, 44
 """In pixels: the whole picture, the highest and the lowest point of the drawing, the space for the scale."""
 
 
-def click_through_rates(ads: Sequence[Mapping[str, Any]]) -> str:
+def click_through_sketch(ads: Sequence[Mapping[str, Any]]) -> str:
     """A dot for each ad's rate and a line for its 95 % interval, in the order given, at most 20.
 
     `ads` have `ctr`, `ctr_low` and `ctr_high`: shares from 0 to 1, or None for an ad not shown, which is left out.

@@ -16,7 +16,7 @@ def _mostly_converted(_: checks.Subject, counted: Mapping[str, Any]) -> checks.J
     percent = 100 * counted["unconverted"] / (counted["records"] or 1)
     return checks.Judgement(
         percent <= UNCONVERTED_PERCENT,
-        {"unconverted, %": round(percent, 1)},
+        {"percent": round(percent, 1)},
         f"{percent:.1f} % of orders and refunds have no exchange rate, limit {UNCONVERTED_PERCENT} %.",
     )
 

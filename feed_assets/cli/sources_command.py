@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from feed_assets.cli.errors import FAILED
+from feed_assets.cli.exit_codes import FAILED
 from feed_assets.cli.installation import load_installation
 from feed_assets.cli.output import complain, json_option, print_json, print_table, progress, say
 
@@ -27,7 +27,7 @@ def sources(ctx: click.Context, *, as_json: bool) -> None:
     """List the sources: format, rules for late data, and the days with raw data."""
     if ctx.invoked_subcommand is not None:
         return
-    from feed_assets.sources import raw_days  # noqa: PLC0415 - loads pydantic and Spark's Python side
+    from feed_assets.sources import raw_days  # noqa: PLC0415 - loads pydantic
 
     installation = load_installation()
     settings, known, board = installation.settings, installation.sources, installation.blackboard

@@ -17,7 +17,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from feed_assets.datasets import days_between, is_day
 from feed_assets.file_feed import Feed, Update, latest_of_all
 from feed_assets.operations.accounting import Accounting, account
-from feed_assets.operations.effectiveness_report import DayFigures, figures_of, interval, percent, top_ads, totals
+from feed_assets.operations.ads.effectiveness_report import DayFigures, figures_of, interval, percent, top_ads, totals
 
 TOP_ADS_OF_ONE_DAY = 20
 TOP_ADS_OF_SEVERAL_DAYS = 10
@@ -89,7 +89,7 @@ def gather(feed: Feed, days: Sequence[str], *, now: datetime) -> ReportPage:
 def render(content: ReportPage) -> str:
     """The page as HTML."""
     environment = Environment(
-        loader=PackageLoader("feed_assets.operations", "."),
+        loader=PackageLoader("feed_assets.operations.ads", "."),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

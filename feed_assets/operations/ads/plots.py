@@ -1,6 +1,6 @@
 """Plots of ad effectiveness: rows in, PNG out.
 
-Here: the plots of the Dagster UI, the report and the demo. Not here: reading data.
+Here: the plots of `report -o FILE.png` and of the demo. Not here: reading data, and the UI (`assets.ads.sketches`).
 """
 
 from __future__ import annotations

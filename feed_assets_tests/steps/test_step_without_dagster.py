@@ -28,6 +28,6 @@ def test_steps_run_from_landing_to_audit_where_dagster_cannot_be_imported(tmp_pa
         "clean-ads/v1.0 has no valid update of 2019-11-24",
         f"read 3, published 2, quarantined 1. {cleaned} 20191125.010000: all blocking checks hold; published.",
         "readers count 2 ads",
-        f"read 4, published 3, quarantined 1. {cleaned} 20191125.030000: {rejected}. Readers keep the update before.",
+        f"read 4, published 3, quarantined 1. {cleaned} 20191125.030000: {rejected}. Readers keep what they had.",
         "readers count 2 ads",
     ]

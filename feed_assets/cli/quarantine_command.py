@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from feed_assets.cli.clock import DayParameter
-from feed_assets.cli.errors import FAILED
+from feed_assets.cli.exit_codes import FAILED
 from feed_assets.cli.installation import load_installation
 from feed_assets.cli.output import complain, json_option, print_json, print_table
 from feed_assets.file_feed import FeedError

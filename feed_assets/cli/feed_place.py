@@ -8,7 +8,6 @@ from __future__ import annotations
 import difflib
 import getpass
 import os
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,9 @@ from urllib.parse import unquote, urlsplit
 import click
 
 from feed_assets.blackboard import BlackboardError, InvalidKeyError, UnavailableError, UnknownLocationError
+from feed_assets.blackboard.listing import first_folders
 from feed_assets.cli.output import printable
+from feed_assets.datasets import is_day
 from feed_assets.file_feed import (
     BadNameError,
     Feed,
@@ -38,11 +39,10 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 _AFTER_EVERY_UPDATE = "99991231.235959"
 _LONGEST_NAME = 255  # bytes, the limit of a disk
 _SHOWN = 5  # names in a suggestion
-_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FeedPlace:
     """A partition of a feed; `partition` is None if the feed holds its updates itself."""
 
     feed: Feed
@@ -103,7 +103,7 @@ def partition_option(command: _Command) -> _Command:
     return click.option("--partition", "-p", metavar="NAME", type=PartitionName(), help=text)(command)
 
 
-def located(feed: Feed, partition: str | None) -> Place:
+def place_to_read(feed: Feed, partition: str | None) -> FeedPlace:
     """The place to read. If URI is the location of a partition, the place is in the whole feed.
 
     So users that name the feed and users that name the partition see the same claims, tags and records.
@@ -111,7 +111,7 @@ def located(feed: Feed, partition: str | None) -> Place:
     return _place(feed, partition, first=False)
 
 
-def operated(feed: Feed, partition: str | None) -> Place:
+def place_to_change(feed: Feed, partition: str | None) -> FeedPlace:
     """The place for commands that write to the control area. Raises FeedError if a partition has its own control area.
 
     If no control area exists yet, a location named like a day counts as a partition. So users that name it, and users
@@ -123,10 +123,10 @@ def operated(feed: Feed, partition: str | None) -> Place:
     return place
 
 
-def published(feed: Feed, partition: str | None) -> Place:
+def place_to_publish(feed: Feed, partition: str | None) -> FeedPlace:
     """The place to publish at. Costs one LIST of the place, and for a partition one of its feed.
 
-    Raises FeedError as `operated`, and MixedFeedError if updates and partitions would lie side by side.
+    Raises FeedError as `place_to_change`, and MixedFeedError if updates and partitions would lie side by side.
     """
     place = _place(feed, partition, first=True)
     inside = _inside(place)
@@ -146,21 +146,21 @@ def published(feed: Feed, partition: str | None) -> Place:
     return place
 
 
-def _place(feed: Feed, partition: str | None, *, first: bool) -> Place:
+def _place(feed: Feed, partition: str | None, *, first: bool) -> FeedPlace:
     parent, _, last = feed.uri.rpartition("/")
     name = unquote(last) if feed.uri.startswith("file:") else last
     if partition is not None or not parent.partition("://")[2] or not is_partition_name(name):
-        return Place(feed, partition)
+        return FeedPlace(feed, partition)
     above = open_feed(parent)
     try:
         whole = _has_control_area(above)
     except UnavailableError:
         # Without permission to look above it, the location is a feed of its own.
-        return Place(feed, None)
-    if not whole and not (first and _DAY.fullmatch(name) and not _has_control_area(feed)):
-        return Place(feed, None)
+        return FeedPlace(feed, None)
+    if not whole and not (first and is_day(name) and not _has_control_area(feed)):
+        return FeedPlace(feed, None)
     # A feed with partitions can lie below the location of another feed.
-    return Place(feed, None) if _first_partition(feed) else Place(above, name)
+    return FeedPlace(feed, None) if _first_partition(feed) else FeedPlace(above, name)
 
 
 def _first_partition(feed: Feed) -> str | None:
@@ -176,11 +176,10 @@ def _scanned(feed: Feed, *, first: str = "") -> Iterator[Scanned]:
 
 def _folders(feed: Feed, *, after: str = "") -> list[str]:
     """The first folders of the feed, at most a page."""
-    page = feed.blackboard.page(feed.root, after=f"{feed.root}{after}" if after else "", folders=True)
-    return [folder.removeprefix(feed.root).removesuffix("/") for folder in page.folders]
+    return first_folders(feed.blackboard, feed.root, after=f"{feed.root}{after}" if after else "")
 
 
-def _inside(place: Place) -> Feed:
+def _inside(place: FeedPlace) -> Feed:
     """The place as a feed of its own."""
     return Feed(place.feed.blackboard, place.feed.prefix(place.partition).removesuffix("/"))
 

@@ -38,7 +38,7 @@ EXPECTED: Mapping[str, int] = {
     "feed_assets.engine.buckets.JarsError": FAILED,
     "feed_assets.engine.java.JavaError": FAILED,
     "feed_assets.engine.session.MasterError": FAILED,
-    "feed_assets.sources.errors.SourceError": FAILED,
+    "feed_assets.sources.source_errors.SourceError": FAILED,
     "feed_assets.operations.day_runs.InstanceConfigError": FAILED,
     # Dagster's own database, such as on a full disk.
     "dagster._core.errors.DagsterError": FAILED,

@@ -5,23 +5,21 @@ Here: the numbers of a report. Not here: computing the feed (`ads`), the page (`
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from decimal import Decimal
 from math import sqrt
-from pathlib import Path
-from shlex import quote
-from tempfile import TemporaryDirectory
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 import duckdb
 
 from feed_assets.ads import wilson_interval
-from feed_assets.file_feed import Feed, FeedError, Update, latest_of_all
+from feed_assets.ads.schemas import EFFECTIVENESS_FEED
+from feed_assets.file_feed import Feed, Update, latest_of_all
+from feed_assets.operations.fetched_files import readable_files
 
+LOCATION = EFFECTIVENESS_FEED
 TOP_ADS = 20
 
 _DAY = """
@@ -81,14 +79,14 @@ def totals(days: Sequence[DayFigures]) -> DayFigures:
 
 def days_picture(days: Sequence[DayFigures]) -> bytes:
     """Impressions and click-through rate of these days, as a PNG."""
-    from feed_assets.operations import plots  # noqa: PLC0415 - loads matplotlib, which figures alone do not need
+    from feed_assets.operations.ads import plots  # noqa: PLC0415 - loads matplotlib, which figures alone do not need
 
     return plots.days([asdict(day) for day in days], title="Impressions and click-through rate")
 
 
 def ads_picture(rows: Sequence[Mapping[str, Any]], day: str) -> bytes:
     """The click-through rates of a day's top ads, as a PNG."""
-    from feed_assets.operations import plots  # noqa: PLC0415 - as above
+    from feed_assets.operations.ads import plots  # noqa: PLC0415 - as above
 
     return plots.click_through_rates(rows, title=f"Click-through rate of the most shown ads, {day}")
 
@@ -134,37 +132,7 @@ def _rated(
 def _query(update: Update, sql: str, **parameters: object) -> list[dict[str, Any]]:
     if not update.files:
         return []
-    with readable(update), ExitStack() as stack:
-        files = local_files(update, stack)
-        connection = stack.enter_context(duckdb.connect())
+    with readable_files(update) as files, duckdb.connect() as connection:
         result = connection.execute(sql, {"files": files, **parameters})
         names = [column[0] for column in result.description or ()]
         return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
-
-
-@contextmanager
-def readable(update: Update) -> Iterator[None]:
-    """Turn errors of DuckDB about the update's files into a FeedError that says what to do."""
-    try:
-        yield
-    except duckdb.Error as error:
-        partition = f" -p {quote(update.partition)}" if update.partition is not None else ""
-        named = f"{quote(update.feed.uri)}{partition} --update {update.name}"
-        raise FeedError(
-            f"The files of {update.uri} cannot be read: {str(error).partition(chr(10))[0]} "
-            f"`feed-assets feed files {named}` lists them; "
-            f"`feed-assets feed invalidate {named} --reason TEXT` takes them out of force."
-        ) from error
-
-
-def local_files(update: Update, stack: ExitStack) -> list[str]:
-    """Paths of the update's files on this machine: the files themselves, or copies that exist as long as `stack`."""
-    if all(uri.startswith("file:") for uri in update.uris()):
-        return [unquote(urlsplit(uri).path) for uri in update.uris()]
-    folder = Path(stack.enter_context(TemporaryDirectory()))
-    copies = []
-    for index, file in enumerate(update.files):
-        copy = folder / f"{index}-{Path(file.path).name}"
-        copy.write_bytes(update.feed.blackboard.read(update.key(file.path)).data)
-        copies.append(str(copy))
-    return copies

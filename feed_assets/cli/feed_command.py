@@ -15,17 +15,17 @@ from typing import Any
 import click
 
 from feed_assets.cli.clock import Moment, UpdateName, now
-from feed_assets.cli.errors import FAILED
+from feed_assets.cli.exit_codes import FAILED
 from feed_assets.cli.feed_diff import diff, update_named
-from feed_assets.cli.feed_keeping import gc, pin, tag, unpin, untag
-from feed_assets.cli.located import (
-    Place,
+from feed_assets.cli.feed_keeping import gc, pin_, tag_, unpin_, untag_
+from feed_assets.cli.feed_place import (
+    FeedPlace,
     feed_argument,
-    located,
     login_name,
-    operated,
     partition_option,
-    published,
+    place_to_change,
+    place_to_publish,
+    place_to_read,
     what_is_near,
 )
 from feed_assets.cli.output import json_option, print_fields, print_json, print_table, say
@@ -83,7 +83,7 @@ def files_(feed: Feed, partition: str | None, as_of: datetime | None, name: str 
     if name is not None and as_of is not None:
         raise click.UsageError("name an update with --update or a time with --as-of, not both.")
     if name is not None:
-        update = _named(located(feed, partition), name)
+        update = _named(place_to_read(feed, partition), name)
     else:
         update = require_latest(feed, partition, now=now(), as_of=as_of)
     rows = [(file.path, file.size, uri) for file, uri in zip(update.files, update.uris(), strict=True)]
@@ -100,7 +100,7 @@ def files_(feed: Feed, partition: str | None, as_of: datetime | None, name: str 
 def ls(feed: Feed, partition: str | None, *, as_json: bool) -> None:
     """List every update of one partition or of all, newest first, with its state. Exit code 3 if there is none."""
     moment = now()
-    place = located(feed, partition)
+    place = place_to_read(feed, partition)
     rows = _listed(place, moment)
     if not rows:
         raise NoValidUpdateError(what_is_near(feed, partition))
@@ -123,7 +123,7 @@ def verify_(feed: Feed, partition: str | None, *, as_json: bool) -> None:
 
     A finding that affects no update a reader would use is a note, not a fault.
     """
-    place = located(feed, partition)
+    place = place_to_read(feed, partition)
     findings = [
         {"weight": "note" if each.kind in NOTES else "fault", **asdict(each)}
         for each in verify(place.feed, now=now(), within=place.partition)
@@ -144,10 +144,10 @@ def verify_(feed: Feed, partition: str | None, *, as_json: bool) -> None:
     "files", metavar="FILE...", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path)
 )
 @json_option
-def publish(feed: Feed, partition: str | None, files: Sequence[Path], *, as_json: bool) -> None:
+def publish_(feed: Feed, partition: str | None, files: Sequence[Path], *, as_json: bool) -> None:
     """Publish local files as one new update, and print it like `latest`, with feed and partition as URI names them."""
     moment = now()
-    place = published(feed, partition)
+    place = place_to_publish(feed, partition)
     update = publish_files(place.feed, place.partition, files, now=moment, owner=login_name(), facts=Facts())
     _print_update(replace(update, feed=feed, partition=partition), as_json=as_json)
 
@@ -166,7 +166,7 @@ def invalidate_(
     if not reason.strip():
         raise click.BadParameter("say why: others will read it.", param_hint="--reason")
     moment = now()
-    place = operated(feed, partition)
+    place = place_to_change(feed, partition)
     name = update or require_latest(place.feed, place.partition, now=moment).name
     quarantine = invalidate_both(place.feed, place.partition, name, reason=reason, author=author, now=moment)
     if as_json:
@@ -177,7 +177,7 @@ def invalidate_(
         say(f"{place.title} {name} is invalidated{also}.")
 
 
-for _command in (tag, untag, pin, unpin, gc, diff):
+for _command in (tag_, untag_, pin_, unpin_, gc, diff):
     feed.add_command(_command)
 
 
@@ -191,7 +191,7 @@ def _print_update(update: Update, *, as_json: bool) -> None:
     print_fields([*where.items(), ("files", len(update.files)), ("bytes", update.bytes)])
 
 
-def _named(place: Place, name: str) -> Update:
+def _named(place: FeedPlace, name: str) -> Update:
     """The update of this name. Its state goes to stderr."""
     update = update_named(place.feed, place.partition, name)
     for status in history(place.feed, place.partition, now=now()):
@@ -201,7 +201,7 @@ def _named(place: Place, name: str) -> Update:
     return update
 
 
-def _listed(place: Place, moment: datetime) -> list[dict[str, Any]]:
+def _listed(place: FeedPlace, moment: datetime) -> list[dict[str, Any]]:
     """The updates of this partition, or of all partitions of this feed. Tags and pins are read once."""
     feed, within = place.feed, place.partition
     tagged = tags(feed, within)

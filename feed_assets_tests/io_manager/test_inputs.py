@@ -255,5 +255,5 @@ def test_json_lines_are_read_packed_or_not(desk, spark, tmp_path, name):
 def test_a_file_of_an_unknown_kind_is_named(desk, spark, tmp_path):
     update = desk.publish(CATALOG, None, {"catalog.xlsx": "?"}, tmp_path / "catalog")
 
-    with pytest.raises(UnreadableFormatError, match=r"catalog\.xlsx is of a kind that is not read here"):
+    with pytest.raises(UnreadableFormatError, match=r"catalog\.xlsx has a format that cannot be read here"):
         read_updates(spark, [update], AD_CATALOG)
