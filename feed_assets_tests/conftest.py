@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from feed_assets_tests.blackboard.sized import SizedStore
     from feed_assets_tests.harness import Installation
+    from feed_assets_tests.servers.server import S3Server
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -54,6 +55,36 @@ def s3_client(s3_server: str) -> S3Client:
         aws_access_key_id="testing",
         aws_secret_access_key="testing",
     ).get_client()
+
+
+@pytest.fixture(scope="session")
+def versitygw(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    """A real server of S3 that decides conditions as AWS does."""
+    from feed_assets_tests.servers.versitygw import Versitygw  # noqa: PLC0415 - slow to load, and few tests need it
+
+    yield from _running(Versitygw, tmp_path_factory.mktemp("versitygw"))
+
+
+@pytest.fixture(scope="session")
+def ceph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    """A real server of S3 that departs from AWS: the RADOS gateway."""
+    from feed_assets_tests.servers.ceph import Ceph  # noqa: PLC0415 - slow to load, and few tests need it
+
+    yield from _running(Ceph, tmp_path_factory.mktemp("ceph"))
+
+
+def _running(server: Callable[[Path], S3Server], folder: Path) -> Iterator[S3Server]:
+    from feed_assets_tests.servers.server import MissingServerError  # noqa: PLC0415 - slow to load
+
+    try:
+        started = server(folder / "data")
+    except MissingServerError as reason:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(f"No real S3 server: {reason}")
+    started.start()
+    yield started
+    started.kill()  # nobody is going to read the data again
 
 
 @pytest.fixture(params=["memory", "s3"])
