@@ -1,7 +1,8 @@
 """What the real S3 servers have in common: where programs are kept, and how processes start and end.
 
 Here: a server's address, credentials and processes. Not here: one server's programs and settings (see `versitygw` and
-`ceph`). A server listens on 127.0.0.1, needs no root, and ends with the process that started it, even if that is killed.
+`ceph`). A server listens on 127.0.0.1, needs no root, and ends with the process that started it, also if that
+is killed.
 """
 
 from __future__ import annotations

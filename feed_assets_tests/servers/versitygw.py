@@ -30,7 +30,7 @@ def program() -> Path:
             go = shutil.which("go") or str(_GO)
             if not os.access(go, os.X_OK):
                 raise MissingServerError(
-                    f"versitygw is not on the PATH, and there is no Go to build it: install Go, or set {PROGRAM_VARIABLE}"
+                    f"there is no versitygw on the PATH, and no Go to build it: install Go, or set {PROGRAM_VARIABLE}"
                 )
             # First beside its place: a build that is interrupted leaves no program.
             building = place / "building"
