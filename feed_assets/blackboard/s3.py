@@ -50,6 +50,7 @@ from feed_assets.blackboard.port import (
     Page,
     UnavailableError,
 )
+from feed_assets.blackboard.probing import Probe, probe
 
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
@@ -226,6 +227,11 @@ class S3Blackboard:
     def uri(self, key: str) -> str:
         """`s3://<bucket>/<key>`."""
         return f"s3://{self._bucket}/{self._prefix}{key}"
+
+    def probe(self) -> Probe:
+        """What this store really does: see `probing`. Raises UnavailableError."""
+        with self._errors(f"probe {self.uri('')}"):
+            return probe(self._client, self._bucket, self._prefix)
 
     def _full(self, key: str) -> str:
         return self._prefix + check_key(key)

@@ -53,3 +53,15 @@ def new_blackboard(request: pytest.FixtureRequest, tmp_path_factory: pytest.Temp
 def blackboard(new_blackboard: NewBlackboard) -> Blackboard:
     """An empty blackboard of each kind in turn."""
     return new_blackboard()
+
+
+@pytest.fixture(params=["moto", "versitygw", "ceph"], scope="module")
+def server(request: pytest.FixtureRequest) -> str:
+    """The name of each server in turn."""
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def client(request: pytest.FixtureRequest, server: str) -> S3Client:
+    """A client of the server."""
+    return request.getfixturevalue("s3_client") if server == "moto" else request.getfixturevalue(server).client()

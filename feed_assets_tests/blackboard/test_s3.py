@@ -28,18 +28,6 @@ SMALLEST_PART = 5 * 1024 * 1024
 _buckets = (f"s3-{number}" for number in itertools.count())
 
 
-@pytest.fixture(params=["moto", "versitygw", "ceph"], scope="module")
-def server(request: pytest.FixtureRequest) -> str:
-    """The name of each server in turn."""
-    return request.param
-
-
-@pytest.fixture(scope="module")
-def client(request: pytest.FixtureRequest, server: str) -> S3Client:
-    """A client of the server."""
-    return request.getfixturevalue("s3_client") if server == "moto" else request.getfixturevalue(server).client()
-
-
 @pytest.fixture
 def bucket(client: S3Client) -> str:
     name = next(_buckets)
@@ -126,9 +114,7 @@ def test_directory_markers_of_others_are_objects_and_can_be_deleted(
     assert keys(blackboard) == []
 
 
-def test_the_tag_is_the_md5_of_the_content_except_for_what_came_in_parts(
-    client: S3Client, bucket: str, tmp_path: Path
-):
+def test_the_tag_is_the_md5_of_the_content_except_for_what_came_in_parts(client: S3Client, bucket: str, tmp_path: Path):
     blackboard = S3Blackboard(client, bucket, part_bytes=SMALLEST_PART)
     assert blackboard.create("a", b"3").tag == blackboard.tag_of(b"3") == "eccbc87e4b5ce2fe28308fd9f2a7baf3"
     (tmp_path / "large").write_bytes(bytes(SMALLEST_PART + 1))
@@ -157,9 +143,7 @@ def large(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_large_file_is_uploaded_in_parts(
-    client: S3Client, server: str, bucket: str, large: Path, sent: list[str]
-):
+def test_a_large_file_is_uploaded_in_parts(client: S3Client, server: str, bucket: str, large: Path, sent: list[str]):
     blackboard = S3Blackboard(client, bucket, part_bytes=SMALLEST_PART)
     uploaded = blackboard.upload("a/b", large)
     assert sent == ["HeadObject", "CreateMultipartUpload", *["UploadPart"] * 3, "CompleteMultipartUpload"] + (
