@@ -23,6 +23,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from email.utils import parsedate_to_datetime
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar
 from urllib.parse import urlsplit
@@ -65,7 +66,6 @@ _FIRST_PAUSE_SECONDS: Final = 0.05
 
 _MISSING: Final = ("NoSuchKey", "NotFound", "404")
 _REFUSED: Final = ("PreconditionFailed", "412")
-_COLLIDED: Final = ("ConditionalRequestConflict", "OperationAborted", "409")
 
 _CREDENTIALS = "Check the credentials (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE)"
 _RIGHTS = "Allow this user to list the bucket and to get, put and delete its objects"
@@ -83,7 +83,9 @@ _ADVICE: Final = {
     "301": _REGION,
     "RequestTimeTooSkewed": "Set this machine's clock",
     "NotImplemented": "Use a store that has conditional writes and StartAfter",
-} | dict.fromkeys(_COLLIDED, "Others keep writing the same object: try again later")
+} | dict.fromkeys(
+    ("ConditionalRequestConflict", "OperationAborted", "409"), "Others keep writing the same object: try again later"
+)
 
 _log = logging.getLogger("feed_assets.blackboard")
 _Answer = TypeVar("_Answer")
@@ -345,7 +347,8 @@ def _sent_until_decided(send: Callable[[], _Answer]) -> _Answer:
         try:
             return send()
         except ClientError as error:
-            if _code(error) not in _COLLIDED:
+            # By the status: some stores have codes of their own, for a folder that vanishes meanwhile for example.
+            if error.response["ResponseMetadata"]["HTTPStatusCode"] != HTTPStatus.CONFLICT:
                 raise
         time.sleep(_FIRST_PAUSE_SECONDS * 2**attempt)
     return send()

@@ -95,7 +95,7 @@ DONE = (200, "")
 
 
 def test_a_write_that_collided_is_sent_again_until_the_store_decides(store: Scripted):
-    store.answers = [COLLIDED, COLLIDED, DONE]
+    store.answers = [COLLIDED, (409, "ACodeOfThisStore"), DONE]
     assert store.blackboard().create("a", b"1").tag == "tag"
     store.answers = [COLLIDED, LOST]
     with pytest.raises(AlreadyExistsError):
