@@ -347,8 +347,10 @@ def _sent_until_decided(send: Callable[[], _Answer]) -> _Answer:
         try:
             return send()
         except ClientError as error:
-            # By the status: some stores have codes of their own, for a folder that vanishes meanwhile for example.
-            if error.response["ResponseMetadata"]["HTTPStatusCode"] != HTTPStatus.CONFLICT:
+            # By the status: versitygw has a code of its own for a folder that vanishes meanwhile. Ceph answers some of
+            # the writers that lose to another one at the same moment with an internal error of this code.
+            status = error.response["ResponseMetadata"]["HTTPStatusCode"]
+            if status != HTTPStatus.CONFLICT and _code(error) != "UnknownError":
                 raise
         time.sleep(_FIRST_PAUSE_SECONDS * 2**attempt)
     return send()
