@@ -55,7 +55,12 @@ def installation() -> Installation:
     """Ceph on the PATH, or of Debian's packages, which are fetched once. Raises MissingServerError."""
     if all(shutil.which(program) for program in _PROGRAMS):
         return Installation()
-    system = platform.freedesktop_os_release()
+    try:
+        system = platform.freedesktop_os_release()
+    except OSError:
+        raise MissingServerError(
+            "Ceph is not on the PATH, and this is no Linux whose packages could be unpacked"
+        ) from None
     with kept(f"ceph-{system['ID']}-{system.get('VERSION_ID', '')}") as place:
         root = place / "root"
         if not root.exists():

@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import http.client
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -44,6 +45,8 @@ class S3Server:
     secret_key: ClassVar[str] = "testing-only"
 
     def __init__(self, data: Path, port: int = 0) -> None:
+        if not shutil.which("setpriv"):
+            raise MissingServerError("there is no program setpriv (package util-linux)")
         data.mkdir(parents=True, exist_ok=True)
         self.data = data.resolve()
         self.port = port or free_port()
