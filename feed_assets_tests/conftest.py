@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
@@ -16,6 +16,11 @@ if TYPE_CHECKING:
 
     from feed_assets_tests.blackboard.sized import SizedStore
     from feed_assets_tests.harness import Installation
+    from feed_assets_tests.servers.ceph import Ceph
+    from feed_assets_tests.servers.server import S3Server
+    from feed_assets_tests.servers.versitygw import Versitygw
+
+    Server = TypeVar("Server", bound=S3Server)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -56,6 +61,36 @@ def s3_client(s3_server: str) -> S3Client:
     ).get_client()
 
 
+@pytest.fixture(scope="session")
+def versitygw(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Versitygw]:
+    """A real server of S3 that decides conditions as AWS does."""
+    from feed_assets_tests.servers.versitygw import Versitygw  # noqa: PLC0415 - slow to load, and few tests need it
+
+    yield from _running(Versitygw, tmp_path_factory.mktemp("versitygw"))
+
+
+@pytest.fixture(scope="session")
+def ceph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ceph]:
+    """A real server of S3 that departs from AWS: the RADOS gateway."""
+    from feed_assets_tests.servers.ceph import Ceph  # noqa: PLC0415 - slow to load, and few tests need it
+
+    yield from _running(Ceph, tmp_path_factory.mktemp("ceph"))
+
+
+def _running(server: Callable[[Path], Server], folder: Path) -> Iterator[Server]:
+    from feed_assets_tests.servers.server import MissingServerError  # noqa: PLC0415 - slow to load
+
+    try:
+        started = server(folder / "data")
+    except MissingServerError as reason:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(f"No real S3 server: {reason}")
+    started.start()
+    yield started
+    started.kill()  # nobody is going to read the data again
+
+
 @pytest.fixture(params=["memory", "s3"])
 def store(request: pytest.FixtureRequest) -> SizedStore:
     """Stores for tests of how requests grow: in memory with pages of 1000 objects, in a bucket with pages of 20."""
@@ -63,7 +98,7 @@ def store(request: pytest.FixtureRequest) -> SizedStore:
 
     if request.param == "memory":
         return SizedStore(1000)
-    return SizedStore(20, request.getfixturevalue("s3_client"))
+    return SizedStore(20, request.getfixturevalue("versitygw"))
 
 
 @pytest.fixture(scope="session")
