@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import uuid4
 
 import pytest
 
@@ -104,9 +106,14 @@ def store(request: pytest.FixtureRequest) -> SizedStore:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """One warm session on two cores for all tests, set up as the project sets up its own."""
+    from feed_assets.engine.buckets import JarsError, bucket_jars  # noqa: PLC0415 - as above
     from feed_assets.resources import SparkResource  # noqa: PLC0415 - slow to load, and many tests need none
 
+    jars: list[Path] = []
+    with suppress(JarsError):  # the tests that need the jars say so
+        jars = bucket_jars()
     more = {
+        "spark.jars": ",".join(map(str, jars)),
         "spark.app.name": "feed_assets_tests",
         "spark.log.level": "ERROR",
         "spark.sql.parquet.compression.codec": "zstd",
@@ -114,6 +121,24 @@ def spark() -> Iterator[SparkSession]:
     session = SparkResource.on("local[2]", **more).spark_session
     yield session
     session.stop()
+
+
+@pytest.fixture
+def bucket(versitygw: Versitygw, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The URI of a new bucket on a real server, which boto3 and Spark can use."""
+    from feed_assets.engine.buckets import bucket_jars  # noqa: PLC0415 - loads Spark's Python side
+    from feed_assets.engine.jvm import java_machine  # noqa: PLC0415 - as above
+
+    bucket_jars()
+    name = f"feeds-{uuid4().hex}"
+    versitygw.client().create_bucket(Bucket=name)
+    for variable, value in versitygw.environment.items():
+        monkeypatch.setenv(variable, value)
+    # Java's environment is the one in which it started.
+    system = java_machine(spark).java.lang.System
+    system.setProperty("aws.accessKeyId", versitygw.access_key)
+    system.setProperty("aws.secretAccessKey", versitygw.secret_key)
+    return f"s3://{name}"
 
 
 def _one_at_a_time(app: Callable[..., Any]) -> Callable[..., Any]:

@@ -47,16 +47,22 @@ LOCAL_COMMITTERS: Final = {
 
 _BUCKET_SETTINGS: Final = {
     # The files appear when the job commits, by completing uploads: there is no rename, and nothing else is left.
-    "spark.hadoop.fs.s3a.committer.name": "magic",
+    "fs.s3a.committer.name": "magic",
     "spark.sql.sources.commitProtocolClass": "org.apache.spark.internal.io.cloud.PathOutputCommitProtocol",
     "spark.sql.parquet.output.committer.class": "org.apache.spark.internal.io.cloud.BindingParquetOutputCommitter",
     # Parts wait in memory, at most 4 of 16 MiB for each open file: executors need no disk, and Hadoop's buffers on disk
     # do not work with local files without checksums.
-    "spark.hadoop.fs.s3a.fast.upload.buffer": "bytebuffer",
-    "spark.hadoop.fs.s3a.multipart.size": "16M",
+    "fs.s3a.fast.upload.buffer": "bytebuffer",
+    "fs.s3a.multipart.size": "16M",
+    "fs.s3a.aws.credentials.provider": "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider",
 }
 
 _log = logging.getLogger("feed_assets.engine")
+
+
+def concerns_storage(name: str) -> bool:
+    """Whether this property of a session is about the store or its committer."""
+    return name in LOCAL_COMMITTERS or name.startswith("fs.s3a.")
 
 
 class JarsError(Exception):
@@ -64,15 +70,15 @@ class JarsError(Exception):
 
 
 def bucket_settings(client: S3Client) -> dict[str, str]:
-    """The properties with which Spark works on the store of this client: its endpoint, region and style of addresses.
-
-    Fetches the jars at the first use. Raises JarsError.
-    """
-    return {
-        **_BUCKET_SETTINGS,
-        **_store_settings(client),
-        "spark.jars": ",".join(map(str, bucket_jars())),
-    }
+    """The properties of a session that works on the store of this client: endpoint, region, addresses, committer."""
+    found = {**_BUCKET_SETTINGS, "fs.s3a.endpoint.region": client.meta.region_name}
+    endpoint = client.meta.endpoint_url
+    if re.fullmatch(r"https://s3[.\w-]*\.amazonaws\.com(\.cn)?", endpoint):
+        return found
+    # boto3 does likewise for a store other than AWS.
+    style = (getattr(client.meta.config, "s3", None) or {}).get("addressing_style")
+    path_style = "false" if style == "virtual" else "true"
+    return {**found, "fs.s3a.endpoint": endpoint, "fs.s3a.path.style.access": path_style}
 
 
 def bucket_jars() -> list[Path]:
@@ -86,22 +92,6 @@ def bucket_jars() -> list[Path]:
     if not cached.is_dir():
         _fetch(cached)
     return sorted(cached.glob("*.jar"))
-
-
-def _store_settings(client: S3Client) -> dict[str, str]:
-    found = {
-        "spark.hadoop.fs.s3a.endpoint.region": client.meta.region_name,
-        "spark.hadoop.fs.s3a.aws.credentials.provider": (
-            "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider"
-        ),
-    }
-    endpoint = client.meta.endpoint_url
-    if re.fullmatch(r"https://s3[.\w-]*\.amazonaws\.com(\.cn)?", endpoint):
-        return found
-    # boto3 does likewise for a store other than AWS.
-    style = (getattr(client.meta.config, "s3", None) or {}).get("addressing_style")
-    path_style = "false" if style == "virtual" else "true"
-    return {**found, "spark.hadoop.fs.s3a.endpoint": endpoint, "spark.hadoop.fs.s3a.path.style.access": path_style}
 
 
 def _packages() -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any
 from dagster_pyspark import LazyPySparkResource
 from pyspark.sql import SparkSession
 
-from feed_assets.engine.buckets import bucket_settings
+from feed_assets.engine.buckets import bucket_jars, bucket_settings
 from feed_assets.engine.java import ensure_java
 from feed_assets.engine.session import check_master, interrupts_put_off, spark_config
 from feed_assets.resources.storage import BlackboardResource
@@ -37,12 +37,13 @@ class SparkResource(LazyPySparkResource):
             if SparkSession.getActiveSession() is None:
                 ensure_java()
                 check_master(self.spark_config.get("spark.master", "local"))
-            config = {**self.spark_config, **self._bucket_settings()}
+            in_bucket = self.base.startswith("s3://")
+            jars = {"spark.jars": ",".join(map(str, bucket_jars()))} if in_bucket else {}
             with interrupts_put_off():
-                self._spark_session = SparkSession.builder.config(map=config).getOrCreate()
+                session = SparkSession.builder.config(map={**self.spark_config, **jars}).getOrCreate()
+            # Not at the start: a session that runs already takes them as well, and no process list shows them.
+            client = BlackboardResource.at(self.base).s3.get_client() if in_bucket else None
+            for name, value in bucket_settings(client).items() if client else ():
+                session.conf.set(name, value)
+            self._spark_session = session
         return self._spark_session
-
-    def _bucket_settings(self) -> dict[str, str]:
-        if not self.base.startswith("s3://"):
-            return {}
-        return bucket_settings(BlackboardResource.at(self.base).s3.get_client())

@@ -6,8 +6,8 @@ from feed_assets.engine import buckets
 from feed_assets.engine.buckets import JarsError, bucket_jars, bucket_settings
 from feed_assets.engine.paths import to_read, to_write
 
-ENDPOINT, STYLE = "spark.hadoop.fs.s3a.endpoint", "spark.hadoop.fs.s3a.path.style.access"
-REGION = "spark.hadoop.fs.s3a.endpoint.region"
+ENDPOINT, STYLE = "fs.s3a.endpoint", "fs.s3a.path.style.access"
+REGION = "fs.s3a.endpoint.region"
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +48,6 @@ def test_no_credential_is_in_sparks_configuration():
 
 def test_the_named_directorys_jars_are_used(jars):
     assert bucket_jars() == [jars / "hadoop-aws.jar"]
-    assert bucket_settings(client())["spark.jars"] == str(jars / "hadoop-aws.jar")
 
 
 def test_a_named_directory_without_jars_is_an_error_that_says_where_to_get_them(tmp_path, monkeypatch):
