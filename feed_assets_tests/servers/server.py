@@ -1,8 +1,8 @@
-"""What the real S3 servers have in common: where programs are kept, and how processes start and end.
+"""What the servers for tests have in common: where programs are kept, and how processes start and end.
 
-Here: a server's address, credentials and processes. Not here: one server's programs and settings (see `versitygw` and
-`ceph`). A server listens on 127.0.0.1, needs no root, and ends with the process that started it, also if that
-is killed.
+Here: a server's address, credentials and processes. Not here: one server's programs and settings (see `versitygw`,
+`ceph` and `spark_cluster`). A server listens on 127.0.0.1, needs no root, and ends with the process that started it,
+also if that is killed.
 """
 
 from __future__ import annotations
@@ -33,16 +33,13 @@ class MissingServerError(Exception):
     """This machine cannot have the server. The message says what is missing."""
 
 
-class S3Server:
-    """A server whose data is in a directory; it can be killed and started again on the same data and port.
+class LocalServer:
+    """Processes whose data is in a directory; they can be killed and started again on the same data and port.
 
     Port 0 is a free one. Raises MissingServerError.
     """
 
     name: ClassVar[str]
-    region: ClassVar[str] = "us-east-1"
-    access_key: ClassVar[str] = "testing"
-    secret_key: ClassVar[str] = "testing-only"
 
     def __init__(self, data: Path, port: int = 0) -> None:
         if not shutil.which("setpriv"):
@@ -53,35 +50,14 @@ class S3Server:
         self._processes: list[subprocess.Popen[bytes]] = []
 
     @property
-    def endpoint(self) -> str:
-        """The URL for clients."""
-        return f"http://127.0.0.1:{self.port}"
-
-    @property
     def environment(self) -> dict[str, str]:
         """What a program needs in its environment to use the server."""
-        return {
-            "AWS_ENDPOINT_URL_S3": self.endpoint,
-            "AWS_ACCESS_KEY_ID": self.access_key,
-            "AWS_SECRET_ACCESS_KEY": self.secret_key,
-            "AWS_REGION": self.region,
-            "AWS_DEFAULT_REGION": self.region,
-        }
+        raise NotImplementedError
 
     @property
     def running(self) -> bool:
         """Whether all its processes run."""
         return bool(self._processes) and all(process.poll() is None for process in self._processes)
-
-    def client(self) -> S3Client:
-        """A client with the server's credentials."""
-        return boto3.client(
-            "s3",
-            endpoint_url=self.endpoint,
-            region_name=self.region,
-            aws_access_key_id=self.access_key,
-            aws_secret_access_key=self.secret_key,
-        )
 
     def start(self) -> None:
         """Start the processes; returns when the server answers. Raises RuntimeError with the end of a log."""
@@ -137,6 +113,40 @@ class S3Server:
             return False
         finally:
             connection.close()
+
+
+class S3Server(LocalServer):
+    """A server with the protocol of S3."""
+
+    region: ClassVar[str] = "us-east-1"
+    access_key: ClassVar[str] = "testing"
+    secret_key: ClassVar[str] = "testing-only"
+
+    @property
+    def endpoint(self) -> str:
+        """The URL for clients."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """See `LocalServer.environment`."""
+        return {
+            "AWS_ENDPOINT_URL_S3": self.endpoint,
+            "AWS_ACCESS_KEY_ID": self.access_key,
+            "AWS_SECRET_ACCESS_KEY": self.secret_key,
+            "AWS_REGION": self.region,
+            "AWS_DEFAULT_REGION": self.region,
+        }
+
+    def client(self) -> S3Client:
+        """A client with the server's credentials."""
+        return boto3.client(
+            "s3",
+            endpoint_url=self.endpoint,
+            region_name=self.region,
+            aws_access_key_id=self.access_key,
+            aws_secret_access_key=self.secret_key,
+        )
 
 
 def free_port() -> int:
