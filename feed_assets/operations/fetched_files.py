@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
-from shlex import quote
-from tempfile import TemporaryDirectory
 from urllib.parse import unquote, urlsplit
 
-import duckdb
-
 from feed_assets.blackboard import Blackboard, NotFoundError
-from feed_assets.file_feed import FeedError, Update
+from feed_assets.file_feed import Update
 
 
 def fetch(blackboard: Blackboard, tags: Mapping[str, str | None], folder: Path) -> dict[Path, str]:
@@ -39,23 +34,6 @@ def fetch(blackboard: Blackboard, tags: Mapping[str, str | None], folder: Path) 
 def fetch_update(update: Update, folder: Path) -> dict[Path, str]:
     """As `fetch`, the files of an update."""
     return fetch(update.feed.blackboard, {update.key(file.path): file.tag for file in update.files}, folder)
-
-
-@contextmanager
-def readable_files(update: Update) -> Iterator[list[str]]:
-    """Paths of the update's files for DuckDB. Its errors become a FeedError that says what to do."""
-    with TemporaryDirectory() as folder:
-        uris = fetch_update(update, Path(folder) / "files")
-        try:
-            yield [str(path) for path in uris]
-        except duckdb.Error as error:
-            partition = f" -p {quote(update.partition)}" if update.partition is not None else ""
-            named = f"{quote(update.feed.uri)}{partition} --update {update.name}"
-            raise FeedError(
-                f"The files of {update.uri} cannot be read: {with_uris(str(error).partition(chr(10))[0], uris)} "
-                f"`feed-assets feed files {named}` lists them; "
-                f"`feed-assets feed invalidate {named} --reason TEXT` takes them out of force."
-            ) from error
 
 
 def with_uris(message: str, uris: Mapping[Path, str]) -> str:

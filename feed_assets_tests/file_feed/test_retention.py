@@ -356,7 +356,7 @@ def test_what_is_held_after_an_interrupted_removal_gets_its_manifest_back(
     with pytest.raises(AbandonedError):
         carry_out(feed, removals, now=NOW)
     board.before = board.after = None
-    assert set(plain_reader.valid_updates(board.objects(), DAY)) == {OLD[1]}
+    assert set(plain_reader.updates(board.objects(), DAY)) == {OLD[1]}
     plan(feed, POLICY, now=NOW, recovering=True)
     assert before.items() <= board.objects().items()
     assert planned(feed) == []
@@ -390,7 +390,7 @@ def test_what_was_given_up_is_not_given_back_though_it_has_as_many_files_again(
     board.after = None
     board.put(f"{DAY}{OLD[0]}/invalid", b"")
     plan(feed, POLICY, now=NOW, recovering=True)
-    assert set(plain_reader.valid_updates(board.objects(), DAY)) == {OLD[1]}
+    assert set(plain_reader.updates(board.objects(), DAY)) == {OLD[1]}
     carry_out(feed, plan(feed, POLICY, now=NOW), now=NOW)
     assert names_left(board) == {OLD[1]}
 
@@ -415,7 +415,7 @@ def test_recovering_costs_a_read_for_what_was_taken_over_and_the_listings_of_its
     plan(feed, POLICY, now=NOW, recovering=True)
     # Tags and pins; files, claims and records, once more for the one partition; and a manifest whose tag says nothing.
     assert recording.counts() == {"page": 2 + 3 + 3, "read": 1 + 1, "replace": 1}
-    assert set(plain_reader.valid_updates(board.objects(), DAY)) == {OLD[0], OLD[3], OLD[4]}
+    assert set(plain_reader.updates(board.objects(), DAY)) == {OLD[0], OLD[3], OLD[4]}
 
 
 class SendsTwice(MemoryBlackboard):

@@ -1,0 +1,31 @@
+"""The files of an update for DuckDB. Not here: fetching them (`fetched_files`), and queries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from shlex import quote
+from tempfile import TemporaryDirectory
+
+import duckdb
+
+from feed_assets.file_feed import FeedError, Update
+from feed_assets.operations.fetched_files import fetch_update, with_uris
+
+
+@contextmanager
+def readable_files(update: Update) -> Iterator[list[str]]:
+    """Paths of the update's files for DuckDB. Its errors become a FeedError that says what to do."""
+    with TemporaryDirectory() as folder:
+        uris = fetch_update(update, Path(folder) / "files")
+        try:
+            yield [str(path) for path in uris]
+        except duckdb.Error as error:
+            partition = f" -p {quote(update.partition)}" if update.partition is not None else ""
+            named = f"{quote(update.feed.uri)}{partition} --update {update.name}"
+            raise FeedError(
+                f"The files of {update.uri} cannot be read: {with_uris(str(error).partition(chr(10))[0], uris)} "
+                f"`feed-assets feed files {named}` lists them; "
+                f"`feed-assets feed invalidate {named} --reason TEXT` takes them out of force."
+            ) from error
