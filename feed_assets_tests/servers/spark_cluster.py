@@ -7,18 +7,19 @@ environment in which the cluster was started, as they would from the roles of th
 from __future__ import annotations
 
 import os
-import re
+import socket
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 import pyspark
 
 from feed_assets.engine.java import ensure_java
-from feed_assets_tests.servers.server import LocalServer
+from feed_assets_tests.servers.server import SECONDS_TO_START, LocalServer
 
 WORKERS: Final = 2
-_CLASS = "org.apache.spark.deploy.{0}.{1}"
+_PROGRAM = Path(pyspark.__file__).parent / "bin" / "spark-class"
 
 
 class SparkCluster(LocalServer):
@@ -42,16 +43,17 @@ class SparkCluster(LocalServer):
         self._wait()
         for _ in range(WORKERS):
             self.start_worker()
-        deadline = time.monotonic() + 60
-        while len(re.findall("Registering worker", self._log("spark-class").read_text("utf-8", "replace"))) < WORKERS:
-            if time.monotonic() > deadline or not self.running:
-                raise RuntimeError(self._log("spark-class").read_text("utf-8", "replace")[-3000:])
-            time.sleep(0.1)
 
     def start_worker(self) -> None:
-        """One more worker."""
+        """One more worker, which has registered when this returns."""
+        expected = self._registered() + 1
         options = ["--host", "127.0.0.1", "--cores", "1", "--memory", "1g", "--work-dir", str(self.data), self.master]
         self._start("worker", "Worker", *options)
+        deadline = time.monotonic() + SECONDS_TO_START
+        while self._registered() < expected:
+            if time.monotonic() > deadline or not self.running:
+                raise RuntimeError(f"a worker did not start; see {self._log(_PROGRAM.name)}")
+            time.sleep(0.1)
 
     def kill_worker(self) -> None:
         """End the newest worker at once, and with it its executors."""
@@ -61,12 +63,14 @@ class SparkCluster(LocalServer):
 
     def _start(self, package: str, name: str, *options: str) -> None:
         ensure_java()
-        program = Path(pyspark.__file__).parent / "bin" / "spark-class"
-        # Unset, the memory would be that of an executor; the page of each process is not needed.
-        environment = {
-            **os.environ,
-            "SPARK_LOCAL_IP": "127.0.0.1",
-            "SPARK_DAEMON_MEMORY": "256m",
-            "SPARK_NO_DAEMONIZE": "1",
-        }
-        self._run([program, _CLASS.format(package, name), "--webui-port", "0", *options], environment)
+        environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "256m"}
+        self._run([_PROGRAM, f"org.apache.spark.deploy.{package}.{name}", "--webui-port", "0", *options], environment)
+
+    def _registered(self) -> int:
+        return self._log(_PROGRAM.name).read_text("utf-8", "replace").count("Registering worker")
+
+    def _answers(self) -> bool:
+        with suppress(OSError):
+            socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+            return True
+        return False
