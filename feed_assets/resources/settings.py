@@ -155,7 +155,9 @@ def _as_of_file(base: str) -> tuple[str, str]:
     """
     try:
         board = open_blackboard(base)
-        return board.uri(AS_OF_FILE), board.read(AS_OF_FILE, limit=64).data.decode(errors="replace").strip()
+        directory = local_directory(base)
+        name = str(directory / AS_OF_FILE) if directory else board.uri(AS_OF_FILE)
+        return name, board.read(AS_OF_FILE, limit=64).data.decode(errors="replace").strip()
     except BlackboardError:
         return AS_OF_FILE, ""
 
