@@ -74,7 +74,8 @@ def load_installation(module: str | None = None) -> Installation:
 def ready_to_compute(settings: Settings) -> None:
     """Make sure that Spark can start and can write below the base. Raises SettingsError or MasterError."""
     from feed_assets.engine.session import check_master  # noqa: PLC0415 - loads Spark's Python side
-    from feed_assets.resources import SettingsError  # noqa: PLC0415 - loads Dagster
+    from feed_assets.operations.doctor import require_writable  # noqa: PLC0415 - loads Dagster
+    from feed_assets.resources import SettingsError  # noqa: PLC0415 - as above
 
     # The command itself prints why it failed. Spark's log would only repeat that, at length.
     os.environ.setdefault("FEED_ASSETS_SPARK_LOG_LEVEL", "off")
@@ -83,11 +84,7 @@ def ready_to_compute(settings: Settings) -> None:
             f"{BASE} is {settings.base}, and Spark cannot write there yet: name a local directory. "
             "`feed-assets feed ...`, `feeds` and `quarantine` do work there."
         )
-    folder = Path(settings.base.removeprefix("file://"))
-    existing = next(each for each in (folder, *folder.parents) if each.exists())
-    if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
-        problem = "cannot be written" if existing.is_dir() else "is no directory"
-        raise SettingsError(f"{existing} {problem}: change its permissions, or set {BASE} to a directory of your own.")
+    require_writable(Path(settings.base.removeprefix("file://")), BASE)
     check_master(settings.spark_master)
 
 

@@ -12,7 +12,6 @@ import re
 import shlex
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -23,6 +22,7 @@ from configparser import RawConfigParser
 from pathlib import Path
 from typing import Any, TypeVar
 
+import psutil
 import pytest
 
 from feed_assets_tests.harness import free_port
@@ -30,6 +30,7 @@ from feed_assets_tests.harness import free_port
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 PROGRAMS = Path(sys.executable).parent
+INSTALLED = "/opt/feed-assets/bin/"
 UNITS = ("code", "daemon", "webserver")
 
 Answer = TypeVar("Answer")
@@ -64,25 +65,30 @@ class Deployment:
         self.home, self.processes = home, dict[str, subprocess.Popen[bytes]]()
 
     def start(self, name: str) -> None:
-        """Start the program of a unit."""
-        command = re.sub(r"\$\{(\w+)\}", lambda each: self.environment[each[1]], unit(name)["Service"]["ExecStart"])
-        program, *arguments = shlex.split(command)
+        """Start the program of a unit, and wait until its unit counts as started."""
+        environment = {**os.environ, **self.environment, "PATH": f"{PROGRAMS}{os.pathsep}{os.environ['PATH']}"}
         with self.log(name).open("ab") as out, self.log(name, "err").open("ab") as err:
             self.processes[name] = subprocess.Popen(
-                [PROGRAMS / Path(program).name, *arguments],
+                self.command(name, "ExecStart"),
                 cwd=ROOT,
-                env={**os.environ, **self.environment, "PATH": f"{PROGRAMS}{os.pathsep}{os.environ['PATH']}"},
+                env=environment,
                 stdout=out,
                 stderr=err,
                 start_new_session=True,
             )
+        if "ExecStartPost" in unit(name)["Service"]:
+            command = self.command(name, "ExecStartPost")
+            subprocess.run(command, env=environment, check=True, timeout=120, capture_output=True)
 
-    def serves(self, name: str) -> bool:
-        """Whether somebody listens on this port."""
-        with contextlib.suppress(ConnectionRefusedError):
-            socket.create_connection(("127.0.0.1", int(self.environment[f"FEED_ASSETS_{name}_PORT"]))).close()
-            return True
-        return False
+    def command(self, name: str, setting: str) -> list[str]:
+        """A command of a unit, with the programs of this environment."""
+        text = unit(name)["Service"][setting].replace(INSTALLED, f"{PROGRAMS}/")
+        return shlex.split(re.sub(r"\$\{(\w+)\}", lambda each: self.environment[each[1]], text))
+
+    def family(self) -> list[psutil.Process]:
+        """All processes of the units, runs included."""
+        roots = [psutil.Process(each.pid) for each in self.processes.values()]
+        return [process for root in roots for process in (root, *root.children(recursive=True))]
 
     def log(self, name: str, stream: str = "out") -> Path:
         """The file with the output of a unit."""
@@ -94,12 +100,6 @@ class Deployment:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait(10)
-
-    def command_lines(self) -> str:
-        """The command lines of all processes of the units, runs included."""
-        table = subprocess.run(["ps", "-eo", "sid,args"], capture_output=True, text=True, check=True).stdout
-        sessions = {str(process.pid) for process in self.processes.values()}
-        return "\n".join(line for line in table.splitlines() if line.split()[0] in sessions)
 
     def ask(self, query: str, **variables: Any) -> Any:
         """The answer to a GraphQL query, as the UI asks it."""

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
+import subprocess
 from datetime import UTC, datetime
+from ipaddress import ip_address
 
+import psycopg
 import pytest
+from click.testing import CliRunner
 
+from feed_assets.cli import main
 from feed_assets.file_feed import history, open_feed
 from feed_assets.state import Store
-from feed_assets_tests.deploy.deployment import UNITS, Deployment
+from feed_assets_tests.deploy.deployment import DEPLOY, INSTALLED, PROGRAMS, ROOT, UNITS, Deployment, environment_file
 from feed_assets_tests.state.server import SECRET, new_database, postgresql
 
 DAYS = ("2019-11-29", "2019-11-30")
@@ -32,36 +39,84 @@ RUNS = """
 """
 
 
+@pytest.fixture(scope="module")
+def server():
+    with postgresql() as url:
+        yield url
+
+
 @pytest.fixture
-def deployment(tmp_path):
+def deployment(server, tmp_path):
     (tmp_path / "gate").mkdir()
-    with postgresql() as server:
-        database = new_database(server)
-        host, _, port = server.rpartition("@")[2].partition(":")
-        deployment = Deployment(
-            tmp_path / "home",
-            {
-                "DAGSTER_POSTGRES_HOST": host,
-                "DAGSTER_POSTGRES_PORT": port,
-                "DAGSTER_POSTGRES_USER": "owner",
-                "DAGSTER_POSTGRES_PASSWORD": SECRET,
-                "DAGSTER_POSTGRES_DB": database.rpartition("/")[2],
-                "FEED_ASSETS_STATE": database,
-                "FEED_ASSETS_BASE": str(tmp_path / "base"),
-                "FEED_ASSETS_MODULE": "feed_assets_tests.deploy.project",
-                "FEED_ASSETS_AS_OF": "2019-12-01T00:00:00",
-                "FEED_ASSETS_SENSOR_SECONDS": "3",
-                "TEST_GATE": str(tmp_path / "gate"),
-            },
-        )
-        try:
-            deployment.start("code")
-            deployment.until(lambda: deployment.serves("CODE"), "code server")
-            deployment.start("webserver")
-            deployment.start("daemon")
-            yield deployment
-        finally:
-            deployment.stop()
+    (tmp_path / "base").mkdir()
+    database = new_database(server)
+    host, _, port = server.rpartition("@")[2].partition(":")
+    values = {
+        "DAGSTER_POSTGRES_HOST": host,
+        "DAGSTER_POSTGRES_PORT": port,
+        "DAGSTER_POSTGRES_USER": "owner",
+        "DAGSTER_POSTGRES_PASSWORD": SECRET,
+        "DAGSTER_POSTGRES_DB": database.rpartition("/")[2],
+        "FEED_ASSETS_STATE": database,
+        "FEED_ASSETS_BASE": str(tmp_path / "base"),
+        "FEED_ASSETS_MODULE": "feed_assets_tests.deploy.project",
+        "FEED_ASSETS_AS_OF": "2019-12-01T00:00:00",
+        "FEED_ASSETS_SENSOR_SECONDS": "3",
+        "TEST_GATE": str(tmp_path / "gate"),
+    }
+    deployment = Deployment(tmp_path / "home", values)
+    try:
+        yield deployment
+    finally:
+        deployment.stop()
+
+
+def examined(deployment):
+    """What `feed-assets doctor` says of the deployment: state and text of each check."""
+    result = CliRunner().invoke(main, ["doctor", "--json"], env=deployment.environment)
+    assert SECRET not in result.output
+    return {each["check"]: (each["state"], f"{each['found']} {each['advice']}") for each in json.loads(result.stdout)}
+
+
+def tables(url):
+    with psycopg.connect(url) as connection:
+        return connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall()
+
+
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd-analyze is not installed")
+def test_systemd_takes_the_units_and_calls_them_confined(tmp_path):
+    units = [tmp_path / f"feed-assets-{name}.service" for name in UNITS]
+    for each in units:
+        text = (DEPLOY / "systemd" / each.name).read_text(encoding="utf-8")
+        each.write_text(text.replace(INSTALLED, f"{PROGRAMS}/"), encoding="utf-8")
+
+    for arguments in (["verify"], ["security", "--offline=yes", "--threshold=20"]):
+        answer = subprocess.run(["systemd-analyze", *arguments, *units], capture_output=True, text=True, check=False)
+        assert (answer.returncode, answer.stderr) == (0, ""), answer.stdout
+
+
+def test_everything_listens_on_loopback_unless_told_otherwise():
+    hosts = {name: value for name, value in environment_file().items() if name.endswith(("UI_HOST", "CODE_HOST"))}
+    assert hosts == {"FEED_ASSETS_UI_HOST": "127.0.0.1", "FEED_ASSETS_CODE_HOST": "127.0.0.1"}
+
+
+def test_the_container_runs_as_an_ordinary_user_with_the_files_of_the_deployment():
+    lines = (DEPLOY / "Dockerfile").read_text(encoding="utf-8").splitlines()
+
+    copied = [part for line in lines if re.match(r"COPY (?!--from)", line) for part in line.split()[1:-1]]
+    assert copied
+    assert [path for path in copied if not (ROOT / path).exists()] == []
+    users = [line.split()[1] for line in lines if line.startswith("USER ")]
+    assert users
+    assert "root" not in users
+
+
+def test_the_doctor_leaves_an_empty_database_empty_and_says_what_fills_it(deployment):
+    found = examined(deployment)
+
+    assert (found["dagster"][0], found["state"][0]) == ("fails", "warning")
+    assert "A new database gets its tables when Dagster starts." in found["dagster"][1]
+    assert tables(deployment.environment["FEED_ASSETS_STATE"]) == []
 
 
 def test_two_backfills_survive_the_kill_of_daemon_and_webserver_and_nothing_runs_twice(deployment, tmp_path):
@@ -83,11 +138,20 @@ def test_two_backfills_survive_the_kill_of_daemon_and_webserver_and_nothing_runs
         found = deployment.ask(RUNS)["runsOrError"]["results"]
         return len(found) >= len(PARTITIONS) and {run["status"] for run in found} == {"SUCCESS"} and found
 
+    for name in UNITS:
+        deployment.start(name)
     deployment.until(lambda: deployment.ask(LOADED)["repositoriesOrError"].get("nodes"), "loaded definitions")
     backfills = [launch(name) for name in BACKFILLED]
     # The queue takes three runs of backfills at a time. They wait in the middle of their work; one is still queued.
     deployment.until(lambda: len(executed()) == 3, "started runs")
-    command_lines = deployment.command_lines()
+    family = deployment.family()
+    command_lines = " ".join(part for each in family for part in each.cmdline())
+    listening = [
+        ip_address(each.laddr.ip.removeprefix("::ffff:"))
+        for process in family
+        for each in process.net_connections()
+        if each.status == "LISTEN"
+    ]
     deployment.kill("daemon")
     deployment.kill("webserver")
     (gate / "open").touch()
@@ -118,6 +182,12 @@ def test_two_backfills_survive_the_kill_of_daemon_and_webserver_and_nothing_runs
     (line,) = [line for line in logs["code"].splitlines() if f"published totals {DAYS[0]}" in line and line[0] == "{"]
     assert json.loads(line).items() >= {"level": "INFO", "partition": DAYS[0], "step_key": "totals"}.items()
     assert all(json.loads(line)["event"] for line in logs["daemon"].splitlines() if line.startswith("{"))
+    assert listening
+    assert [each for each in listening if not each.is_loopback] == []
+    assert {name: state for name, (state, _) in examined(deployment).items() if state != "ok"} == {
+        "sources": "warning",
+        "clock": "warning",
+    }
     assert "dagster" in command_lines
     for shown in (command_lines, *logs.values(), *(deployment.log(name, "err").read_text() for name in UNITS)):
         assert SECRET not in shown
