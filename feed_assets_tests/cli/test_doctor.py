@@ -223,7 +223,7 @@ def test_a_store_that_ignores_conditions_and_has_another_time_is_named(run, buck
         return app({name: value for name, value in environ.items() if name not in conditions}, answered)
 
     class Late(server._server.RequestHandlerClass):
-        def date_time_string(self, timestamp=None):
+        def date_time_string(self, *_):
             return "Sun, 01 Dec 2019 00:00:00 GMT"
 
     server._server.app, server._server.RequestHandlerClass = careless, Late

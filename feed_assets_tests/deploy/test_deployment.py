@@ -138,10 +138,11 @@ def test_two_backfills_survive_the_kill_of_daemon_and_webserver_and_nothing_runs
         found = deployment.ask(RUNS)["runsOrError"]["results"]
         return len(found) >= len(PARTITIONS) and {run["status"] for run in found} == {"SUCCESS"} and found
 
-    for name in UNITS:
-        deployment.start(name)
+    deployment.start("code")
+    deployment.start("webserver")
     deployment.until(lambda: deployment.ask(LOADED)["repositoriesOrError"].get("nodes"), "loaded definitions")
     backfills = [launch(name) for name in BACKFILLED]
+    deployment.start("daemon")  # it looks for backfills at its start, and every 30 seconds
     # The queue takes three runs of backfills at a time. They wait in the middle of their work; one is still queued.
     deployment.until(lambda: len(executed()) == 3, "started runs")
     family = deployment.family()
@@ -160,6 +161,12 @@ def test_two_backfills_survive_the_kill_of_daemon_and_webserver_and_nothing_runs
     deployment.until(finished, "finished backfills")
     runs = deployment.until(all_runs, "finished runs, of the sensor too")
 
+    (query,) = re.findall(r"```graphql\n(.*?)```", (DEPLOY / "README.md").read_text(), flags=re.DOTALL)
+    figures = deployment.ask(query)
+    assert (figures["queued"], figures["failed"]) == ({"count": 0}, {"count": 0})
+    assert all(each["healthy"] is not False for each in figures["instance"]["daemonHealth"]["allDaemonStatuses"])
+    (repository,) = figures["repositoriesOrError"]["nodes"]
+    assert [tick for each in repository["sensors"] for tick in each["sensorState"]["failedTicks"]] == []
     assert executed() == PARTITIONS
     assert (
         sorted(
