@@ -1,12 +1,12 @@
 """`feed-assets doctor`: what an installation needs to run, and whether it has it.
 
-Here: settings, sources and definitions, and the table. Not here: the checks of machine and storage
-(`operations.doctor`).
+Here: loading the project, and the table. Not here: the other checks (`operations.doctor`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,6 @@ from feed_assets.cli.installation import find_dagster_home, load_installation
 from feed_assets.cli.output import complain, json_option, print_json, print_table
 
 if TYPE_CHECKING:
-    from feed_assets.cli.installation import Installation
     from feed_assets.operations.doctor import Finding
 
 
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 @json_option
 @click.pass_context
 def doctor(ctx: click.Context, *, as_json: bool) -> None:
-    """Check Java, Spark, storage, clock, Dagster, databases, sources, definitions and disks, and say what to do.
+    """Check the project, Java, Spark, storage, clock, Dagster, databases and disks, and say what to do.
 
     Nothing is changed, and no password is shown. Exit code 1 if a check fails.
     """
@@ -37,45 +36,22 @@ def doctor(ctx: click.Context, *, as_json: bool) -> None:
         rows = [(each.check, each.state, f"{each.found} {each.advice}".rstrip()) for each in found]
         print_table(["check", "state", "found"], rows, empty="")
     if failed := [each.check for each in found if each.state == "fails"]:
-        complain(f"Error: {', '.join(failed)} must be corrected.")
+        complain(f"To be corrected: {', '.join(failed)}.")
         ctx.exit(FAILED)
 
 
 def _findings() -> Iterator[Finding]:
     from feed_assets.operations.doctor import Finding, checked, examine  # noqa: PLC0415 - loads Dagster and pyspark
-    from feed_assets.resources import Settings  # noqa: PLC0415 - as above
-    from feed_assets.sources import SourceError  # noqa: PLC0415 - as above
+    from feed_assets.resources import Settings, SettingsError  # noqa: PLC0415 - as above
+    from feed_assets.state import StoreError  # noqa: PLC0415 - as above
 
-    loaded: list[Installation] = []
+    def project() -> Finding:
+        installation = load_installation()
+        assets = installation.definitions.resolve_asset_graph().materializable_asset_keys
+        found = f"{chosen_module()} loads: {len(assets)} assets, {len(installation.sources)} valid sources"
+        return Finding("project", "ok", found)
 
-    def sources() -> Finding:
-        try:
-            loaded.append(load_installation())
-        except SourceError:
-            raise
-        except Exception:  # noqa: BLE001 - `definitions` reports it
-            return Finding("sources", "warning", "The definitions do not load.", "Correct the definitions first.")
-        known = loaded[0].sources
-        where = loaded[0].settings.sources_directory
-        if not known:
-            return Finding("sources", "warning", f"There is no source in {where}.", "Put a YAML file for each there.")
-        return Finding("sources", "ok", f"{len(known)} in {where}")
-
-    def definitions() -> Finding:
-        try:
-            installation = loaded[0] if loaded else load_installation()
-        except SourceError:
-            return Finding("definitions", "fails", "They do not load without the sources.", "Correct the sources.")
-        keys = installation.definitions.resolve_asset_graph().materializable_asset_keys
-        return Finding("definitions", "ok", f"{chosen_module()} loads, {len(keys)} assets")
-
-    def settings() -> Finding:
-        read.append(loaded[0].settings if loaded else Settings.from_environment())
-        return Finding("settings", "ok", f"FEED_ASSETS_BASE is {read[0].base}")
-
-    read: list[Settings] = []
-    of_project = [checked("sources", sources), checked("definitions", definitions)]
-    yield checked("settings", settings)
-    yield from of_project
-    for each in read:
-        yield from examine(each, find_dagster_home(each.base))
+    yield checked("project", project)
+    with suppress(SettingsError, StoreError):  # the first line says so
+        settings = Settings.from_environment()
+        yield from examine(settings, find_dagster_home(settings.base))

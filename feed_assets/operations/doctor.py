@@ -10,9 +10,9 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from importlib import import_module
 from importlib.util import find_spec
@@ -35,13 +35,10 @@ from feed_assets.state.address import shown, state_url
 
 MOST_SKEW = timedelta(seconds=5)
 """A larger difference between the clocks of this machine and of the storage is reported."""
+LEAST_FREE, ENOUGH_FREE = 100 * 2**20, 2 * 2**30
+"""A disk with fewer free bytes fails its check, or gets a warning."""
 
-LEAST_FREE = 100 * 2**20
-"""With fewer free bytes, a disk fails its check."""
-ENOUGH_FREE = 2 * 2**30
-"""With fewer free bytes, a disk gets a warning."""
-
-KEY = "object"
+_OBJECT = "object"
 _SECRET = re.compile(r"PASSWORD|SECRET|TOKEN|WEBHOOK")
 
 
@@ -55,37 +52,31 @@ class Finding:
     advice: str = ""
 
 
-Check = Callable[[], Finding]
-
-
 def examine(settings: Settings, home: Path | None) -> Iterator[Finding]:
-    """The results of all checks of a machine and its settings. `home` is Dagster's; None if there is none yet."""
-    checks: Mapping[str, Check] = {
-        "java": _java,
-        "spark": lambda: _spark(settings.spark_master),
-        **({"jars": _jars} if _in_bucket(settings.base) else {}),
-        "storage": lambda: _storage(settings.base),
-        "clock": lambda: _clock(settings),
-        "dagster": lambda: _dagster(home),
-        "state": lambda: _state(settings.state),
-        "disk": lambda: _disk(settings.base),
-    }
-    for name, check in checks.items():
-        yield checked(name, check)
+    """The results of all checks. `home` is Dagster's; None if there is none yet."""
+    yield checked("java", _java)
+    yield checked("spark", lambda: _spark(settings.spark_master))
+    if _in_bucket(settings.base):
+        yield checked("jars", _jars)
+    yield checked("storage", lambda: _storage(settings.base))
+    yield checked("clock", lambda: _clock(settings))
+    yield checked("dagster", lambda: _dagster(home))
+    yield checked("state", lambda: _state(settings.state))
+    yield checked("disk", lambda: _disk(settings.base))
 
 
-def checked(name: str, check: Check) -> Finding:
-    """The result of a check. If the check raises an error, it fails with the error's message, without secrets."""
+def checked(name: str, check: Callable[[], Finding]) -> Finding:
+    """The result of a check, without secrets. A check that raises an error fails with the error's message."""
     try:
         finding = check()
-    except Exception as error:  # noqa: BLE001 - a broken installation can raise anything, and the next checks are wanted
-        known = type(error).__module__.partition(".")[0] in {"feed_assets", "click"}
-        text = str(getattr(error, "message", error)) if known else f"{type(error).__name__}: {error}"
+    except Exception as error:  # noqa: BLE001 - a broken installation can raise anything, and the other checks go on
+        known = type(error).__module__.startswith(("feed_assets.", "click."))
+        text = getattr(error, "message", str(error)) if known else f"{type(error).__name__}: {error}"
         finding = Finding(name, "fails", " ".join(text.split()))
     found = finding.found
-    for secret in _secrets(os.environ):
+    for secret in _secrets():
         found = found.replace(secret, "***")
-    return Finding(name, finding.state, found, finding.advice)
+    return replace(finding, found=found)
 
 
 def free_space(base: str) -> dict[str, int]:
@@ -104,17 +95,13 @@ def require_writable(folder: Path, variable: str) -> None:
     existing = next(each for each in (folder, *folder.parents) if each.exists())
     if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
         problem = "cannot be written" if existing.is_dir() else "is no directory"
-        raise SettingsError(
-            f"{existing} {problem}: change its permissions, or set {variable} to a directory of your own."
-        )
+        what_to_do = f"change its permissions, or set {variable} to a directory of your own"
+        raise SettingsError(f"{existing} {problem}: {what_to_do}.")
 
 
 def _java() -> Finding:
     home = ensure_java()
-    version = major_version(home / "bin" / "java")
-    if version is None:
-        return Finding("java", "fails", f"{home / 'bin' / 'java'} does not start.", "Install Java 17 or 21.")
-    return Finding("java", "ok", f"Java {version} in {home}")
+    return Finding("java", "ok", f"Java {major_version(home / 'bin' / 'java')} in {home}")
 
 
 def _spark(master: str) -> Finding:
@@ -124,76 +111,61 @@ def _spark(master: str) -> Finding:
 
 def _jars() -> Finding:
     if find_spec("feed_assets.engine.buckets") is None:
-        found = "This version of Spark's side cannot write to a bucket."
-        return Finding("jars", "fails", found, "Set FEED_ASSETS_BASE to a directory.")
+        return Finding("jars", "fails", "Spark cannot write to a bucket yet.", "Set FEED_ASSETS_BASE to a directory.")
     jars = import_module("feed_assets.engine.buckets").bucket_jars()
     return Finding("jars", "ok", f"{len(jars)} for S3 in {jars[0].parent}")
 
 
 def _storage(base: str) -> Finding:
-    folder = Path(base.removeprefix("file://"))
-    if not _in_bucket(base):
+    folder = None if _in_bucket(base) else Path(base.removeprefix("file://"))
+    if folder:
         require_writable(folder, "FEED_ASSETS_BASE")
         if not folder.exists():
             return Finding("storage", "warning", f"{folder} does not exist yet.", "The first landing creates it.")
     BlackboardResource.at(base).blackboard.page("")
-    with _scratch(base) as board:
-        missing = list(_missing_conditions(board))
-    if missing:
-        advice = "Writers could overwrite each other's updates: use another store."
-        return Finding("storage", "fails", f"{base} does not honour: {', '.join(missing)}.", advice)
-    return Finding("storage", "ok", f"{base} can be listed, read and written, on conditions too")
-
-
-@contextmanager
-def _scratch(base: str) -> Iterator[Blackboard]:
-    """An empty place below the base; its object KEY is removed afterwards."""
     place = f"{base.rstrip('/')}/.doctor-{uuid4().hex}"
     board = BlackboardResource.at(place).blackboard
     try:
-        yield board
+        missing, skew = _probe(board)
     finally:
-        board.delete(KEY)
-        if not _in_bucket(base):
-            shutil.rmtree(place.removeprefix("file://"), ignore_errors=True)
+        board.delete(_OBJECT)
+        if folder:
+            shutil.rmtree(folder / Path(place).name, ignore_errors=True)
+    if missing:
+        advice = "Writers could overwrite each other's updates: use another store."
+        return Finding("storage", "fails", f"{base} does not honour: {', '.join(missing)}.", advice)
+    if skew > MOST_SKEW:
+        advice = "Updates are named by the machine's clock: let NTP set it."
+        return Finding("storage", "warning", f"Its clock differs by {skew.total_seconds():.0f} s.", advice)
+    return Finding("storage", "ok", f"{base} can be listed and written, on conditions too")
 
 
-def _missing_conditions(board: Blackboard) -> Iterator[str]:
-    """The conditions that the storage does not honour. Other probes, such as of uploads in parts, belong here."""
-    board.create(KEY, b"1")
-    if not _refused(lambda: board.create(KEY, b"2"), AlreadyExistsError):
-        yield "create if absent"
-    if not _refused(lambda: board.copy(KEY, KEY), AlreadyExistsError):
-        yield "copy if absent"
-    if not _refused(lambda: board.replace(KEY, b"3", tag="0" * 32), ConflictError):
-        yield "replace if unchanged"
-    if board.page("", after=KEY).entries:
-        yield "list after a key"
+def _probe(board: Blackboard) -> tuple[list[str], timedelta]:
+    """The conditions that a store does not honour, and by how much its clock differs from the machine's.
 
-
-def _refused(attempt: Callable[[], object], error: type[BlackboardError]) -> bool:
-    try:
-        attempt()
-    except error:
-        return True
-    return False
+    Other probes, such as of uploads in parts, belong here.
+    """
+    asked = datetime.now(UTC)
+    stored = board.create(_OBJECT, b"1").modified
+    skew = max(asked - stored, stored - datetime.now(UTC))
+    attempts: list[tuple[str, type[BlackboardError], Callable[[], object]]] = [
+        ("create if absent", AlreadyExistsError, lambda: board.create(_OBJECT, b"2")),
+        ("copy if absent", AlreadyExistsError, lambda: board.copy(_OBJECT, _OBJECT)),
+        ("replace if unchanged", ConflictError, lambda: board.replace(_OBJECT, b"3", tag="0" * 32)),
+    ]
+    missing = []
+    for name, refusal, attempt in attempts:
+        with suppress(refusal):
+            attempt()
+            missing.append(name)
+    return missing + ["list after a key"] * bool(board.page("", after=_OBJECT).entries), skew
 
 
 def _clock(settings: Settings) -> Finding:
     if settings.as_of:
         advice = "In production unset FEED_ASSETS_AS_OF."
         return Finding("clock", "warning", f"The time is fixed at {settings.as_of:%Y-%m-%d %H:%M:%S}.", advice)
-    if not _in_bucket(settings.base) and not Path(settings.base.removeprefix("file://")).exists():
-        return Finding("clock", "ok", f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC; the storage has none yet")
-    with _scratch(settings.base) as board:
-        asked = datetime.now(UTC)
-        stored = board.create(KEY, b"").modified
-        answered = datetime.now(UTC)
-    skew = max(asked - stored, stored - answered)
-    if skew > MOST_SKEW:
-        advice = "Updates are named by this clock: let NTP set it."
-        return Finding("clock", "warning", f"Clock and storage differ by {skew.total_seconds():.0f} s.", advice)
-    return Finding("clock", "ok", f"{answered:%Y-%m-%d %H:%M:%S} UTC, as the storage's")
+    return Finding("clock", "ok", f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC")
 
 
 def _dagster(home: Path | None) -> Finding:
@@ -201,19 +173,20 @@ def _dagster(home: Path | None) -> Finding:
         return Finding("dagster", "fails", f"DAGSTER_HOME is {configured}, which is no directory.", "Create it.")
     if home is None:
         return Finding("dagster", "warning", "There is no Dagster home yet.", "In production set DAGSTER_HOME.")
-    if not (home / CONFIG).is_file():
-        found = f"{home} has no {CONFIG}: runs have no queue and no monitoring."
-        return Finding("dagster", "warning", found, "Copy the one of deploy/.")
+    config = home / CONFIG
+    if not config.is_file():
+        return Finding("dagster", "warning", f"There is no {config}.", "Copy the one of deploy/.")
     with tempfile.TemporaryDirectory() as scratch, instance_at(home, _unchanged(home, scratch)) as instance:
         try:
             instance.get_runs_count()
         except Exception as error:  # noqa: BLE001 - each storage has errors of its own
-            advice = f"Check `storage` in {home / CONFIG}. A new database gets its tables when Dagster starts."
-            return Finding("dagster", "fails", f"The storage does not answer: {str(error).splitlines()[0]}.", advice)
+            found = f"Dagster's storage does not answer: {str(error).splitlines()[0]}."
+            advice = f"Check `storage` in {config}. A new database gets its tables when Dagster starts."
+            return Finding("dagster", "fails", found, advice)
         if not instance.run_monitoring_enabled:
-            advice = f"Set `run_monitoring: {{enabled: true}}` in {home / CONFIG}."
+            advice = f"Set `run_monitoring: {{enabled: true}}` in {config}."
             return Finding("dagster", "warning", "A run that never starts is not ended.", advice)
-    return Finding("dagster", "ok", f"{home} loads, its storage answers")
+    return Finding("dagster", "ok", f"{config} loads, its storage answers")
 
 
 def _unchanged(home: Path, scratch: str) -> dict[str, Any]:
@@ -229,13 +202,11 @@ def _unchanged(home: Path, scratch: str) -> dict[str, Any]:
 
 def _state(url: str) -> Finding:
     place, store = shown(state_url(url)), Store(url)
+    if store.is_current():
+        return Finding("state", "ok", f"{place} answers, its schema is the newest")
     if not store.exists():
         require_writable(Path(place).parent, STATE)
-    if store.is_current():
-        return Finding("state", "ok", f"{place} answers and has the newest schema")
-    return Finding(
-        "state", "warning", f"{place} is empty or older.", "The first tick of a sensor creates or migrates it."
-    )
+    return Finding("state", "warning", f"{place} is empty or older.", "The first use creates or migrates its tables.")
 
 
 def _disk(base: str) -> Finding:
@@ -243,17 +214,16 @@ def _disk(base: str) -> Finding:
     found = f"{free / 2**20:,.0f} MiB are free for {place}"
     if free >= ENOUGH_FREE:
         return Finding("disk", "ok", found)
-    advice = "Free some, or move it: the variables are in the README."
-    return Finding("disk", "warning" if free >= LEAST_FREE else "fails", f"Only {found}.", advice)
+    return Finding("disk", "warning" if free >= LEAST_FREE else "fails", f"Only {found}.", "Free some, or move it.")
 
 
 def _in_bucket(base: str) -> bool:
     return "://" in base.removeprefix("file://")
 
 
-def _secrets(environment: Mapping[str, str]) -> Iterator[str]:
-    """The passwords of the environment, as they are and as a URL has them."""
+def _secrets() -> Iterator[str]:
+    """The secrets of the environment. A password in a URL is there as it is written and as it is meant."""
     with suppress(ValueError):
-        if password := urlsplit(environment.get(STATE, "")).password:
-            yield from (password, unquote(password))
-    yield from (value for name, value in environment.items() if value and _SECRET.search(name))
+        password = urlsplit(os.environ.get(STATE, "")).password or ""
+        yield from filter(None, (password, unquote(password)))
+    yield from (value for name, value in os.environ.items() if value and _SECRET.search(name))

@@ -1,9 +1,8 @@
-"""Settings, the clock, storage, Spark and alerts, as Dagster resources; the format of logs.
+"""Settings, the clock, storage, Spark and alerts, as Dagster resources.
 
 Here: reading the environment, opening connections, starting the JVM. Not here: what runs do with them.
 """
 
-from feed_assets.resources.logs import JsonFormatter
 from feed_assets.resources.notifier import Alert, Notifier, WebhookNotifier
 from feed_assets.resources.settings import Clock, Settings, SettingsError
 from feed_assets.resources.spark import SparkResource
@@ -13,7 +12,6 @@ __all__ = [
     "Alert",
     "BlackboardResource",
     "Clock",
-    "JsonFormatter",
     "Notifier",
     "Settings",
     "SettingsError",

@@ -187,12 +187,13 @@ def test_two_backfills_survive_the_kill_of_daemon_and_webserver_and_nothing_runs
 
     logs = {name: deployment.log(name).read_text() for name in UNITS}
     (line,) = [line for line in logs["code"].splitlines() if f"published totals {DAYS[0]}" in line and line[0] == "{"]
-    assert json.loads(line).items() >= {"level": "INFO", "partition": DAYS[0], "step_key": "totals"}.items()
+    fields = json.loads(line)
+    assert (fields["level"], fields["dagster_meta"]["step_key"]) == ("info", "totals")
+    assert fields["dagster_meta"]["job_tags"]["dagster/partition"] == DAYS[0]
     assert all(json.loads(line)["event"] for line in logs["daemon"].splitlines() if line.startswith("{"))
     assert listening
     assert [each for each in listening if not each.is_loopback] == []
     assert {name: state for name, (state, _) in examined(deployment).items() if state != "ok"} == {
-        "sources": "warning",
         "clock": "warning",
     }
     assert "dagster" in command_lines
