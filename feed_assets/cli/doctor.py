@@ -31,16 +31,16 @@ def doctor(ctx: click.Context, *, as_json: bool) -> None:
     """
     found = list(_findings())
     if as_json:
-        print_json([asdict(each) for each in found])
+        print_json([{"check": name, **asdict(each)} for name, each in found])
     else:
-        rows = [(each.check, each.state, f"{each.found} {each.advice}".rstrip()) for each in found]
+        rows = [(name, each.state, f"{each.found} {each.advice}".rstrip()) for name, each in found]
         print_table(["check", "state", "found"], rows, empty="")
-    if failed := [each.check for each in found if each.state == "fails"]:
+    if failed := [name for name, each in found if each.state == "fails"]:
         complain(f"To be corrected: {', '.join(failed)}.")
         ctx.exit(FAILED)
 
 
-def _findings() -> Iterator[Finding]:
+def _findings() -> Iterator[tuple[str, Finding]]:
     from feed_assets.operations.doctor import Finding, checked, examine  # noqa: PLC0415 - loads Dagster and pyspark
     from feed_assets.resources import Settings, SettingsError  # noqa: PLC0415 - as above
     from feed_assets.state import StoreError  # noqa: PLC0415 - as above
@@ -49,9 +49,9 @@ def _findings() -> Iterator[Finding]:
         installation = load_installation()
         assets = installation.definitions.resolve_asset_graph().materializable_asset_keys
         found = f"{chosen_module()} loads: {len(assets)} assets, {len(installation.sources)} valid sources"
-        return Finding("project", "ok", found)
+        return Finding("ok", found)
 
-    yield checked("project", project)
+    yield "project", checked(project)
     with suppress(SettingsError, StoreError):  # the first line says so
         settings = Settings.from_environment()
         yield from examine(settings, find_dagster_home(settings.base))

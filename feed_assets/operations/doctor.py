@@ -42,37 +42,41 @@ _OBJECT = "object"
 _SECRET = re.compile(r"PASSWORD|SECRET|TOKEN|WEBHOOK")
 
 
+State = Literal["ok", "warning", "fails"]
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of one check: what was found, and what to do about it. `advice` is empty if it is ok."""
+    """What a check found, and what to do about it. `advice` is empty if it is ok."""
 
-    check: str
-    state: Literal["ok", "warning", "fails"]
+    state: State
     found: str
     advice: str = ""
 
 
-def examine(settings: Settings, home: Path | None) -> Iterator[Finding]:
-    """The results of all checks. `home` is Dagster's; None if there is none yet."""
-    yield checked("java", _java)
-    yield checked("spark", lambda: _spark(settings.spark_master))
-    if _in_bucket(settings.base):
-        yield checked("jars", _jars)
-    yield checked("storage", lambda: _storage(settings.base))
-    yield checked("clock", lambda: _clock(settings))
-    yield checked("dagster", lambda: _dagster(home))
-    yield checked("state", lambda: _state(settings.state))
-    yield checked("disk", lambda: _disk(settings.base))
+def examine(settings: Settings, home: Path | None) -> Iterator[tuple[str, Finding]]:
+    """The name and the finding of each check. `home` is Dagster's; None if there is none yet."""
+    checks: dict[str, Callable[[], Finding]] = {
+        "java": _java,
+        "spark": lambda: _spark(settings.spark_master),
+        **({"jars": _jars} if _in_bucket(settings.base) else {}),
+        "storage": lambda: _storage(settings.base),
+        "clock": lambda: _clock(settings.as_of),
+        "dagster": lambda: _dagster(home),
+        "state": lambda: _state(settings.state),
+        "disk": lambda: _disk(settings.base),
+    }
+    return ((name, checked(check)) for name, check in checks.items())
 
 
-def checked(name: str, check: Callable[[], Finding]) -> Finding:
-    """The result of a check, without secrets. A check that raises an error fails with the error's message."""
+def checked(check: Callable[[], Finding]) -> Finding:
+    """The finding of a check, without secrets. A check that raises an error fails with the error's message."""
     try:
         finding = check()
     except Exception as error:  # noqa: BLE001 - a broken installation can raise anything, and the other checks go on
         known = type(error).__module__.startswith(("feed_assets.", "click."))
         text = getattr(error, "message", str(error)) if known else f"{type(error).__name__}: {error}"
-        finding = Finding(name, "fails", " ".join(text.split()))
+        finding = Finding("fails", " ".join(text.split()))
     found = finding.found
     for secret in _secrets():
         found = found.replace(secret, "***")
@@ -101,19 +105,19 @@ def require_writable(folder: Path, variable: str) -> None:
 
 def _java() -> Finding:
     home = ensure_java()
-    return Finding("java", "ok", f"Java {major_version(home / 'bin' / 'java')} in {home}")
+    return Finding("ok", f"Java {major_version(home / 'bin' / 'java')} in {home}")
 
 
 def _spark(master: str) -> Finding:
     check_master(master)
-    return Finding("spark", "ok", f"pyspark {pyspark.__version__} on {master}")
+    return Finding("ok", f"pyspark {pyspark.__version__} on {master}")
 
 
 def _jars() -> Finding:
     if find_spec("feed_assets.engine.buckets") is None:
-        return Finding("jars", "fails", "Spark cannot write to a bucket yet.", "Set FEED_ASSETS_BASE to a directory.")
+        return Finding("fails", "Spark cannot write to a bucket yet.", "Set FEED_ASSETS_BASE to a directory.")
     jars = import_module("feed_assets.engine.buckets").bucket_jars()
-    return Finding("jars", "ok", f"{len(jars)} for S3 in {jars[0].parent}")
+    return Finding("ok", f"{len(jars)} for S3 in {jars[0].parent}")
 
 
 def _storage(base: str) -> Finding:
@@ -121,7 +125,7 @@ def _storage(base: str) -> Finding:
     if folder:
         require_writable(folder, "FEED_ASSETS_BASE")
         if not folder.exists():
-            return Finding("storage", "warning", f"{folder} does not exist yet.", "The first landing creates it.")
+            return Finding("warning", f"{folder} does not exist yet.", "The first landing creates it.")
     BlackboardResource.at(base).blackboard.page("")
     place = f"{base.rstrip('/')}/.doctor-{uuid4().hex}"
     board = BlackboardResource.at(place).blackboard
@@ -133,11 +137,11 @@ def _storage(base: str) -> Finding:
             shutil.rmtree(folder / Path(place).name, ignore_errors=True)
     if missing:
         advice = "Writers could overwrite each other's updates: use another store."
-        return Finding("storage", "fails", f"{base} does not honour: {', '.join(missing)}.", advice)
+        return Finding("fails", f"{base} does not honour: {', '.join(missing)}.", advice)
     if skew > MOST_SKEW:
-        advice = "Updates are named by the machine's clock: let NTP set it."
-        return Finding("storage", "warning", f"Its clock differs by {skew.total_seconds():.0f} s.", advice)
-    return Finding("storage", "ok", f"{base} can be listed and written, on conditions too")
+        differs = f"Its clock differs by {skew.total_seconds():.0f} s."
+        return Finding("warning", differs, "Updates are named by the machine's clock: let NTP set it.")
+    return Finding("ok", f"{base} can be listed and written, on conditions too")
 
 
 def _probe(board: Blackboard) -> tuple[list[str], timedelta]:
@@ -161,32 +165,30 @@ def _probe(board: Blackboard) -> tuple[list[str], timedelta]:
     return missing + ["list after a key"] * bool(board.page("", after=_OBJECT).entries), skew
 
 
-def _clock(settings: Settings) -> Finding:
-    if settings.as_of:
-        advice = "In production unset FEED_ASSETS_AS_OF."
-        return Finding("clock", "warning", f"The time is fixed at {settings.as_of:%Y-%m-%d %H:%M:%S}.", advice)
-    return Finding("clock", "ok", f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC")
+def _clock(as_of: datetime | None) -> Finding:
+    if as_of:
+        return Finding("warning", f"The time is fixed at {as_of}.", "In production unset FEED_ASSETS_AS_OF.")
+    return Finding("ok", f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC")
 
 
 def _dagster(home: Path | None) -> Finding:
     if home is None and (configured := os.environ.get("DAGSTER_HOME")):
-        return Finding("dagster", "fails", f"DAGSTER_HOME is {configured}, which is no directory.", "Create it.")
+        return Finding("fails", f"DAGSTER_HOME is {configured}, which is no directory.", "Create it.")
     if home is None:
-        return Finding("dagster", "warning", "There is no Dagster home yet.", "In production set DAGSTER_HOME.")
+        return Finding("warning", "There is no Dagster home yet.", "In production set DAGSTER_HOME.")
     config = home / CONFIG
     if not config.is_file():
-        return Finding("dagster", "warning", f"There is no {config}.", "Copy the one of deploy/.")
+        return Finding("warning", f"There is no {config}.", "Copy the one of deploy/.")
     with tempfile.TemporaryDirectory() as scratch, instance_at(home, _unchanged(home, scratch)) as instance:
         try:
             instance.get_runs_count()
         except Exception as error:  # noqa: BLE001 - each storage has errors of its own
-            found = f"Dagster's storage does not answer: {str(error).splitlines()[0]}."
             advice = f"Check `storage` in {config}. A new database gets its tables when Dagster starts."
-            return Finding("dagster", "fails", found, advice)
+            return Finding("fails", f"Dagster's storage does not answer: {str(error).splitlines()[0]}.", advice)
         if not instance.run_monitoring_enabled:
             advice = f"Set `run_monitoring: {{enabled: true}}` in {config}."
-            return Finding("dagster", "warning", "A run that never starts is not ended.", advice)
-    return Finding("dagster", "ok", f"{config} loads, its storage answers")
+            return Finding("warning", "A run that never starts is not ended.", advice)
+    return Finding("ok", f"{config} loads, its storage answers")
 
 
 def _unchanged(home: Path, scratch: str) -> dict[str, Any]:
@@ -203,18 +205,18 @@ def _unchanged(home: Path, scratch: str) -> dict[str, Any]:
 def _state(url: str) -> Finding:
     place, store = shown(state_url(url)), Store(url)
     if store.is_current():
-        return Finding("state", "ok", f"{place} answers, its schema is the newest")
+        return Finding("ok", f"{place} answers, its schema is the newest")
     if not store.exists():
         require_writable(Path(place).parent, STATE)
-    return Finding("state", "warning", f"{place} is empty or older.", "The first use creates or migrates its tables.")
+    return Finding("warning", f"{place} is empty or older.", "The first use creates or migrates its tables.")
 
 
 def _disk(base: str) -> Finding:
     (place, free), *_ = free_space(base).items()
     found = f"{free / 2**20:,.0f} MiB are free for {place}"
     if free >= ENOUGH_FREE:
-        return Finding("disk", "ok", found)
-    return Finding("disk", "warning" if free >= LEAST_FREE else "fails", f"Only {found}.", "Free some, or move it.")
+        return Finding("ok", found)
+    return Finding("warning" if free >= LEAST_FREE else "fails", f"Only {found}.", "Free some, or move it.")
 
 
 def _in_bucket(base: str) -> bool:
