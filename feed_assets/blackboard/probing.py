@@ -37,14 +37,18 @@ _CONSEQUENCES: Final = {
     "StartAfter in listings": "Histories of more than 1,000 keys cannot be listed. Use another store.",
 }
 
+_NEEDED: Final = frozenset({"create-if-absent on PUT", "replace-if-match on PUT", "StartAfter in listings"})
+
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A condition of requests, whether the store honours it, and what follows if it does not."""
+    """A condition of requests, whether the store honours it, what follows if not, and whether updates need it."""
 
     name: str
     honoured: bool
     consequence: str
+
+    needed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +125,8 @@ def probe(client: S3Client, bucket: str, prefix: str) -> Probe:
     # The header has whole seconds, so the answer was on average half a second later.
     skew = date + timedelta(seconds=0.5) - (asked + (answered - asked) / 2)
     named = zip(_CONSEQUENCES.items(), honoured, strict=True)
-    return Probe(tuple(Condition(name, answer, consequence) for (name, consequence), answer in named), skew)
+    found = (Condition(name, answer, what, needed=name in _NEEDED) for (name, what), answer in named)
+    return Probe(tuple(found), skew)
 
 
 def _refused(request: Callable[[], object]) -> bool:

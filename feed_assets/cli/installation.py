@@ -78,7 +78,7 @@ def ready_to_compute(settings: Settings) -> None:
     Raises SettingsError, MasterError, or BlackboardError if a bucket cannot be listed.
     """
     from feed_assets.engine.session import check_master  # noqa: PLC0415 - loads Spark's Python side
-    from feed_assets.resources import SettingsError  # noqa: PLC0415 - loads Dagster
+    from feed_assets.operations.doctor import require_writable  # noqa: PLC0415 - loads Dagster
 
     # The command itself prints why it failed. Spark's log would only repeat that, at length.
     os.environ.setdefault("FEED_ASSETS_SPARK_LOG_LEVEL", "off")
@@ -86,11 +86,7 @@ def ready_to_compute(settings: Settings) -> None:
     if folder is None:
         open_blackboard(settings.base).page("", folders=True)
     else:
-        existing = next(each for each in (folder, *folder.parents) if each.exists())
-        if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
-            problem = "cannot be written" if existing.is_dir() else "is no directory"
-            advice = f"change its permissions, or set {BASE} to a directory of your own."
-            raise SettingsError(f"{existing} {problem}: {advice}")
+        require_writable(folder, BASE)
     check_master(settings.spark_master)
 
 
