@@ -52,7 +52,7 @@ def backfill(ctx: click.Context, first: date, last: date, selection: str | None,
     results = []
     with (
         runs.instance_at(dagster_home(installation.settings.base), runs.UNCAPTURED) as instance,
-        progress("runs", runs.count_runs(installation.definitions, stages, days)) as bar,
+        progress("partitions", runs.count_partitions(installation.definitions, stages, days)) as bar,
     ):
         for result in runs.backfill(
             installation.definitions,
@@ -63,7 +63,7 @@ def backfill(ctx: click.Context, first: date, last: date, selection: str | None,
             starting=lambda day, assets: bar.under_way(f"{day} {', '.join(assets)}"),
         ):
             results.append(result)
-            bar(None if as_json else _line(result))
+            bar(None if as_json else _line(result), steps=len(result.assets))
     if as_json:
         print_json([asdict(result) for result in results])
     failed = sorted({result.day for result in results if not result.success})

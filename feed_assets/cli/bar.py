@@ -45,15 +45,15 @@ class TerminalBar:
     ) -> None:
         self._progress.stop()
 
-    def __call__(self, line: str | None = None) -> None:
-        """Count one step as done; print this line about it on stdout."""
+    def __call__(self, line: str | None = None, steps: int = 1) -> None:
+        """Count these steps as done; print this line about them on stdout."""
         if line is not None and sys.stdout is not None and sys.stdout.isatty():
             # stdout is the same terminal: only the bar itself can print a line above it.
             for part in wrapped(printable(line), width=terminal_width(), indent="    "):
                 self._progress.console.print(part, markup=False, highlight=False, soft_wrap=True)
         elif line is not None:
             print_text(line)
-        self._progress.advance(self._task)
+        self._progress.advance(self._task, steps)
 
     def under_way(self, step: str) -> None:
         """Show the step that begins."""

@@ -12,7 +12,7 @@ import sysconfig
 import tomllib
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stdout, suppress
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -102,7 +102,7 @@ def _definitions(module: str) -> dg.Definitions:
     import dagster as dg  # noqa: PLC0415 - loads Dagster
     from dagster.components.definitions import LazyDefinitions  # noqa: PLC0415 - as above
 
-    with _explained(module):
+    with _explained(module), redirect_stdout(sys.stderr):  # what the module prints is no result
         loaded = vars(_imported(module))
         named = {name: each for name, each in loaded.items() if isinstance(each, dg.Definitions | LazyDefinitions)}
         found = list({id(each): each for each in named.values()}.values())

@@ -115,6 +115,9 @@ def _show(story: AssetStory) -> None:
     print_text(f"{story.asset} {story.day}  ({story.location})")
     print_text(f"  in force: {story.latest or 'nothing valid'}", indent="    ")
     print_text(f"  standing: {story.standing}", indent="    ")
+    if not story.updates:
+        print_text("  no updates yet")
+        return
     counts = ("read", "published", "quarantined", "duplicates")
     print_table(
         ["update", "state", "made because", *counts],
@@ -127,7 +130,7 @@ def _show(story: AssetStory) -> None:
             )
             for each in story.updates
         ],
-        empty="  no updates yet",
+        empty="",
     )
     for update in story.updates:
         for check in update.failed_checks:

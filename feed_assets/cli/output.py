@@ -171,8 +171,8 @@ def _styled() -> bool:
 class Bar(Protocol):
     """A progress bar."""
 
-    def __call__(self, line: str | None = None) -> None:
-        """Count one step as done; print this line about it on stdout."""
+    def __call__(self, line: str | None = None, steps: int = 1) -> None:
+        """Count these steps as done; print this line about them on stdout."""
 
     def under_way(self, step: str) -> None:
         """Show the step that begins."""
@@ -194,7 +194,7 @@ def progress(what: str, total: int) -> Iterator[Bar]:
 
 
 class _NoBar:
-    def __call__(self, line: str | None = None) -> None:
+    def __call__(self, line: str | None = None, steps: int = 1) -> None:  # noqa: ARG002 - as of a Bar
         if line is not None:
             print_text(line)
 

@@ -12,7 +12,7 @@ from datetime import datetime
 
 from feed_assets.blackboard import Blackboard
 from feed_assets.datasets import Place
-from feed_assets.dependencies.graph import FeedGraph, FeedNode
+from feed_assets.dependencies.graph import FeedGraph, FeedNode, Parent
 from feed_assets.dependencies.inputs_read import InputsRead, inputs_read, was_decided_against
 from feed_assets.dependencies.requests import state_of
 from feed_assets.file_feed import Feed, FeedInput, latest_of_all, recorded_digests
@@ -95,7 +95,7 @@ class _Case:
         update: str | None,
         neighbours: Mapping[str, tuple[str, str]],
     ) -> None:
-        self.feed, self.partition, self.update = feed, partition, update
+        self.graph, self.feed, self.partition, self.update = graph, feed, partition, update
         self.recorded, self.neighbours = recorded, neighbours
         self.read = recorded.read(partition, update)
         self.tried = recorded.tried(partition, update)
@@ -112,11 +112,14 @@ class _Case:
     def answer(self, current: Mapping[Place, str | None]) -> Staleness:
         """Whether the partition is stale, given the updates in force now."""
         changes = self._changes(self.read, current) if self.update else ()
-        missing = [each.feed for each in self.parents if each.required and current[each.place] is None]
+        missing = [each for each in self.parents if each.required and current[each.place] is None]
         if self.update and not changes:
             return self._result("up to date", current)
         if missing:
-            waiting = f"waits for {', '.join(dict.fromkeys(missing))} {self.partition}"
+            if never := next((each for each in missing if not self.graph.has(each.feed, each.partition)), None):
+                why = f"{never.feed} {never.partition} is not a partition, and the partition mapping forbids that"
+                return self._result(f"cannot run: {why}", current)
+            waiting = f"waits for {_first_of_each_feed(missing)}"
             return self._result(f"{waiting}, which has no valid update any more" if self.update else waiting, current)
         if self.update is None and not self._is_ready(current):
             return self._result("no input covers its time, so it does not run by itself", current)
@@ -126,8 +129,14 @@ class _Case:
         return self._result(self._behind(changes), current, stale=True)
 
     def _is_ready(self, current: Mapping[Place, str | None]) -> bool:
-        """Whether it has a required input; without a time of its own, any input with an update is enough."""
-        return any(each.required or (self.timeless and current[each.place] is not None) for each in self.parents)
+        """Whether it has a required input, or an optional input of its own time with an update.
+
+        Without a time of its own, any input with an update is enough.
+        """
+        return any(
+            each.required or ((self.timeless or each.inside) and current[each.place] is not None)
+            for each in self.parents
+        )
 
     def _behind(self, changes: Sequence[str]) -> str:
         return "; ".join(changes) if self.update else "its inputs are there, and it was never computed"
@@ -197,6 +206,15 @@ def _context(read: InputsRead | None) -> dict[Place, str | None]:
 
 def _now_and_then(place: Place, now: str | None, then: str | None) -> str:
     return f"{place[0]} {place[1] or ''} is {now or 'gone'} now, was {then or 'missing'}"
+
+
+def _first_of_each_feed(parents: Sequence[Parent]) -> str:
+    by_feed: dict[str, list[str]] = {}
+    for each in parents:
+        by_feed.setdefault(each.feed, []).append(each.partition)
+    return ", ".join(
+        f"{feed} {first}" + (f" and {len(rest)} more" if rest else "") for feed, (first, *rest) in by_feed.items()
+    )
 
 
 def _place(each: FeedInput) -> Place:

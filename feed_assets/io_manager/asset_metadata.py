@@ -106,8 +106,12 @@ def is_required(metadata: Mapping[str, Any], window: dg.TimeWindow | None, own: 
     `metadata` is the input's. An input without a time (`window` is None) is always required. For an output without a
     time, no partition of time is required.
     """
-    inside = window is None or (own is not None and own.start <= window.start and window.end <= own.end)
-    return inside and not metadata.get(OPTIONAL)
+    return is_inside(window, own) and not metadata.get(OPTIONAL)
+
+
+def is_inside(window: dg.TimeWindow | None, own: dg.TimeWindow | None) -> bool:
+    """Whether an upstream partition lies in the output's own time. A partition without a time always does."""
+    return window is None or (own is not None and own.start <= window.start and window.end <= own.end)
 
 
 def plain(value: Any) -> Any:

@@ -6,8 +6,9 @@ its inputs, so all days of the inputs run before its first day.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -115,9 +116,9 @@ def known_days(definitions: dg.Definitions, selection: str | None = None) -> tup
     return (min(first for first, _ in days), max(last for _, last in days)) if days else None
 
 
-def count_runs(definitions: dg.Definitions, levels: Sequence[Sequence[dg.AssetKey]], days: Sequence[str]) -> int:
-    """The number of runs of these stages for these days."""
-    return sum(len(_by_day(_partitions_of(definitions, level), days)) for level in levels)
+def count_partitions(definitions: dg.Definitions, levels: Sequence[Sequence[dg.AssetKey]], days: Sequence[str]) -> int:
+    """The number of partitions of these stages for these days, of all assets together."""
+    return sum(len(level) * len(_by_day(_partitions_of(definitions, level), days)) for level in levels)
 
 
 def _partitions_of(definitions: dg.Definitions, stage: Sequence[dg.AssetKey]) -> dg.TimeWindowPartitionsDefinition:
@@ -162,7 +163,8 @@ def backfill(
 
     If a run fails, assets that depend on one of its assets leave its day out; everything else goes on. `selection` is
     as for `stages`.
-    `starting` gets the partition and the assets of each run before it begins. Raises KeyboardInterrupt if a run was
+    `starting` gets the partition and the assets of each run before it begins. What an asset prints goes to stderr, as
+    stdout is for the results. Raises KeyboardInterrupt if a run was
     interrupted: Dagster itself only records a failed run.
     """
     fail_dead_runs(instance)
@@ -186,7 +188,7 @@ def backfill(
             if starting is not None:
                 starting(partition, names)
             run_id = str(uuid4())
-            with alive(instance, run_id):
+            with alive(instance, run_id), redirect_stdout(sys.stderr):
                 result = job.execute_in_process(
                     instance=instance,
                     asset_selection=selected,

@@ -14,7 +14,14 @@ import dagster as dg
 
 from feed_assets.datasets import FeedDeclaration
 from feed_assets.dependencies.graph import FeedNode, Parent
-from feed_assets.io_manager.asset_metadata import CONTEXT, EVENING_BEFORE, declared_feed, is_required, raw_source
+from feed_assets.io_manager.asset_metadata import (
+    CONTEXT,
+    EVENING_BEFORE,
+    declared_feed,
+    is_inside,
+    is_required,
+    raw_source,
+)
 from feed_assets.io_manager.time_windows import time_window
 
 
@@ -106,18 +113,26 @@ class AssetFeedGraph:
         }
 
     def parents(self, feed: str, partition: str) -> list[Parent]:
-        """The partitions of partitioned feeds that this partition reads now, by the assets' partition mappings."""
+        """The partitions of partitioned feeds that this partition reads now, by the assets' partition mappings.
+
+        Dagster runs nothing that reads a partition before an input's first, unless the mapping allows it: such a
+        partition is required.
+        """
         key = self.keys[feed]
         own = self._window(key, partition)
         metadata = _input_metadata(self.graph, key)
         found = []
-        for each in self.graph.get_parents_partitions(key, partition).parent_partitions:
+        result = self.graph.get_parents_partitions(key, partition)
+        nonexistent = result.required_but_nonexistent_parents_partitions
+        for each in result.parent_partitions | nonexistent:
             if each.asset_key not in self.locations or each.partition_key is None:
                 continue
             declared = metadata.get(each.asset_key, {})
-            required = is_required(declared, self._window(each.asset_key, each.partition_key), own)
+            window = self._window(each.asset_key, each.partition_key)
+            required = each in nonexistent or is_required(declared, window, own)
             context = bool(declared.get(CONTEXT)) and not required
-            found.append(Parent(self.locations[each.asset_key], each.partition_key, required, context))
+            inside = is_inside(window, own)
+            found.append(Parent(self.locations[each.asset_key], each.partition_key, required, context, inside))
         return sorted(found, key=lambda each: (each.feed, each.partition))
 
     def neighbours(self, feed: str, partition: str) -> dict[str, str]:

@@ -10,6 +10,7 @@ from feed_assets.checks.results import ABOUT_THE_UPDATE
 
 EVENTS = {dg.DagsterEventType.ASSET_CHECK_EVALUATION, dg.DagsterEventType.STEP_FAILURE}
 JAVA_CAUSE = "Caused by: "
+STOPPED = "the run was stopped before its end, as by Ctrl-C"
 
 
 def rejections(events: Iterable[dg.DagsterEvent]) -> tuple[str, ...]:
@@ -40,6 +41,8 @@ def _error(event: dg.DagsterEvent) -> str | None:
         return str(data.user_failure_data.description)
     while error.cause is not None:
         error = error.cause
+    if error.cls_name == dg.DagsterExecutionInterruptedError.__name__:
+        return STOPPED
     return root_cause(str(error.message))
 
 

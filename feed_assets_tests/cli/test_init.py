@@ -77,7 +77,7 @@ def test_the_module_is_the_one_that_pyproject_names_unless_an_option_or_a_variab
 @pytest.mark.parametrize(
     ("content", "part"),
     [
-        ("", "theirs has no Definitions"),
+        ("print('stdout is for results')", "theirs has no Definitions"),
         ("import dagster as dg\na, b = dg.Definitions(), dg.Definitions()", "several Definitions, a and b"),
         ("import dagster as dg\ndefs = dg.Definitions()", "belong to no project of feed_assets"),
         (
@@ -95,8 +95,10 @@ def test_what_is_wrong_with_a_module_is_one_error_without_a_stack_trace(
     (folder / "theirs.py").write_text(content)
     monkeypatch.delitem(sys.modules, "theirs", raising=False)
 
-    told = run("--module", "theirs", "sources", code=1).stderr
+    result = run("--module", "theirs", "sources", code=1)
+    told = result.stderr
 
+    assert result.stdout == ""
     assert part in told
     assert "Traceback" not in told
     assert "theirs.py" in told or "Definitions" in told or "definitions" in told

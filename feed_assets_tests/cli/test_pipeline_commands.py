@@ -293,4 +293,6 @@ def test_a_day_that_does_not_exist_is_told_of_by_the_name_of_the_argument(run):
 
 
 def test_explaining_an_empty_day_says_that_nothing_is_there(run, base):
-    assert "no raw data" in run("explain", "2019-11-24").stdout
+    explained = run("explain", "2019-11-24")
+    assert "no raw data" in explained.stdout
+    assert explained.stdout.count("no updates yet") == explained.stdout.count("in force: nothing valid") > 0

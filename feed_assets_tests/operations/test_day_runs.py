@@ -10,7 +10,7 @@ from datetime import date
 import dagster as dg
 import pytest
 
-from feed_assets.operations.day_runs import SelectionError, backfill, known_days, stages
+from feed_assets.operations.day_runs import SelectionError, backfill, count_partitions, known_days, stages
 from feed_assets.operations.failed_runs import failed_runs
 from feed_assets.sensors.failures import root_cause
 
@@ -31,16 +31,19 @@ def test_ctrl_c_ends_the_backfill_and_not_only_its_run():
         with pytest.raises(KeyboardInterrupt):
             list(backfill(dg.Definitions([slow]), instance, DAYS, run_config={}))
         runs = {run.tags["dagster/partition"]: run.status for run in instance.get_runs()}
+        (stopped,) = failed_runs(instance, DAYS[1])
 
+    assert stopped.reasons == ("the run was stopped before its end, as by Ctrl-C",)
     assert begun == DAYS[:2]
     assert runs == {DAYS[0]: dg.DagsterRunStatus.SUCCESS, DAYS[1]: dg.DagsterRunStatus.FAILURE}
 
 
-def test_each_run_names_the_assets_and_the_partition_that_it_makes():
+def test_each_run_names_the_assets_and_the_partition_that_it_makes_and_leaves_stdout_to_the_results(capsys):
     days = dg.DailyPartitionsDefinition("2019-11-24", end_date="2019-11-30")
 
     @dg.asset(partitions_def=days)
-    def first(): ...
+    def first():
+        print("from an asset")
 
     @dg.asset(partitions_def=days, deps=[first])
     def second(): ...
@@ -54,6 +57,9 @@ def test_each_run_names_the_assets_and_the_partition_that_it_makes():
         run = runs[result.run_id]
         assert {key.to_user_string() for key in run.asset_selection} == set(result.assets)
         assert run.tags["dagster/partition"] == result.partition == DAYS[0]
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "from an asset" in printed.err
 
 
 def test_a_failed_asset_holds_back_only_the_assets_that_depend_on_it():
@@ -80,6 +86,7 @@ def test_a_failed_asset_holds_back_only_the_assets_that_depend_on_it():
         definitions = dg.Definitions([clean, hourly, kept, spoiled, last])
         results = list(backfill(definitions, instance, DAYS[:1], run_config={}))
 
+    assert sum(len(result.assets) for result in results) == count_partitions(definitions, stages(definitions), DAYS[:1])
     assert [result.assets for result in results if result.success] == [("clean",), ("kept",)]
     assert [result.assets for result in results if result.skipped] == [("spoiled",), ("last",)]
 

@@ -14,7 +14,7 @@ from dagster._core.test_utils import create_run_for_test
 from pyspark.sql.types import StringType, StructField, StructType
 
 from feed_assets.file_feed import Facts, FeedInput, claim, invalidate, stage
-from feed_assets.io_manager import feed_metadata
+from feed_assets.io_manager import OPTIONAL, feed_metadata
 from feed_assets.operations.day_runs import backfill
 from feed_assets.partitions import daily, hourly
 from feed_assets.state import StoreError
@@ -302,6 +302,26 @@ def test_a_day_made_of_hours_is_asked_for_when_all_of_them_are_there(desk, tmp_p
     both.publish("bids/v1.0", f"{DAY}-23:00", {"part-0.csv": "ad_id\na\n"}, tmp_path / "hours")
 
     assert both.tick("new_manifests").asked == {DAY: ("bids_by_day",)}
+
+
+def test_a_day_made_of_optional_hours_is_asked_for_when_one_of_them_is_there(desk, tmp_path):
+    bids = dg.AssetSpec("bids", partitions_def=hourly(desk.settings), metadata=feed_metadata("bids/v1.0", BIDS))
+
+    @dg.asset(
+        ins={"bids": dg.AssetIn(input_manager_key="file_feed", metadata={OPTIONAL: True})},
+        partitions_def=daily(desk.settings),
+        io_manager_key="file_feed",
+        metadata=feed_metadata("known-bids/v1.0", BIDS),
+    )
+    def known_bids(bids):
+        return bids
+
+    both = with_more(desk, bids, known_bids)
+    assert both.tick("new_manifests").asked == {}
+
+    both.publish("bids/v1.0", f"{DAY}-07:00", {"part-0.csv": "ad_id\na\n"}, tmp_path / "hours")
+
+    assert both.tick("new_manifests").asked == {DAY: ("known_bids",)}
 
 
 def test_named_partitions_made_of_all_days_that_there_are_follow_each_of_them(desk):
