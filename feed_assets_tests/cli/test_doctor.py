@@ -151,6 +151,7 @@ def test_a_source_with_errors_is_named_with_its_line(examined, healthy):
         ("telemetry: {enabled: false}", "warning", "run_monitoring: {enabled: true}"),
         (None, "warning", "There is no "),
     ],
+    ids=["broken", "of production without its variables", "without monitoring", "none"],
 )
 def test_a_dagster_home_that_is_not_fit_is_named(examined, healthy, yaml, state, part):
     config = healthy / "home" / "dagster.yaml"
