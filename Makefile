@@ -8,10 +8,13 @@ READY := $(VENV)/.ready
 
 PORT ?= 3000
 
-.PHONY: help demo dev test lint bench format clean
+ENVIRONMENT = $(if $(BASE),FEED_ASSETS_BASE='$(BASE)')
+s3: PORT = 7480
+
+.PHONY: help demo dev s3 test lint bench format clean
 
 help: ## show this list
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
+	@grep -E '^[a-z0-9]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "feed_assets needs Python 3.11 or newer: make PYTHON=python3.11 ..." >&2; exit 1; }
@@ -25,11 +28,14 @@ $(READY): pyproject.toml constraints.txt
 	fi >&2
 	@touch $(READY)
 
-demo: $(READY) ## the main job on real logs, told step by step
-	@$(BIN)/feed-assets demo
+demo: $(READY) ## the main job on real logs, told step by step; BASE=s3://bucket/prefix puts its data elsewhere
+	@$(ENVIRONMENT) $(BIN)/feed-assets demo
 
-dev: $(READY) ## the Dagster UI with everything in it, sensors running
-	@$(BIN)/feed-assets dev --port $(PORT)
+dev: $(READY) ## the Dagster UI with everything in it, sensors running; BASE as above
+	@$(ENVIRONMENT) $(BIN)/feed-assets dev --port $(PORT)
+
+s3: $(READY) ## an S3 server on 127.0.0.1 (PORT=7480) until Ctrl-C; its data stays in .s3/
+	@exec $(BIN)/python -m feed_assets_tests.servers $(PORT) .s3
 
 test: $(READY) ## all tests, in two processes
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup --no-loadscope-reorder

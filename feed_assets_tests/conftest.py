@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import uuid4
 
 import pytest
 
@@ -16,6 +18,11 @@ if TYPE_CHECKING:
 
     from feed_assets_tests.blackboard.sized import SizedStore
     from feed_assets_tests.harness import Installation
+    from feed_assets_tests.servers.ceph import Ceph
+    from feed_assets_tests.servers.server import S3Server
+    from feed_assets_tests.servers.versitygw import Versitygw
+
+    Server = TypeVar("Server", bound=S3Server)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -56,6 +63,36 @@ def s3_client(s3_server: str) -> S3Client:
     ).get_client()
 
 
+@pytest.fixture(scope="session")
+def versitygw(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Versitygw]:
+    """A real server of S3 that decides conditions as AWS does."""
+    from feed_assets_tests.servers.versitygw import Versitygw  # noqa: PLC0415 - slow to load, and few tests need it
+
+    yield from _running(Versitygw, tmp_path_factory.mktemp("versitygw"))
+
+
+@pytest.fixture(scope="session")
+def ceph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ceph]:
+    """A real server of S3 that departs from AWS: the RADOS gateway."""
+    from feed_assets_tests.servers.ceph import Ceph  # noqa: PLC0415 - slow to load, and few tests need it
+
+    yield from _running(Ceph, tmp_path_factory.mktemp("ceph"))
+
+
+def _running(server: Callable[[Path], Server], folder: Path) -> Iterator[Server]:
+    from feed_assets_tests.servers.server import MissingServerError  # noqa: PLC0415 - slow to load
+
+    try:
+        started = server(folder / "data")
+    except MissingServerError as reason:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(f"No real S3 server: {reason}")
+    started.start()
+    yield started
+    started.kill()  # nobody is going to read the data again
+
+
 @pytest.fixture(params=["memory", "s3"])
 def store(request: pytest.FixtureRequest) -> SizedStore:
     """Stores for tests of how requests grow: in memory with pages of 1000 objects, in a bucket with pages of 20."""
@@ -63,15 +100,20 @@ def store(request: pytest.FixtureRequest) -> SizedStore:
 
     if request.param == "memory":
         return SizedStore(1000)
-    return SizedStore(20, request.getfixturevalue("s3_client"))
+    return SizedStore(20, request.getfixturevalue("versitygw"))
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """One warm session on two cores for all tests, set up as the project sets up its own."""
+    from feed_assets.engine.buckets import JarsError, bucket_jars  # noqa: PLC0415 - as above
     from feed_assets.resources import SparkResource  # noqa: PLC0415 - slow to load, and many tests need none
 
+    jars: list[Path] = []
+    with suppress(JarsError):  # the tests that need the jars say so
+        jars = bucket_jars()
     more = {
+        "spark.jars": ",".join(map(str, jars)),
         "spark.app.name": "feed_assets_tests",
         "spark.log.level": "ERROR",
         "spark.sql.parquet.compression.codec": "zstd",
@@ -79,6 +121,24 @@ def spark() -> Iterator[SparkSession]:
     session = SparkResource.on("local[2]", **more).spark_session
     yield session
     session.stop()
+
+
+@pytest.fixture
+def bucket(versitygw: Versitygw, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The URI of a new bucket on a real server, which boto3 and Spark can use."""
+    from feed_assets.engine.buckets import bucket_jars  # noqa: PLC0415 - loads Spark's Python side
+    from feed_assets.engine.jvm import java_machine  # noqa: PLC0415 - as above
+
+    bucket_jars()
+    name = f"feeds-{uuid4().hex}"
+    versitygw.client().create_bucket(Bucket=name)
+    for variable, value in versitygw.environment.items():
+        monkeypatch.setenv(variable, value)
+    # Java's environment is the one in which it started.
+    system = java_machine(spark).java.lang.System
+    system.setProperty("aws.accessKeyId", versitygw.access_key)
+    system.setProperty("aws.secretAccessKey", versitygw.secret_key)
+    return f"s3://{name}"
 
 
 def _one_at_a_time(app: Callable[..., Any]) -> Callable[..., Any]:

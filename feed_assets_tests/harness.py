@@ -22,7 +22,7 @@ from dagster._core.execution.api import create_execution_plan, execute_run
 from dagster._core.execution.plan.state import KnownExecutionState
 from dagster._core.test_utils import create_run_for_test
 
-from feed_assets.blackboard import Blackboard, LocalBlackboard
+from feed_assets.blackboard import Blackboard, open_blackboard
 from feed_assets.definitions import build_definitions
 from feed_assets.file_feed import (
     Facts,
@@ -163,7 +163,7 @@ class Installation:
 
     @property
     def board(self) -> Blackboard:
-        return LocalBlackboard(self.base)
+        return open_blackboard(self.settings.base)
 
     @property
     def store(self) -> Store:
@@ -425,7 +425,7 @@ class Installation:
         raise LookupError(message)
 
 
-def settings_below(base: Path, sources: Path, **more: Any) -> Settings:
+def settings_below(base: Path | str, sources: Path, **more: Any) -> Settings:
     """Settings of an installation with its data and its sources in these directories."""
     environment = {
         "FEED_ASSETS_BASE": str(base),

@@ -12,6 +12,7 @@ from typing import Any
 
 import dagster as dg
 
+from feed_assets.blackboard import local_directory
 from feed_assets.io_manager.asset_metadata import raw_source
 from feed_assets.resources import Settings
 from feed_assets.sources import Source
@@ -31,7 +32,7 @@ def in_catalog(
     usual = dg.FreshnessPolicy.time_window(fail_window=FAIL_AFTER, warn_window=WARN_AFTER)
 
     def described(spec: dg.AssetSpec) -> dg.AssetSpec:
-        storage = settings.base.partition("://")[0] if "://" in settings.base else "local"
+        storage = "local" if local_directory(settings.base) else settings.base.partition("://")[0]
         partitioned = spec.partitions_def is not None
         # Under a fixed clock nothing is late.
         fresh = partitioned and settings.as_of is None

@@ -54,6 +54,13 @@ def open_blackboard(uri: str, *, s3_client_factory: Callable[[], S3Client] | Non
             )
 
 
+def local_directory(uri: str) -> Path | None:
+    """The directory that a path or a `file://` URI names; None for any other URI. Raises UnknownLocationError."""
+    if uri.startswith("file:/"):
+        return _local_path(uri)
+    return None if "://" in uri else Path(uri)
+
+
 def _local_path(uri: str) -> Path:
     parts = urlsplit(uri)
     if parts.netloc not in {"", "localhost"}:
@@ -87,6 +94,6 @@ def _client_of_the_environment() -> S3Client:
         # Not chained: the error may quote a URL with credentials.
         raise UnavailableError(
             f"The settings for S3 cannot be used ({type(error).__name__}). "
-            "Check AWS_PROFILE, AWS_REGION and AWS_ENDPOINT_URL_S3.",
+            "Check AWS_PROFILE, AWS_DEFAULT_REGION and AWS_ENDPOINT_URL_S3.",
             transient=False,
         ) from None

@@ -23,6 +23,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from email.utils import parsedate_to_datetime
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar
 from urllib.parse import urlsplit
@@ -50,6 +51,7 @@ from feed_assets.blackboard.port import (
     Page,
     UnavailableError,
 )
+from feed_assets.blackboard.probing import Probe, probe
 
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
@@ -64,14 +66,13 @@ _FIRST_PAUSE_SECONDS: Final = 0.05
 
 _MISSING: Final = ("NoSuchKey", "NotFound", "404")
 _REFUSED: Final = ("PreconditionFailed", "412")
-_COLLIDED: Final = ("ConditionalRequestConflict", "OperationAborted", "409")
 
 _BUSY: Final = ("RequestTimeout", "SlowDown", "Throttling", "ThrottlingException")
 _TOO_MANY_REQUESTS, _SERVER_ERROR = 429, 500
 
 _CREDENTIALS = "Check the credentials (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE)"
 _RIGHTS = "Allow this user to list the bucket and to get, put and delete its objects"
-_REGION = "Name the bucket's region (AWS_REGION)"
+_REGION = "Name the bucket's region (AWS_DEFAULT_REGION)"
 _ADVICE: Final = {
     "AccessDenied": _RIGHTS,
     "AllAccessDisabled": _RIGHTS,
@@ -85,7 +86,9 @@ _ADVICE: Final = {
     "301": _REGION,
     "RequestTimeTooSkewed": "Set this machine's clock",
     "NotImplemented": "Use a store that has conditional writes and StartAfter",
-} | dict.fromkeys(_COLLIDED, "Others keep writing the same object: try again later")
+} | dict.fromkeys(
+    ("ConditionalRequestConflict", "OperationAborted", "409"), "Others keep writing the same object: try again later"
+)
 
 _log = logging.getLogger("feed_assets.blackboard")
 _Answer = TypeVar("_Answer")
@@ -230,6 +233,11 @@ class S3Blackboard:
         """`s3://<bucket>/<key>`."""
         return f"s3://{self._bucket}/{self._prefix}{key}"
 
+    def probe(self) -> Probe:
+        """What this store really does: see `probing`. Raises UnavailableError."""
+        with self._errors(f"probe {self.uri('')}"):
+            return probe(self._client, self._bucket, self._prefix)
+
     def _full(self, key: str) -> str:
         return self._prefix + check_key(key)
 
@@ -347,7 +355,10 @@ def _sent_until_decided(send: Callable[[], _Answer]) -> _Answer:
         try:
             return send()
         except ClientError as error:
-            if _code(error) not in _COLLIDED:
+            # By the status: versitygw has a code of its own for a folder that vanishes meanwhile. Ceph answers some of
+            # the writers that lose to another one at the same moment with an internal error of this code.
+            status = error.response["ResponseMetadata"]["HTTPStatusCode"]
+            if status != HTTPStatus.CONFLICT and _code(error) != "UnknownError":
                 raise
         time.sleep(_FIRST_PAUSE_SECONDS * 2**attempt)
     return send()

@@ -22,6 +22,7 @@ from feed_assets.cli.installation import (
     dagster_home,
     demo_base,
     load_installation,
+    own_directory,
     ready_to_compute,
     write_config,
 )
@@ -34,8 +35,8 @@ def demo() -> None:
     """Land a week of real logs, process it, and show what late and broken data do to it.
 
     The demo works in ./demo-data, with its own Dagster home there, and at its own time, 2019-12-01. `feed-assets dev`
-    opens it afterwards. FEED_ASSETS_BASE and DAGSTER_HOME name other places. Each demo starts afresh, and never touches
-    data that is not the demo's.
+    opens it afterwards. FEED_ASSETS_BASE, a directory or s3://bucket/prefix, and DAGSTER_HOME name other places. Each
+    demo starts afresh, and never touches data that is not the demo's.
     """
     # The demo evaluates the sensors twice within seconds; a sensor runs only when its interval is over.
     os.environ["FEED_ASSETS_SENSOR_SECONDS"] = "1"
@@ -46,17 +47,20 @@ def demo() -> None:
     os.environ[BASE] = chosen or str(demo_base())
     settings = Settings.from_environment()
     ready_to_compute(settings)
-    base = prepare_base(settings.base)
-    os.environ[BASE] = str(base)
+    base = settings.base
+    prepare_base(base)
+    os.environ[BASE] = base
+    directory = own_directory(base)
     for name in ("FEED_ASSETS_AS_OF", "FEED_ASSETS_STATE"):  # the demo has its own time and state, and resets both
         os.environ.pop(name, None)
     if not os.environ.get(HOME):
-        write_config(base / OWN_HOME)
-    home = dagster_home(str(base))
+        write_config(directory / OWN_HOME)
+    home = dagster_home(base)
     installation = load_installation(EXAMPLE)
     with_base = "" if chosen else f"{BASE}={shlex.quote(os.path.relpath(base))} "
     steps = NextSteps(f"{with_base}{_program()}", _ui(chosen))
-    Demo(installation.settings, installation.definitions, home, Teller(_step, _say, _table, progress), steps).run()
+    teller = Teller(_step, _say, _table, progress)
+    Demo(installation.settings, installation.definitions, home, directory, teller, steps).run()
 
 
 def _program() -> str:

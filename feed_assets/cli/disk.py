@@ -5,12 +5,8 @@ Here: that message. Not here: noticing it (`backfill`, `errors`).
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
 from collections.abc import Sequence
 from datetime import date
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -32,15 +28,9 @@ def no_space_left(installation: Installation, days: Sequence[str]) -> str:
 
 
 def _free(base: str) -> str:
-    """The free space of each place that a run writes to, the fullest disk first."""
-    places = {
-        "the data": Path(base.removeprefix("file://")),
-        "Spark's temporary files (SPARK_LOCAL_DIRS)": Path(os.environ.get("SPARK_LOCAL_DIRS") or tempfile.gettempdir()),
-        "Dagster's runs (DAGSTER_HOME)": Path(os.environ.get("DAGSTER_HOME") or "."),
-    }
-    free = {f"{name} in {path}": shutil.disk_usage(path).free for name, path in places.items() if path.is_dir()}
-    parts = [f"{_mib(size)} for {place}" for place, size in sorted(free.items(), key=lambda each: each[1])]
-    return f"Free are {', '.join(parts)}."
+    from feed_assets.operations.doctor import free_space  # noqa: PLC0415 - loads Dagster
+
+    return f"Free are {', '.join(f'{_mib(size)} for {place}' for place, size in free_space(base).items())}."
 
 
 def _mib(size: int) -> str:

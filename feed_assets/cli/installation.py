@@ -6,13 +6,14 @@ Here: finding them. Dagster is loaded as late as possible. Not here: what comman
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from feed_assets.blackboard import Blackboard
+from feed_assets.blackboard import Blackboard, local_directory, open_blackboard
 from feed_assets.cli.code_location import chosen_module, load_project
 from feed_assets.cli.output import say
 from feed_assets.demo import DEMO_BASE, OWN_HOME
@@ -66,29 +67,33 @@ def load_installation(module: str | None = None) -> Installation:
     """The project of `module`, by default of the chosen one. Runs log to the instance, not to the terminal."""
     os.environ.setdefault("FEED_ASSETS_LOG_LEVEL", "CRITICAL")
     base = os.environ.get(BASE, "")
-    if "://" in base and (home := find_dagster_home(base)) is not None:
+    if local_directory(base) is None and (home := find_dagster_home(base)) is not None:
         os.environ[HOME] = str(home)  # a base in a bucket keeps its state database in the Dagster home
     return Installation(*load_project(module or chosen_module()))
 
 
 def ready_to_compute(settings: Settings) -> None:
-    """Make sure that Spark can start and can write below the base. Raises SettingsError or MasterError."""
+    """Make sure that Spark can start and can write below the base.
+
+    Raises SettingsError, MasterError, or BlackboardError if a bucket cannot be listed.
+    """
     from feed_assets.engine.session import check_master  # noqa: PLC0415 - loads Spark's Python side
-    from feed_assets.resources import SettingsError  # noqa: PLC0415 - loads Dagster
+    from feed_assets.operations.doctor import require_writable  # noqa: PLC0415 - loads Dagster
 
     # The command itself prints why it failed. Spark's log would only repeat that, at length.
     os.environ.setdefault("FEED_ASSETS_SPARK_LOG_LEVEL", "off")
-    if "://" in settings.base.removeprefix("file://"):
-        raise SettingsError(
-            f"{BASE} is {settings.base}, and Spark cannot write there yet: name a local directory. "
-            "`feed-assets feed ...`, `feeds` and `quarantine` do work there."
-        )
-    folder = Path(settings.base.removeprefix("file://"))
-    existing = next(each for each in (folder, *folder.parents) if each.exists())
-    if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
-        problem = "cannot be written" if existing.is_dir() else "is no directory"
-        raise SettingsError(f"{existing} {problem}: change its permissions, or set {BASE} to a directory of your own.")
+    folder = local_directory(settings.base)
+    if folder is None:
+        open_blackboard(settings.base).page("", folders=True)
+    else:
+        require_writable(folder, BASE)
     check_master(settings.spark_master)
+
+
+def own_directory(base: str) -> Path:
+    """The directory for what belongs to a base and stays on this machine; for a bucket, one beside the demo's."""
+    bucket = re.sub(r"[^\w.-]+", "-", base.partition("://")[2]).strip("-")
+    return local_directory(base) or demo_base().with_name(f"{DEMO_BASE}-{bucket}")
 
 
 def demo_base() -> Path:
@@ -99,13 +104,13 @@ def demo_base() -> Path:
 def find_dagster_home(base: str) -> Path | None:
     """The directory of Dagster's state; None if it does not exist yet.
 
-    It is DAGSTER_HOME; else `.dagster` in the base, as in the demo's; else the nearest directory, from the working
-    directory upward, that has a `dagster.yaml` in it or in its `.dagster`.
+    It is DAGSTER_HOME; else `.dagster` in the base's `own_directory`, as in the demo's; else the nearest directory,
+    from the working directory upward, that has a `dagster.yaml` in it or in its `.dagster`.
     """
     if configured := os.environ.get(HOME):
         return Path(configured) if Path(configured).is_dir() else None
-    own = Path(base) / OWN_HOME
-    if "://" not in base and own.is_dir():
+    own = own_directory(base) / OWN_HOME
+    if own.is_dir():
         return own.absolute()
     here = Path.cwd()
     places = (place for folder in (here, *here.parents) for place in (folder, folder / OWN_HOME))

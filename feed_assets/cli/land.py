@@ -79,7 +79,7 @@ def land(ctx: click.Context, source: str, files: tuple[Path, ...], *, again: boo
     ready_to_compute(settings)
     wanted = _source(installation, source)
     now = settings.clock.now()
-    spark = SparkResource.on(settings.spark_master).spark_session
+    spark = SparkResource.on(settings.spark_master, settings.base).spark_session
     check_expressions(spark, wanted)
     sweep = sweep_staging(board, wanted.key, now=now)
     for line in _swept(sweep):

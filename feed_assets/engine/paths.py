@@ -10,7 +10,7 @@ _PATTERN = re.compile(r"([\\*?{}\[\]])")
 
 def to_write(uri: str) -> str:
     """The path to write to. Python percent-encodes `file:` URIs; Hadoop takes the encoding literally."""
-    return unquote(uri) if uri.startswith("file:") else uri
+    return unquote(uri) if uri.startswith("file:") else re.sub("^s3://", "s3a://", uri)
 
 
 def to_read(uri: str) -> str:

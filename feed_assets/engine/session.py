@@ -17,6 +17,9 @@ from types import FrameType, MappingProxyType, SimpleNamespace
 from typing import Any, Final
 
 import pyspark.core.context
+from pyspark.sql import SparkSession
+
+from feed_assets.engine.buckets import LOCAL_COMMITTERS, concerns_storage
 
 
 class MasterError(Exception):
@@ -82,7 +85,16 @@ SINGLE_MACHINE = {
 def spark_config(master: str) -> dict[str, str]:
     """The configuration of a session on this master (`local[*]`, `spark://host:7077`, `yarn`)."""
     single = SINGLE_MACHINE if master.startswith("local") else {}
-    return {"spark.master": master, "spark.app.name": "feed_assets", **LEAN, **single, **REQUIRED}
+    return {"spark.master": master, "spark.app.name": "feed_assets", **LEAN, **single, **REQUIRED, **LOCAL_COMMITTERS}
+
+
+def new_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
+    """A session of the same application and for the same storage, with these settings."""
+    session = spark.newSession()
+    kept = {name: value for name, value in spark.conf.getAll.items() if concerns_storage(name)}
+    for name, value in {**kept, **settings}.items():
+        session.conf.set(name, value)
+    return session
 
 
 def check_master(master: str) -> None:

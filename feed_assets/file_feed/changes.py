@@ -60,8 +60,8 @@ class Position:
 
     @classmethod
     def at(cls, moment: datetime) -> Position:
-        """The position of a reader that starts at this moment, by the store's clock."""
-        return cls(_time_key(moment))
+        """The position of a reader that starts at this moment by its own clock; the store's may be OVERLAP behind."""
+        return cls(_time_key(moment - OVERLAP))
 
     def past(self, keys: Sequence[str]) -> Position:
         """The position after these keys. They must ascend, and include those that were seen before."""

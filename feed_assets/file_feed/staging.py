@@ -41,11 +41,14 @@ class Staged:
 def staged_files(claimed: Claim, expected: int) -> tuple[File, ...]:
     """The files written under a claim, synced to the disk. `expected` is the number that their writers committed.
 
-    Raises TornUpdateError if their number differs, ClaimLostError if there is a manifest: do not stage them then.
+    Removes the markers of directories that Hadoop leaves in buckets. Raises TornUpdateError if the number differs,
+    ClaimLostError if there is a manifest: do not stage the files then.
     """
+    entries = list(list_all(claimed.feed.blackboard, claimed.prefix))
+    markers = [entry.key for entry in entries if entry.key.endswith("/")]
     files = tuple(
         File(entry.key.removeprefix(claimed.prefix), entry.size, entry.tag)
-        for entry in list_all(claimed.feed.blackboard, claimed.prefix)
+        for entry in entries
         if not entry.key.endswith("/")
     )
     if any(file.path == MANIFEST for file in files):
@@ -57,6 +60,8 @@ def staged_files(claimed: Claim, expected: int) -> tuple[File, ...]:
             f"{claimed.uri} holds {counted(len(files), 'file')}, and {expected} were committed. Nothing was published; "
             "write the update again. Retention removes these files."
         )
+    if markers:
+        claimed.feed.blackboard.delete(*markers)
     # Sync before the record and the manifest name the files: other programs do not wait for a disk.
     claimed.feed.blackboard.flush(*[f"{claimed.prefix}{file.path}" for file in files])
     return files

@@ -86,7 +86,7 @@ class Project:
             "blackboard": BlackboardResource.at(settings.base),
             # Dagster shows the configuration of a resource, and a server's URL may hold a password.
             "state": StateResource(url=settings.state if settings.state.startswith("sqlite:") else dg.EnvVar(STATE)),
-            "spark": SparkResource.on(settings.spark_master),
+            "spark": SparkResource.on(settings.spark_master, settings.base),
             "clock": settings.clock,
             "limits": checks.Limits(),
             PROJECT: self,

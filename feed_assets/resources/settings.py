@@ -15,6 +15,7 @@ from typing import Any
 
 import dagster as dg
 
+from feed_assets.blackboard import BlackboardError, local_directory, open_blackboard
 from feed_assets.datasets import is_day
 from feed_assets.file_feed import parse_time
 from feed_assets.file_feed.names import fixed_time
@@ -23,7 +24,7 @@ from feed_assets.state.address import VARIABLE as STATE
 from feed_assets.state.address import sqlite_url, state_url
 
 AS_OF_FILE = ".as-of"
-"""A file in a local base that fixes the time there, as in the demo's base."""
+"""A file in a base that fixes the time there, as in the demo's base."""
 
 STATE_FILE = ".state/state.db"
 """Below a base or a Dagster home. No name of a feed begins with a dot."""
@@ -124,8 +125,7 @@ def _state(text: str | None, base: str, dagster_home: str | None) -> str:
 
     For a bucket, the file is in the Dagster home.
     """
-    local = base.removeprefix("file://")
-    folder = Path(local if "://" not in local else dagster_home or DEFAULT_HOME)
+    folder = local_directory(base) or Path(dagster_home or DEFAULT_HOME)
     return state_url(text or sqlite_url(folder / STATE_FILE)).render_as_string(hide_password=False)
 
 
@@ -148,12 +148,25 @@ def _seconds(environment: Mapping[str, str], name: str, default: str, *, least: 
     return int(text)
 
 
+def _as_of_file(base: str) -> tuple[str, str]:
+    """The name and the content of the file that fixes the time; no content if the base has none.
+
+    Nor if the base cannot be read: the first use of the base says why, better than the settings could.
+    """
+    try:
+        board = open_blackboard(base)
+        directory = local_directory(base)
+        name = str(directory / AS_OF_FILE) if directory else board.uri(AS_OF_FILE)
+        return name, board.read(AS_OF_FILE, limit=64).data.decode(errors="replace").strip()
+    except BlackboardError:
+        return AS_OF_FILE, ""
+
+
 def _as_of(variable: str | None, base: str) -> datetime | None:
-    """The fixed time of the variable, or of the file in a local base; None means real time."""
+    """The fixed time of the variable, or of the file in the base; None means real time."""
     origin, text = "FEED_ASSETS_AS_OF", variable
-    marker = Path(base.removeprefix("file://")) / AS_OF_FILE
-    if not text and "://" not in base.removeprefix("file://") and marker.is_file():
-        origin, text = str(marker), marker.read_text(encoding="utf-8", errors="replace").strip()
+    if not text:
+        origin, text = _as_of_file(base)
     try:
         return fixed_time(text, setting=origin)
     except ValueError as error:

@@ -1,6 +1,6 @@
 """One Spark session for each process, started on first use.
 
-Here: the session as a Dagster resource. Not here: its settings and its start (`engine.session`).
+Here: the session as a Dagster resource. Not here: its settings and its start (`engine.session`, `engine.buckets`).
 """
 
 from __future__ import annotations
@@ -10,24 +10,40 @@ from typing import Any
 from dagster_pyspark import LazyPySparkResource
 from pyspark.sql import SparkSession
 
+from feed_assets.engine.buckets import bucket_jars, bucket_settings
 from feed_assets.engine.java import ensure_java
 from feed_assets.engine.session import check_master, interrupts_put_off, spark_config
+from feed_assets.resources.storage import BlackboardResource
 
 
 class SparkResource(LazyPySparkResource):
-    """The lazy session of dagster-pyspark. Also works on a machine without Java."""
+    """The lazy session of dagster-pyspark. Also works on a machine without Java, and on a bucket.
+
+    With a base in a bucket, Spark uses the endpoint and region of its client, and gets the jars for S3 at the first
+    start.
+    """
+
+    base: str = ""
 
     @classmethod
-    def on(cls, master: str, **more: str) -> SparkResource:
-        """A resource for this master; `more` are further Spark properties."""
-        return cls(spark_config={**spark_config(master), **more})
+    def on(cls, master: str, base: str = "", **more: str) -> SparkResource:
+        """A resource for this master and for data below this base; `more` are further Spark properties."""
+        return cls(spark_config={**spark_config(master), **more}, base=base)
 
     @property
     def spark_session(self) -> Any:
-        """The session of this process, started on first use."""
-        if SparkSession.getActiveSession() is not None:
-            return super().spark_session
-        ensure_java()
-        check_master(self.spark_config.get("spark.master", "local"))
-        with interrupts_put_off():
-            return super().spark_session
+        """The session of this process, started on first use. Raises JavaError, MasterError and JarsError."""
+        if self._spark_session is None:
+            if SparkSession.getActiveSession() is None:
+                ensure_java()
+                check_master(self.spark_config.get("spark.master", "local"))
+            in_bucket = self.base.startswith("s3://")
+            jars = {"spark.jars": ",".join(map(str, bucket_jars()))} if in_bucket else {}
+            with interrupts_put_off():
+                session = SparkSession.builder.config(map={**self.spark_config, **jars}).getOrCreate()
+            # Not at the start: a session that runs already takes them as well, and no process list shows them.
+            client = BlackboardResource.at(self.base).s3.get_client() if in_bucket else None
+            for name, value in bucket_settings(client).items() if client else ():
+                session.conf.set(name, value)
+            self._spark_session = session
+        return self._spark_session

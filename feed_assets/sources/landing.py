@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from feed_assets.blackboard.port import Blackboard, NotFoundError
 from feed_assets.engine.paths import to_read
-from feed_assets.engine.session import SESSION_SETTINGS
+from feed_assets.engine.session import SESSION_SETTINGS, new_session
 from feed_assets.sources.absence import files_gone
 from feed_assets.sources.expressions import check_expressions, named_columns, nearest, needed_columns
 from feed_assets.sources.layout import LandingId, landed_path, quarantine_key, raw_file_key, sent_key, staging_prefix
@@ -263,11 +263,8 @@ def _stage_quarantine(session: SparkSession, blackboard: Blackboard, staged: Sta
 
 def _session(spark: SparkSession) -> SparkSession:
     """A new session of the same application with the settings of landing."""
-    session = spark.newSession()
     codec = "spark.sql.parquet.compression.codec"
-    for name, value in {**LANDING_SETTINGS, codec: str(spark.conf.get(codec))}.items():
-        session.conf.set(name, value)
-    return session
+    return new_session(spark, {**LANDING_SETTINGS, codec: str(spark.conf.get(codec))})
 
 
 def _check_columns(source: Source, session: SparkSession, sent: PartnerFile) -> None:

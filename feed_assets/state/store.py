@@ -118,6 +118,13 @@ class Store:
         with explained(self._url):
             return self._file is None or self._file.exists()
 
+    def is_current(self) -> bool:
+        """Whether the database exists and has the newest schema; it is not changed."""
+        if not self.exists():
+            return False
+        with explained(self._url), self._engine.connect() as connection:
+            return self._version(connection) == _revisions()[0]
+
     @contextmanager
     def _transaction(self, *, writes: bool) -> Iterator[Connection]:
         with explained(self._url):

@@ -106,25 +106,29 @@ def test_creating_never_overwrites(blackboard: Blackboard, tmp_path: Path):
     assert blackboard.read("a/b").entry.tag == first.tag
 
 
-def test_of_writers_that_create_one_object_at_once_exactly_one_wins(blackboard: Blackboard):
+@pytest.mark.parametrize("there_before", [False, True], ids=["create", "replace"])
+def test_of_writers_of_one_object_at_once_exactly_one_wins(blackboard: Blackboard, there_before: bool):
     writers = 6
     for attempt in range(5):
+        key = f"claims/{attempt}/x"
+        tag = blackboard.create(key, b"").tag if there_before else ""
         together = threading.Barrier(writers)
 
-        def write(
-            number: int, key: str = f"claims/{attempt}/x", together: threading.Barrier = together
-        ) -> bytes | None:
+        def write(number: int, key: str = key, tag: str = tag, together: threading.Barrier = together) -> bytes | None:
             data = b"%d" % number * 1000
             together.wait()
             try:
-                blackboard.create(key, data)
-            except AlreadyExistsError:
+                if there_before:
+                    blackboard.replace(key, data, tag=tag)
+                else:
+                    blackboard.create(key, data)
+            except (AlreadyExistsError, ConflictError):
                 return None
             return data
 
         with ThreadPoolExecutor(writers) as pool:
             won = [data for data in pool.map(write, range(writers)) if data is not None]
-        assert won == [blackboard.read(f"claims/{attempt}/x").data]
+        assert won == [blackboard.read(key).data]
 
 
 def test_an_object_can_be_created_again_where_one_was_deleted(blackboard: Blackboard):

@@ -29,28 +29,28 @@ _buckets = (f"s3-{number}" for number in itertools.count())
 
 
 @pytest.fixture
-def bucket(s3_client: S3Client) -> str:
+def bucket(client: S3Client) -> str:
     name = next(_buckets)
-    s3_client.create_bucket(Bucket=name)
+    client.create_bucket(Bucket=name)
     return name
 
 
 @pytest.fixture
-def blackboard(s3_client: S3Client, bucket: str) -> S3Blackboard:
-    return S3Blackboard(s3_client, bucket, "base")
+def blackboard(client: S3Client, bucket: str) -> S3Blackboard:
+    return S3Blackboard(client, bucket, "base")
 
 
 @pytest.fixture
-def sent(s3_client: S3Client) -> Iterator[list[str]]:
+def sent(client: S3Client) -> Iterator[list[str]]:
     """The requests that go out from now on, by the names S3 has for them."""
     requests: list[str] = []
 
     def record(model: Any, **_: object) -> None:
         requests.append(model.name)
 
-    s3_client.meta.events.register("before-call.s3", record)
+    client.meta.events.register("before-call.s3", record)
     yield requests
-    s3_client.meta.events.unregister("before-call.s3", record)
+    client.meta.events.unregister("before-call.s3", record)
 
 
 def keys(blackboard: Blackboard) -> list[str]:
@@ -94,45 +94,43 @@ def test_an_operation_costs_the_requests_it_says(
 # -- prefixes and what others put there ------------------------------------------------------------
 
 
-def test_a_prefix_ends_at_its_slash_and_none_is_the_whole_bucket(s3_client: S3Client, bucket: str):
-    whole = S3Blackboard(s3_client, bucket)
+def test_a_prefix_ends_at_its_slash_and_none_is_the_whole_bucket(client: S3Client, bucket: str):
+    whole = S3Blackboard(client, bucket)
     for prefix in ("base", "base2", "base/deeper"):
-        S3Blackboard(s3_client, bucket, prefix).create("x", b"")
+        S3Blackboard(client, bucket, prefix).create("x", b"")
     assert keys(whole) == ["base/deeper/x", "base/x", "base2/x"]
-    assert keys(S3Blackboard(s3_client, bucket, "base")) == ["deeper/x", "x"]
-    assert keys(S3Blackboard(s3_client, bucket, "base/")) == ["deeper/x", "x"]
+    assert keys(S3Blackboard(client, bucket, "base")) == ["deeper/x", "x"]
+    assert keys(S3Blackboard(client, bucket, "base/")) == ["deeper/x", "x"]
     assert whole.uri("base/x") == f"s3://{bucket}/base/x"
 
 
 def test_directory_markers_of_others_are_objects_and_can_be_deleted(
-    s3_client: S3Client, bucket: str, blackboard: S3Blackboard
+    client: S3Client, bucket: str, blackboard: S3Blackboard
 ):
     for marker in ("base/", "base/a/", "base/a/b/"):
-        s3_client.put_object(Bucket=bucket, Key=marker, Body=b"")
+        client.put_object(Bucket=bucket, Key=marker, Body=b"")
     assert keys(blackboard) == ["a/", "a/b/"]
     blackboard.delete("a/b/", "a/")
     assert keys(blackboard) == []
 
 
-def test_the_tag_is_the_md5_of_the_content_except_for_what_came_in_parts(
-    s3_client: S3Client, bucket: str, tmp_path: Path
-):
-    blackboard = S3Blackboard(s3_client, bucket, part_bytes=SMALLEST_PART)
+def test_the_tag_is_the_md5_of_the_content_except_for_what_came_in_parts(client: S3Client, bucket: str, tmp_path: Path):
+    blackboard = S3Blackboard(client, bucket, part_bytes=SMALLEST_PART)
     assert blackboard.create("a", b"3").tag == blackboard.tag_of(b"3") == "eccbc87e4b5ce2fe28308fd9f2a7baf3"
     (tmp_path / "large").write_bytes(bytes(SMALLEST_PART + 1))
     assert blackboard.upload("b", tmp_path / "large").tag != blackboard.tag_of(bytes(SMALLEST_PART + 1))
 
 
-def test_a_key_that_is_refused_among_many_is_an_error(s3_client: S3Client, blackboard: S3Blackboard):
+def test_a_key_that_is_refused_among_many_is_an_error(client: S3Client, blackboard: S3Blackboard):
     def refuse(parsed: dict[str, object], **_: object) -> None:
         parsed["Errors"] = [{"Key": "base/a", "Code": "AccessDenied", "Message": "no"}]
 
-    s3_client.meta.events.register("after-call.s3.DeleteObjects", refuse)
+    client.meta.events.register("after-call.s3.DeleteObjects", refuse)
     try:
         with pytest.raises(UnavailableError, match="Allow this user to list the bucket"):
             blackboard.delete("a", "b")
     finally:
-        s3_client.meta.events.unregister("after-call.s3.DeleteObjects", refuse)
+        client.meta.events.unregister("after-call.s3.DeleteObjects", refuse)
 
 
 # -- large files -----------------------------------------------------------------------------------
@@ -145,58 +143,49 @@ def large(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_large_file_is_uploaded_in_parts(s3_client: S3Client, bucket: str, large: Path, sent: list[str]):
-    blackboard = S3Blackboard(s3_client, bucket, part_bytes=SMALLEST_PART)
+def test_a_large_file_is_uploaded_in_parts(client: S3Client, server: str, bucket: str, large: Path, sent: list[str]):
+    blackboard = S3Blackboard(client, bucket, part_bytes=SMALLEST_PART)
     uploaded = blackboard.upload("a/b", large)
-    assert sent == ["HeadObject", "CreateMultipartUpload", *["UploadPart"] * 3, "CompleteMultipartUpload"]
+    assert sent == ["HeadObject", "CreateMultipartUpload", *["UploadPart"] * 3, "CompleteMultipartUpload"] + (
+        # Ceph answers without the tag, so it is asked for.
+        ["HeadObject"] if server == "ceph" else []
+    )
     content = blackboard.read("a/b")
     assert content.data == large.read_bytes()
     assert (uploaded.size, uploaded.tag) == (content.entry.size, content.entry.tag)
 
 
-def test_a_store_that_answers_a_completed_upload_without_its_tag_is_asked_for_it(
-    s3_client: S3Client, bucket: str, large: Path
-):
-    def without_tag(parsed: dict[str, object], **_: object) -> None:
-        parsed.pop("ETag")
-
-    s3_client.meta.events.register("after-call.s3.CompleteMultipartUpload", without_tag)
-    try:
-        blackboard = S3Blackboard(s3_client, bucket, part_bytes=SMALLEST_PART)
-        uploaded = blackboard.upload("a/b", large)
-        (listed,) = blackboard.page("a/").entries
-        assert (uploaded.tag, uploaded.size) == (listed.tag, listed.size)
-    finally:
-        s3_client.meta.events.unregister("after-call.s3.CompleteMultipartUpload", without_tag)
-
-
-def test_a_large_file_never_overwrites_and_leaves_no_parts(s3_client: S3Client, bucket: str, large: Path):
-    blackboard = S3Blackboard(s3_client, bucket, part_bytes=SMALLEST_PART)
+def test_a_large_file_never_overwrites_and_leaves_no_parts(client: S3Client, bucket: str, large: Path):
+    blackboard = S3Blackboard(client, bucket, part_bytes=SMALLEST_PART)
     blackboard.create("a/b", b"first")
     with pytest.raises(AlreadyExistsError, match="a/b"):
         blackboard.upload("a/b", large)
     assert blackboard.read("a/b").data == b"first"
-    assert "Uploads" not in s3_client.list_multipart_uploads(Bucket=bucket)
+    assert "Uploads" not in client.list_multipart_uploads(Bucket=bucket)
 
 
-def test_an_upload_in_parts_that_loses_at_the_end_leaves_no_parts(s3_client: S3Client, bucket: str, large: Path):
-    blackboard = S3Blackboard(s3_client, bucket, part_bytes=SMALLEST_PART)
+def test_an_upload_in_parts_that_loses_at_the_end_leaves_no_parts(
+    client: S3Client, server: str, bucket: str, large: Path, request: pytest.FixtureRequest
+):
+    if server == "ceph":
+        request.applymarker(pytest.mark.xfail(reason="Ceph ignores If-None-Match when an upload in parts completes"))
+    blackboard = S3Blackboard(client, bucket, part_bytes=SMALLEST_PART)
 
     def another_writer_comes_first(**_: object) -> None:
-        s3_client.put_object(Bucket=bucket, Key="a/b", Body=b"first")
+        client.put_object(Bucket=bucket, Key="a/b", Body=b"first")
 
-    s3_client.meta.events.register_first("before-call.s3.CompleteMultipartUpload", another_writer_comes_first)
+    client.meta.events.register_first("before-call.s3.CompleteMultipartUpload", another_writer_comes_first)
     try:
         with pytest.raises(AlreadyExistsError, match="a/b"):
             blackboard.upload("a/b", large)
     finally:
-        s3_client.meta.events.unregister("before-call.s3.CompleteMultipartUpload", another_writer_comes_first)
+        client.meta.events.unregister("before-call.s3.CompleteMultipartUpload", another_writer_comes_first)
     assert blackboard.read("a/b").data == b"first"
-    assert "Uploads" not in s3_client.list_multipart_uploads(Bucket=bucket)
+    assert "Uploads" not in client.list_multipart_uploads(Bucket=bucket)
 
 
 def test_an_upload_in_parts_that_cannot_be_cleared_away_ends_with_what_went_wrong_first(
-    s3_client: S3Client, bucket: str, large: Path, caplog: pytest.LogCaptureFixture
+    client: S3Client, bucket: str, large: Path, caplog: pytest.LogCaptureFixture
 ):
     def stop(**_: object) -> None:
         raise KeyboardInterrupt
@@ -206,14 +195,14 @@ def test_an_upload_in_parts_that_cannot_be_cleared_away_ends_with_what_went_wron
 
     handlers = {"before-call.s3.UploadPart": stop, "before-call.s3.AbortMultipartUpload": refuse}
     for event, handler in handlers.items():
-        s3_client.meta.events.register_first(event, handler)
+        client.meta.events.register_first(event, handler)
     try:
         with pytest.raises(KeyboardInterrupt):
-            S3Blackboard(s3_client, bucket, part_bytes=SMALLEST_PART).upload("a/b", large)
+            S3Blackboard(client, bucket, part_bytes=SMALLEST_PART).upload("a/b", large)
     finally:
         for event, handler in handlers.items():
-            s3_client.meta.events.unregister(event, handler)
-    (upload,) = s3_client.list_multipart_uploads(Bucket=bucket)["Uploads"]
+            client.meta.events.unregister(event, handler)
+    (upload,) = client.list_multipart_uploads(Bucket=bucket)["Uploads"]
     assert upload["UploadId"] in caplog.text
 
 

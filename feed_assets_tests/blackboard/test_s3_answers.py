@@ -95,14 +95,14 @@ DONE = (200, "")
 
 
 def test_a_write_that_collided_is_sent_again_until_the_store_decides(store: Scripted):
-    store.answers = [COLLIDED, COLLIDED, DONE]
+    store.answers = [COLLIDED, (409, "ACodeOfThisStore"), DONE]
     assert store.blackboard().create("a", b"1").tag == "tag"
     store.answers = [COLLIDED, LOST]
     with pytest.raises(AlreadyExistsError):
         store.blackboard().create("a", b"1")
     store.answers = [COLLIDED, DONE]
     assert store.blackboard().replace("a", b"1", tag="t").tag == "tag"
-    store.answers = [COLLIDED, LOST]
+    store.answers = [COLLIDED, (500, "UnknownError"), LOST]
     with pytest.raises(ConflictError):
         store.blackboard().replace("a", b"1", tag="t")
     assert store.answers == []

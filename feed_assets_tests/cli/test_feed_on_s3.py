@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -13,25 +14,21 @@ from click.testing import Result
 if TYPE_CHECKING:
     import subprocess
 
-    from types_boto3_s3 import S3Client
+    from feed_assets_tests.servers.server import S3Server
 
 Run = Callable[..., Result]
 Program = Callable[..., "subprocess.CompletedProcess[str]"]
 Written = Callable[[str, str], Path]
 
+_buckets = (f"commands-{number}" for number in itertools.count())
+
 
 @pytest.fixture
-def feed(s3_server: str, s3_client: S3Client, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> str:
-    settings = {
-        "AWS_ENDPOINT_URL": s3_server,
-        "AWS_ACCESS_KEY_ID": "testing",
-        "AWS_SECRET_ACCESS_KEY": "testing",
-        "AWS_DEFAULT_REGION": "us-east-1",
-    }
-    for name, value in settings.items():
+def feed(versitygw: S3Server, monkeypatch: pytest.MonkeyPatch) -> str:
+    for name, value in versitygw.environment.items():
         monkeypatch.setenv(name, value)
-    bucket = f"cli-{abs(hash(request.node.name))}"
-    s3_client.create_bucket(Bucket=bucket)
+    bucket = next(_buckets)
+    versitygw.client().create_bucket(Bucket=bucket)
     return f"s3://{bucket}/base/clean/v1.0"
 
 
@@ -39,7 +36,7 @@ def answer(result: Result) -> Any:
     return json.loads(result.stdout)
 
 
-def test_publish_latest_ls_and_invalidate(run: Run, written: Written, feed: str, s3_client: S3Client):
+def test_publish_latest_ls_and_invalidate(run: Run, written: Written, feed: str, versitygw: S3Server):
     run("feed", "latest", feed, "-p", "day", code=3)
     first = answer(run("feed", "publish", feed, "-p", "day", written("a.csv", "x\n1\n"), "--json"))
     assert first == {
@@ -55,7 +52,7 @@ def test_publish_latest_ls_and_invalidate(run: Run, written: Written, feed: str,
     assert answer(run("feed", "latest", feed, "-p", "day", "--json"))["uri"] == second["uri"]
 
     bucket, _, prefix = feed.removeprefix("s3://").partition("/")
-    manifest = s3_client.get_object(Bucket=bucket, Key=f"{prefix}/day/20191201.120001/_SUCCESS")
+    manifest = versitygw.client().get_object(Bucket=bucket, Key=f"{prefix}/day/20191201.120001/_SUCCESS")
     assert manifest["Body"].read() == b"1", "what a plain reader compares with one file"
 
     found = answer(run("feed", "diff", feed, "-p", "day", "--json"))
@@ -92,7 +89,7 @@ def test_the_program_on_a_bucket(program: Program, written: Written, feed: str):
 
 
 def test_a_store_that_cannot_be_reached_is_exit_code_1(program: Program, feed: str):
-    nowhere = {"AWS_ENDPOINT_URL": "http://127.0.0.1:1", "AWS_MAX_ATTEMPTS": "1"}
+    nowhere = {"AWS_ENDPOINT_URL_S3": "http://127.0.0.1:1", "AWS_MAX_ATTEMPTS": "1"}
     failed = program("feed", "latest", feed, "--json", environment=nowhere)
     assert (failed.returncode, failed.stdout) == (1, "")
     assert failed.stderr.startswith("Error: ")

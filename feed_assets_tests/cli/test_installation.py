@@ -35,12 +35,16 @@ def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("command", COMPUTING)
-def test_a_base_that_spark_cannot_reach_is_said_before_anything_starts(run: Run, empty: Path, monkeypatch, command):
+def test_a_bucket_that_does_not_answer_is_said_before_anything_starts(run: Run, empty: Path, monkeypatch, command):
     monkeypatch.setenv("FEED_ASSETS_BASE", "s3://bucket/prefix")
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", f"http://127.0.0.1:{free_port()}")
+    for name, value in {"ACCESS_KEY_ID": "x", "SECRET_ACCESS_KEY": "x", "MAX_ATTEMPTS": "1"}.items():
+        monkeypatch.setenv(f"AWS_{name}", value)
 
     told = run(*command, code=1)
 
-    assert "Spark cannot write there yet" in told.stderr
+    assert "Could not list s3://bucket/prefix/: no answer from 127.0.0.1" in told.stderr
+    assert "Traceback" not in told.stderr
     assert list(empty.iterdir()) == []
 
 

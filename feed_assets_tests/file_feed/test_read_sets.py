@@ -206,7 +206,8 @@ def test_the_evening_is_known_from_totals_unless_it_has_changed() -> None:
     assert evening_read(totals, late, 1, lambda of: of) is None
 
 
-def test_on_s3_a_large_read_set_is_one_put_more_and_a_small_record(s3_client) -> None:
+def test_on_s3_a_large_read_set_is_one_put_more_and_a_small_record(versitygw) -> None:
+    s3_client = versitygw.client()
     s3_client.create_bucket(Bucket="read-sets")
     counted: list[str] = []
     event = "before-call.s3"

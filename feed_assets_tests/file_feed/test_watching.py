@@ -365,7 +365,8 @@ def test_a_scan_is_bounded_and_goes_on_where_it_stopped(clock: Clock) -> None:
 
 
 @pytest.mark.parametrize("changed", [0, 1, 30])
-def test_a_store_is_asked_as_often_as_the_memory(s3_client, clock: Clock, changed: int) -> None:
+def test_a_store_is_asked_as_often_as_the_memory(versitygw, clock: Clock, changed: int) -> None:
+    s3_client = versitygw.client()
     bucket = f"watching-{changed}"
     s3_client.create_bucket(Bucket=bucket)
     counts = []

@@ -32,7 +32,7 @@ def blackboard(request, tmp_path):
     if request.param == "local":
         board = LocalBlackboard(tmp_path)
     else:
-        client = request.getfixturevalue("s3_client")
+        client = request.getfixturevalue("versitygw").client()
         bucket = f"landing-{uuid4().hex}"
         client.create_bucket(Bucket=bucket)
         board = S3Blackboard(client, bucket, "base")

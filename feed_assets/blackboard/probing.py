@@ -1,0 +1,142 @@
+"""What a store with the protocol of S3 really does: the conditions that the blackboard relies on, and its clock.
+
+Here: asking a store, and what follows from a condition that it does not honour. Not here: working around it (`s3`), and
+telling people. A probe costs 13 requests. It writes below a folder of its own in `.probe/`, and removes what it wrote.
+It asks one request after the other, so it cannot show whether a store decides between two writers at the same moment.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+if TYPE_CHECKING:
+    from types_boto3_s3 import S3Client
+
+MOST_SKEW: Final = timedelta(seconds=5)
+"""A larger difference between the clocks of the machine and of the store is reported."""
+
+_CONSEQUENCES: Final = {
+    "create-if-absent on PUT": "Two writers can claim the same update. Use another store, or one writer at a time.",
+    "create-if-absent on completing an upload in parts": (
+        "Two uploads of one large file at the same moment can overwrite each other; "
+        "a file that was there before is found and kept."
+    ),
+    "create-if-absent on copy": (
+        "Two copies to one key at the same moment can overwrite each other; "
+        "an object that was there before is found and kept."
+    ),
+    "replace-if-match on PUT": "Writers can lose changes of each other, or cannot publish at all. Use another store.",
+    "StartAfter in listings": "Histories of more than 1,000 keys cannot be listed. Use another store.",
+}
+
+_NEEDED: Final = frozenset({"create-if-absent on PUT", "replace-if-match on PUT", "StartAfter in listings"})
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition of requests, whether the store honours it, what follows if not, and whether updates need it."""
+
+    name: str
+    honoured: bool
+    consequence: str
+
+    needed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """What a store does. `skew` is how far its clock is ahead of this machine's, within about a second."""
+
+    conditions: tuple[Condition, ...]
+    skew: timedelta
+
+    def warnings(self) -> tuple[str, ...]:
+        """A sentence or two for each condition that is missing, and for clocks that differ by more than MOST_SKEW."""
+        missing = [
+            f"The store does not honour {each.name}. {each.consequence}"
+            for each in self.conditions
+            if not each.honoured
+        ]
+        if abs(self.skew) > MOST_SKEW:
+            direction = "behind" if self.skew > timedelta(0) else "ahead of"
+            missing.append(
+                f"This machine's clock is {abs(self.skew).total_seconds():.0f} s {direction} the store's. "
+                "Updates are named by this clock: set it, so that the newest update is the one begun last."
+            )
+        return tuple(missing)
+
+
+def probe(client: S3Client, bucket: str, prefix: str) -> Probe:
+    """Ask the store of this bucket; `prefix` is "" or ends in `/`. Raises what the client raises."""
+    folder = f"{prefix}.probe/{uuid.uuid4().hex}/"
+    first: dict[str, Any] = {"Bucket": bucket, "Key": f"{folder}a"}
+    second: dict[str, Any] = {"Bucket": bucket, "Key": f"{folder}b"}
+    upload = ""
+
+    def create() -> object:
+        return client.put_object(**first, Body=b"1", IfNoneMatch="*")
+
+    def complete() -> object:
+        return client.complete_multipart_upload(
+            **second,
+            UploadId=upload,
+            MultipartUpload={"Parts": [{"PartNumber": 1, "ETag": part["ETag"]}]},
+            IfNoneMatch="*",
+        )
+
+    try:
+        asked = datetime.now(UTC)
+        created = client.put_object(**first, Body=b"1")
+        answered = datetime.now(UTC)
+        client.put_object(**second, Body=b"2")
+        # The tag without quotes, as the blackboard sends it.
+        tag = created["ETag"].strip('"')
+        honoured = [_refused(create)]
+        upload = client.create_multipart_upload(**second)["UploadId"]
+        part = client.upload_part(**second, UploadId=upload, PartNumber=1, Body=b"3")
+        honoured += [
+            _refused(complete),
+            _refused(
+                lambda: client.copy_object(
+                    **second, CopySource={"Bucket": bucket, "Key": first["Key"]}, IfNoneMatch="*"
+                )
+            ),
+            _refused(lambda: client.put_object(**first, Body=b"4", IfMatch="0" * 32))
+            and not _refused(lambda: client.put_object(**first, Body=b"5", IfMatch=tag)),
+        ]
+        listed = client.list_objects_v2(Bucket=bucket, Prefix=folder, StartAfter=first["Key"])
+        honoured.append([each["Key"] for each in listed.get("Contents", ())] == [second["Key"]])
+    finally:
+        with suppress(ClientError, BotoCoreError):
+            # There is nothing to abort after an upload that was completed.
+            if upload:
+                client.abort_multipart_upload(**second, UploadId=upload)
+        for each in (first, second):
+            client.delete_object(**each)
+    date = parsedate_to_datetime(created["ResponseMetadata"]["HTTPHeaders"]["date"])
+    # The header has whole seconds, so the answer was on average half a second later.
+    skew = date + timedelta(seconds=0.5) - (asked + (answered - asked) / 2)
+    named = zip(_CONSEQUENCES.items(), honoured, strict=True)
+    found = (Condition(name, answer, what, needed=name in _NEEDED) for (name, what), answer in named)
+    return Probe(tuple(found), skew)
+
+
+def _refused(request: Callable[[], object]) -> bool:
+    """Whether the store refuses a request because its condition does not hold."""
+    try:
+        request()
+    except ClientError as error:
+        code = error.response["Error"].get("Code", "")
+        if code in {"PreconditionFailed", "412"}:
+            return True
+        if code not in {"NotImplemented", "501"}:
+            raise
+    return False

@@ -1,0 +1,57 @@
+"""`feed-assets doctor`: what an installation needs to run, and whether it has it.
+
+Here: loading the project, and the table. Not here: the other checks (`operations.doctor`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from feed_assets.cli.code_location import chosen_module
+from feed_assets.cli.exit_codes import FAILED
+from feed_assets.cli.installation import find_dagster_home, load_installation
+from feed_assets.cli.output import complain, json_option, print_json, print_table
+
+if TYPE_CHECKING:
+    from feed_assets.operations.doctor import Finding
+
+
+@click.command()
+@json_option
+@click.pass_context
+def doctor(ctx: click.Context, *, as_json: bool) -> None:
+    """Check the project, Java, Spark, storage, clock, Dagster, databases and disks, and say what to do.
+
+    Nothing is changed, and no password is shown. Exit code 1 if a check fails.
+    """
+    found = list(_findings())
+    if as_json:
+        print_json([{"check": name, **asdict(each)} for name, each in found])
+    else:
+        rows = [(name, each.state, f"{each.found} {each.advice}".rstrip()) for name, each in found]
+        print_table(["check", "state", "found"], rows, empty="")
+    if failed := [name for name, each in found if each.state == "fails"]:
+        complain(f"To be corrected: {', '.join(failed)}.")
+        ctx.exit(FAILED)
+
+
+def _findings() -> Iterator[tuple[str, Finding]]:
+    from feed_assets.operations.doctor import Finding, checked, examine  # noqa: PLC0415 - loads Dagster and pyspark
+    from feed_assets.resources import Settings, SettingsError  # noqa: PLC0415 - as above
+    from feed_assets.state import StoreError  # noqa: PLC0415 - as above
+
+    def project() -> Finding:
+        installation = load_installation()
+        assets = installation.definitions.resolve_asset_graph().materializable_asset_keys
+        found = f"{chosen_module()} loads: {len(assets)} assets, {len(installation.sources)} valid sources"
+        return Finding("ok", found)
+
+    yield "project", checked(project)
+    with suppress(SettingsError, StoreError):  # the first line says so
+        settings = Settings.from_environment()
+        yield from examine(settings, find_dagster_home(settings.base))

@@ -1,0 +1,120 @@
+"""The main job in a bucket of a real server: the same program, with another base."""
+
+import csv
+import re
+
+import pytest
+
+from feed_assets.ads import KINDS
+from feed_assets.blackboard import list_all
+from feed_assets.engine.update_files import write_files
+from feed_assets.resources import SparkResource
+from feed_assets.sources import load_sources
+from feed_assets.sources.landing import land, land_kept
+from feed_assets_tests.harness import (
+    ADS,
+    ALL,
+    DAY,
+    EFFECTIVENESS,
+    SHOP_ADS,
+    SHOP_CLICKS,
+    Installation,
+    ad,
+    ads,
+    click,
+    messages,
+    settings_below,
+    write_sources,
+)
+
+
+@pytest.fixture
+def shop_in_a_bucket(bucket, tmp_path, dagster_instance):
+    sources = write_sources(tmp_path / "sources", SHOP_ADS, SHOP_CLICKS)
+    state = f"sqlite:///{tmp_path}/state.db"
+    return Installation(settings_below(f"{bucket}/base", sources, state=state), dagster_instance)
+
+
+@pytest.fixture
+def session(shop_in_a_bucket):
+    """Spark's session, which the base switches to the bucket, and back afterwards."""
+    settings = shop_in_a_bucket.settings
+    yield SparkResource.on(settings.spark_master, settings.base).spark_session
+    _ = SparkResource.on(settings.spark_master).spark_session
+
+
+@pytest.fixture
+def deliver(shop_in_a_bucket, session, tmp_path):
+    """Land rows of a kind, sent as a CSV file of this name."""
+
+    def deliver(kind, rows, name="rows.csv"):
+        settings = shop_in_a_bucket.settings
+        path = tmp_path / name
+        with path.open("w", newline="") as file:
+            writer = csv.DictWriter(file, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+        (source,) = (each for each in load_sources(settings.sources_directory, KINDS) if each.kind == kind)
+        return land(session, shop_in_a_bucket.board, source, path, now=shop_in_a_bucket.now)
+
+    return deliver
+
+
+def keys(shop, prefix):
+    return [entry.key for entry in list_all(shop.board, prefix)]
+
+
+def test_a_day_is_landed_processed_repaired_and_audited_in_a_bucket_and_nothing_else_is_left_there(
+    shop_in_a_bucket, deliver, versitygw
+):
+    shop = shop_in_a_bucket
+    deliver("ads", ads(40))
+    deliver("clicks", [click("c1", impression="i3")])
+
+    first = shop.run(*ALL)
+    assert first.success, messages(first)
+    deliver("ads", [ad("late ä%20", f"{DAY} 23:59:59", user="someone else")], "late.csv")
+    tick = shop.tick("late_growth")
+    assert tick.asked == {DAY: ("ad_effectiveness", "clean_ads")}
+    (repaired,) = shop.execute(tick)
+    assert repaired.success, messages(repaired)
+    deliver("ads", [ad(f"bad{number}", ad=None) for number in range(40)], "bad.csv")
+    (spoiled,) = shop.execute(shop.tick("late_growth"))
+    assert not spoiled.success
+
+    record = shop.record(EFFECTIVENESS)
+    assert (record.state, record.facts.rows.published) == ("published", 1)
+    newest = shop.record(ADS)
+    assert newest.state == "rejected"
+    assert shop.latest(ADS) < newest.update
+    for location in (ADS, EFFECTIVENESS):
+        named = rf"{location}/{DAY}/\d{{8}}\.\d{{6}}/(_SUCCESS|part-[\w-]+-c000\.\w+\.parquet)"
+        assert [key for key in keys(shop, f"{location}/{DAY}/") if not re.fullmatch(named, key)] == []
+    name = shop.settings.base.split("/")[2]
+    assert versitygw.client().list_multipart_uploads(Bucket=name).get("Uploads", []) == []
+
+
+def test_what_was_sent_is_kept_in_the_bucket_and_lands_again(shop_in_a_bucket, deliver, session):
+    shop = shop_in_a_bucket
+    landing = deliver("ads", ads(3))
+    shop.board.delete(*keys(shop, "raw/ads/"))
+
+    (source,) = (each for each in load_sources(shop.settings.sources_directory, KINDS) if each.kind == "ads")
+    again = land_kept(session, shop.board, source, landing, now=shop.now)
+
+    assert (again.generation, again.landed) == (2, 3)
+    assert shop.run("clean_ads").success
+    assert shop.record(ADS).facts.rows.published == 3
+
+
+def test_a_write_that_failed_leaves_neither_files_nor_parts_of_uploads(shop_in_a_bucket, session, versitygw):
+    rows = session.range(100_000).repartition(2)
+    broken = rows.selectExpr("id", "if(id = 99999, raise_error('no'), id) AS checked")
+    uri = f"{shop_in_a_bucket.settings.base}/{ADS}/{DAY}/20191201.000000"
+
+    with pytest.raises(Exception, match="no"):
+        write_files(broken, uri)
+
+    name = shop_in_a_bucket.settings.base.split("/")[2]
+    assert versitygw.client().list_multipart_uploads(Bucket=name).get("Uploads", []) == []
+    assert [key for key in keys(shop_in_a_bucket, f"{ADS}/") if not key.endswith("/")] == []

@@ -1,0 +1,201 @@
+"""The deployment on a real PostgreSQL: backfills survive a kill of daemon and webserver, and nothing runs twice."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from datetime import UTC, datetime
+from ipaddress import ip_address
+
+import psycopg
+import pytest
+from click.testing import CliRunner
+
+from feed_assets.cli import main
+from feed_assets.file_feed import history, open_feed
+from feed_assets.state import Store
+from feed_assets_tests.deploy.deployment import DEPLOY, INSTALLED, PROGRAMS, ROOT, UNITS, Deployment, environment_file
+from feed_assets_tests.state.server import SECRET, new_database, postgresql
+
+DAYS = ("2019-11-29", "2019-11-30")
+BACKFILLED = ("orders", "refunds")
+PARTITIONS = [(name, day) for name in (*BACKFILLED, "totals") for day in DAYS]
+
+LOADED = """
+{ repositoriesOrError { ... on RepositoryConnection { nodes { sensors { name sensorState { status } } } } } }
+"""
+LAUNCH = """
+mutation($asset: String!, $days: [String!]) {
+  launchPartitionBackfill(backfillParams: {assetSelection: [{path: [$asset]}], partitionNames: $days}) {
+    __typename ... on LaunchBackfillSuccess { backfillId } ... on PythonError { message } } }
+"""
+BACKFILL = """
+query($id: String!) { partitionBackfillOrError(backfillId: $id) { ... on PartitionBackfill { status } } }
+"""
+RUNS = """
+{ runsOrError { ... on Runs { results { status tags { key value } assetSelection { path } } } } }
+"""
+
+
+@pytest.fixture(scope="module")
+def server():
+    with postgresql() as url:
+        yield url
+
+
+@pytest.fixture
+def deployment(server, tmp_path):
+    (tmp_path / "gate").mkdir()
+    (tmp_path / "base").mkdir()
+    database = new_database(server)
+    host, _, port = server.rpartition("@")[2].partition(":")
+    values = {
+        "DAGSTER_POSTGRES_HOST": host,
+        "DAGSTER_POSTGRES_PORT": port,
+        "DAGSTER_POSTGRES_USER": "owner",
+        "DAGSTER_POSTGRES_PASSWORD": SECRET,
+        "DAGSTER_POSTGRES_DB": database.rpartition("/")[2],
+        "FEED_ASSETS_STATE": database,
+        "FEED_ASSETS_BASE": str(tmp_path / "base"),
+        "FEED_ASSETS_MODULE": "feed_assets_tests.deploy.project",
+        "FEED_ASSETS_AS_OF": "2019-12-01T00:00:00",
+        "FEED_ASSETS_SENSOR_SECONDS": "3",
+        "TEST_GATE": str(tmp_path / "gate"),
+    }
+    deployment = Deployment(tmp_path / "home", values)
+    try:
+        yield deployment
+    finally:
+        deployment.stop()
+
+
+def examined(deployment):
+    """What `feed-assets doctor` says of the deployment: state and text of each check."""
+    result = CliRunner().invoke(main, ["doctor", "--json"], env=deployment.environment)
+    assert SECRET not in result.output
+    return {each["check"]: (each["state"], f"{each['found']} {each['advice']}") for each in json.loads(result.stdout)}
+
+
+def tables(url):
+    with psycopg.connect(url) as connection:
+        return connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall()
+
+
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd-analyze is not installed")
+def test_systemd_takes_the_units_and_calls_them_confined(tmp_path):
+    units = [tmp_path / f"feed-assets-{name}.service" for name in UNITS]
+    for each in units:
+        text = (DEPLOY / "systemd" / each.name).read_text(encoding="utf-8")
+        each.write_text(text.replace(INSTALLED, f"{PROGRAMS}/"), encoding="utf-8")
+
+    for arguments in (["verify"], ["security", "--offline=yes", "--threshold=20"]):
+        answer = subprocess.run(["systemd-analyze", *arguments, *units], capture_output=True, text=True, check=False)
+        assert (answer.returncode, answer.stderr) == (0, ""), answer.stdout
+
+
+def test_everything_listens_on_loopback_unless_told_otherwise():
+    hosts = {name: value for name, value in environment_file().items() if name.endswith(("UI_HOST", "CODE_HOST"))}
+    assert hosts == {"FEED_ASSETS_UI_HOST": "127.0.0.1", "FEED_ASSETS_CODE_HOST": "127.0.0.1"}
+
+
+def test_the_container_runs_as_an_ordinary_user_with_the_files_of_the_deployment():
+    lines = (DEPLOY / "Dockerfile").read_text(encoding="utf-8").splitlines()
+
+    copied = [part for line in lines if re.match(r"COPY (?!--from)", line) for part in line.split()[1:-1]]
+    assert copied
+    assert [path for path in copied if not (ROOT / path).exists()] == []
+    users = [line.split()[1] for line in lines if line.startswith("USER ")]
+    assert users
+    assert "root" not in users
+
+
+def test_the_doctor_leaves_an_empty_database_empty_and_says_what_fills_it(deployment):
+    found = examined(deployment)
+
+    assert (found["dagster"][0], found["state"][0]) == ("fails", "warning")
+    assert "A new database gets its tables when Dagster starts." in found["dagster"][1]
+    assert tables(deployment.environment["FEED_ASSETS_STATE"]) == []
+
+
+def test_two_backfills_survive_the_kill_of_daemon_and_webserver_and_nothing_runs_twice(deployment, tmp_path):
+    gate, base = tmp_path / "gate", tmp_path / "base"
+
+    def executed():
+        return sorted(tuple(path.name.split()[:2]) for path in gate.iterdir() if path.name != "open")
+
+    def launch(asset):
+        launched = deployment.ask(LAUNCH, asset=asset, days=DAYS)["launchPartitionBackfill"]
+        assert launched["__typename"] == "LaunchBackfillSuccess", launched
+        return launched["backfillId"]
+
+    def finished():
+        found = [deployment.ask(BACKFILL, id=each)["partitionBackfillOrError"]["status"] for each in backfills]
+        return set(found) == {"COMPLETED_SUCCESS"}
+
+    def all_runs():
+        found = deployment.ask(RUNS)["runsOrError"]["results"]
+        return len(found) >= len(PARTITIONS) and {run["status"] for run in found} == {"SUCCESS"} and found
+
+    deployment.start("code")
+    deployment.start("webserver")
+    deployment.until(lambda: deployment.ask(LOADED)["repositoriesOrError"].get("nodes"), "loaded definitions")
+    backfills = [launch(name) for name in BACKFILLED]
+    deployment.start("daemon")  # it looks for backfills at its start, and every 30 seconds
+    # The queue takes three runs of backfills at a time. They wait in the middle of their work; one is still queued.
+    deployment.until(lambda: len(executed()) == 3, "started runs")
+    family = deployment.family()
+    command_lines = " ".join(part for each in family for part in each.cmdline())
+    listening = [
+        ip_address(each.laddr.ip.removeprefix("::ffff:"))
+        for process in family
+        for each in process.net_connections()
+        if each.status == "LISTEN"
+    ]
+    deployment.kill("daemon")
+    deployment.kill("webserver")
+    (gate / "open").touch()
+    deployment.start("webserver")
+    deployment.start("daemon")
+    deployment.until(finished, "finished backfills")
+    runs = deployment.until(all_runs, "finished runs, of the sensor too")
+
+    (query,) = re.findall(r"```graphql\n(.*?)```", (DEPLOY / "README.md").read_text(), flags=re.DOTALL)
+    figures = deployment.ask(query)
+    assert (figures["queued"], figures["failed"]) == ({"count": 0}, {"count": 0})
+    assert all(each["healthy"] is not False for each in figures["instance"]["daemonHealth"]["allDaemonStatuses"])
+    (repository,) = figures["repositoriesOrError"]["nodes"]
+    assert [tick for each in repository["sensors"] for tick in each["sensorState"]["failedTicks"]] == []
+    assert executed() == PARTITIONS
+    assert (
+        sorted(
+            (key["path"][-1], tag["value"])
+            for run in runs
+            for key in run["assetSelection"]
+            for tag in run["tags"]
+            if tag["key"] == "dagster/partition"
+        )
+        == PARTITIONS
+    )
+    for name, day in PARTITIONS:
+        (update,) = history(open_feed(f"{base}/{name}/v1.0"), day, now=datetime.now(UTC))
+        assert update.latest
+    # The sensor's requests are in the state database.
+    events = Store(deployment.environment["FEED_ASSETS_STATE"]).events()
+    assert sorted(each.details["partition"] for each in events) == list(DAYS)
+
+    logs = {name: deployment.log(name).read_text() for name in UNITS}
+    (line,) = [line for line in logs["code"].splitlines() if f"published totals {DAYS[0]}" in line and line[0] == "{"]
+    fields = json.loads(line)
+    assert (fields["level"], fields["dagster_meta"]["step_key"]) == ("info", "totals")
+    assert fields["dagster_meta"]["job_tags"]["dagster/partition"] == DAYS[0]
+    assert all(json.loads(line)["event"] for line in logs["daemon"].splitlines() if line.startswith("{"))
+    assert listening
+    assert [each for each in listening if not each.is_loopback] == []
+    assert {name: state for name, (state, _) in examined(deployment).items() if state != "ok"} == {
+        "clock": "warning",
+    }
+    assert "dagster" in command_lines
+    for shown in (command_lines, *logs.values(), *(deployment.log(name, "err").read_text() for name in UNITS)):
+        assert SECRET not in shown

@@ -1,0 +1,187 @@
+"""A RADOS gateway of Ceph on one small store: an S3 server that departs from AWS and survives crashes.
+
+Here: where its programs come from, and how they are started: a monitor, a store and the gateway. Debian's packages are
+unpacked into the user's cache; nothing is installed. The settings shorten the start, and let one store be enough.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+
+from feed_assets_tests.servers.server import MissingServerError, S3Server, done, free_port, kept
+
+PACKAGES = ("radosgw", "ceph-mon", "ceph-osd")
+_PROGRAMS = ("radosgw", "radosgw-admin", "ceph-mon", "ceph-osd", "monmaptool", "osdmaptool")
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """Where Ceph's programs are: on the PATH, or below `root` if the packages are only unpacked."""
+
+    root: Path | None = None
+
+    def program(self, name: str) -> Path:
+        """One of the programs."""
+        return self.root / "usr/bin" / name if self.root else Path(name)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The environment of the programs."""
+        if self.root is None:
+            return dict(os.environ)
+        found = [*self.root.glob("usr/lib/*-linux-gnu*"), *self.root.glob("lib/*-linux-gnu*")]
+        libraries = [str(path) for each in found for path in (each, each / "ceph")]
+        return {**os.environ, "LD_LIBRARY_PATH": ":".join(libraries)}
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """Settings that name the directories of plug-ins."""
+        if self.root is None:
+            return {}
+        (plugins,) = self.root.glob("usr/lib/*-linux-gnu*/ceph")
+        return {
+            "plugin_dir": str(plugins),
+            "erasure_code_dir": str(plugins / "erasure-code"),
+            "osd_class_dir": str(plugins.parent / "rados-classes"),
+        }
+
+
+def installation() -> Installation:
+    """Ceph on the PATH, or of Debian's packages, which are fetched once. Raises MissingServerError."""
+    if all(shutil.which(program) for program in _PROGRAMS):
+        return Installation()
+    try:
+        system = platform.freedesktop_os_release()
+    except OSError:
+        raise MissingServerError(
+            "Ceph is not on the PATH, and this is no Linux whose packages could be unpacked"
+        ) from None
+    with kept(f"ceph-{system['ID']}-{system.get('VERSION_ID', '')}") as place:
+        root = place / "root"
+        if not root.exists():
+            _unpack(place, root)
+        return Installation(root)
+
+
+def _unpack(place: Path, root: Path) -> None:
+    """Fetch the packages with all that they need and this machine lacks, and unpack them."""
+    lists, debs = place / "lists", place / "packages"
+    debs.mkdir(exist_ok=True)
+    # Own lists: any user may fetch them, and the machine's may be empty or old.
+    options = {
+        "Dir::State::Lists": str(lists),
+        "Dir::Cache": str(place / "cache"),
+        "Dir::Log": str(place),
+        "APT::Sandbox::User": "",
+        "Acquire::Languages": "none",
+    }
+    apt = ["apt-get", "-qq", *(word for name, value in options.items() for word in ("-o", f"{name}={value}"))]
+    for folder in (lists / "partial", place / "cache/archives/partial"):
+        folder.mkdir(parents=True, exist_ok=True)
+    done([*apt, "update"])
+    listed = done([*apt, "install", "--print-uris", "--no-install-recommends", *PACKAGES]).splitlines()
+    names = [line.split()[1].split("_")[0] for line in listed if line.startswith("'")]
+    done([*apt, "download", *names], cwd=debs)
+    # First beside its place: an interrupted call leaves no half of an installation.
+    unpacked = place / "unpacked"
+    for package in sorted(debs.glob("*.deb")):
+        done(["dpkg", "-x", package, unpacked])
+    unpacked.rename(root)
+    for folder in (debs, lists, place / "cache"):
+        shutil.rmtree(folder)
+
+
+class Ceph(S3Server):
+    """A gateway, its monitor and its store, with all their data below `data`."""
+
+    name = "ceph"
+
+    def __init__(self, data: Path, port: int = 0) -> None:
+        self._installation = installation()
+        super().__init__(data, port)
+        self._configuration = self.data / "ceph.conf"
+
+    def start(self) -> None:
+        """See `S3Server.start`."""
+        new = not self._configuration.exists()
+        if new:
+            self._make()
+        self._daemon("ceph-mon", "-i", "a")
+        self._daemon("ceph-osd", "-i", "0")
+        if new:
+            user = ["--uid=testing", "--display-name=testing"]
+            keys = [f"--access-key={self.access_key}", f"--secret-key={self.secret_key}"]
+            self._tool("radosgw-admin", "user", "create", *user, *keys, "--conf", self._configuration)
+        endpoint = f"beast endpoint=127.0.0.1:{self.port} tcp_nodelay=1"
+        self._daemon("radosgw", f"--rgw_frontends={endpoint}")
+        self._wait()
+
+    def _make(self) -> None:
+        """Make a cluster of one monitor and one store; their maps are made by hand, as nobody is there to ask."""
+        cluster, monitor = str(uuid.uuid4()), f"127.0.0.1:{free_port()}"
+        settings = {
+            "fsid": cluster,
+            "mon_host": f"[v2:{monitor}]",
+            "public_addr": "127.0.0.1",
+            "cluster_addr": "127.0.0.1",
+            "auth_cluster_required": "none",
+            "auth_service_required": "none",
+            "auth_client_required": "none",
+            "ms_mon_client_mode": "crc",  # the gateway's default is to encrypt, which needs authentication
+            "run_dir": str(self.data),
+            "admin_socket": "",
+            "pid_file": "",
+            "log_file": "",
+            "log_to_stderr": "false",
+            "err_to_stderr": "true",
+            "mon_cluster_log_file": "",
+            "mon_data": str(self.data / "monitor"),
+            "osd_data": str(self.data / "store"),
+            "osd_journal": "",
+            "rgw_data": str(self.data / "gateway"),
+            # One store is enough, and there is no manager to tune it.
+            "osd_pool_default_size": "1",
+            "osd_pool_default_min_size": "1",
+            "mon_allow_pool_size_one": "true",
+            "osd_crush_chooseleaf_type": "0",
+            "osd_pool_default_pg_num": "2",
+            "osd_pool_default_pgp_num": "2",
+            "osd_pool_default_pg_autoscale_mode": "off",
+            "osd_objectstore": "bluestore",
+            "bluestore_block_size": str(32 * 1024**3),  # a file that is as large as what was written
+            "osd_memory_target": str(1024**3),
+            # The start takes seconds instead of a quarter of a minute.
+            "paxos_propose_interval": "0.05",
+            "osd_pool_default_read_lease_ratio": "0.1",  # after a crash, a store waits until the leases before it end
+            "rgw_enable_usage_log": "false",
+            "rgw_thread_pool_size": "32",
+        } | self._installation.settings
+        lines = ["[global]", *(f"{name} = {value}" for name, value in settings.items()), ""]
+        for folder in ("monitor", "store", "gateway"):
+            (self.data / folder).mkdir()
+        preparing, maps = self.data / "ceph.conf.new", (self.data / "monmap", self.data / "osdmap")
+        preparing.write_text("\n".join(lines), encoding="utf-8")
+        self._tool("monmaptool", "--create", "--fsid", cluster, "--addv", "a", f"[v2:{monitor}]", maps[0])
+        self._tool("osdmaptool", "--createsimple", "1", "--clobber", maps[1], "--conf", preparing)
+        made = ["--mkfs", "--no-mon-config", "--conf", preparing]
+        self._tool("ceph-mon", *made, "-i", "a", "--monmap", maps[0], "--osdmap", maps[1])
+        self._tool("ceph-osd", *made, "-i", "0", "--monmap", maps[0], "--osd-uuid", str(uuid.uuid4()))
+        preparing.rename(self._configuration)
+
+    def _daemon(self, name: str, *arguments: str) -> None:
+        found = self._installation
+        self._run([found.program(name), "-f", "--conf", self._configuration, *arguments], found.environment)
+
+    def _tool(self, name: str, *arguments: str | Path) -> None:
+        found = self._installation
+        try:
+            done([found.program(name), *arguments], env=found.environment, timeout=120)
+        except MissingServerError as error:
+            # The programs are there, so the error is no reason to skip anything.
+            self.kill()
+            raise RuntimeError(str(error)) from None

@@ -1,0 +1,76 @@
+"""A standalone cluster of Spark from the Python package: a master and two workers, each a process of 127.0.0.1.
+
+Here: starting it, and the address of its master. Not here: a session on it. Its executors get credentials from the
+environment in which the cluster was started, as they would from the roles of their machines.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import pyspark
+
+from feed_assets.engine.java import ensure_java
+from feed_assets_tests.servers.server import SECONDS_TO_START, LocalServer
+
+WORKERS: Final = 2
+_PROGRAM = Path(pyspark.__file__).parent / "bin" / "spark-class"
+
+
+class SparkCluster(LocalServer):
+    """A master and two workers of one core and 1 GiB each. Logs and the workers' folders are in and beside `data`."""
+
+    name = "spark"
+
+    @property
+    def master(self) -> str:
+        """The master's URL."""
+        return f"spark://127.0.0.1:{self.port}"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """See `LocalServer.environment`. The driver listens on 127.0.0.1 as well."""
+        return {"FEED_ASSETS_SPARK_MASTER": self.master, "SPARK_LOCAL_IP": "127.0.0.1"}
+
+    def start(self) -> None:
+        """See `LocalServer.start`."""
+        self._start("master", "Master", "--host", "127.0.0.1", "--port", str(self.port))
+        self._wait()
+        for _ in range(WORKERS):
+            self.start_worker()
+
+    def start_worker(self) -> None:
+        """One more worker, which has registered when this returns."""
+        expected = self._registered() + 1
+        options = ["--host", "127.0.0.1", "--cores", "1", "--memory", "1g", "--work-dir", str(self.data), self.master]
+        self._start("worker", "Worker", *options)
+        deadline = time.monotonic() + SECONDS_TO_START
+        while self._registered() < expected:
+            if time.monotonic() > deadline or not self.running:
+                raise RuntimeError(f"a worker did not start; see {self._log(_PROGRAM.name)}")
+            time.sleep(0.1)
+
+    def kill_worker(self) -> None:
+        """End the newest worker at once, and with it its executors."""
+        process = self._processes.pop()
+        process.kill()
+        process.wait()
+
+    def _start(self, package: str, name: str, *options: str) -> None:
+        ensure_java()
+        environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "256m"}
+        self._run([_PROGRAM, f"org.apache.spark.deploy.{package}.{name}", "--webui-port", "0", *options], environment)
+
+    def _registered(self) -> int:
+        return self._log(_PROGRAM.name).read_text("utf-8", "replace").count("Registering worker")
+
+    def _answers(self) -> bool:
+        with suppress(OSError):
+            socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+            return True
+        return False

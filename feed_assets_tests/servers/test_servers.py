@@ -1,0 +1,93 @@
+"""The real servers themselves: they keep what they acknowledged, and end with whoever started them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from feed_assets.blackboard import open_blackboard
+from feed_assets_tests.servers import versitygw
+from feed_assets_tests.servers.server import MissingServerError, S3Server, free_port
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+@pytest.fixture(params=["versitygw", "ceph"])
+def server(request: pytest.FixtureRequest) -> S3Server:
+    return request.getfixturevalue(request.param)
+
+
+def test_what_a_server_acknowledged_is_there_after_a_crash(server: S3Server):
+    client = server.client()
+    client.create_bucket(Bucket="crashes")
+    expected = {f"a/{number}": b"%d" % number for number in range(20)}
+    for key, content in expected.items():
+        client.put_object(Bucket="crashes", Key=key, Body=content)
+    server.kill()
+    assert not server.running
+    server.start()
+    assert {key: client.get_object(Bucket="crashes", Key=key)["Body"].read() for key in expected} == expected
+
+
+STARTS_A_SERVER = """
+import sys, time
+from pathlib import Path
+from feed_assets_tests.servers.versitygw import Versitygw
+server = Versitygw(Path(sys.argv[1]))
+server.start()
+print(server.endpoint, *(process.pid for process in server._processes), flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.usefixtures("versitygw")
+def test_a_server_ends_when_whoever_started_it_is_killed(tmp_path: Path):
+    command = [sys.executable, "-c", STARTS_A_SERVER, tmp_path / "data"]
+    with subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True) as starter:
+        assert starter.stdout is not None
+        _, pid = starter.stdout.readline().split()
+        assert Path(f"/proc/{pid}").exists()
+        starter.kill()
+    ended(int(pid))
+
+
+def ended(pid: int) -> None:
+    deadline = time.monotonic() + 30
+    while Path(f"/proc/{pid}").exists() and "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text():
+        assert time.monotonic() < deadline, f"process {pid} runs on"
+        time.sleep(0.02)
+
+
+@pytest.mark.usefixtures("versitygw")
+def test_the_server_of_make_s3_says_how_to_use_it_and_keeps_its_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    port = free_port()
+    for expected in ([], ["x"]):
+        command = [sys.executable, "-m", "feed_assets_tests.servers", str(port), tmp_path / "s3"]
+        with subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True) as serving:
+            assert serving.stdout is not None
+            for line in iter(serving.stdout.readline, "Ctrl-C stops it.\n"):
+                assert line, "it ended before it had started"
+                if line.startswith("export "):
+                    name, _, value = line.removeprefix("export ").strip().partition("=")
+                    monkeypatch.setenv(name, value)
+            board = open_blackboard("s3://feeds/base")
+            assert [entry.key for entry in board.page("").entries] == expected
+            if not expected:
+                board.create("x", b"")
+                refused = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+                assert refused.returncode == 1
+                assert f"port {port} of 127.0.0.1 cannot be used" in refused.stderr
+            serving.send_signal(signal.SIGINT)
+            assert serving.wait(30) == 0
+
+
+def test_a_program_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv(versitygw.PROGRAM_VARIABLE, os.devnull)
+    with pytest.raises(MissingServerError, match=f"{versitygw.PROGRAM_VARIABLE}={os.devnull} is not a program"):
+        versitygw.program()

@@ -1,0 +1,67 @@
+"""versitygw: an S3 server over a directory, which decides conditions as AWS does.
+
+Here: where its program comes from, and how it is started. It is built from source once, if Go is there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from feed_assets_tests.servers.server import MissingServerError, S3Server, done, kept
+
+VERSION = "v1.8.0"
+MODULE = "github.com/versity/versitygw/cmd/versitygw"
+PROGRAM_VARIABLE = "FEED_ASSETS_VERSITYGW"
+_GO = Path("/usr/local/go/bin/go")
+
+
+def program() -> Path:
+    """The program: of the environment variable, on the PATH, or built. Raises MissingServerError."""
+    given = os.environ.get(PROGRAM_VARIABLE) or shutil.which("versitygw")
+    if given:
+        if not os.access(given, os.X_OK):
+            raise MissingServerError(f"{PROGRAM_VARIABLE}={given} is not a program")
+        return Path(given)
+    with kept(f"versitygw-{VERSION}") as place:
+        built = place / "versitygw"
+        if not built.exists():
+            go = shutil.which("go") or str(_GO)
+            if not os.access(go, os.X_OK):
+                raise MissingServerError(
+                    f"there is no versitygw on the PATH, and no Go to build it: install Go, or set {PROGRAM_VARIABLE}"
+                )
+            # First beside its place: a build that is interrupted leaves no program.
+            building = place / "building"
+            done([go, "install", f"{MODULE}@{VERSION}"], env={**os.environ, "GOBIN": str(building)})
+            (building / "versitygw").rename(built)
+        return built
+
+
+class Versitygw(S3Server):
+    """A server of one process; buckets are directories in `data`, objects are files."""
+
+    name = "versitygw"
+
+    def __init__(self, data: Path, port: int = 0) -> None:
+        self._program = program()
+        super().__init__(data, port)
+
+    def place(self, bucket: str, objects: Mapping[str, bytes]) -> None:
+        """Put objects into a new bucket as files of `data`: 10,000 take a second, and over HTTP half a minute."""
+        self.client().create_bucket(Bucket=bucket)
+        for key, content in objects.items():
+            path = self.data / bucket / key
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+            os.setxattr(path, "user.etag", f'"{hashlib.md5(content, usedforsecurity=False).hexdigest()}"'.encode())
+
+    def start(self) -> None:
+        """See `S3Server.start`."""
+        root = {"ROOT_ACCESS_KEY": self.access_key, "ROOT_SECRET_KEY": self.secret_key}
+        options = ["--quiet", "--keep-alive", "--region", self.region, "--port", f"127.0.0.1:{self.port}"]
+        self._run([self._program, *options, "posix", self.data], {**os.environ, **root})
+        self._wait()
