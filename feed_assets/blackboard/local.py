@@ -122,6 +122,13 @@ class LocalBlackboard:
         with self._errors(f"read {self.uri(key)}"), self._opened(key) as (file, status):
             return Content(_entry(key, status), file.read(-1 if limit is None else limit))
 
+    def download(self, key: str, target: Path) -> Entry:
+        """See `Blackboard.download`."""
+        opened = self._opened(key)
+        with self._errors(f"read {self.uri(key)}"), opened as (file, status), target.open("xb") as copy:
+            shutil.copyfileobj(file, copy)
+        return _entry(key, status)
+
     def create(self, key: str, data: bytes) -> Entry:
         """See `Blackboard.create`."""
         return self._create(key, io.BytesIO(data))

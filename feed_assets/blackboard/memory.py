@@ -112,6 +112,12 @@ class MemoryBlackboard:
                 raise ConflictError(f"{self.uri(key)} changed since it was read: read it again.")
             return self._put(key, data)
 
+    def download(self, key: str, target: Path) -> Entry:
+        """See `Blackboard.download`."""
+        content = self.read(key)
+        target.write_bytes(content.data)
+        return content.entry
+
     def upload(self, key: str, source: Path) -> Entry:
         """See `Blackboard.upload`."""
         return self.create(key, source.read_bytes())

@@ -97,6 +97,10 @@ class Blackboard(Protocol):
         """The object's bytes, at most the first `limit`. Raises NotFoundError."""
         ...
 
+    def download(self, key: str, target: Path) -> Entry:
+        """Copy the object, of any size, into a new local file. Raises NotFoundError, ConflictError if it changes."""
+        ...
+
     def create(self, key: str, data: bytes) -> Entry:
         """Create the object, whole or not at all. Raises AlreadyExistsError."""
         ...

@@ -21,7 +21,8 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager, suppress
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from pathlib import Path
@@ -32,6 +33,7 @@ from botocore.exceptions import (
     BotoCoreError,
     ClientError,
     HTTPClientError,
+    IncompleteReadError,
     NoCredentialsError,
     ParamValidationError,
 )
@@ -57,8 +59,14 @@ if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
     from types_boto3_s3.type_defs import CompletedPartTypeDef, ObjectIdentifierTypeDef
 
-PART_BYTES: Final = 64 * 1024 * 1024
+PART_BYTES: Final = 32 * 1024 * 1024
 """Larger files are uploaded in parts of at least this size, others in one request."""
+
+COPY_BYTES: Final = 5 * 1024 * 1024 * 1024
+"""The most that S3 copies with one request. Larger objects are copied in parts of this size."""
+
+_PARTS_AT_ONCE: Final = 4
+_CHUNK: Final = 1024 * 1024
 
 _MOST_PARTS: Final = 10_000
 _ATTEMPTS: Final = 6
@@ -97,7 +105,8 @@ _Answer = TypeVar("_Answer")
 class S3Blackboard:
     """The objects of a bucket below a prefix ("" is the whole bucket). As safe to share as the client is.
 
-    `part_bytes` is the size of the parts of a large upload; S3 takes at least 5 MiB. `page_size` is at most PAGE_SIZE.
+    `part_bytes` and `copy_bytes` are the sizes of the parts of large uploads and copies; S3 takes at least 5 MiB.
+    `page_size` is at most PAGE_SIZE.
     """
 
     def __init__(
@@ -107,12 +116,14 @@ class S3Blackboard:
         prefix: str = "",
         *,
         part_bytes: int = PART_BYTES,
+        copy_bytes: int = COPY_BYTES,
         page_size: int = PAGE_SIZE,
     ) -> None:
         self._client = client
         self._bucket = bucket
         self._prefix = check_prefix(prefix and prefix.removesuffix("/") + "/")
         self._part_bytes = part_bytes
+        self._copy_bytes = copy_bytes
         self._page_size = page_size
 
     def __repr__(self) -> str:
@@ -148,6 +159,23 @@ class S3Blackboard:
                 data = body.read(limit)
         return Content(Entry(key, answer["ContentLength"], _tag(answer), answer["LastModified"]), data)
 
+    def download(self, key: str, target: Path) -> Entry:
+        """See `Blackboard.download`. A connection that breaks is continued where it broke."""
+        full = self._full(key)
+        changed = ConflictError(f"{self.uri(key)} changed while it was read. Read it again.")
+        place: dict[str, Any] = {"Bucket": self._bucket, "Key": full}
+        meanings = {_MISSING: self._not_found(key), _REFUSED: changed}
+        with self._errors(f"read {self.uri(key)}", meanings), target.open("xb") as file:
+            answer = self._client.get_object(**place)
+            entry = Entry(key, answer["ContentLength"], _tag(answer), answer["LastModified"])
+            for _ in range(_ATTEMPTS):
+                with suppress(IncompleteReadError, HTTPClientError), closing(answer["Body"]) as body:
+                    file.writelines(body.iter_chunks(_CHUNK))
+                if file.tell() == entry.size:
+                    return entry
+                answer = self._client.get_object(**place, Range=f"bytes={file.tell()}-", IfMatch=entry.tag)
+        raise UnavailableError(f"Could not read {self.uri(key)}: the connection broke {_ATTEMPTS} times. Try again.")
+
     def create(self, key: str, data: bytes) -> Entry:
         """See `Blackboard.create`."""
         full = self._full(key)
@@ -177,7 +205,8 @@ class S3Blackboard:
                 )
             size = os.fstat(content.fileno()).st_size
             if size > self._part_bytes:
-                return self._upload_parts(key, content, size)
+                with self._creating(key):
+                    return self._upload_parts(key, content, size)
 
             def put() -> Mapping[str, Any]:
                 content.seek(0)
@@ -187,11 +216,14 @@ class S3Blackboard:
                 return _written(key, size, _sent_until_decided(put))
 
     def copy(self, source: str, key: str) -> Entry:
-        """See `Blackboard.copy`. S3 copies at most 5 GiB with this request."""
+        """See `Blackboard.copy`. The store copies; objects of more than 5 GiB in parts."""
         origin, full = self._full(source), self._full(key)
         with self._errors(f"copy {self.uri(source)}", {_MISSING: self._not_found(source)}):
-            size = self._client.head_object(Bucket=self._bucket, Key=origin)["ContentLength"]
+            head = self._client.head_object(Bucket=self._bucket, Key=origin)
+            size = head["ContentLength"]
             with self._creating(key):
+                if size > self._copy_bytes:
+                    return self._copy_parts(origin, key, size, _tag(head))
                 self._refuse_existing(key)
                 answer = _sent_until_decided(
                     lambda: self._client.copy_object(
@@ -241,35 +273,61 @@ class S3Blackboard:
     def _full(self, key: str) -> str:
         return self._prefix + check_key(key)
 
-    def _upload_parts(self, key: str, content: BinaryIO, size: int) -> Entry:
-        bucket, full = self._bucket, self._full(key)
-        part_bytes = max(self._part_bytes, -(-size // _MOST_PARTS))
-        parts: list[CompletedPartTypeDef] = []
-        sent = 0
-        with self._creating(key):
-            # Before sending the bytes, and for stores that ignore the condition at the end.
-            self._refuse_existing(key)
-            upload = self._client.create_multipart_upload(Bucket=bucket, Key=full)["UploadId"]
-            try:
-                while part := content.read(part_bytes):
-                    number = len(parts) + 1
-                    answer = self._client.upload_part(
-                        Bucket=bucket, Key=full, UploadId=upload, PartNumber=number, Body=part
-                    )
-                    parts.append({"PartNumber": number, "ETag": answer["ETag"]})
-                    sent += len(part)
-                done: Mapping[str, Any] = _sent_until_decided(
-                    lambda: self._client.complete_multipart_upload(
-                        Bucket=bucket, Key=full, UploadId=upload, MultipartUpload={"Parts": parts}, IfNoneMatch="*"
-                    )
+    def _in_parts(self, key: str, size: int, part_bytes: int, send: Callable[[str, int, int, int], str]) -> Entry:
+        """Create an object in parts, several at once. `send` takes upload, part, offset, length, and returns a tag."""
+        place: Any = {"Bucket": self._bucket, "Key": self._full(key)}
+        parts = [
+            (number, offset, min(part_bytes, size - offset))
+            for number, offset in enumerate(range(0, size, part_bytes), start=1)
+        ]
+        # Before sending the bytes, and for stores that ignore the condition at the end.
+        self._refuse_existing(key)
+        upload = self._client.create_multipart_upload(**place)["UploadId"]
+        try:
+            with ThreadPoolExecutor(_PARTS_AT_ONCE) as pool:
+                tags = list(pool.map(lambda part: send(upload, *part), parts))
+            sent: list[CompletedPartTypeDef] = [
+                {"PartNumber": number, "ETag": tag} for (number, _, _), tag in zip(parts, tags, strict=True)
+            ]
+            done: Mapping[str, Any] = _sent_until_decided(
+                lambda: self._client.complete_multipart_upload(
+                    **place, UploadId=upload, MultipartUpload={"Parts": sent}, IfNoneMatch="*"
                 )
-            except BaseException:
-                self._abort(key, upload)
-                raise
-            if not _tag(done):
-                # Some stores complete an upload without returning its tag.
-                done = self._client.head_object(Bucket=bucket, Key=full)
-        return _written(key, sent, done)
+            )
+        except BaseException:
+            self._abort(key, upload)
+            raise
+        if not _tag(done):
+            # Some stores complete an upload without returning its tag.
+            done = self._client.head_object(**place)
+        return _written(key, size, done)
+
+    def _upload_parts(self, key: str, content: BinaryIO, size: int) -> Entry:
+        def send(upload: str, number: int, offset: int, length: int) -> str:
+            part = os.pread(content.fileno(), length, offset)
+            if len(part) != length:
+                raise OSError(f"The file for {self.uri(key)} became shorter while it was uploaded: upload it again.")
+            answer = self._client.upload_part(
+                Bucket=self._bucket, Key=self._full(key), UploadId=upload, PartNumber=number, Body=part
+            )
+            return answer["ETag"]
+
+        return self._in_parts(key, size, max(self._part_bytes, -(-size // _MOST_PARTS)), send)
+
+    def _copy_parts(self, origin: str, key: str, size: int, tag: str) -> Entry:
+        def send(upload: str, number: int, offset: int, length: int) -> str:
+            answer = self._client.upload_part_copy(
+                Bucket=self._bucket,
+                Key=self._full(key),
+                UploadId=upload,
+                PartNumber=number,
+                CopySource={"Bucket": self._bucket, "Key": origin},
+                CopySourceIfMatch=tag,
+                CopySourceRange=f"bytes={offset}-{offset + length - 1}",
+            )
+            return answer["CopyPartResult"]["ETag"]
+
+        return self._in_parts(key, size, self._copy_bytes, send)
 
     def _abort(self, key: str, upload: str) -> None:
         """Remove the parts of an upload. A failure is only logged: the caller raises the first error."""

@@ -14,7 +14,7 @@ def fetch(blackboard: Blackboard, tags: Mapping[str, str | None], folder: Path) 
     """Link or copy the objects under these keys into a new folder. Returns the URI of each new file.
 
     The new names are plain, as DuckDB would read some characters as a pattern. Files on this disk are linked. Others
-    are copied, one after the other, through memory. Raises NotFoundError if one is gone or has another tag.
+    are copied, one after the other. Raises NotFoundError if one is gone or has another tag.
     """
     folder.mkdir()
     uris = {}
@@ -24,10 +24,9 @@ def fetch(blackboard: Blackboard, tags: Mapping[str, str | None], folder: Path) 
         if uri.startswith("file:"):
             file.symlink_to(unquote(urlsplit(uri).path))
             continue
-        content = blackboard.read(key)
-        if tag not in {None, content.entry.tag}:
+        entry = blackboard.download(key, file)
+        if tag not in {None, entry.tag}:
             raise NotFoundError(f"{uri} has changed meanwhile: run the command again.")
-        file.write_bytes(content.data)
     return uris
 
 

@@ -114,7 +114,7 @@ def land_kept(
         try:
             if not blackboard.uri(key).startswith("file:"):
                 kept = Path(scratch) / "kept"
-                kept.write_bytes(blackboard.read(key).data)
+                blackboard.download(key, kept)
             elif not kept.is_file():
                 raise NotFoundError(key)  # noqa: TRY301 - as the store itself would
         except NotFoundError:

@@ -59,6 +59,11 @@ class RecordingBlackboard:
         self._requests.append(Request("read", key))
         return self._inner.read(key, limit=limit)
 
+    def download(self, key: str, target: Path) -> Entry:
+        """See `Blackboard.download`."""
+        self._requests.append(Request("read", key))
+        return self._inner.download(key, target)
+
     def create(self, key: str, data: bytes) -> Entry:
         """See `Blackboard.create`."""
         self._requests.append(Request("create", key))

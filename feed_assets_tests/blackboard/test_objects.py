@@ -138,6 +138,14 @@ def test_an_object_can_be_created_again_where_one_was_deleted(blackboard: Blackb
     assert blackboard.read("a/b").data == b"second"
 
 
+def test_an_object_is_downloaded_as_it_is_into_a_new_file(blackboard: Blackboard, tmp_path: Path):
+    created = blackboard.create("a/b", b"content")
+    assert blackboard.download("a/b", tmp_path / "copy").tag == created.tag
+    assert (tmp_path / "copy").read_bytes() == b"content"
+    with pytest.raises(NotFoundError, match="missing"):
+        blackboard.download("missing", tmp_path / "other")
+
+
 def test_a_file_is_uploaded_as_it_is(blackboard: Blackboard, tmp_path: Path):
     content = bytes(range(256)) * 5000
     (tmp_path / "file").write_bytes(content)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, IncompleteReadError
 
 from feed_assets.blackboard import (
     AlreadyExistsError,
@@ -153,6 +153,62 @@ def test_a_large_file_is_uploaded_in_parts(client: S3Client, server: str, bucket
     content = blackboard.read("a/b")
     assert content.data == large.read_bytes()
     assert (uploaded.size, uploaded.tag) == (content.entry.size, content.entry.tag)
+
+
+def test_a_large_object_is_copied_in_parts_by_the_store(
+    client: S3Client, server: str, bucket: str, large: Path, sent: list[str]
+):
+    blackboard = S3Blackboard(client, bucket, copy_bytes=SMALLEST_PART)
+    blackboard.upload("a", large)
+    sent.clear()
+    copied = blackboard.copy("a", "b")
+    assert [each for each in sent if each != "HeadObject"] == [
+        "CreateMultipartUpload",
+        *["UploadPartCopy"] * 3,
+        "CompleteMultipartUpload",
+    ]
+    content = blackboard.read("b")
+    assert content.data == large.read_bytes()
+    assert (copied.size, copied.tag) == (content.entry.size, content.entry.tag)
+    with pytest.raises(AlreadyExistsError, match="b"):
+        blackboard.copy("a", "b")
+
+
+def test_a_download_whose_connection_breaks_goes_on_where_it_broke(
+    client: S3Client, bucket: str, large: Path, tmp_path: Path
+):
+    blackboard = S3Blackboard(client, bucket)
+    blackboard.upload("a", large)
+    ranges = []
+
+    def break_off(parsed: dict[str, Any], **_: object) -> None:
+        ranges.append(parsed.get("ContentRange"))
+        if len(ranges) <= 2:
+            parsed["Body"] = Broken(parsed["Body"])
+
+    client.meta.events.register("after-call.s3.GetObject", break_off)
+    try:
+        entry = blackboard.download("a", tmp_path / "copy")
+    finally:
+        client.meta.events.unregister("after-call.s3.GetObject", break_off)
+    assert (tmp_path / "copy").read_bytes() == large.read_bytes()
+    assert entry.tag == blackboard.page("").entries[0].tag
+    size = large.stat().st_size
+    assert ranges == [None, *(f"bytes {n * 1024 * 1024}-{size - 1}/{size}" for n in (1, 2))]
+
+
+class Broken:
+    """The body of an answer whose connection breaks after a MiB."""
+
+    def __init__(self, body: Any) -> None:
+        self._body = body
+
+    def iter_chunks(self, _: int) -> Iterator[bytes]:
+        yield self._body.read(1024 * 1024)
+        raise IncompleteReadError(actual_bytes=1, expected_bytes=2)
+
+    def close(self) -> None:
+        self._body.close()
 
 
 def test_a_large_file_never_overwrites_and_leaves_no_parts(client: S3Client, bucket: str, large: Path):
