@@ -192,6 +192,11 @@ class LocalBlackboard:
                     _unlink(path)
                 self._prune(path)
 
+    def abort_uploads(self, prefix: str, *, before: datetime) -> int:
+        """See `Blackboard.abort_uploads`: there are none."""
+        del prefix, before
+        return 0
+
     def flush(self, *keys: str) -> None:
         """See `Blackboard.flush`: syncs the files, and the directories that lead to them."""
         directories = set()

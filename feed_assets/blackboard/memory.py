@@ -136,6 +136,11 @@ class MemoryBlackboard:
                 if self._stored.pop(key, None) is not None:
                     del self._keys[bisect_left(self._keys, key)]
 
+    def abort_uploads(self, prefix: str, *, before: datetime) -> int:
+        """See `Blackboard.abort_uploads`: there are none."""
+        del prefix, before
+        return 0
+
     def flush(self, *keys: str) -> None:
         """Nothing: see `Blackboard.flush`."""
 

@@ -124,6 +124,13 @@ class Blackboard(Protocol):
         """
         ...
 
+    def abort_uploads(self, prefix: str, *, before: datetime) -> int:
+        """Remove what was sent of uploads below `prefix` that began before then and never ended; returns their number.
+
+        No request on a store without uploads in parts.
+        """
+        ...
+
     def flush(self, *keys: str) -> None:
         """Return when these objects would survive a power cut, whichever program wrote them. Raises NotFoundError.
 

@@ -147,6 +147,9 @@ def gc(
     outcomes = carry_out(place.feed, removals, now=moment) if yes else []
     if yes:
         drop_old_entries(place.feed, now=moment)
+        unfinished = place.feed.prefix(place.partition)
+        if aborted := place.feed.blackboard.abort_uploads(unfinished, before=moment - longest_write):
+            say(f"Removed {counted(aborted, 'upload')} that never ended.")
     if as_json:
         done: list[Outcome | None] = [*outcomes] if yes else [None] * len(removals)
         print_json([_as_json(removal, outcome) for removal, outcome in zip(removals, done, strict=True)])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from feed_assets.blackboard.port import PAGE_SIZE, Blackboard, Content, Entry, Page
@@ -89,6 +90,10 @@ class RecordingBlackboard:
         self._requests.extend(Request("delete", key) for key in keys[::PAGE_SIZE])
         self.deleted.extend(keys)
         self._inner.delete(*keys)
+
+    def abort_uploads(self, prefix: str, *, before: datetime) -> int:
+        """See `Blackboard.abort_uploads`."""
+        return self._inner.abort_uploads(prefix, before=before)
 
     def flush(self, *keys: str) -> None:
         """See `Blackboard.flush`."""

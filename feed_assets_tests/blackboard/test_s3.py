@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -218,6 +219,20 @@ def test_a_large_file_never_overwrites_and_leaves_no_parts(client: S3Client, buc
         blackboard.upload("a/b", large)
     assert blackboard.read("a/b").data == b"first"
     assert "Uploads" not in client.list_multipart_uploads(Bucket=bucket)
+
+
+def test_uploads_of_killed_writers_are_removed_below_a_prefix_when_they_are_old(
+    client: S3Client, server: str, bucket: str
+):
+    blackboard = S3Blackboard(client, bucket, "base")
+    for key in ("base/feed/a", "base/feed/b", "base/other/a"):
+        client.create_multipart_upload(Bucket=bucket, Key=key)
+    if server == "moto":  # it dates all uploads alike
+        assert blackboard.abort_uploads("feed/", before=datetime(2000, 1, 1, tzinfo=UTC)) == 0
+    now = datetime.now(UTC)
+    assert blackboard.abort_uploads("feed/", before=now - timedelta(hours=1)) == (2 if server == "moto" else 0)
+    assert blackboard.abort_uploads("feed/", before=now + timedelta(hours=1)) == (0 if server == "moto" else 2)
+    assert [each["Key"] for each in client.list_multipart_uploads(Bucket=bucket)["Uploads"]] == ["base/other/a"]
 
 
 def test_an_upload_in_parts_that_loses_at_the_end_leaves_no_parts(
