@@ -1,13 +1,15 @@
 """The main job on a standalone cluster and in a bucket, by configuration alone, while a worker is killed."""
 
-import csv
 import json
 import os
 import subprocess
 import sys
 import time
+from io import BytesIO
 from uuid import uuid4
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from feed_assets.blackboard import open_blackboard
@@ -41,32 +43,25 @@ def test_a_backfill_goes_on_when_a_worker_is_killed_and_publishes_each_day_once(
         "FEED_ASSETS_AS_OF": "2019-12-01",
         "DAGSTER_HOME": "",
     }
-    for name, rows in (("ads", ads(300)), ("clicks", [click("c1", impression="i3")])):
-        with (tmp_path / f"{name}.csv").open("w", newline="") as file:
-            writer = csv.DictWriter(file, list(rows[0]))
-            writer.writeheader()
-            writer.writerows(rows)
+    board = open_blackboard(base)
+    for kind, rows in (("ads", ads(300)), ("clicks", [click("c1", impression="i3")])):
+        content = BytesIO()
+        pq.write_table(pa.Table.from_pylist([dict(row) for row in rows]), content)
+        board.create(f"raw/{kind}/shop_{kind}/{DAY}/12/x.parquet", content.getvalue())
 
-    def command(*arguments):
-        program = [sys.executable, "-m", "feed_assets.cli", *arguments]
-        return subprocess.Popen(program, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    command = [sys.executable, "-m", "feed_assets.cli", "backfill", "--from", DAY, "--to", DAY, "--json"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=pipe, stderr=pipe, text=True) as backfill:
+        deadline = time.monotonic() + 200
+        while not board.page(f"{ADS}/{DAY}/").entries:
+            assert backfill.poll() is None, "it ended before it wrote"
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        cluster.kill_worker()
+        told, errors = backfill.communicate(timeout=300)
 
-    def finished(process):
-        out, err = process.communicate(timeout=300)
-        assert process.returncode == 0, err.decode()
-        return out
-
-    for name in ("ads", "clicks"):
-        finished(command("land", f"shop_{name}", f"{name}.csv"))
-    backfill = command("backfill", "--from", DAY, "--to", DAY, "--json")
-    started = time.monotonic()
-    while not open_blackboard(base).page(f"{ADS}/{DAY}/").entries:
-        assert backfill.poll() is None, "it ended before it wrote"
-        assert time.monotonic() < started + 200
-        time.sleep(0.1)
-    cluster.kill_worker()
-
-    results = json.loads(finished(backfill))
+    assert backfill.returncode == 0, errors
+    results = json.loads(told)
     assert [result["success"] for result in results] == [True, True]
     for name in ALL:
         feed = open_feed(f"{base}/{name.replace('_', '-')}/v1.0")

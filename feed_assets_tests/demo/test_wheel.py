@@ -24,7 +24,8 @@ from feed_assets.demo.story import prepare_base
 from feed_assets.file_feed import open_feed, publish_files
 from feed_assets.state import Store
 from datetime import UTC, datetime
-base = prepare_base("demo-data")
+base = Path("demo-data")
+prepare_base(str(base))
 write_config(base / ".dagster")
 deliveries = logs.cut(base)
 now = datetime(2019, 12, 1, tzinfo=UTC)
