@@ -42,10 +42,23 @@ def _find_runtime() -> Path:
 
 
 def _installed_homes() -> Iterator[Path]:
-    if configured := os.environ.get("JAVA_HOME"):
+    configured = os.environ.get("JAVA_HOME")
+    if configured and _is_launcher(Path(configured)):
+        # Another installation of this package started this process. Its launcher would start itself for ever.
+        configured = os.environ.get("FEED_ASSETS_JRE")
+    if configured:
         yield Path(configured)
     if on_path := shutil.which("java"):
         yield Path(on_path).resolve().parent.parent
+
+
+def _is_launcher(home: Path) -> bool:
+    """Whether this is the launcher of any installation of this package, which is a script; a Java is no text."""
+    try:
+        with (home / "bin" / "java").open("rb") as file:
+            return b"FEED_ASSETS_JRE" in file.read(1024)
+    except OSError:
+        return False
 
 
 def major_version(java: Path) -> int | None:

