@@ -15,6 +15,7 @@ from feed_assets.blackboard import (
     AlreadyExistsError,
     Blackboard,
     InvalidKeyError,
+    Page,
 )
 
 NEIGHBOURS = ["a", "a b/x", "a!/x", "a-b/x", "a.b", "a0/x", "ab", "b/x", "b/y/z", "b0", "é", "\uff5a", "😀/x"]
@@ -107,9 +108,10 @@ def test_a_folder_is_gone_with_its_last_object(blackboard: Blackboard):
     assert blackboard.page("", folders=True).folders == ()
 
 
-def test_a_listing_longer_than_a_page_goes_on_where_the_page_ended(blackboard: Blackboard):
-    more_than_a_page = PAGE_SIZE + 3
-    names = [f"p/{number:04}" for number in range(more_than_a_page)]
+def test_a_listing_longer_than_a_page_goes_on_where_the_page_ended(
+    blackboard: Blackboard, request: pytest.FixtureRequest
+):
+    names = [f"p/{number:04}" for number in range(PAGE_SIZE + 3)]
 
     def create(name: str) -> None:
         # A busy server's answer may be lost; the client then asks again, and finds its own object.
@@ -119,23 +121,24 @@ def test_a_listing_longer_than_a_page_goes_on_where_the_page_ended(blackboard: B
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(create, names))
 
-    first = blackboard.page("p/")
-    assert [entry.key for entry in first.entries] == [f"{name}/x" for name in names[:PAGE_SIZE]]
-    assert first.next_after is not None
-    second = blackboard.page("p/", after=first.next_after)
-    assert [entry.key for entry in second.entries] == [f"{name}/x" for name in names[PAGE_SIZE:]]
-    assert second.next_after is None
+    found = pages(blackboard, "")
+    assert [entry.key for page in found for entry in page.entries] == [f"{name}/x" for name in names]
+    rolled_up = pages(blackboard, "", folders=True)
+    assert [folder for page in rolled_up for folder in page.folders] == [f"{name}/" for name in names]
+    exactly_full = pages(blackboard, f"{names[2]}/x")
+    assert sum(len(page.entries) for page in exactly_full) == PAGE_SIZE
+    assert all(len(page.entries) + len(page.folders) <= PAGE_SIZE for page in (*found, *rolled_up, *exactly_full))
+    if "[ceph]" not in request.node.name:  # a busy Ceph ends a page early, as the protocol allows
+        assert [len(page.entries) for page in found] == [PAGE_SIZE, 3]
+        assert [len(page.folders) for page in rolled_up] == [PAGE_SIZE, 3]
+        assert len(exactly_full) == 1
 
-    first = blackboard.page("p/", folders=True)
-    assert first.folders == tuple(f"{name}/" for name in names[:PAGE_SIZE])
-    assert first.next_after is not None
-    second = blackboard.page("p/", after=first.next_after, folders=True)
-    assert second.folders == tuple(f"{name}/" for name in names[PAGE_SIZE:])
-    assert second.next_after is None
 
-    exactly_full = blackboard.page("p/", after=f"{names[2]}/x")
-    assert len(exactly_full.entries) == PAGE_SIZE
-    assert exactly_full.next_after is None
+def pages(blackboard: Blackboard, after: str, *, folders: bool = False) -> list[Page]:
+    found = [blackboard.page("p/", after=after, folders=folders)]
+    while found[-1].next_after is not None:
+        found.append(blackboard.page("p/", after=found[-1].next_after, folders=folders))
+    return found
 
 
 _names = st.sampled_from(["a", "a b", "a!", "a-b", "a.b", "a0", "b", "_SUCCESS", "é", "\uff5a", "😀", "2018", "20"])
