@@ -57,7 +57,9 @@ def demo() -> None:
         write_config(directory / OWN_HOME)
     home = dagster_home(base)
     installation = load_installation(EXAMPLE)
-    with_base = "" if chosen else f"{BASE}={shlex.quote(os.path.relpath(base))} "
+    # `make demo BASE=...` sets the variable for itself alone.
+    exported = chosen and not os.environ.get("MAKELEVEL")
+    with_base = "" if exported else f"{BASE}={shlex.quote(chosen or os.path.relpath(base))} "
     steps = NextSteps(f"{with_base}{_program()}", _ui(chosen))
     teller = Teller(_step, _say, _table, progress)
     Demo(installation.settings, installation.definitions, home, directory, teller, steps).run()
@@ -76,7 +78,8 @@ def _program() -> str:
 def _ui(chosen: str | None) -> str:
     """The command that opens the UI on the demo's data."""
     if chosen or not Path("data").exists():
-        return "make dev" if os.environ.get("MAKELEVEL") else f"{_program()} dev"
+        make_dev = f"make dev BASE={shlex.quote(chosen)}" if chosen else "make dev"
+        return make_dev if os.environ.get("MAKELEVEL") else f"{_program()} dev"
     return f"{_program()} dev --demo"
 
 
