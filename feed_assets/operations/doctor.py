@@ -122,11 +122,11 @@ def _storage(base: str) -> Finding:
     require_writable(folder, "FEED_ASSETS_BASE")
     if not folder.exists():
         return Finding("warning", f"{folder} does not exist yet.", "The first landing creates it.")
-    place = f"{base.rstrip('/')}/.doctor-{uuid4().hex}"
+    scratch = folder / f".doctor-{uuid4().hex}"
     try:
-        BlackboardResource.at(place).blackboard.create("object", b"")
+        BlackboardResource.at(str(scratch)).blackboard.create("object", b"")
     finally:
-        shutil.rmtree(folder / Path(place).name, ignore_errors=True)
+        shutil.rmtree(scratch, ignore_errors=True)
     return Finding("ok", f"{base} can be listed and written")
 
 

@@ -37,13 +37,13 @@ class SparkResource(LazyPySparkResource):
             if SparkSession.getActiveSession() is None:
                 ensure_java()
                 check_master(self.spark_config.get("spark.master", "local"))
-            in_bucket = self.base.startswith("s3://")
-            jars = {"spark.jars": ",".join(map(str, bucket_jars()))} if in_bucket else {}
+            client = BlackboardResource.at(self.base).s3.get_client() if self.base.startswith("s3://") else None
+            jars = {"spark.jars": ",".join(map(str, bucket_jars()))} if client else {}
             with interrupts_put_off():
                 session = SparkSession.builder.config(map={**self.spark_config, **jars}).getOrCreate()
-            # Not at the start: a session that runs already takes them as well, and no process list shows them.
-            client = BlackboardResource.at(self.base).s3.get_client() if in_bucket else None
-            for name, value in bucket_settings(client).items() if client else ():
-                session.conf.set(name, value)
+            if client:
+                # Not at the start: a session that runs already takes them as well, and no process list shows them.
+                for name, value in bucket_settings(client).items():
+                    session.conf.set(name, value)
             self._spark_session = session
         return self._spark_session
