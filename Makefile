@@ -10,8 +10,9 @@ PORT ?= 3000
 
 ENVIRONMENT = $(if $(BASE),FEED_ASSETS_BASE='$(BASE)')
 s3: PORT = 7480
+cluster: PORT = 7077
 
-.PHONY: help demo dev s3 test lint bench format clean
+.PHONY: help demo dev s3 cluster test lint bench format clean
 
 help: ## show this list
 	@grep -E '^[a-z0-9]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -35,7 +36,10 @@ dev: $(READY) ## the Dagster UI with everything in it, sensors running; BASE as 
 	@$(ENVIRONMENT) $(BIN)/feed-assets dev --port $(PORT)
 
 s3: $(READY) ## an S3 server on 127.0.0.1 (PORT=7480) until Ctrl-C; its data stays in .s3/
-	@exec $(BIN)/python -m feed_assets_tests.servers $(PORT) .s3
+	@exec $(BIN)/python -m feed_assets_tests.servers s3 $(PORT)
+
+cluster: $(READY) ## a Spark master on 127.0.0.1 (PORT=7077) and two workers until Ctrl-C
+	@exec $(BIN)/python -m feed_assets_tests.servers cluster $(PORT)
 
 test: $(READY) ## all tests, in two processes
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup --no-loadscope-reorder

@@ -1,6 +1,7 @@
-"""`make s3`: a real S3 server in the foreground, with a bucket, until Ctrl-C.
+"""`make s3` and `make cluster`: a real S3 server, or a cluster of Spark, in the foreground until Ctrl-C.
 
-Its data stays in `.s3/`. The first server that this machine can have is started: versitygw, else Ceph.
+The S3 server is the first that this machine can have, versitygw or Ceph, with a bucket; its data stays in `.s3/`. The
+cluster's logs and its workers' folders are in `.cluster/`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from feed_assets_tests.servers.ceph import Ceph
-from feed_assets_tests.servers.server import MissingServerError, S3Server
+from feed_assets_tests.servers.server import LocalServer, MissingServerError, S3Server
+from feed_assets_tests.servers.spark_cluster import WORKERS, SparkCluster
 from feed_assets_tests.servers.versitygw import Versitygw
 
 BUCKET = "feeds"
@@ -31,26 +33,57 @@ def first_of_machine(data: Path, port: int) -> S3Server:
     sys.exit("Error: no S3 server can be had on this machine.\n" + "\n".join(reasons))
 
 
-def main(port: int, data: Path) -> None:
-    """Run a server until it is interrupted."""
+def s3(port: int) -> None:
+    """Run an S3 server with a bucket until it is interrupted."""
     print("Looking for a server; the first call may build or fetch it, which takes about two minutes ...", flush=True)
-    server = first_of_machine(data, port)
-    try:
-        socket.create_server(("127.0.0.1", port)).close()
-    except OSError as error:
-        sys.exit(f"Error: port {port} of 127.0.0.1 cannot be used ({error.strerror}). Choose one: make s3 PORT=7481")
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        server.start()
+    server = first_of_machine(Path(".s3"), port)
+
+    def ready() -> str:
         client = server.client()
         if BUCKET not in {bucket["Name"] for bucket in client.list_buckets()["Buckets"]}:
             client.create_bucket(Bucket=BUCKET)
-        exports = "\n".join(f"export {name}={value}" for name, value in server.environment.items())
-        print(f"\n{server.name} keeps its data in {server.data}. In another terminal:\n\n{exports}\n")
-        print(f"make demo BASE=s3://{BUCKET}/demo\n\nCtrl-C stops it.", flush=True)
+        return (
+            f"{server.name} keeps its data in {server.data}. In another terminal:\n\n{_exports(server)}\n\n"
+            f"make demo BASE=s3://{BUCKET}/demo"
+        )
+
+    _serve(server, ready)
+
+
+def cluster(port: int) -> None:
+    """Run a master of Spark and its workers until they are interrupted. Executors find this process's environment."""
+    server = SparkCluster(Path(".cluster/work"), port)
+
+    def ready() -> str:
+        return (
+            f"A master of Spark and {WORKERS} workers with a core and 1 GiB each. In another terminal:\n\n"
+            f"{_exports(server)}\n\nmake demo BASE=s3://{BUCKET}/demo\n\n"
+            "Executors read and write the bucket with the credentials that this terminal has exported."
+        )
+
+    _serve(server, ready)
+
+
+def _exports(server: LocalServer) -> str:
+    return "\n".join(f"export {name}={value}" for name, value in server.environment.items())
+
+
+def _serve(server: LocalServer, ready: Callable[[], str]) -> None:
+    """Start a server, say what `ready` returns, and wait until it is interrupted or ends."""
+    try:
+        socket.create_server(("127.0.0.1", server.port)).close()
+    except OSError as error:
+        sys.exit(
+            f"Error: port {server.port} of 127.0.0.1 cannot be used ({error.strerror}). "
+            f"Choose one: make {sys.argv[1]} PORT={server.port + 1}"
+        )
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        server.start()
+        print(f"\n{ready()}\n\nCtrl-C stops it.", flush=True)
         while server.running:
             time.sleep(0.5)
-        sys.exit(f"Error: {server.name} ended. Its logs are beside its data.")
+        sys.exit(f"Error: {server.name} ended. Its logs are beside {server.data}.")
     except KeyboardInterrupt:
         print(f"Stopping {server.name}.")
     except RuntimeError as error:
@@ -60,4 +93,4 @@ def main(port: int, data: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), Path(sys.argv[2]))
+    {"s3": s3, "cluster": cluster}[sys.argv[1]](int(sys.argv[2]))

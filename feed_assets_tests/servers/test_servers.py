@@ -7,11 +7,14 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from feed_assets.blackboard import open_blackboard
+from feed_assets.engine.session import check_master
 from feed_assets_tests.servers import versitygw
 from feed_assets_tests.servers.server import MissingServerError, S3Server, free_port
 
@@ -68,23 +71,48 @@ def ended(pid: int) -> None:
 def test_the_server_of_make_s3_says_how_to_use_it_and_keeps_its_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     port = free_port()
     for expected in ([], ["x"]):
-        command = [sys.executable, "-m", "feed_assets_tests.servers", str(port), tmp_path / "s3"]
-        with subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True) as serving:
-            assert serving.stdout is not None
-            for line in iter(serving.stdout.readline, "Ctrl-C stops it.\n"):
-                assert line, "it ended before it had started"
-                if line.startswith("export "):
-                    name, _, value = line.removeprefix("export ").strip().partition("=")
-                    monkeypatch.setenv(name, value)
+        with in_foreground("s3", port, tmp_path) as exports:
+            for name, value in exports.items():
+                monkeypatch.setenv(name, value)
             board = open_blackboard("s3://feeds/base")
             assert [entry.key for entry in board.page("").entries] == expected
             if not expected:
                 board.create("x", b"")
-                refused = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+                refused = subprocess.run(
+                    command("s3", port), cwd=REPOSITORY, capture_output=True, text=True, check=False
+                )
                 assert refused.returncode == 1
                 assert f"port {port} of 127.0.0.1 cannot be used" in refused.stderr
-            serving.send_signal(signal.SIGINT)
-            assert serving.wait(30) == 0
+
+
+def test_the_cluster_of_make_cluster_says_how_to_use_it(tmp_path: Path):
+    port = free_port()
+    with in_foreground("cluster", port, tmp_path) as exports:
+        assert exports["FEED_ASSETS_SPARK_MASTER"] == f"spark://127.0.0.1:{port}"
+        check_master(exports["FEED_ASSETS_SPARK_MASTER"])
+
+
+def command(server: str, port: int) -> list[str]:
+    return [sys.executable, "-m", "feed_assets_tests.servers", server, str(port)]
+
+
+@contextmanager
+def in_foreground(server: str, port: int, directory: Path) -> Iterator[dict[str, str]]:
+    """Run the command of a make target in this directory; yields its exports, and ends it by Ctrl-C."""
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    with subprocess.Popen(
+        command(server, port), cwd=directory, env=environment, stdout=subprocess.PIPE, text=True
+    ) as serving:
+        assert serving.stdout is not None
+        exports = {}
+        for line in iter(serving.stdout.readline, "Ctrl-C stops it.\n"):
+            assert line, "it ended before it had started"
+            if line.startswith("export "):
+                name, _, value = line.removeprefix("export ").strip().partition("=")
+                exports[name] = value
+        yield exports
+        serving.send_signal(signal.SIGINT)
+        assert serving.wait(30) == 0
 
 
 def test_a_program_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch):
