@@ -70,22 +70,35 @@ LEAN = {
     "spark.sql.codegen.hugeMethodLimit": "8000",
 }
 
+QUIET = {
+    # Spark puts these options before those of `spark-defaults.conf`, which so may name another file.
+    "spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile={QUIET_LOGS.as_uri()}",
+    "spark.ui.showConsoleProgress": "false",
+}
+
 SINGLE_MACHINE = {
     "spark.driver.memory": "2g",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "4",
     # No request needs an answer within milliseconds, so use the collector that takes the least processor time.
-    "spark.driver.extraJavaOptions": f"-XX:+UseParallelGC -Dlog4j2.configurationFile={QUIET_LOGS.as_uri()}",
+    "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",
 }
 
 
 def spark_config(master: str) -> dict[str, str]:
     """The configuration of a session on this master (`local[*]`, `spark://host:7077`, `yarn`)."""
     single = SINGLE_MACHINE if master.startswith("local") else {}
-    return {"spark.master": master, "spark.app.name": "feed_assets", **LEAN, **single, **REQUIRED, **LOCAL_COMMITTERS}
+    return {
+        "spark.master": master,
+        "spark.app.name": "feed_assets",
+        **LEAN,
+        **QUIET,
+        **single,
+        **REQUIRED,
+        **LOCAL_COMMITTERS,
+    }
 
 
 def new_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:

@@ -61,6 +61,8 @@ def test_a_backfill_goes_on_when_a_worker_is_killed_and_publishes_each_day_once(
         told, errors = backfill.communicate(timeout=300)
 
     assert backfill.returncode == 0, errors
+    assert "WARN" not in errors
+    assert "[Stage" not in errors
     results = json.loads(told)
     assert [result["success"] for result in results] == [True, True]
     for name in ALL:
