@@ -251,7 +251,7 @@ class _Tick:
         self.events.append(event)
 
     def _is_known(self, node: FeedNode, change: Change) -> bool:
-        """Whether Dagster knows of a change from the run that made it, or will know when that run, or its retry, ends."""
+        """Whether Dagster knows of a change from the run that made it, or will know when that run or its retry ends."""
         if change.kind == "older" and has_event_about(
             self.context.instance, self.feeds.keys[node.location], change.partition, change.name
         ):

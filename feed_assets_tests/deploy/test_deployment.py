@@ -89,6 +89,18 @@ def tables(url):
         return connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall()
 
 
+def reload(deployment):
+    reloaded = deployment.ask(RELOAD)["reloadRepositoryLocation"]
+    assert reloaded["locationOrLoadError"]["__typename"] == "RepositoryLocation", reloaded
+
+
+def kill_a_run(gate):
+    """Kill the process of a run that waits; its asset and partition."""
+    waiting = min(gate.iterdir())
+    os.kill(int(waiting.read_text()), signal.SIGKILL)
+    return tuple(waiting.name.split()[:2])
+
+
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd-analyze is not installed")
 def test_systemd_takes_the_units_and_calls_them_confined(tmp_path):
     units = [tmp_path / f"feed-assets-{name}.service" for name in UNITS]
@@ -160,11 +172,8 @@ def test_two_backfills_survive_a_reload_and_kills_of_daemon_webserver_and_a_run(
         if each.status == "LISTEN"
     ]
     # Runs go on in the server of the old code, which sees that a run dies. The queued run gets the new code.
-    reloaded = deployment.ask(RELOAD)["reloadRepositoryLocation"]
-    assert reloaded["locationOrLoadError"]["__typename"] == "RepositoryLocation", reloaded
-    running = min(gate.iterdir())
-    killed = tuple(running.name.split()[:2])
-    os.kill(int(running.read_text()), signal.SIGKILL)
+    reload(deployment)
+    killed = kill_a_run(gate)
     deployment.kill("daemon")
     deployment.kill("webserver")
     (gate / "open").touch()

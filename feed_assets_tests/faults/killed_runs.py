@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import dagster as dg
+from dagster._core.definitions.job_base import InMemoryJob
+from dagster._core.execution.api import execute_run
 from pyspark.conf import SparkConf
 from pyspark.core.context import SparkContext
 from pyspark.java_gateway import launch_gateway
@@ -77,9 +79,7 @@ class KillingBlackboardResource(BlackboardResource):
 BOARDS: dict[str, Blackboard] = {}
 
 
-def definitions(
-    settings: Settings, *, judging: Callable[[], None] = lambda: None, **resources: Any
-) -> dg.Definitions:
+def definitions(settings: Settings, *, judging: Callable[[], None] = lambda: None, **resources: Any) -> dg.Definitions:
     """`made`, which is audited, and `copied`, which reads it and is published at once; `judging` is in the audit."""
     project = Project(settings, ())
 
@@ -140,5 +140,7 @@ def _run(settings: Settings, ref: Any, address: dict[str, str], day: str, point:
     there = definitions(settings, judging=die if point == IN_THE_AUDIT else lambda: None, **resources)
     with dg.DagsterInstance.from_ref(ref) as instance:
         job = there.resolve_implicit_global_asset_job_def()
-        selection = {dg.AssetKey("made"), dg.AssetKey("copied")}
-        job.get_subset(asset_selection=selection).execute_in_process(instance=instance, partition_key=day)
+        selection = frozenset({dg.AssetKey("made"), dg.AssetKey("copied")})
+        subset = job.get_subset(asset_selection=selection)
+        run = instance.create_run_for_job(subset, tags={"dagster/partition": day}, asset_selection=selection)
+        execute_run(InMemoryJob(subset), run, instance)

@@ -1,4 +1,4 @@
-"""Full disks, really full: each write fails with a message, leaves nothing half-done, and succeeds when there is room."""
+"""Full disks: each write fails with a message, leaves nothing half-done, and is done again when there is room."""
 
 from __future__ import annotations
 

@@ -27,10 +27,10 @@ POINTS = {
     "before the update is staged": Point("create", f"{MADE}/.feed/records/"),
     "between stage and publish": Point("replace", f"{MADE}/.feed/records/"),
     "in the audit": IN_THE_AUDIT,
-    "between the manifest and the record's last state": Point("replace", f"{MADE}/.feed/records/", 2),
+    "between the manifest and the last state": Point("replace", f"{MADE}/.feed/records/", 2),
     "between publish and the event": Point("create", f"{MADE}/.feed/changes/", after=True),
     "between stage and publish, without an audit": Point("replace", f"{COPIED}/.feed/records/"),
-    "between the manifest and the record's last state, without an audit": Point("replace", f"{COPIED}/.feed/records/", 2),
+    "between the manifest and the last state, without an audit": Point("replace", f"{COPIED}/.feed/records/", 2),
     "between publish and the event, without an audit": Point("create", f"{COPIED}/.feed/changes/", after=True),
 }
 
