@@ -10,7 +10,6 @@ from typing import Any
 
 import dagster as dg
 
-from feed_assets.definitions import build_definitions
 from feed_assets.dependencies.requests import Requests
 from feed_assets.resources import Settings
 from feed_assets_tests.faults.processes import die, run_until_killed
@@ -18,8 +17,6 @@ from feed_assets_tests.sensors.daemon import Daemon
 
 QUEUE = {"run_coordinator": {"module": "dagster", "class": "QueuedRunCoordinator"}}
 """Settings of an instance that queues runs. Nothing takes them from the queue."""
-
-assert build_definitions  # loaded here once, for all processes
 
 
 def after(owner: Any, name: str) -> None:

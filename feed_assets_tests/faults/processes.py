@@ -8,7 +8,7 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
-LOADED = ["feed_assets_tests.faults.killed_runs", "feed_assets_tests.faults.killed_ticks"]
+LOADED = ["feed_assets.definitions", "feed_assets_tests.faults.killed_runs", "feed_assets_tests.faults.killed_ticks"]
 """Loaded once, in a process that the others are forked from: loading takes seconds."""
 
 
