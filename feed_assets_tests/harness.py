@@ -485,7 +485,7 @@ class Interposed:
 
     def __getattr__(self, operation: str) -> Any:
         answer = getattr(self._inner, operation)
-        if operation not in {"create", "replace", "read", "page"}:
+        if operation not in {"create", "replace", "read", "page", "upload"}:
             return answer
 
         def asked(key: str, *arguments: Any, **more: Any) -> Any:

@@ -100,8 +100,14 @@ def exit_code(error: Exception) -> int | None:
 
 
 def message_of(error: Exception) -> str:
-    """The message of an error, for people. Java's stack trace about a full disk becomes one line."""
-    if NO_SPACE in str(error) and "\n" in str(error):
+    """The message of an error, for people, without the stack trace of Java and the statement of a database."""
+    cause = getattr(error, "orig", None)
+    if cause is not None:
+        home = os.environ.get("DAGSTER_HOME", "its home")
+        advice = "Free space if its disk is full, then run the same command again."
+        return f"The database of Dagster, which {home} configures, cannot be used: {cause}. {advice}"
+    if NO_SPACE in str(error) and ("\n" in str(error) or isinstance(error, OSError)):
         temporary = os.environ.get("SPARK_LOCAL_DIRS") or tempfile.gettempdir()
-        return f"{NO_SPACE}: free some on the disk of the data (FEED_ASSETS_BASE) or of {temporary}."
+        where = f"the disk of the data (FEED_ASSETS_BASE) or of {temporary}"
+        return f"{NO_SPACE}: free some on {where}, then run the same command again."
     return str(error)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import click
 
 from feed_assets.cli.clock import AS_OF
-from feed_assets.cli.exit_codes import FAILED, exit_code
+from feed_assets.cli.exit_codes import FAILED, exit_code, message_of
 from feed_assets.cli.installation import Installation, load_installation, ready_to_compute
 from feed_assets.cli.output import complain, json_option, print_json, print_table, progress, say
 from feed_assets.file_feed.wording import counted
@@ -98,10 +98,10 @@ def land(ctx: click.Context, source: str, files: tuple[Path, ...], *, again: boo
     completed = [landed(landing.file, landing) for landing in sweep.completed]
     done: list[Landed] = []
     failures: list[str] = []
-    for name, landing, error in _carried_out(steps):
+    for name, landing, failure in _carried_out(steps):
         if landing is None:
-            where = "" if str(error).startswith(name) else f"{name}: "
-            failures.append(f"Error: {where}{error}")
+            where = "" if failure.startswith(name) else f"{name}: "
+            failures.append(f"Error: {where}{failure}")
             continue
         done.append(landed(name, landing))
     if as_json:
@@ -123,19 +123,19 @@ def land(ctx: click.Context, source: str, files: tuple[Path, ...], *, again: boo
 
 def _carried_out(
     steps: Sequence[tuple[str, Callable[[], Landing]]],
-) -> Iterator[tuple[str, Landing | None, Exception | None]]:
-    """Land one file after the other. Yield each name with its landing, or with the error."""
+) -> Iterator[tuple[str, Landing | None, str]]:
+    """Land one file after the other. Yield each name with its landing, or with the message of its failure."""
     with progress("landing", len(steps)) as bar:
         for number, (name, step) in enumerate(steps, start=1):
             bar.under_way(f"{Path(name).name}{_size(name)}")
             if not sys.stderr.isatty():
                 say(f"landing {number} of {len(steps)}: {name}{_size(name)}")
             try:
-                yield name, step(), None
+                yield name, step(), ""
             except Exception as error:
                 if exit_code(error) is None:
                     raise
-                yield name, None, error
+                yield name, None, message_of(error)
             bar()
 
 

@@ -46,7 +46,7 @@ from feed_assets.file_feed.lineage import Downstream, downstream, upstream
 from feed_assets.file_feed.manifest import MANIFEST, manifest, parse_manifest
 from feed_assets.file_feed.names import begun, check_partition, is_update_name, parse_time, update_name, version_order
 from feed_assets.file_feed.publishing import publish, publish_files
-from feed_assets.file_feed.quarantine import invalidate_both, publish_both, publish_quarantine, reject_both
+from feed_assets.file_feed.quarantine import finish_publication, invalidate_both, publish_both, reject_both
 from feed_assets.file_feed.read_sets import in_full
 from feed_assets.file_feed.reading import is_latest, latest, partitions, read_file, read_resolved, require_latest
 from feed_assets.file_feed.record import (
@@ -123,6 +123,7 @@ __all__ = [
     "drop_ended_pins",
     "drop_old_entries",
     "find_staged",
+    "finish_publication",
     "histories",
     "history",
     "in_full",
@@ -148,7 +149,6 @@ __all__ = [
     "publish",
     "publish_both",
     "publish_files",
-    "publish_quarantine",
     "read_file",
     "read_record",
     "read_resolved",

@@ -38,12 +38,22 @@ def quarantine_of(feed: Feed) -> Feed:
 def publish_both(staged: Staged, *, now: datetime, checks: Sequence[CheckOutcome] = ()) -> Update:
     """Publish an update, then its quarantine. Raises as `publish` does."""
     update = publish(staged, now=now, checks=checks)
-    publish_quarantine(staged.claim.feed, staged.record, now=now)
+    _publish_quarantine(staged.claim.feed, staged.record, now=now)
     return update
 
 
-def publish_quarantine(feed: Feed, record: Record, *, now: datetime) -> None:
-    """Publish the quarantine of a published update unless that is done already."""
+def finish_publication(feed: Feed, record: Record, *, now: datetime) -> None:
+    """Do the rest if the writer of a published update stopped after the manifest: record, change log, quarantine.
+
+    Raises as `publish` does.
+    """
+    stored = stored_record(feed, record.partition, record.update) if record.state == "publishing" else None
+    if stored is not None:
+        publish(_staged(feed, stored), now=now)
+    _publish_quarantine(feed, record, now=now)
+
+
+def _publish_quarantine(feed: Feed, record: Record, *, now: datetime) -> None:
     found = _find(feed, record)
     if found is not None and found[1].record.state in WAITING:
         publish(_staged(*found), now=now)

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame
 
 from feed_assets.datasets import FeedDeclaration
 from feed_assets.file_feed import Staged, Update, begun, latest
+from feed_assets.file_feed.names import SECOND
 from feed_assets.io_manager.asset_metadata import BOUNDARY, CONTEXT, EVENING_BEFORE, declared_feed, plain, raw_source
 from feed_assets.io_manager.metadata import STATE, published_metadata, staged_metadata
 from feed_assets.io_manager.retries import retrying
@@ -41,7 +42,8 @@ class FileFeedIOManager(dg.ConfigurableIOManager):
 
     A step claims its updates before it reads its first input (see `steps.step`). The update of an audited asset is only
     staged; its checks publish or reject it. Other updates are published at once. A step is tried again if storage did
-    not answer (see `retries`). `sources` has every source that raw inputs may name, by key.
+    not answer (see `retries`). If an earlier attempt stopped right after it had published, the next attempt reports
+    that update, and publishes no other. `sources` has every source that raw inputs may name, by key.
     """
 
     blackboard: dg.ResourceDependency[BlackboardResource]
@@ -102,10 +104,34 @@ class FileFeedIOManager(dg.ConfigurableIOManager):
             boundary = plain(context.output_metadata.get(BOUNDARY))
             for partition, frame in frames.items():
                 place = declaration.location, partition
-                staged = step.stage(place, frame, {"boundary": boundary} if boundary else None)
+                staged = self._published_before(context, declaration, partition)
+                if staged is None:
+                    staged = step.stage(place, frame, {"boundary": boundary} if boundary else None)
                 self._report(context, declaration, staged, alone=len(frames) == 1)
                 if not declaration.audited:
                     step.publish(staged)
+
+    def _published_before(
+        self, context: dg.OutputContext, declaration: FeedDeclaration, partition: str | None
+    ) -> Staged | None:
+        """The update that an earlier attempt at this step published before its process died, or None.
+
+        After an attempt that succeeded, somebody wants another update.
+        """
+        attempt = context.step_context
+        if declaration.audited or (attempt.previous_attempt_count == 0 and attempt.dagster_run.root_run_id is None):
+            return None
+        found = self._step(context).published_before((declaration.location, partition))
+        if found is None:
+            return None
+        succeeded = attempt.instance.all_logs(found.record.facts.run_id, of_type=dg.DagsterEventType.STEP_SUCCESS)
+        if any(entry.step_key == attempt.step.key for entry in succeeded):
+            return None
+        context.log.info(
+            f"{found.claim.uri} was published from the same inputs by an attempt that stopped before it could report "
+            "it. It is reported now, and not written again."
+        )
+        return found
 
     def _report(self, context: dg.OutputContext, declaration: FeedDeclaration, staged: Staged, *, alone: bool) -> None:
         """Report an update to Dagster, with the data version of the update that readers will get.
@@ -117,7 +143,8 @@ class FileFeedIOManager(dg.ConfigurableIOManager):
         now = self.clock.now()
         in_force = latest(feed, partition, now=now)
         newer = in_force if in_force is not None and in_force.name > name else None
-        previous = latest(feed, partition, now=now, as_of=begun(name)) if newer else in_force
+        replaced = in_force is None or in_force.name < name
+        previous = in_force if replaced else latest(feed, partition, now=now, as_of=begun(name) - SECOND)
         if declaration.audited:
             metadata = staged_metadata(feed, partition, name)
         else:

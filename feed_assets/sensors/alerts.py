@@ -6,9 +6,8 @@ import dagster as dg
 
 from feed_assets.datasets import is_day
 from feed_assets.resources.notifier import Alert, Notifier
+from feed_assets.sensors.busy import WILL_RETRY
 from feed_assets.sensors.failures import EVENTS, errors, rejections
-
-WILL_RETRY = "dagster/will_retry"
 
 
 def alerts(*, interval_seconds: int) -> dg.SensorDefinition:

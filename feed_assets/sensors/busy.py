@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, timedelta
 
 import dagster as dg
 from dagster._core.errors import DagsterDefinitionChangedDeserializationError
@@ -20,15 +21,20 @@ UNDER_WAY = [
 ]
 BACKFILL_TAG = "feed_assets/backfill"
 """Tag on each run of `feed-assets backfill`: all partitions of the backfill, `first/last`; Dagster knows only runs."""
+WILL_RETRY = "dagster/will_retry"
+RETRY = "dagster/auto_retry_run_id"
+"""Tag of a failed run: the run in which Dagster repeats it."""
+RETRY_WITHIN = timedelta(minutes=5)
+"""How long after its failure a run may wait for its retry. Dagster looks every 5 seconds."""
 
 
 def busy_partitions(instance: dg.DagsterInstance, feeds: AssetFeedGraph) -> dict[str, frozenset[dg.AssetKey]]:
     """The partitions that runs and backfills are computing or will compute, each with its assets.
 
-    A run without a selection of assets computes all of them.
+    A run without a selection of assets computes all of them. A failed run that Dagster is about to repeat counts, too.
     """
     busy: dict[str, set[dg.AssetKey]] = {}
-    for run in instance.get_runs(dg.RunsFilter(statuses=UNDER_WAY)):
+    for run in [*instance.get_runs(dg.RunsFilter(statuses=UNDER_WAY)), *_to_be_retried(instance)]:
         if is_dead(run.run_id, run.tags):
             continue
         for key, partition in _of_run(run, feeds):
@@ -37,6 +43,23 @@ def busy_partitions(instance: dg.DagsterInstance, feeds: AssetFeedGraph) -> dict
         for key, partition in _still_to_come(backfill, feeds):
             busy.setdefault(partition, set()).add(key)
     return {partition: frozenset(assets) for partition, assets in busy.items()}
+
+
+def goes_on(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
+    """Whether the run has yet to end, or Dagster repeats it in a run that has."""
+    last: dg.DagsterRun | None = run
+    while last is not None and last.is_finished and RETRY in last.tags:
+        last = instance.get_run_by_id(last.tags[RETRY])
+    if last is None or not last.is_finished:
+        return last is not None
+    return any(each.run_id == last.run_id for each in _to_be_retried(instance))
+
+
+def _to_be_retried(instance: dg.DagsterInstance) -> list[dg.DagsterRun]:
+    """The failed runs that Dagster is about to repeat."""
+    since = datetime.now(UTC) - RETRY_WITHIN
+    failed = dg.RunsFilter(statuses=[dg.DagsterRunStatus.FAILURE], tags={WILL_RETRY: "true"}, updated_after=since)
+    return [run for run in instance.get_runs(failed) if RETRY not in run.tags]
 
 
 def _of_run(run: dg.DagsterRun, feeds: AssetFeedGraph) -> Iterator[tuple[dg.AssetKey, str]]:

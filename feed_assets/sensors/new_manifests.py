@@ -32,6 +32,7 @@ from feed_assets.io_manager.asset_events import INVALIDATED, has_event_about, st
 from feed_assets.io_manager.metadata import DATA_VERSION_TAG
 from feed_assets.resources import BlackboardResource, Clock, StateResource
 from feed_assets.sensors.asset_graph import AssetFeedGraph
+from feed_assets.sensors.busy import goes_on
 from feed_assets.sensors.ticks import MAX_EVENTS, TICK_SECONDS, load_cursor, requests_of_tick, run_requests
 from feed_assets.state import Store
 
@@ -250,7 +251,7 @@ class _Tick:
         self.events.append(event)
 
     def _is_known(self, node: FeedNode, change: Change) -> bool:
-        """Whether Dagster knows of a change from the run that made it, or will know when that run ends."""
+        """Whether Dagster knows of a change from the run that made it, or will know when that run or its retry ends."""
         if change.kind == "older" and has_event_about(
             self.context.instance, self.feeds.keys[node.location], change.partition, change.name
         ):
@@ -261,8 +262,8 @@ class _Tick:
             return False
         if change.kind == "invalidated":
             # Dagster shows a staged update before it is in force, even if it never comes into force.
-            return record.state in {"staged", "publishing", "rejected"} and not run.is_finished
-        return change.kind == "older" or not run.is_finished
+            return record.state in {"staged", "publishing", "rejected"} and goes_on(self.context.instance, run)
+        return change.kind == "older" or goes_on(self.context.instance, run)
 
     def _known_versions(self, node: FeedNode, partitions: Collection[str] | None = None) -> dict[str, str]:
         """The last update reported to Dagster of each partition, or of `partitions`, from one query."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -20,7 +21,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
-from feed_assets.blackboard.port import Blackboard, NotFoundError
+from feed_assets.blackboard.port import Blackboard, BlackboardError, NotFoundError, UnavailableError
 from feed_assets.engine.paths import to_read
 from feed_assets.engine.session import SESSION_SETTINGS, new_session
 from feed_assets.sources.absence import files_gone
@@ -43,7 +44,7 @@ from feed_assets.sources.placing import (
 from feed_assets.sources.plan import Plan, clear, complete, keys, read_plan, tidy, write_plan
 from feed_assets.sources.records import SINGLE_FILE_SETTINGS, parquet_records, text_records
 from feed_assets.sources.source_errors import LandingError
-from feed_assets.sources.spec import ParquetFormat, Source, SpecError
+from feed_assets.sources.spec import ParquetFormat, Source
 
 __all__ = ["FUTURE", "MALFORMED", "NO_TIME", "REASONS", "is_outdated", "land", "land_kept"]
 
@@ -181,8 +182,11 @@ def _prepare(
         content = _upload(blackboard, sent, attempt)
         records = _records(session, blackboard.uri(content), source, sent)
         counts = write_by_hour(records, source, sent.name, blackboard.uri(rows), now=now)
-    except (LandingError, SpecError):
-        clear(blackboard, attempt)
+    except Exception as error:
+        # What is staged takes space, on a disk that may be full.
+        if not (isinstance(error, UnavailableError) and error.transient):
+            with suppress(BlackboardError):
+                clear(blackboard, attempt)
         raise
     staged = staged_records(keys(blackboard, f"{rows}/"), f"{rows}/")
     withdrawn = _withdrawn(staged, before)

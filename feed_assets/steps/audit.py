@@ -13,10 +13,10 @@ from typing import Any
 from feed_assets.file_feed import (
     CheckOutcome,
     Update,
+    finish_publication,
     invalidate_both,
     latest,
     publish_both,
-    publish_quarantine,
     reject_both,
 )
 from feed_assets.quality.column_rules import has_declared_schema
@@ -154,8 +154,7 @@ def _settle(run: Run, candidate: Candidate, outcomes: Sequence[CheckOutcome]) ->
         invalidate_both(update.feed, update.partition, update.name, reason=reason, author=author, now=run.now())
         return f"{name}: invalidated ({reason}). The update before is in force again."
     if candidate.record is not None:
-        # The run that published the update may have stopped before it published the quarantine.
-        publish_quarantine(update.feed, candidate.record, now=run.now())
+        finish_publication(update.feed, candidate.record, now=run.now())
     return f"{name}: was published before, and no blocking check fails."
 
 

@@ -24,11 +24,14 @@ from feed_assets.file_feed import (
     FeedInput,
     RawInput,
     Staged,
+    UnreadableRecordError,
     Update,
     claim,
     latest,
     publish_both,
 )
+from feed_assets.file_feed.control import record_key, stored_record
+from feed_assets.file_feed.staging import claim_of
 from feed_assets.file_feed.wording import counted
 from feed_assets.quality.subject import EMPTY_SOURCES
 from feed_assets.sources import Source, raw_frame
@@ -160,6 +163,29 @@ class Step:
         )
         read = self.raw.records_read(output.window)
         return write(self.claims[place], frame, facts, read=read, now=self.run.now)
+
+    def published_before(self, place: Place) -> Staged | None:
+        """The update in force of an output, if an earlier attempt at this step published it from the same inputs.
+
+        Earlier attempts are those of this run, and of the runs that it re-executes. None if an input, the code version
+        or the configuration differs. Costs a LIST, and a LIST and a GET if an update is in force.
+        """
+        output = self.outputs[place]
+        feed, partition = output.declaration.on(self.run.board), output.partition
+        in_force = latest(feed, partition, now=self.run.now())
+        try:
+            stored = stored_record(feed, partition, in_force.name) if in_force else None
+        except UnreadableRecordError:
+            return None
+        if stored is None:
+            return None
+        record, facts = stored.record, stored.record.facts
+        # The key has the digest of the inputs.
+        key = record_key(feed, partition, record.update, self.inputs)
+        made = (facts.root, facts.code_version, facts.config_digest, stored.key)
+        if made != (self.run.root_run_id, output.code_version, output.config_digest, key):
+            return None
+        return Staged(claim_of(feed, record), record, stored.key, stored.tag)
 
     def publish(self, staged: Staged) -> Update:
         """Publish a staged update without an audit. Raises as `file_feed.publish` does."""

@@ -1,7 +1,7 @@
 """A project for tests of the deployment: three feeds that need no Spark, published through the protocol's library.
 
 `orders` and `refunds` wait, with their update claimed, until the file `open` is in the directory TEST_GATE. Each
-execution of an asset leaves a file there. `totals` is for the sensor to request.
+execution of an asset leaves a file there, with the id of its process. `totals` is for the sensor to request.
 """
 
 import os
@@ -35,7 +35,7 @@ def publish_day(context: dg.AssetExecutionContext, name: str, *inputs: str, wait
     now = datetime.now(UTC)
     claimed = claim(Feed(board, location(name)), day, now=now, owner=context.run_id)
     read = [FeedInput(each, day, require_latest(Feed(board, each), day, now=now).name) for each in inputs]
-    (GATE / f"{name} {day} {context.run_id} {time.time_ns()}").touch()
+    (GATE / f"{name} {day} {context.run_id} {time.time_ns()}").write_text(str(os.getpid()), encoding="utf-8")
     while waits and not (GATE / "open").exists():
         time.sleep(0.05)
     board.create(f"{claimed.prefix}part-0.json", b"{}")

@@ -2,87 +2,17 @@
 
 from __future__ import annotations
 
-import logging
-import sys
-from pathlib import Path
-
-import dagster as dg
 import pytest
-from dagster._core.instance.ref import InstanceRef
-from dagster._core.remote_origin import InProcessCodeLocationOrigin
-from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
-from dagster._core.workspace.context import WorkspaceProcessContext
-from dagster._core.workspace.load_target import InProcessWorkspaceLoadTarget
-from dagster._daemon.sensor import execute_sensor_iteration
 
-from feed_assets.demo.daemon import IN_THIS_PROCESS
-from feed_assets_tests.harness import ADS, AS_OF, DAY, EFFECTIVENESS, Installation, ads, click
-
-LOADED = """\
-from feed_assets.definitions import build_definitions
-from feed_assets.resources import Settings
-
-defs = build_definitions(Settings.from_environment({environment!r}))
-"""
-
-
-class Daemon:
-    """An instance on disk and a code location, whose sensors are ticked and whose runs are executed in this process."""
-
-    def __init__(self, shop: Installation, home: Path) -> None:
-        self.instance = dg.DagsterInstance.from_ref(InstanceRef.from_dir(str(home), overrides=IN_THIS_PROCESS))
-        environment = {
-            "FEED_ASSETS_BASE": shop.settings.base,
-            "FEED_ASSETS_FIRST_DAY": "2019-11-20",
-            "FEED_ASSETS_AS_OF": AS_OF.isoformat(),
-            "FEED_ASSETS_SOURCES": str(shop.settings.sources_directory),
-            "FEED_ASSETS_SPARK_MASTER": "local[2]",
-            # So that every iteration of a test is a tick.
-            "FEED_ASSETS_SENSOR_SECONDS": "1",
-        }
-        path = home / "location.py"
-        path.write_text(LOADED.format(environment=environment), encoding="utf-8")
-        self.origin = InProcessCodeLocationOrigin(
-            loadable_target_origin=LoadableTargetOrigin(executable_path=sys.executable, python_file=str(path)),
-            location_name="shop",
-        )
-
-    def tick(self) -> list[dg.DagsterRun]:
-        """Both sensors once; the runs they made, oldest first."""
-        before = {run.run_id for run in self.instance.get_runs()}
-        with WorkspaceProcessContext(self.instance, InProcessWorkspaceLoadTarget(self.origin)) as workspace:
-            errors = [
-                error
-                for error in execute_sensor_iteration(workspace, logging.getLogger("daemon"), None, None)
-                if error is not None
-            ]
-        assert errors == []
-        self._let_the_interval_pass()
-        return [run for run in reversed(self.instance.get_runs()) if run.run_id not in before]
-
-    def _let_the_interval_pass(self) -> None:
-        """Date the last ticks back, instead of waiting until the sensors are due again."""
-        for state in self.instance.all_instigator_state():
-            data = state.instigator_data
-            if data is not None and data.last_tick_timestamp:
-                earlier = data.last_tick_timestamp - 60
-                changed = data._replace(last_tick_timestamp=earlier, last_tick_start_timestamp=earlier)
-                self.instance.update_instigator_state(state.with_data(changed))
-
-    def statuses(self) -> set[str]:
-        """What the ticks came to."""
-        return {
-            tick.status.value
-            for state in self.instance.all_instigator_state()
-            for tick in self.instance.get_ticks(state.instigator_origin_id, state.selector_id)
-        }
+from feed_assets_tests.harness import ADS, DAY, EFFECTIVENESS, ads, click
+from feed_assets_tests.sensors.daemon import Daemon
 
 
 @pytest.fixture
 def daemon(shop, tmp_path):
     home = tmp_path / "home"
     home.mkdir()
-    daemon = Daemon(shop, home)
+    daemon = Daemon(shop.settings, home)
     yield daemon
     daemon.instance.dispose()
 
