@@ -61,7 +61,7 @@ from feed_assets.blackboard.port import (
     Page,
     UnavailableError,
 )
-from feed_assets.blackboard.probing import Probe, probe
+from feed_assets.blackboard.probing import Probe, probe, watch_clock
 
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
@@ -134,6 +134,7 @@ class S3Blackboard:
         page_size: int = PAGE_SIZE,
     ) -> None:
         self._client = client
+        watch_clock(client)
         self._bucket = bucket
         self._prefix = check_prefix(prefix and prefix.removesuffix("/") + "/")
         self._part_bytes = part_bytes

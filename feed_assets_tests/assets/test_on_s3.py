@@ -7,7 +7,8 @@ import pytest
 
 from feed_assets.ads import KINDS
 from feed_assets.blackboard import list_all
-from feed_assets.engine.update_files import write_files
+from feed_assets.engine.update_files import count_update, write_files
+from feed_assets.file_feed import Facts, Feed, claim, publish, require_latest, stage, staged_files
 from feed_assets.resources import SparkResource
 from feed_assets.sources import load_sources
 from feed_assets.sources.landing import land, land_kept
@@ -118,3 +119,13 @@ def test_a_write_that_failed_leaves_neither_files_nor_parts_of_uploads(shop_in_a
     name = shop_in_a_bucket.settings.base.split("/")[2]
     assert versitygw.client().list_multipart_uploads(Bucket=name).get("Uploads", []) == []
     assert [key for key in keys(shop_in_a_bucket, f"{ADS}/") if not key.endswith("/")] == []
+
+
+def test_spark_writes_and_reads_partitions_whose_names_must_be_encoded(shop_in_a_bucket, session):
+    feed = Feed(shop_in_a_bucket.board, "by-campaign/v1.0")
+    for partition in ("spring|a+b %20é", "k=v&x [1]*{2}", "u\u0308 12:00;,'#~"):
+        claimed = claim(feed, partition, now=shop_in_a_bucket.now, owner="test")
+        written = write_files(session.range(3).coalesce(1), claimed.uri)
+        staged = stage(claimed, staged_files(claimed, written.files), Facts(), now=shop_in_a_bucket.now)
+        publish(staged, now=shop_in_a_bucket.now)
+        assert count_update(session, require_latest(feed, partition, now=shop_in_a_bucket.now)) == 3
