@@ -7,7 +7,7 @@ them, and taking updates out of force (`withdrawal`). After a crash at any step 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from filecmp import cmp
@@ -54,12 +54,20 @@ def publish(staged: Staged, *, now: datetime, checks: Sequence[CheckOutcome] = (
 
 
 def publish_files(
-    feed: Feed, partition: str | None, sources: Sequence[Path], *, now: datetime, owner: str, facts: Facts | None = None
+    feed: Feed,
+    partition: str | None,
+    sources: Sequence[Path],
+    *,
+    now: datetime,
+    owner: str,
+    facts: Facts | None = None,
+    starting: Callable[[Path], object] = lambda _: None,
 ) -> Update:
     """Publish local files as one update: claim, upload, stage, publish. No files make an empty update.
 
-    The files keep their names. Raises BadNameError if two files share a name, or if a name is not legal for a file,
-    AlreadyExistsError or TornUpdateError if another program writes in the same second.
+    The files keep their names; `starting` is called before each upload. Raises BadNameError if two files share a name,
+    or if a name is not legal for a file, AlreadyExistsError or TornUpdateError if another program writes in the same
+    second.
     """
     names = [check_label(source.name, "file of an update") for source in sources]
     if MANIFEST in names or len(set(names)) != len(names):
@@ -67,7 +75,7 @@ def publish_files(
             f"The files of an update need names of their own, other than {MANIFEST}: got {', '.join(sorted(names))}."
         )
     claimed = claim(feed, partition, now=now, owner=owner)
-    uploaded = {_upload(claimed, source) for source in sources}
+    uploaded = {_upload(claimed, source, starting) for source in sources}
     files = staged_files(claimed, len(sources))
     if others := sorted(file.path for file in uploaded.symmetric_difference(files)):
         message = f"{claimed.uri}: another program wrote {', '.join(others)}. Nothing was published; publish again."
@@ -181,7 +189,8 @@ def _update(staged: Staged) -> Update:
     return Update(staged.claim.feed, staged.claim.partition, staged.claim.name, staged.record.files)
 
 
-def _upload(claimed: Claim, source: Path) -> File:
+def _upload(claimed: Claim, source: Path, starting: Callable[[Path], object]) -> File:
+    starting(source)
     board, key = claimed.feed.blackboard, f"{claimed.prefix}{source.name}"
     try:
         entry = board.upload(key, source)
