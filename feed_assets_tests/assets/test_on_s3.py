@@ -1,9 +1,11 @@
 """The main job in a bucket of a real server: the same program, with another base."""
 
 import csv
+import os
 import re
 
 import pytest
+from dagster import serialize_value
 
 from feed_assets.ads import KINDS
 from feed_assets.blackboard import list_all
@@ -27,6 +29,7 @@ from feed_assets_tests.harness import (
     settings_below,
     write_sources,
 )
+from feed_assets_tests.listening import family
 
 
 @pytest.fixture
@@ -59,6 +62,35 @@ def deliver(shop_in_a_bucket, session, tmp_path):
         return land(session, shop_in_a_bucket.board, source, path, now=shop_in_a_bucket.now)
 
     return deliver
+
+
+@pytest.fixture(autouse=True)
+def the_secret_is_shown_nowhere(shop_in_a_bucket, session, versitygw, dagster_instance, tmp_path, capfd, caplog):
+    """After each test: it looks into everything that the test has left, for the key that it used."""
+    caplog.set_level("INFO")
+    yield
+    context = session.sparkContext._jsc.sc()
+    environment = context.statusStore().environmentInfo()  # all that Spark's UI and its REST service know, unredacted
+    processes = [" ".join(each.cmdline()) for each in family(os.getpid())]
+    logged = [entry for run in dagster_instance.get_runs() for entry in dagster_instance.all_logs(run.run_id)]
+    shown = {
+        "standard output and error": "".join(capfd.readouterr()),
+        "logs": caplog.text,
+        "process lists": "\n".join(processes),
+        "Spark's UI": "".join(
+            each.mkString()
+            for each in (environment.sparkProperties(), environment.hadoopProperties(), environment.systemProperties())
+        ),
+        "Spark's settings": str(session.conf.getAll) + context.hadoopConfiguration().toString(),
+        "Dagster's storage": "".join(map(serialize_value, [*dagster_instance.get_runs(), *logged])),
+        "records and objects": "".join(
+            shop_in_a_bucket.board.read(key).data.decode("latin-1") for key in keys(shop_in_a_bucket, "")
+        ),
+        "the state database": "".join(each.read_bytes().decode("latin-1") for each in tmp_path.glob("state.db*")),
+    }
+    assert any("java" in each for each in processes)
+    assert "fs.s3a.endpoint" in shown["Spark's settings"]
+    assert [place for place, text in shown.items() if versitygw.secret_key in text] == []
 
 
 def keys(shop, prefix):
