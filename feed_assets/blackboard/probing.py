@@ -98,11 +98,13 @@ def _sent(context: dict[str, Any], **_: object) -> None:
 
 
 def _received(parsed: dict[str, Any], context: dict[str, Any], **_: object) -> None:
-    date = parsed["ResponseMetadata"]["HTTPHeaders"].get("date")
-    if _warned or date is None or _SENT not in context:
+    if _warned or _SENT not in context:
         return
+    try:
+        dated = parsedate_to_datetime(parsed["ResponseMetadata"]["HTTPHeaders"]["date"]).astimezone(UTC)
+    except (KeyError, ValueError):
+        return  # an answer without a date is as good as any
     # The store dated its answer between these moments, in whole seconds.
-    dated = parsedate_to_datetime(date)
     ahead, behind = dated - datetime.now(UTC), context[_SENT] - dated - timedelta(seconds=1)
     if max(ahead, behind) > MOST_SKEW:
         _warned.add("clock")

@@ -357,6 +357,8 @@ class S3Blackboard:
             return _part(number, answer)
 
         part_bytes = max(self._part_bytes, -(-size // _MOST_PARTS))
+        if getattr(self._client.meta.config, "request_checksum_calculation", None) != "when_supported":
+            return self._in_parts(key, size, part_bytes, send)
         # By default the whole has a CRC64, which boto3 cannot verify. Copies keep it: versitygw computes a wrong CRC32.
         return self._in_parts(key, size, part_bytes, send, ChecksumAlgorithm="CRC32", ChecksumType="FULL_OBJECT")
 

@@ -8,11 +8,12 @@ import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import boto3
 import pytest
 from botocore.auth import S3SigV4Auth
+from botocore.config import Config
 
 from feed_assets.blackboard import UnavailableError
 from feed_assets.blackboard.s3 import S3Blackboard
@@ -48,13 +49,14 @@ class Line(ThreadingHTTPServer):
         self.there: Iterator[Fault] = iter(())
         self.back: Iterator[Fault] = iter(())
 
-    def client(self) -> S3Client:
+    def client(self, **settings: Any) -> S3Client:
         return boto3.client(
             "s3",
             endpoint_url=f"http://127.0.0.1:{self.server_address[1]}",
             region_name=self.server.region,
             aws_access_key_id=self.server.access_key,
             aws_secret_access_key=self.server.secret_key,
+            config=Config(**settings),
         )
 
 
@@ -162,6 +164,18 @@ def test_bytes_that_are_damaged_on_the_way_back_are_fetched_again(
         line.back = iter(faults)
         blackboard.download("large", tmp_path / str(number))
         assert (tmp_path / str(number)).read_bytes() == large.read_bytes()
+
+
+def test_a_client_that_sends_no_checksums_uploads_and_copies_all_the_same(
+    line: Line, blackboard: S3Blackboard, large: Path, tmp_path: Path
+):
+    bucket = blackboard.uri("").split("/")[2]
+    for number, when in enumerate(("when_required", "when_supported")):
+        board = S3Blackboard(line.client(request_checksum_calculation=when), bucket, part_bytes=PART)
+        board.upload(f"{number}", large)
+        board.copy(f"{number}", f"copy of {number}")
+        board.download(f"copy of {number}", tmp_path / when)
+        assert (tmp_path / when).read_bytes() == large.read_bytes()
 
 
 def test_bytes_that_are_always_damaged_are_an_error_and_never_returned(
