@@ -138,7 +138,7 @@ HOSTILE = st.lists(
 """Names that mean a way out, to somebody: in other scripts, encoded, absolute."""
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(HOSTILE)
 def test_no_name_leads_out_of_its_place(tmp_path_factory: pytest.TempPathFactory, name: str) -> None:
     outside = tmp_path_factory.mktemp("outside")
