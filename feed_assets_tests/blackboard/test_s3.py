@@ -146,6 +146,7 @@ ODD_NAMES = [
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize("server", ["versitygw", "ceph"], indirect=True)
 def test_any_legal_name_is_a_key_of_its_own(client: S3Client, bucket: str):
     blackboard = S3Blackboard(client, bucket, "base \u00e9+%")
     for number, name in enumerate(ODD_NAMES):
