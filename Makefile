@@ -12,7 +12,7 @@ ENVIRONMENT = $(if $(BASE),FEED_ASSETS_BASE='$(BASE)')
 s3: PORT = 7480
 cluster: PORT = 7077
 
-.PHONY: help demo dev s3 cluster test lint bench format clean
+.PHONY: help demo dev s3 cluster test lint bench audit hashes format clean
 
 help: ## show this list
 	@grep -E '^[a-z0-9]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -54,6 +54,21 @@ lint: $(READY) ## ruff, mypy, import rules, Dagster definitions
 
 bench: $(READY) ## side-by-side measurements; prints a table, writes JSON
 	@$(BIN)/python -m feed_assets_tests.benchmarks
+
+# A tool of its own environment: its packages are none of ours.
+TOOLS := $(VENV)/tools
+$(TOOLS)/.ready:
+	@$(PYTHON) -m venv $(TOOLS) && $(TOOLS)/bin/pip install --quiet --disable-pip-version-check pip-audit==2.10.1 uv==0.13.9
+	@touch $@
+
+audit: $(READY) $(TOOLS)/.ready ## known vulnerabilities of all pinned packages, by PyPI's service; fails if that does not answer
+	@$(TOOLS)/bin/pip-audit --strict --disable-pip --no-deps --progress-spinner off --requirement constraints.txt || \
+	    { echo "A package has a known vulnerability, or the service did not answer for it: see above." >&2; exit 1; }
+
+hashes: $(READY) $(TOOLS)/.ready ## write the container's packages with their hashes into deploy/requirements.txt
+	@$(TOOLS)/bin/uv pip compile --quiet --upgrade --extra postgres --constraint constraints.txt --generate-hashes \
+	    --python-version 3.11 --python-platform linux --no-header --no-annotate --no-emit-index-url \
+	    --output-file deploy/requirements.txt pyproject.toml
 
 format: $(READY) ## let ruff rewrite what it can
 	$(BIN)/ruff check --fix .

@@ -88,6 +88,7 @@ def _running(server: Callable[[Path], Server], folder: Path) -> Iterator[Server]
         if os.environ.get("CI"):
             raise
         pytest.skip(f"No real S3 server: {reason}")
+    started.secret_key = "wJalrXUtnFEMI/K7MDENG+bPxRfiCY/for+tests"  # as AWS makes them; tests look for it everywhere
     started.start()
     yield started
     started.kill()  # nobody is going to read the data again

@@ -32,8 +32,8 @@ def check_prefix(prefix: str) -> str:
 def _fault(path: str) -> str | None:
     if not path:
         return "it is empty"
-    if any(unicodedata.category(character) in {"Cc", "Cs"} or character == "\\" for character in path):
-        return "it has a control character, a backslash or half a surrogate pair"
+    if any(unicodedata.category(character) in {"Cc", "Cs"} or character in "\\\ufffe\uffff" for character in path):
+        return "it has a control character, a backslash, half a surrogate pair, U+FFFE or U+FFFF"
     if any(segment in {"", ".", ".."} for segment in path.split("/")):
         return "it has an empty, '.' or '..' segment"
     if len(path.encode()) > MAX_KEY_BYTES:

@@ -7,6 +7,7 @@ It asks one request after the other, so it cannot show whether a store decides b
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 
 MOST_SKEW: Final = timedelta(seconds=5)
 """A larger difference between the clocks of the machine and of the store is reported."""
+
+_SENT: Final = "feed_assets.sent"
+_warned: set[str] = set()
+_log = logging.getLogger("feed_assets.blackboard")
 
 _CONSEQUENCES: Final = {
     "create-if-absent on PUT": "Two writers can claim the same update. Use another store, or one writer at a time.",
@@ -66,12 +71,44 @@ class Probe:
             if not each.honoured
         ]
         if abs(self.skew) > MOST_SKEW:
-            direction = "behind" if self.skew > timedelta(0) else "ahead of"
-            missing.append(
-                f"This machine's clock is {abs(self.skew).total_seconds():.0f} s {direction} the store's. "
-                "Updates are named by this clock: set it, so that the newest update is the one begun last."
-            )
+            missing.append(clock_warning(self.skew))
         return tuple(missing)
+
+
+def clock_warning(skew: timedelta) -> str:
+    """What follows if the store's clock is so far ahead of this machine's."""
+    direction = "behind" if skew > timedelta(0) else "ahead of"
+    return (
+        f"This machine's clock is {abs(skew).total_seconds():.0f} s {direction} the store's. "
+        "Updates are named by this clock: set it, so that the newest update is the one begun last."
+    )
+
+
+def watch_clock(client: S3Client) -> None:
+    """Log a warning, once in a process, if an answer's date differs from this machine's clock by more than MOST_SKEW.
+
+    This costs no request: the store dates each of its answers.
+    """
+    client.meta.events.register("before-call.s3", _sent, unique_id="feed_assets.sent")
+    client.meta.events.register("after-call.s3", _received, unique_id="feed_assets.received")
+
+
+def _sent(context: dict[str, Any], **_: object) -> None:
+    context[_SENT] = datetime.now(UTC)
+
+
+def _received(parsed: dict[str, Any], context: dict[str, Any], **_: object) -> None:
+    if _warned or _SENT not in context:
+        return
+    try:
+        dated = parsedate_to_datetime(parsed["ResponseMetadata"]["HTTPHeaders"]["date"]).astimezone(UTC)
+    except (KeyError, ValueError):
+        return  # an answer without a date is as good as any
+    # The store dated its answer between these moments, in whole seconds.
+    ahead, behind = dated - datetime.now(UTC), context[_SENT] - dated - timedelta(seconds=1)
+    if max(ahead, behind) > MOST_SKEW:
+        _warned.add("clock")
+        _log.warning("%s", clock_warning(ahead if ahead > behind else -behind))
 
 
 def probe(client: S3Client, bucket: str, prefix: str) -> Probe:

@@ -11,15 +11,21 @@ the object back.
 The store must offer `StartAfter` in listings (S3's directory buckets do not), `DeleteObjects`, strong consistency, and
 conditional writes. Some stores ignore the condition of a copy or of an upload in parts. For them, both look for the
 object first: then only two writers at once can overwrite each other.
+
+Checksums: boto3 sends a CRC32 with each PUT and each part, if `request_checksum_calculation` has its default. The store
+refuses other bytes, keeps the CRC32 of the whole object, and returns it to a GET. Bytes that do not fit it are fetched
+again, also after a download that broke. A store that keeps no checksums (Ceph 16) has only TLS and TCP to rely on.
 """
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import io
 import logging
 import os
 import time
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
@@ -33,6 +39,7 @@ from urllib.parse import urlsplit
 from botocore.exceptions import (
     BotoCoreError,
     ClientError,
+    FlexibleChecksumError,
     HTTPClientError,
     IncompleteReadError,
     NoCredentialsError,
@@ -54,11 +61,13 @@ from feed_assets.blackboard.port import (
     Page,
     UnavailableError,
 )
-from feed_assets.blackboard.probing import Probe, probe
+from feed_assets.blackboard.probing import Probe, probe, watch_clock
 
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
     from types_boto3_s3.type_defs import CompletedPartTypeDef, ObjectIdentifierTypeDef
+
+    _SendPart = Callable[[str, int, int, int], CompletedPartTypeDef]
 
 PART_BYTES: Final = 32 * 1024 * 1024
 """Larger files are uploaded in parts of at least this size, others in one request."""
@@ -77,11 +86,13 @@ _MISSING: Final = ("NoSuchKey", "NotFound", "404")
 _REFUSED: Final = ("PreconditionFailed", "412")
 
 _BUSY: Final = ("RequestTimeout", "SlowDown", "Throttling", "ThrottlingException")
+_DAMAGED: Final = ("BadDigest", "XAmzContentSHA256Mismatch")
 _TOO_MANY_REQUESTS, _SERVER_ERROR = 429, 500
 
 _CREDENTIALS = "Check the credentials (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE)"
 _RIGHTS = "Allow this user to list the bucket and to get, put and delete its objects"
 _REGION = "Name the bucket's region (AWS_DEFAULT_REGION)"
+_DAMAGE = "The bytes were damaged on the way: try again, and check the network"
 _ADVICE: Final = {
     "AccessDenied": _RIGHTS,
     "AllAccessDisabled": _RIGHTS,
@@ -95,6 +106,8 @@ _ADVICE: Final = {
     "301": _REGION,
     "RequestTimeTooSkewed": "Set this machine's clock",
     "NotImplemented": "Use a store that has conditional writes and StartAfter",
+    "BadDigest": _DAMAGE,
+    "XAmzContentSHA256Mismatch": _DAMAGE,
 } | dict.fromkeys(
     ("ConditionalRequestConflict", "OperationAborted", "409"), "Others keep writing the same object: try again later"
 )
@@ -121,6 +134,7 @@ class S3Blackboard:
         page_size: int = PAGE_SIZE,
     ) -> None:
         self._client = client
+        watch_clock(client)
         self._bucket = bucket
         self._prefix = check_prefix(prefix and prefix.removesuffix("/") + "/")
         self._part_bytes = part_bytes
@@ -154,11 +168,14 @@ class S3Blackboard:
         """See `Blackboard.read`."""
         full = self._full(key)
         with self._errors(f"read {self.uri(key)}", {_MISSING: self._not_found(key)}):
-            answer = self._client.get_object(Bucket=self._bucket, Key=full)
-            # No range in the request: for an empty object it would be an error.
-            with closing(answer["Body"]) as body:
-                data = body.read(limit)
-        return Content(Entry(key, answer["ContentLength"], _tag(answer), answer["LastModified"]), data)
+            for _ in range(_ATTEMPTS):
+                answer = self._client.get_object(Bucket=self._bucket, Key=full)
+                entry = Entry(key, answer["ContentLength"], _tag(answer), answer["LastModified"])
+                # No range in the request: for an empty object it would be an error.
+                with suppress(FlexibleChecksumError), closing(answer["Body"]) as body:
+                    # Only without a limit is the checksum of the whole verified.
+                    return Content(entry, body.read(None if limit is None or limit >= entry.size else limit))
+        raise self._damaged(key)
 
     def download(self, key: str, target: Path) -> Entry:
         """See `Blackboard.download`. A connection that breaks is continued where it broke."""
@@ -169,12 +186,27 @@ class S3Blackboard:
         with self._errors(f"read {self.uri(key)}", meanings), target.open("xb") as file:
             answer = self._client.get_object(**place)
             entry = Entry(key, answer["ContentLength"], _tag(answer), answer["LastModified"])
+            # boto3 verifies a body only if it is the whole object.
+            stated, crc = answer.get("ChecksumCRC32", "-"), 0
             for _ in range(_ATTEMPTS):
-                with suppress(IncompleteReadError, HTTPClientError), closing(answer["Body"]) as body:
-                    file.writelines(body.iter_chunks(_CHUNK))
-                if file.tell() == entry.size:
+                try:
+                    with suppress(IncompleteReadError, HTTPClientError), closing(answer["Body"]) as body:
+                        for chunk in body.iter_chunks(_CHUNK):
+                            file.write(chunk)
+                            crc = zlib.crc32(chunk, crc)
+                    whole = file.tell() == entry.size
+                    sound = "-" in stated or base64.b64decode(stated) == crc.to_bytes(4, "big")
+                except FlexibleChecksumError:
+                    whole, sound = True, False
+                if whole and sound:
                     return entry
+                if whole:
+                    file.seek(0)
+                    file.truncate()
+                    crc = 0
                 answer = self._client.get_object(**place, Range=f"bytes={file.tell()}-", IfMatch=entry.tag)
+        if whole:
+            raise self._damaged(key)
         raise UnavailableError(f"Could not read {self.uri(key)}: the connection broke {_ATTEMPTS} times. Try again.")
 
     def create(self, key: str, data: bytes) -> Entry:
@@ -288,8 +320,8 @@ class S3Blackboard:
     def _full(self, key: str) -> str:
         return self._prefix + check_key(key)
 
-    def _in_parts(self, key: str, size: int, part_bytes: int, send: Callable[[str, int, int, int], str]) -> Entry:
-        """Create an object in parts, several at once. `send` takes upload, part, offset, length, and returns a tag."""
+    def _in_parts(self, key: str, size: int, part_bytes: int, send: _SendPart, **checksum: Any) -> Entry:
+        """Create an object in parts, several at once. `send` takes upload, part, offset, length."""
         place: Any = {"Bucket": self._bucket, "Key": self._full(key)}
         parts = [
             (number, offset, min(part_bytes, size - offset))
@@ -297,13 +329,10 @@ class S3Blackboard:
         ]
         # Before sending the bytes, and for stores that ignore the condition at the end.
         self._refuse_existing(key)
-        upload = self._client.create_multipart_upload(**place)["UploadId"]
+        upload = self._client.create_multipart_upload(**place, **checksum)["UploadId"]
         try:
             with ThreadPoolExecutor(_PARTS_AT_ONCE) as pool:
-                tags = list(pool.map(lambda part: send(upload, *part), parts))
-            sent: list[CompletedPartTypeDef] = [
-                {"PartNumber": number, "ETag": tag} for (number, _, _), tag in zip(parts, tags, strict=True)
-            ]
+                sent = list(pool.map(lambda part: send(upload, *part), parts))
             done: Mapping[str, Any] = _sent_until_decided(
                 lambda: self._client.complete_multipart_upload(
                     **place, UploadId=upload, MultipartUpload={"Parts": sent}, IfNoneMatch="*"
@@ -318,19 +347,23 @@ class S3Blackboard:
         return _written(key, size, done)
 
     def _upload_parts(self, key: str, content: BinaryIO, size: int) -> Entry:
-        def send(upload: str, number: int, offset: int, length: int) -> str:
+        def send(upload: str, number: int, offset: int, length: int) -> CompletedPartTypeDef:
             part = os.pread(content.fileno(), length, offset)
             if len(part) != length:
                 raise OSError(f"The file for {self.uri(key)} became shorter while it was uploaded: upload it again.")
             answer = self._client.upload_part(
                 Bucket=self._bucket, Key=self._full(key), UploadId=upload, PartNumber=number, Body=part
             )
-            return answer["ETag"]
+            return _part(number, answer)
 
-        return self._in_parts(key, size, max(self._part_bytes, -(-size // _MOST_PARTS)), send)
+        part_bytes = max(self._part_bytes, -(-size // _MOST_PARTS))
+        if getattr(self._client.meta.config, "request_checksum_calculation", None) != "when_supported":
+            return self._in_parts(key, size, part_bytes, send)
+        # By default the whole has a CRC64, which boto3 cannot verify. Copies keep it: versitygw computes a wrong CRC32.
+        return self._in_parts(key, size, part_bytes, send, ChecksumAlgorithm="CRC32", ChecksumType="FULL_OBJECT")
 
     def _copy_parts(self, origin: str, key: str, size: int, tag: str) -> Entry:
-        def send(upload: str, number: int, offset: int, length: int) -> str:
+        def send(upload: str, number: int, offset: int, length: int) -> CompletedPartTypeDef:
             answer = self._client.upload_part_copy(
                 Bucket=self._bucket,
                 Key=self._full(key),
@@ -340,7 +373,7 @@ class S3Blackboard:
                 CopySourceIfMatch=tag,
                 CopySourceRange=f"bytes={offset}-{offset + length - 1}",
             )
-            return answer["CopyPartResult"]["ETag"]
+            return _part(number, answer["CopyPartResult"])
 
         return self._in_parts(key, size, self._copy_bytes, send)
 
@@ -369,6 +402,12 @@ class S3Blackboard:
 
     def _not_found(self, key: str) -> NotFoundError:
         return NotFoundError(f"There is no object {self.uri(key)}.")
+
+    def _damaged(self, key: str) -> UnavailableError:
+        return UnavailableError(
+            f"Could not read {self.uri(key)}: {_ATTEMPTS} times its bytes did not fit its checksum. "
+            "Try again; if it stays so, the object is damaged in the store: restore it."
+        )
 
     def _already_exists(self, key: str) -> AlreadyExistsError:
         return AlreadyExistsError(f"{self.uri(key)} is there already; it stays as it is.")
@@ -400,7 +439,7 @@ class S3Blackboard:
         message = error.response["Error"].get("Message", "")
         advice = _ADVICE.get(code, "Try again; if it stays so, look the code up in the store's documentation")
         status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-        transient = status == _TOO_MANY_REQUESTS or status >= _SERVER_ERROR or code in _BUSY
+        transient = status == _TOO_MANY_REQUESTS or status >= _SERVER_ERROR or code in (*_BUSY, *_DAMAGED)
         text = f"Could not {doing}: {self._host()} answered {code} ({message}). {advice}."
         return UnavailableError(text, transient=transient)
 
@@ -435,6 +474,14 @@ def _sent_until_decided(send: Callable[[], _Answer]) -> _Answer:
                 raise
         time.sleep(_FIRST_PAUSE_SECONDS * 2**attempt)
     return send()
+
+
+def _part(number: int, answer: Mapping[str, Any]) -> CompletedPartTypeDef:
+    """A part in the list that completes an upload; with its checksum if the store has taken one."""
+    part: CompletedPartTypeDef = {"PartNumber": number, "ETag": answer["ETag"]}
+    if checksum := answer.get("ChecksumCRC32"):
+        part["ChecksumCRC32"] = checksum
+    return part
 
 
 def _written(key: str, size: int, answer: Mapping[str, Any]) -> Entry:

@@ -28,7 +28,16 @@ from feed_assets.cli.feed_place import (
     place_to_read,
     what_is_near,
 )
-from feed_assets.cli.output import json_option, print_fields, print_json, print_table, say
+from feed_assets.cli.output import (
+    each_step,
+    file_size,
+    json_option,
+    print_fields,
+    print_json,
+    print_table,
+    progress,
+    say,
+)
 from feed_assets.file_feed import (
     Facts,
     Feed,
@@ -148,7 +157,18 @@ def publish_(feed: Feed, partition: str | None, files: Sequence[Path], *, as_jso
     """Publish local files as one new update, and print it like `latest`, with feed and partition as URI names them."""
     moment = now()
     place = place_to_publish(feed, partition)
-    update = publish_files(place.feed, place.partition, files, now=moment, owner=login_name(), facts=Facts())
+    with progress("publishing", len(files)) as bar:
+        show = each_step(bar)
+        update = publish_files(
+            place.feed,
+            place.partition,
+            files,
+            now=moment,
+            owner=login_name(),
+            facts=Facts(),
+            starting=lambda file: show(f"{file.name}{file_size(file)}"),
+        )
+        bar()
     _print_update(replace(update, feed=feed, partition=partition), as_json=as_json)
 
 

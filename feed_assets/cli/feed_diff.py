@@ -17,7 +17,7 @@ import click
 from feed_assets.blackboard import list_all
 from feed_assets.cli.clock import UpdateName, now
 from feed_assets.cli.feed_place import feed_argument, partition_option
-from feed_assets.cli.output import json_option, json_value, print_fields, print_json, print_table
+from feed_assets.cli.output import each_step, json_option, json_value, print_fields, print_json, print_table, progress
 from feed_assets.cli.row_diff import ChangedRow, RowDiff, RowDiffError, UnknownColumnError, diff_rows
 from feed_assets.file_feed import MANIFEST, Feed, File, NoValidUpdateError, Update, latest, require_latest
 from feed_assets.file_feed.names import SECOND
@@ -47,7 +47,11 @@ def diff(
     columns = [name.strip() for name in key.split(",") if name.strip()]
     with tempfile.TemporaryDirectory(prefix="feed-diff-") as folder:
         spill = Path(folder) / "spill"
-        befores, afters = fetch_update(old, Path(folder) / "before"), fetch_update(new, Path(folder) / "after")
+        with progress("fetching", len(old.files) + len(new.files)) as bar:
+            show = each_step(bar)
+            befores = fetch_update(old, Path(folder) / "before", starting=show)
+            afters = fetch_update(new, Path(folder) / "after", starting=show)
+            bar()
         try:
             found = diff_rows(list(befores), list(afters), key=columns, limit=limit, spill=spill)
         except UnknownColumnError as error:

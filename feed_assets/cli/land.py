@@ -18,7 +18,7 @@ import click
 from feed_assets.cli.clock import AS_OF
 from feed_assets.cli.exit_codes import FAILED, exit_code, message_of
 from feed_assets.cli.installation import Installation, load_installation, ready_to_compute
-from feed_assets.cli.output import complain, json_option, print_json, print_table, progress, say
+from feed_assets.cli.output import complain, file_size, json_option, print_json, print_table, progress, say
 from feed_assets.file_feed.wording import counted
 
 if TYPE_CHECKING:
@@ -127,9 +127,9 @@ def _carried_out(
     """Land one file after the other. Yield each name with its landing, or with the message of its failure."""
     with progress("landing", len(steps)) as bar:
         for number, (name, step) in enumerate(steps, start=1):
-            bar.under_way(f"{Path(name).name}{_size(name)}")
+            bar.under_way(f"{Path(name).name}{file_size(Path(name))}")
             if not sys.stderr.isatty():
-                say(f"landing {number} of {len(steps)}: {name}{_size(name)}")
+                say(f"landing {number} of {len(steps)}: {name}{file_size(Path(name))}")
             try:
                 yield name, step(), ""
             except Exception as error:
@@ -284,15 +284,3 @@ def _swept(sweep: Sweep) -> Iterator[str]:
         yield f"Removed {counted(sweep.removed, 'file')} that interrupted landings had staged."
     for failure in sweep.failures:
         yield f"Warning: an interrupted landing cannot be completed: {failure}"
-
-
-def _size(name: str) -> str:
-    try:
-        size = float(Path(name).stat().st_size)
-    except OSError:
-        return ""
-    for unit in ("B", "kB", "MB"):
-        if size < 1000:  # noqa: PLR2004 - bytes in the next unit
-            return f" ({size:.0f} {unit})"
-        size /= 1000
-    return f" ({size:.1f} GB)"

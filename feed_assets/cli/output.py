@@ -14,6 +14,8 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from itertools import count
+from pathlib import Path
 from typing import Any, Protocol, TextIO, TypeVar
 
 import click
@@ -191,6 +193,30 @@ def progress(what: str, total: int) -> Iterator[Bar]:
 
     with TerminalBar(what, total) as bar:
         yield bar
+
+
+def each_step(bar: Bar) -> Callable[[str], None]:
+    """A function that shows the step that begins, and counts the step before it. The caller counts the last one."""
+    begun = count()
+
+    def starting(step: str) -> None:
+        bar(steps=min(1, next(begun)))
+        bar.under_way(step)
+
+    return starting
+
+
+def file_size(path: Path) -> str:
+    """The size of a local file in parentheses, after a space; nothing if there is no file."""
+    try:
+        size = float(path.stat().st_size)
+    except OSError:
+        return ""
+    for unit in ("B", "kB", "MB"):
+        if size < 1000:  # noqa: PLR2004 - bytes in the next unit
+            return f" ({size:.0f} {unit})"
+        size /= 1000
+    return f" ({size:.1f} GB)"
 
 
 class _NoBar:

@@ -7,10 +7,12 @@ them, and taking updates out of force (`withdrawal`). After a crash at any step 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
+from filecmp import cmp
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from feed_assets.blackboard import AlreadyExistsError, ConflictError, Entry, UnavailableError
 from feed_assets.file_feed.amending import amend, reread
@@ -52,12 +54,20 @@ def publish(staged: Staged, *, now: datetime, checks: Sequence[CheckOutcome] = (
 
 
 def publish_files(
-    feed: Feed, partition: str | None, sources: Sequence[Path], *, now: datetime, owner: str, facts: Facts | None = None
+    feed: Feed,
+    partition: str | None,
+    sources: Sequence[Path],
+    *,
+    now: datetime,
+    owner: str,
+    facts: Facts | None = None,
+    starting: Callable[[Path], object] = lambda _: None,
 ) -> Update:
     """Publish local files as one update: claim, upload, stage, publish. No files make an empty update.
 
-    The files keep their names. Raises BadNameError if two files share a name, or if a name is not legal for a file,
-    AlreadyExistsError or TornUpdateError if another program writes in the same second.
+    The files keep their names; `starting` is called before each upload. Raises BadNameError if two files share a name,
+    or if a name is not legal for a file, AlreadyExistsError or TornUpdateError if another program writes in the same
+    second.
     """
     names = [check_label(source.name, "file of an update") for source in sources]
     if MANIFEST in names or len(set(names)) != len(names):
@@ -65,7 +75,7 @@ def publish_files(
             f"The files of an update need names of their own, other than {MANIFEST}: got {', '.join(sorted(names))}."
         )
     claimed = claim(feed, partition, now=now, owner=owner)
-    uploaded = {_upload(claimed, source) for source in sources}
+    uploaded = {_upload(claimed, source, starting) for source in sources}
     files = staged_files(claimed, len(sources))
     if others := sorted(file.path for file in uploaded.symmetric_difference(files)):
         message = f"{claimed.uri}: another program wrote {', '.join(others)}. Nothing was published; publish again."
@@ -179,14 +189,16 @@ def _update(staged: Staged) -> Update:
     return Update(staged.claim.feed, staged.claim.partition, staged.claim.name, staged.record.files)
 
 
-def _upload(claimed: Claim, source: Path) -> File:
+def _upload(claimed: Claim, source: Path, starting: Callable[[Path], object]) -> File:
+    starting(source)
     board, key = claimed.feed.blackboard, f"{claimed.prefix}{source.name}"
     try:
         entry = board.upload(key, source)
     except AlreadyExistsError:
         # It was sent twice because the first answer was lost, or another program writes here: compare the content.
-        own = board.tag_of(source.read_bytes())
-        entry = board.read(key, limit=0).entry
-        if own is None or entry.tag != own:
-            raise
+        # Not the tags: those of large or encrypted objects do not tell it.
+        with TemporaryDirectory() as folder:
+            entry = board.download(key, stored := Path(folder) / "stored")
+            if not cmp(source, stored, shallow=False):
+                raise
     return File(source.name, entry.size, entry.tag)

@@ -16,7 +16,7 @@ from feed_assets.file_feed.control import CLAIMS, RECORDS
 from feed_assets.file_feed.errors import UnreadableRecordError
 from feed_assets.file_feed.feed import CONTROL, Feed
 from feed_assets.file_feed.holds import Pin, Tag, own_control_found, pins, tags
-from feed_assets.file_feed.manifest import INVALIDATED, is_removal, parse_manifest
+from feed_assets.file_feed.manifest import INVALIDATED, is_removal, manifest, parse_manifest
 from feed_assets.file_feed.names import begun, has_update_shape, is_update_name
 from feed_assets.file_feed.read_sets import READ_SETS, listing_key
 from feed_assets.file_feed.reading import Found, is_valid
@@ -206,7 +206,7 @@ def _against_record(
             yield Finding("changed file", *place, f"{path} had {was.size} bytes and has {now.size}")
         elif was.tag != now.tag:
             rewritten.append(path)
-    if rewritten and len(rewritten) == len(recorded) and not _tells_content(feed, record):
+    if rewritten and len(rewritten) == len(recorded) and not _tells_content(feed, found, record):
         # In a copy of the base all tags differ, and all sizes are equal.
         yield Finding("copied", *place, "its files have the recorded sizes and other tags: a copy, or written anew")
         return
@@ -214,6 +214,9 @@ def _against_record(
         yield Finding("changed file", *place, f"{path} was written anew since it was recorded: its tag differs")
 
 
-def _tells_content(feed: Feed, record: Record) -> bool:
-    """Whether equal contents have equal tags: not on a disk, nor for uploads in parts."""
-    return feed.blackboard.tag_of(b"") is not None and not any("-" in file.tag for file in record.files)
+def _tells_content(feed: Feed, found: Found, record: Record) -> bool:
+    """Whether equal contents have equal tags: not on a disk, nor for uploads in parts or objects encrypted with KMS."""
+    tag = feed.blackboard.tag_of(manifest(len(record.files)))
+    if tag is None or any("-" in file.tag for file in record.files):
+        return False
+    return found.manifest is None or found.manifest.tag == tag

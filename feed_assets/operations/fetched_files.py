@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
 from urllib.parse import unquote, urlsplit
 
@@ -10,15 +10,23 @@ from feed_assets.blackboard import Blackboard, NotFoundError
 from feed_assets.file_feed import Update
 
 
-def fetch(blackboard: Blackboard, tags: Mapping[str, str | None], folder: Path) -> dict[Path, str]:
+def fetch(
+    blackboard: Blackboard,
+    tags: Mapping[str, str | None],
+    folder: Path,
+    *,
+    starting: Callable[[str], object] = lambda _: None,
+) -> dict[Path, str]:
     """Link or copy the objects under these keys into a new folder. Returns the URI of each new file.
 
     The new names are plain, as DuckDB would read some characters as a pattern. Files on this disk are linked. Others
-    are copied, one after the other. Raises NotFoundError if one is gone or has another tag.
+    are copied, one after the other; `starting` is called with the name of each before. Raises NotFoundError if one is
+    gone or has another tag.
     """
     folder.mkdir()
     uris = {}
     for number, (key, tag) in enumerate(tags.items()):
+        starting(PurePosixPath(key).name)
         file = folder / ".".join([f"{number:06}", *PurePosixPath(key).name.split(".")[1:]])
         uris[file] = uri = blackboard.uri(key)
         if uri.startswith("file:"):
@@ -30,9 +38,12 @@ def fetch(blackboard: Blackboard, tags: Mapping[str, str | None], folder: Path) 
     return uris
 
 
-def fetch_update(update: Update, folder: Path) -> dict[Path, str]:
+def fetch_update(
+    update: Update, folder: Path, *, starting: Callable[[str], object] = lambda _: None
+) -> dict[Path, str]:
     """As `fetch`, the files of an update."""
-    return fetch(update.feed.blackboard, {update.key(file.path): file.tag for file in update.files}, folder)
+    tags = {update.key(file.path): file.tag for file in update.files}
+    return fetch(update.feed.blackboard, tags, folder, starting=starting)
 
 
 def with_uris(message: str, uris: Mapping[Path, str]) -> str:

@@ -1,13 +1,16 @@
 """The main job in a bucket of a real server: the same program, with another base."""
 
 import csv
+import os
 import re
 
 import pytest
+from dagster import serialize_value
 
 from feed_assets.ads import KINDS
 from feed_assets.blackboard import list_all
-from feed_assets.engine.update_files import write_files
+from feed_assets.engine.update_files import count_update, write_files
+from feed_assets.file_feed import Facts, Feed, claim, publish, require_latest, stage, staged_files
 from feed_assets.resources import SparkResource
 from feed_assets.sources import load_sources
 from feed_assets.sources.landing import land, land_kept
@@ -26,6 +29,7 @@ from feed_assets_tests.harness import (
     settings_below,
     write_sources,
 )
+from feed_assets_tests.listening import family
 
 
 @pytest.fixture
@@ -58,6 +62,37 @@ def deliver(shop_in_a_bucket, session, tmp_path):
         return land(session, shop_in_a_bucket.board, source, path, now=shop_in_a_bucket.now)
 
     return deliver
+
+
+@pytest.fixture(autouse=True)
+def the_secret_is_shown_nowhere(shop_in_a_bucket, session, versitygw, dagster_instance, tmp_path, capfd, caplog):
+    """After each test: it looks into everything that the test has left, for the key that it used."""
+    caplog.set_level("INFO")
+    yield
+    context = session.sparkContext._jsc.sc()
+    environment = context.statusStore().environmentInfo()  # all that Spark's UI and its REST service know, unredacted
+    processes = [" ".join(each.cmdline()) for each in family(os.getpid())]
+    logged = [entry for run in dagster_instance.get_runs() for entry in dagster_instance.all_logs(run.run_id)]
+    shown = {
+        "standard output and error": "".join(capfd.readouterr()),
+        "logs": caplog.text,
+        "process lists": "\n".join(processes),
+        "Spark's UI": "".join(
+            each.mkString()
+            for each in (environment.sparkProperties(), environment.hadoopProperties(), environment.systemProperties())
+        ),
+        "Spark's settings": str(session.conf.getAll) + context.hadoopConfiguration().toString(),
+        "Dagster's storage": "".join(map(serialize_value, [*dagster_instance.get_runs(), *logged])),
+        "records and objects": "".join(
+            shop_in_a_bucket.board.read(key).data.decode("latin-1")
+            for key in keys(shop_in_a_bucket, "")
+            if not key.endswith("/")
+        ),
+        "the state database": "".join(each.read_bytes().decode("latin-1") for each in tmp_path.glob("state.db*")),
+    }
+    assert any("java" in each for each in processes)
+    assert "fs.s3a.endpoint" in shown["Spark's settings"]
+    assert [place for place, text in shown.items() if versitygw.secret_key in text] == []
 
 
 def keys(shop, prefix):
@@ -118,3 +153,13 @@ def test_a_write_that_failed_leaves_neither_files_nor_parts_of_uploads(shop_in_a
     name = shop_in_a_bucket.settings.base.split("/")[2]
     assert versitygw.client().list_multipart_uploads(Bucket=name).get("Uploads", []) == []
     assert [key for key in keys(shop_in_a_bucket, f"{ADS}/") if not key.endswith("/")] == []
+
+
+def test_spark_writes_and_reads_partitions_whose_names_must_be_encoded(shop_in_a_bucket, session):
+    feed = Feed(shop_in_a_bucket.board, "by-campaign/v1.0")
+    for partition in ("spring|a+b %20é", "k=v&x [1]*{2}", "u\u0308 12:00;,'#~"):
+        claimed = claim(feed, partition, now=shop_in_a_bucket.now, owner="test")
+        written = write_files(session.range(3).coalesce(1), claimed.uri)
+        staged = stage(claimed, staged_files(claimed, written.files), Facts(), now=shop_in_a_bucket.now)
+        publish(staged, now=shop_in_a_bucket.now)
+        assert count_update(session, require_latest(feed, partition, now=shop_in_a_bucket.now)) == 3

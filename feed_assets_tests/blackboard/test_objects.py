@@ -30,6 +30,9 @@ ODD_KEYS = [
     "a\nb",
     "a\0b",
     "a\x7fb",
+    "a\x85b",
+    "a\\b",
+    "a\uffffb",
     "x" * 1025,
 ]
 

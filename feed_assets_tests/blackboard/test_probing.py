@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from feed_assets.blackboard import UnavailableError
+from feed_assets.blackboard import UnavailableError, probing
 from feed_assets.blackboard.s3 import S3Blackboard
 
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
+
+    from feed_assets_tests.servers.versitygw import Versitygw
 
 PUT = "create-if-absent on PUT"
 PARTS = "create-if-absent on completing an upload in parts"
@@ -63,19 +65,30 @@ def test_a_server_that_ignores_all_conditions_is_found_out(client: S3Client, bla
 
 @pytest.mark.parametrize("server", ["versitygw"], indirect=True)
 @pytest.mark.parametrize(("ahead", "said"), [(90, "90 s behind"), (-90, "90 s ahead of"), (0, None)])
-def test_a_clock_that_differs_from_the_servers_is_named(
-    client: S3Client, blackboard: S3Blackboard, ahead: int, said: str | None
+def test_a_clock_that_differs_from_the_servers_is_named_by_a_probe_and_once_by_any_other_request(
+    versitygw: Versitygw,
+    blackboard: S3Blackboard,
+    ahead: int,
+    said: str | None,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ):
     def other_time(parsed: dict[str, Any], **_: object) -> None:
         date = datetime.now(UTC) + timedelta(seconds=ahead)
         parsed["ResponseMetadata"]["HTTPHeaders"]["date"] = format_datetime(date, usegmt=True)
 
-    client.meta.events.register("after-call.s3.PutObject", other_time)
-    try:
-        (*_, last) = blackboard.probe().warnings()
-    finally:
-        client.meta.events.unregister("after-call.s3.PutObject", other_time)
-    assert (said in last) if said else ("clock" not in last)
+    monkeypatch.setattr(probing, "_warned", set())
+    client = versitygw.client()
+    client.meta.events.register_first("after-call.s3", other_time)
+    skewed = S3Blackboard(client, *blackboard.uri("").removeprefix("s3://").removesuffix("/").split("/"))
+    for _ in range(2):
+        assert skewed.page("").entries == ()
+    (*_, last) = skewed.probe().warnings()
+    if said is None:
+        assert ("clock" not in last, caplog.messages) == (True, [])
+    else:
+        assert said in last
+        assert [said.split()[-1] in each for each in caplog.messages] == [True]
 
 
 @pytest.mark.parametrize("server", ["versitygw"], indirect=True)

@@ -18,6 +18,8 @@ from feed_assets.blackboard import (
     AlreadyExistsError,
     Blackboard,
     UnavailableError,
+    list_all,
+    list_folders,
 )
 from feed_assets.blackboard.s3 import S3Blackboard
 
@@ -132,6 +134,34 @@ def test_a_key_that_is_refused_among_many_is_an_error(client: S3Client, blackboa
             blackboard.delete("a", "b")
     finally:
         client.meta.events.unregister("after-call.s3.DeleteObjects", refuse)
+
+
+# -- keys that must be encoded on the way -------------------------------------------------------------
+
+ODD_NAMES = [
+    *("a b", " a ", "a+b", "a%b", "a%20b", "%2e%2e", "..%2fb", "a%2Fb", "a|b", "a=b&c=d", "a;b?c#d", "[a]{b}*", "a:b"),
+    *("a'\"b", "<a>", "a,b", "~a", "$a@!()`", "ü", "u\u0308", "\u65e5\u672c", "\U0001f600", "a\u2028b"),
+    *("a\u202eb", "\ufeffa", "...", "..a", "a.", "\u2024\u2024", "\uff0e\uff0e", "\u2025"),
+    *("x" * 200, "/".join(["y" * 200] * 4)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("server", ["versitygw", "ceph"], indirect=True)
+def test_any_legal_name_is_a_key_of_its_own(client: S3Client, bucket: str):
+    blackboard = S3Blackboard(client, bucket, "base \u00e9+%")
+    for number, name in enumerate(ODD_NAMES):
+        key = f"p/{name}/f"
+        written = blackboard.create(key, b"%d" % number)
+        assert blackboard.read(key).data == b"%d" % number
+        blackboard.replace(key, b"2", tag=written.tag)
+        blackboard.copy(key, f"copies/{name}/f")
+    expected = sorted((f"copies/{name}/f" for name in ODD_NAMES), key=str.encode)
+    assert [entry.key for entry in list_all(blackboard, "copies/")] == expected
+    assert set(list_folders(blackboard, "copies/")) == {name.split("/")[0] for name in ODD_NAMES}
+    for first, second in itertools.pairwise(expected):
+        assert blackboard.page("copies/", after=first).entries[0].key == second
+    blackboard.delete(*expected)
+    assert {entry.key for entry in list_all(blackboard, "")} == {f"p/{name}/f" for name in ODD_NAMES}
 
 
 # -- large files -----------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import boto3
 import pytest
 from click.testing import Result
 
@@ -34,6 +35,19 @@ def feed(versitygw: S3Server, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def answer(result: Result) -> Any:
     return json.loads(result.stdout)
+
+
+def test_no_answer_and_no_error_shows_a_secret(
+    run: Run, written: Written, feed: str, versitygw: S3Server, monkeypatch: pytest.MonkeyPatch
+):
+    run("feed", "publish", feed, "-p", "day", written("a.csv", "x\n1\n"), "--json")
+    commands = [("feed", name, feed, "--json") for name in ("ls", "verify", "gc")]
+    answers = [run(*each).output for each in commands]
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", wrong := "wrong/secret+of+ours")
+    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)  # it keeps the credentials of its first client
+    answers += [run(*each, code=1).output for each in commands]
+    assert "SignatureDoesNotMatch" in answers[len(commands)]
+    assert [each for each in answers if versitygw.secret_key in each or wrong in each] == []
 
 
 def test_publish_latest_ls_and_invalidate(run: Run, written: Written, feed: str, versitygw: S3Server):

@@ -69,6 +69,26 @@ def test_a_pipe_gets_the_lines_and_the_terminal_the_bar(terminal):
     assert "step 0" not in seen
 
 
+def test_publishing_shows_which_file_is_sent_and_how_large_it_is(terminal, tmp_path):
+    master, slave = terminal
+    for name in ("a.csv", "b.csv"):
+        (tmp_path / name).write_bytes(bytes(2_000_000))
+    files = [tmp_path / "a.csv", tmp_path / "b.csv"]
+    program = subprocess.Popen(
+        [sys.executable, "-m", "feed_assets.cli", "feed", "publish", tmp_path / "feed", *files],
+        stdout=subprocess.DEVNULL,
+        stderr=slave,
+        env=ON_A_SCREEN,
+    )
+    os.close(slave)
+
+    seen = shown(master)
+
+    assert program.wait() == 0
+    assert "b.csv (2 MB)" in seen
+    assert "2/2" in seen
+
+
 def test_without_a_terminal_there_is_no_bar():
     done = subprocess.run([sys.executable, "-c", THREE_STEPS], capture_output=True, text=True, check=True)
 

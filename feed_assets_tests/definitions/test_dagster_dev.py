@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from feed_assets_tests.harness import ADS, ALL, DAY, EFFECTIVENESS, ads, click
+from feed_assets_tests.listening import family, listening
 
 ROOT = Path(__file__).parents[2]
 BACKFILLED = "2019-11-21"
@@ -39,6 +40,7 @@ class DagsterDev:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
         self.log = home / "dev.log"
+        self.listened: set[tuple[str, str]] = set()
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "dagster", "dev", "--host", "127.0.0.1", "--port", str(self.port)],
@@ -65,6 +67,7 @@ class DagsterDev:
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             assert self.process.poll() is None, self.log.read_text()[-3000:]
+            self.listened |= listening(family(self.process.pid))
             try:
                 if answer := look():
                     return answer
@@ -184,3 +187,5 @@ def test_a_backfill_from_the_ui_and_a_late_file_end_in_published_updates(dev, de
         ticks = sensor["sensorState"]["ticks"]
         assert ticks
         assert [tick["error"] for tick in ticks if tick["error"]] == []
+    assert {name for name, _ in dev.listened} > {"java"}
+    assert {where for _, where in dev.listened} == {"loopback"}

@@ -2,14 +2,35 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from feed_assets.blackboard import check_key
-from feed_assets.file_feed import BadNameError, begun, check_partition, is_update_name, update_name, version_order
+from feed_assets.blackboard import (
+    AlreadyExistsError,
+    Blackboard,
+    InvalidKeyError,
+    LocalBlackboard,
+    check_key,
+    list_all,
+)
+from feed_assets.blackboard.memory import MemoryBlackboard
+from feed_assets.file_feed import (
+    BadNameError,
+    Feed,
+    MixedFeedError,
+    begun,
+    check_partition,
+    is_update_name,
+    pin,
+    publish_files,
+    tag,
+    update_name,
+    version_order,
+)
 from feed_assets.file_feed.names import check_label, check_update, is_partition_name
 
 MOMENTS = st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30), timezones=st.timezones())  # noqa: DTZ001
@@ -100,6 +121,47 @@ def test_a_partition_never_leads_out_of_its_feed(name: str) -> None:
     else:
         with pytest.raises(BadNameError):
             check_partition(name)
+
+
+DAY = "2018-05-20"
+
+HOSTILE = st.lists(
+    st.sampled_from(
+        [
+            *("..", ".", "/", "\\", "%2e", "%2f", "%2E%2E%2F", "%252e", "a", "a", "~", "$HOME", "C:", "file:", "s3:"),
+            *("\u2024", "\u2025", "\uff0e", "\uff0f", "\u2215", "\u202e", "\0", "\n", "\x85", " ", ".feed", "_SUCCESS"),
+        ]
+    ),
+    min_size=1,
+    max_size=6,
+).map("".join)
+"""Names that mean a way out, to somebody: in other scripts, encoded, absolute."""
+
+
+@settings(max_examples=40, deadline=None)
+@given(HOSTILE)
+def test_no_name_leads_out_of_its_place(tmp_path_factory: pytest.TempPathFactory, name: str) -> None:
+    outside = tmp_path_factory.mktemp("outside")
+    file = outside / "data.csv"
+    file.touch()
+    now = datetime(2018, 5, 21, 16, tzinfo=UTC)
+    boards: tuple[Blackboard, ...] = (MemoryBlackboard(), LocalBlackboard(outside / "base"))
+    for board in boards:
+        feed = Feed(board, "feeds/ads/v1.0")
+        update = publish_files(feed, DAY, [file], now=now, owner=name)
+        for use in (
+            lambda feed=feed: publish_files(feed, name, [file], now=now, owner="me"),
+            lambda board=board: publish_files(Feed(board, f"feeds/{name}"), DAY, [file], now=now, owner="me"),
+            lambda feed=feed, update=update: tag(feed, DAY, update.name, name),
+            lambda feed=feed, update=update: pin(feed, DAY, update.name, until=now, holder=name),
+            lambda board=board, update=update: board.create(update.key(name), b""),
+            lambda board=board, update=update: board.upload(update.key(name), file),
+        ):
+            with suppress(BadNameError, InvalidKeyError, AlreadyExistsError, MixedFeedError):
+                use()
+        assert {entry.key.split("/")[0] for entry in list_all(board, "")} == {"feeds"}
+    assert sorted(path.name for path in outside.iterdir()) == ["base", "data.csv"]
+    assert {path.name for path in (outside / "base").iterdir()} == {"feeds", ".blackboard"}  # its own scratch area
 
 
 def test_a_label_says_what_it_was_meant_to_be() -> None:

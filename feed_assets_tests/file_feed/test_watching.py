@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -383,6 +384,26 @@ def test_a_store_is_asked_as_often_as_the_memory(versitygw, clock: Clock, change
         assert len(consumer.look()) == changed
         counts.append(board.counts())
     assert counts[0] == counts[1] == {"page": 1 + min(changed, 1)}
+
+
+def test_a_tick_over_a_hundred_feeds_without_news_is_a_listing_each_at_the_wire(versitygw, clock: Clock) -> None:
+    """Of 20 partitions each; `test_sizes` has feeds of 10,000 in memory."""
+    feeds = [f"feed-{number:03}/v1.0" for number in range(100)]
+    names = [f"p{number:03}/{A}" for number in range(20)]
+    log = {f"{feed}/.feed/changes/20180521/235900/{name}.published": b"" for feed in feeds for name in names}
+    versitygw.place("a-hundred-feeds", log | {f"{feed}/{name}/_SUCCESS": b"0" for feed in feeds for name in names})
+    client = versitygw.client()
+    sent: Counter[str] = Counter()
+    client.meta.events.register("before-call.s3", lambda model, **_: sent.update([model.name]))
+    board = S3Blackboard(client, "a-hundred-feeds")
+    consumers = [Consumer(Feed(board, feed), clock) for feed in feeds]
+    consumers[0].look()
+    assert len(consumers[0].known) == len(names)
+    for consumer in consumers[1:]:  # the same names and times
+        consumer.cursor, consumer.known = consumers[0].cursor, dict(consumers[0].known)
+    sent.clear()
+    assert [consumer.look() for consumer in consumers] == [[]] * len(feeds)
+    assert sent == {"ListObjectsV2": len(feeds)}
 
 
 def test_a_manifest_whose_tag_does_not_tell_is_read_once_while_it_stays_the_same(clock: Clock, tmp_path: Path) -> None:

@@ -12,8 +12,14 @@ import shutil
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import boto3
 
 from feed_assets_tests.servers.server import MissingServerError, S3Server, done, free_port, kept
+
+if TYPE_CHECKING:
+    from types_boto3_s3 import S3Client
 
 PACKAGES = ("radosgw", "ceph-mon", "ceph-osd")
 _PROGRAMS = ("radosgw", "radosgw-admin", "ceph-mon", "ceph-osd", "monmaptool", "osdmaptool")
@@ -120,6 +126,19 @@ class Ceph(S3Server):
         endpoint = f"beast endpoint=127.0.0.1:{self.port} tcp_nodelay=1"
         self._daemon("radosgw", f"--rgw_frontends={endpoint}")
         self._wait()
+
+    def client_of(self, user: str, policy: str) -> S3Client:
+        """A client of a new user with this policy, a document of AWS IAM. Its keys follow from its name."""
+        conf = ("--conf", self._configuration)
+        # Idempotent, so that the server's own user may manage policies.
+        self._tool("radosgw-admin", "caps", "add", "--uid=testing", "--caps=user-policy=*", *conf)
+        keys = [f"--access-key=key-of-{user}", f"--secret-key=secret-of-{user}"]
+        self._tool("radosgw-admin", "user", "create", f"--uid={user}", f"--display-name={user}", *keys, *conf)
+        place = {"endpoint_url": self.endpoint, "region_name": self.region}
+        owner = {"aws_access_key_id": self.access_key, "aws_secret_access_key": self.secret_key}
+        boto3.client("iam", **place, **owner).put_user_policy(UserName=user, PolicyName="only", PolicyDocument=policy)
+        own = {"aws_access_key_id": f"key-of-{user}", "aws_secret_access_key": f"secret-of-{user}"}
+        return boto3.client("s3", **place, **own)
 
     def _make(self) -> None:
         """Make a cluster of one monitor and one store; their maps are made by hand, as nobody is there to ask."""

@@ -1,0 +1,43 @@
+"""The container's packages with their hashes: the pinned versions of all that the package needs, and nothing else."""
+
+from __future__ import annotations
+
+import re
+from importlib.metadata import requires
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[2]
+
+
+def pinned(path: Path) -> dict[str, str]:
+    """The version of each package that a file of requirements pins."""
+    found = re.findall(r"^([\w.-]+)(?:\[[\w,-]+\])?==(\S+)", path.read_text(encoding="utf-8"), re.MULTILINE)
+    return {canonicalize_name(name): version for name, version in found}
+
+
+def needed(name: str, extras: frozenset[str]) -> set[tuple[str, frozenset[str]]]:
+    """The packages that this one needs on this machine, each with the extras that are asked for."""
+    found = set()
+    for each in map(Requirement, requires(name) or ()):
+        if each.marker is None or any(each.marker.evaluate({"extra": extra}) for extra in (extras or {""})):
+            found.add((canonicalize_name(each.name), frozenset(each.extras)))
+    return found
+
+
+def test_every_package_of_the_container_has_its_pinned_version_and_hashes():
+    text = (ROOT / "deploy/requirements.txt").read_text(encoding="utf-8")
+    packages, constraints = pinned(ROOT / "deploy/requirements.txt"), pinned(ROOT / "constraints.txt")
+    differing = {name: version for name, version in packages.items() if constraints.get(name) != version}
+    assert differing == {}, "run `make hashes`"
+    blocks = re.split(r"^(?=\S)", text, flags=re.MULTILINE)[1:]
+    assert [block for block in blocks if "--hash=sha256:" not in block] == []
+    assert "://" not in text, "it names no host"
+
+    todo, seen = {("feed-assets", frozenset({"", "postgres"}))}, set()
+    while todo:
+        seen.add(package := todo.pop())
+        todo |= needed(package[0], package[1] | {""}) - seen
+    assert {name for name, _ in seen} - {"feed-assets"} == set(packages), "run `make hashes`"
