@@ -41,7 +41,8 @@ class FileFeedIOManager(dg.ConfigurableIOManager):
 
     A step claims its updates before it reads its first input (see `steps.step`). The update of an audited asset is only
     staged; its checks publish or reject it. Other updates are published at once. A step is tried again if storage did
-    not answer (see `retries`). `sources` has every source that raw inputs may name, by key.
+    not answer, or if a file of an input was replaced or removed while it ran (see `retries`). `sources` has every
+    source that raw inputs may name, by key.
     """
 
     blackboard: dg.ResourceDependency[BlackboardResource]
@@ -100,9 +101,8 @@ class FileFeedIOManager(dg.ConfigurableIOManager):
         with retrying(context.step_context.previous_attempt_count):
             step = self._step(context)
             boundary = plain(context.output_metadata.get(BOUNDARY))
-            for partition, frame in frames.items():
-                place = declaration.location, partition
-                staged = step.stage(place, frame, {"boundary": boundary} if boundary else None)
+            places = {(declaration.location, partition): frame for partition, frame in frames.items()}
+            for staged in step.stage_all(places, {"boundary": boundary} if boundary else None):
                 self._report(context, declaration, staged, alone=len(frames) == 1)
                 if not declaration.audited:
                     step.publish(staged)
