@@ -171,7 +171,7 @@ class Step:
         """
         with self._naming_changed_inputs():
             written = [each for place, frame in frames.items() for each in self._write(place, frame, details or {})]
-        self._require_unchanged()
+        self.require_unchanged()
         staged = [
             stage(each.claim, staged_files(each.claim, each.files), each.facts, now=self.run.now()) for each in written
         ]
@@ -191,7 +191,7 @@ class Step:
         )
         return write(self.claims[place], frame, facts, read=self.raw.records_read(output.window))
 
-    def _require_unchanged(self) -> None:
+    def require_unchanged(self) -> None:
         """Raise InputChangedError if a file that this step reads is gone or changed since it was resolved."""
         changed = [uri for update in self.updates for uri in changed_files(update)]
         changed += changed_raw_files(self.run.board, [each for each in self.inputs if isinstance(each, RawInput)])
@@ -210,7 +210,7 @@ class Step:
         except Exception as error:
             if is_sparks(error):
                 try:
-                    self._require_unchanged()
+                    self.require_unchanged()
                 except InputChangedError as changed:
                     raise changed from error
             raise
