@@ -1,9 +1,9 @@
-"""Reading exactly the files of a list with Spark, without a request for them on the driver.
+"""Reading exactly the files of a list with Spark, without a request for any of them on the driver.
 
 Here: how Spark gets names and sizes. Not here: which files are read, and schemas. If Spark gets paths, its driver asks
-the store about each, three requests a file in a bucket. So the list is written as the log that Spark's own file sink for
-streams keeps beside its files (`_spark_metadata`): a reader of the folder takes names and sizes from the log, and lists
-nothing.
+the store about each, three requests a file in a bucket. So the list is written as the log that Spark's own file sink
+for streams keeps beside its files (`_spark_metadata`): a reader of that folder takes names and sizes from the log, and
+lists nothing.
 """
 
 from __future__ import annotations
