@@ -54,7 +54,7 @@ def requests(sent):
     return taken
 
 
-def test_the_driver_lists_a_page_of_files_at_a_time_and_executors_send_two_requests_a_file(
+def test_the_driver_lists_a_page_of_files_at_a_time_and_executors_send_four_requests_a_file(
     wire, versitygw, bucket, tmp_path
 ):
     del bucket  # Java's credentials
@@ -81,8 +81,9 @@ def test_the_driver_lists_a_page_of_files_at_a_time_and_executors_send_two_reque
     checked = requests(sent)
 
     assert resolved == {"LIST": 1}
-    assert computed == {"HEAD": FILES, "GET": FILES}
+    # The length of the footer, the footer, the columns.
+    assert computed == {"HEAD": FILES, "GET": 3 * FILES}
     # The files, the landings, and those of the same content; Spark counts from the footers.
-    assert listed == {"LIST": listed["LIST"], "HEAD": 20, "GET": 20}
+    assert listed == {"LIST": listed["LIST"], "HEAD": 20, "GET": 40}
     assert listed["LIST"] <= 3
     assert checked == {"LIST": 2}
