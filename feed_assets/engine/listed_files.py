@@ -15,17 +15,23 @@ from tempfile import TemporaryDirectory
 from urllib.parse import quote
 
 from pyspark.sql import DataFrame, DataFrameReader
+from pyspark.sql.types import StructType
 
 from feed_assets.engine.paths import to_read
 
 _LOG = "_spark_metadata"
 
 
-def read_listed(reader: DataFrameReader, kind: str, sizes: Mapping[str, int]) -> DataFrame:
-    """The rows of these files, URI -> bytes, whatever their names; `kind` is Spark's name of their format.
+def read_listed(
+    reader: DataFrameReader, kind: str, sizes: Mapping[str, int], schema: StructType | None = None
+) -> DataFrame:
+    """The rows of these files, URI -> bytes; `kind` is Spark's name of their format. Spark skips hidden files.
 
-    The driver keeps about 1 KB a file. A file that is gone is an error when the frame is computed.
+    Without a `schema` Spark infers one. A file that is gone is an error when the frame is computed.
     """
+    if schema is not None:
+        # Without this, Spark would trust the schema of such a log, and not look for a NULL in a required column.
+        reader = reader.schema(schema.toNullable())
     with TemporaryDirectory() as folder:
         log = Path(folder, _LOG)
         log.mkdir()

@@ -93,13 +93,13 @@ def _read(spark: SparkSession, kind: str, sizes: Mapping[str, int], schema: Stru
             by_header.setdefault(tuple(header), {})[uri] = size
         frames = (_read_csv(spark, header, each, schema) for header, each in by_header.items())
         return reduce(DataFrame.unionByName, frames)
-    return read_listed(_reader(spark, kind).schema(schema), kind, sizes)
+    return read_listed(_reader(spark, kind), kind, sizes, schema)
 
 
 def _read_csv(spark: SparkSession, header: Sequence[str], sizes: Mapping[str, int], schema: StructType) -> DataFrame:
     """The rows of files with this header, with columns matched by name: Spark itself matches them by position."""
     found = StructType([schema[name] if name in schema.names else StructField(name, StringType()) for name in header])
-    rows = read_listed(_reader(spark, "csv").schema(found), "csv", sizes)
+    rows = read_listed(_reader(spark, "csv"), "csv", sizes, found)
     return rows.select([functions.col(each.name) if each.name in header else _null(each) for each in schema])
 
 

@@ -145,7 +145,7 @@ def raw_frame(spark: SparkSession, blackboard: Blackboard, source: Source, *raw_
     sizes = _sizes(blackboard, raw_inputs)
     if not sizes:
         return nothing
-    frame: DataFrame = with_nulls(read_listed(spark.read.schema(schema), "parquet", sizes), source)
+    frame: DataFrame = with_nulls(read_listed(spark.read, "parquet", sizes, schema), source)
     if all(landed_by(file.path) for each in raw_inputs for file in each.files):
         return frame
     # Files of other receivers lack `_file` and `_line`: use the name and the row of the raw file.
@@ -214,12 +214,14 @@ def _sizes(blackboard: Blackboard, raw_inputs: Iterable[RawInput]) -> dict[str, 
 def _records_by_hour(spark: SparkSession, sizes: Mapping[str, int]) -> dict[str, int]:
     """How many records these files, URI -> bytes, have by hour, such as `2019-11-24/05`."""
     from pyspark.sql import functions  # noqa: PLC0415 - listing must not need Spark
+    from pyspark.sql.types import LongType, StructType  # noqa: PLC0415 - as above
 
     from feed_assets.engine.listed_files import read_listed  # noqa: PLC0415 - as above
 
     if not sizes:
         return {}
-    files = read_listed(spark.read.schema("_line BIGINT"), "parquet", sizes)
+    schema = StructType().add("_line", LongType())
+    files = read_listed(spark.read, "parquet", sizes, schema)
     hour = functions.regexp_extract(functions.col("_metadata.file_path"), r"/(\d{4}-\d\d-\d\d/\d\d)/[^/]+$", 1)
     counted = files.groupBy(hour.alias("hour")).agg(functions.count("*").alias("records")).collect()
     return {row.hour: row.records for row in counted}
