@@ -56,8 +56,8 @@ REQUIRED = {
     # A vanished file is an error of the run; its rows are never silently missing.
     "spark.sql.files.ignoreMissingFiles": "false",
     "spark.sql.files.ignoreCorruptFiles": "false",
-    # The driver looks up explicit lists of files itself, without a Spark job.
-    "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
+    # Lists of files are given to Spark as such logs (see `listed_files`).
+    "spark.sql.streaming.fileStreamSink.ignoreMetadata": "false",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 }
 

@@ -5,7 +5,7 @@ Here: the only places where Spark touches feed files. Not here: the choice of fi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import PurePosixPath
@@ -16,7 +16,8 @@ from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession, functi
 from pyspark.sql.types import StringType, StructField, StructType
 
 from feed_assets.engine.jvm import java_session
-from feed_assets.engine.paths import to_read, to_write
+from feed_assets.engine.listed_files import read_listed
+from feed_assets.engine.paths import to_write
 from feed_assets.file_feed import FeedError, Update
 
 READERS = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json"}
@@ -46,7 +47,7 @@ def read_updates(spark: SparkSession, updates: Sequence[Update], schema: StructT
     Exactly the resolved files are read. Columns of the schema that a file lacks are NULL; other columns of a file are
     left out.
     """
-    frames = [_read(spark, kind, uris, schema) for kind, uris in sorted(_uris_by_format(updates).items())]
+    frames = [_read(spark, kind, sizes, schema) for kind, sizes in sorted(_sizes_by_format(updates).items())]
     # An empty frame made from Python's side would start Python's workers.
     return reduce(DataFrame.unionByName, frames) if frames else spark.range(0).select(*map(_null, schema))
 
@@ -57,8 +58,14 @@ def _null(field: StructField) -> Column:
 
 def count_update(spark: SparkSession, update: Update) -> int:
     """How many rows an update has, whatever its schema."""
-    formats = _uris_by_format([update])
-    return sum(_reader(spark, kind).format(kind).load(uris).count() for kind, uris in formats.items())
+    formats = _sizes_by_format([update])
+    return sum(read_listed(_reader(spark, kind), kind, sizes).count() for kind, sizes in formats.items())
+
+
+def parquet_schema(spark: SparkSession, update: Update) -> StructType:
+    """The columns of all Parquet files of an update together; `nullable` is not reliable in Parquet."""
+    files = read_listed(spark.read.option("mergeSchema", "true"), "parquet", _sizes(update)) if update.files else None
+    return files.schema if files is not None else StructType()
 
 
 def write_files(frame: DataFrame, uri: str, kind: str = "parquet") -> Written:
@@ -78,20 +85,21 @@ def write_files(frame: DataFrame, uri: str, kind: str = "parquet") -> Written:
     return _committed(frame.sparkSession, label)
 
 
-def _read(spark: SparkSession, kind: str, uris: list[str], schema: StructType) -> DataFrame:
+def _read(spark: SparkSession, kind: str, sizes: Mapping[str, int], schema: StructType) -> DataFrame:
     if kind == "csv":
-        by_header: dict[tuple[str, ...], list[str]] = {}
-        for uri in uris:
-            by_header.setdefault(tuple(spark.read.option("header", "true").csv(uri).columns), []).append(uri)
+        by_header: dict[tuple[str, ...], dict[str, int]] = {}
+        for uri, size in sizes.items():
+            header = read_listed(spark.read.option("header", "true"), kind, {uri: size}).columns
+            by_header.setdefault(tuple(header), {})[uri] = size
         frames = (_read_csv(spark, header, each, schema) for header, each in by_header.items())
         return reduce(DataFrame.unionByName, frames)
-    return _reader(spark, kind).schema(schema).format(kind).load(uris)
+    return read_listed(_reader(spark, kind), kind, sizes, schema)
 
 
-def _read_csv(spark: SparkSession, header: Sequence[str], uris: list[str], schema: StructType) -> DataFrame:
+def _read_csv(spark: SparkSession, header: Sequence[str], sizes: Mapping[str, int], schema: StructType) -> DataFrame:
     """The rows of files with this header, with columns matched by name: Spark itself matches them by position."""
     found = StructType([schema[name] if name in schema.names else StructField(name, StringType()) for name in header])
-    rows = _reader(spark, "csv").schema(found).csv(uris)
+    rows = read_listed(_reader(spark, "csv"), "csv", sizes, found)
     return rows.select([functions.col(each.name) if each.name in header else _null(each) for each in schema])
 
 
@@ -101,12 +109,16 @@ def _reader(spark: SparkSession, kind: str) -> DataFrameReader:
     return spark.read.option("mode", "FAILFAST").option("header", "true")
 
 
-def _uris_by_format(updates: Sequence[Update]) -> dict[str, list[str]]:
-    uris: dict[str, list[str]] = {}
+def _sizes_by_format(updates: Sequence[Update]) -> dict[str, dict[str, int]]:
+    sizes: dict[str, dict[str, int]] = {}
     for update in updates:
-        for uri in update.uris():
-            uris.setdefault(_format(update, uri), []).append(to_read(uri))
-    return uris
+        for uri, size in _sizes(update).items():
+            sizes.setdefault(_format(update, uri), {})[uri] = size
+    return sizes
+
+
+def _sizes(update: Update) -> dict[str, int]:
+    return {uri: file.size for uri, file in zip(update.uris(), update.files, strict=True)}
 
 
 def _format(update: Update, uri: str) -> str:

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
 from feed_assets.blackboard import Content, Entry, NotFoundError
-from feed_assets.blackboard.listing import list_folders
+from feed_assets.blackboard.listing import list_all, list_folders
 from feed_assets.file_feed.errors import MixedFeedError, NoValidUpdateError, UpdateChangedError
 from feed_assets.file_feed.feed import CONTROL, Feed, File, Update
 from feed_assets.file_feed.manifest import INVALIDATED, MANIFEST, MAX_BYTES, manifest, parse_manifest
@@ -223,6 +223,16 @@ def read_resolved(
         f"{feed.title(partition)} changed under the reader {attempts} times in a row. "
         "Is retention too short for how long reading takes? Pin the update with `feed-assets feed pin`."
     )
+
+
+def changed_files(update: Update) -> list[str]:
+    """The URIs of the files of an update that are gone or have another size or tag: a LIST for each page of files."""
+    board, resolved = update.feed.blackboard, {update.key(file.path): file for file in update.files}
+    for entry in list_all(board, update.prefix) if resolved else ():
+        file = resolved.get(entry.key)
+        if file is not None and (file.size, file.tag) == (entry.size, entry.tag):
+            del resolved[entry.key]
+    return [board.uri(key) for key in resolved]
 
 
 def read_file(update: Update, file: File) -> bytes:

@@ -12,7 +12,7 @@ import dagster as dg
 from pydantic import PrivateAttr
 from pyspark.sql import DataFrame
 
-from feed_assets.datasets import FeedDeclaration
+from feed_assets.datasets import FeedDeclaration, Place
 from feed_assets.file_feed import Staged, Update, begun, latest
 from feed_assets.file_feed.names import SECOND
 from feed_assets.io_manager.asset_metadata import BOUNDARY, CONTEXT, EVENING_BEFORE, declared_feed, plain, raw_source
@@ -42,8 +42,9 @@ class FileFeedIOManager(dg.ConfigurableIOManager):
 
     A step claims its updates before it reads its first input (see `steps.step`). The update of an audited asset is only
     staged; its checks publish or reject it. Other updates are published at once. A step is tried again if storage did
-    not answer (see `retries`). If an earlier attempt stopped right after it had published, the next attempt reports
-    that update, and publishes no other. `sources` has every source that raw inputs may name, by key.
+    not answer, or if a file of an input was replaced or removed while it ran (see `retries`). If an earlier attempt
+    stopped right after it had published, the next attempt reports that update, and publishes no other. `sources` has
+    every source that raw inputs may name, by key.
     """
 
     blackboard: dg.ResourceDependency[BlackboardResource]
@@ -102,18 +103,18 @@ class FileFeedIOManager(dg.ConfigurableIOManager):
         with retrying(context.step_context.previous_attempt_count):
             step = self._step(context)
             boundary = plain(context.output_metadata.get(BOUNDARY))
-            for partition, frame in frames.items():
-                place = declaration.location, partition
-                staged = self._published_before(context, declaration, partition)
-                if staged is None:
-                    staged = step.stage(place, frame, {"boundary": boundary} if boundary else None)
+            places = [(declaration.location, partition) for partition in frames]
+            published = {
+                place: found for place in places if (found := self._published_before(context, declaration, place))
+            }
+            new = {place: frames[place[1]] for place in places if place not in published}
+            staged_now = step.stage_all(new, {"boundary": boundary} if boundary else None) if new else []
+            for staged in [*published.values(), *staged_now]:
                 self._report(context, declaration, staged, alone=len(frames) == 1)
                 if not declaration.audited:
                     step.publish(staged)
 
-    def _published_before(
-        self, context: dg.OutputContext, declaration: FeedDeclaration, partition: str | None
-    ) -> Staged | None:
+    def _published_before(self, context: dg.OutputContext, declaration: FeedDeclaration, place: Place) -> Staged | None:
         """The update that an earlier attempt at this step published before its process died, or None.
 
         After an attempt that succeeded, somebody wants another update.
@@ -121,7 +122,7 @@ class FileFeedIOManager(dg.ConfigurableIOManager):
         attempt = context.step_context
         if declaration.audited or (attempt.previous_attempt_count == 0 and attempt.dagster_run.root_run_id is None):
             return None
-        found = self._step(context).published_before((declaration.location, partition))
+        found = self._step(context).published_before(place)
         if found is None:
             return None
         succeeded = attempt.instance.all_logs(found.record.facts.run_id, of_type=dg.DagsterEventType.STEP_SUCCESS)

@@ -1,4 +1,4 @@
-"""Tries a step again if storage or Spark's own I/O did not answer; `steps.transient` says which errors pass."""
+"""Tries a step again after an error that passes, as `steps.transient` says: of storage, Spark's I/O, changed inputs."""
 
 from __future__ import annotations
 

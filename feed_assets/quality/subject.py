@@ -14,11 +14,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DataType, StructField, StructType
 
 from feed_assets.datasets import FeedDeclaration
-from feed_assets.engine.paths import to_read
 from feed_assets.engine.spark_schemas import declared_columns, spark_schema
-from feed_assets.engine.update_files import count_update, read_updates
+from feed_assets.engine.update_files import count_update, parquet_schema, read_updates
 from feed_assets.file_feed import (
-    Column,
     Feed,
     FeedInput,
     RawInput,
@@ -66,7 +64,7 @@ def describe(
     `window` is the time of the update's partition, None if it stands for no time; `before` names the partitions before
     it.
     """
-    found = _found_schema(spark, update)
+    found = declared_columns(parquet_schema(spark, update))
     # A published update need not have columns that were declared later. Without a record, nullable columns that the
     # files lack count as declared later.
     names = {column.name for column in found}
@@ -129,14 +127,6 @@ def _unknown_values(rows: DataFrame, update: Update, reference: Reference, now: 
     known = read_updates(rows.sparkSession, [other], schema).toDF(*reference.columns)
     mine = rows.select(*reference.columns).dropna()
     return mine.join(known, on=list(reference.columns), how="left_anti").count()
-
-
-def _found_schema(spark: SparkSession, update: Update) -> tuple[Column, ...]:
-    """The columns of all files together; their `nullable` is not reliable in Parquet."""
-    paths = [to_read(uri) for uri in update.uris()]
-    if not paths:
-        return ()
-    return declared_columns(spark.read.option("mergeSchema", "true").parquet(*paths).schema)
 
 
 def _own_rows_before(update: Update, count: int) -> tuple[int, ...]:

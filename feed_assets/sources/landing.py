@@ -181,7 +181,8 @@ def _prepare(
         _check_columns(source, session, sent)
         content = _upload(blackboard, sent, attempt)
         records = _records(session, blackboard.uri(content), source, sent)
-        counts = write_by_hour(records, source, sent.name, blackboard.uri(rows), now=now)
+        size = sent.content.stat().st_size
+        counts = write_by_hour(records, source, sent.name, blackboard.uri(rows), size=size, now=now)
     except Exception as error:
         # What is staged takes space, on a disk that may be full.
         if not (isinstance(error, UnavailableError) and error.transient):

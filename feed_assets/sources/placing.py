@@ -40,6 +40,9 @@ _LANDED: Final = "landed"
 _FILTERED: Final = "filtered"
 _QUARANTINED: Final = "quarantined"
 _STAGED: Final = re.compile(r"_day=([^/]+)/_hour=([^/]+)/part-[^/]+\.parquet")
+_TASK_BYTES: Final = 64 * 2**20
+"""About how many bytes of a file a task writes, in at most `_MOST_TASKS` tasks; those of an hour are written by one."""
+_MOST_TASKS: Final = 1_000
 _SPREAD: Final = 64
 """Over how many places filtered records are spread, so that no task gets all of them."""
 
@@ -52,8 +55,10 @@ class StagedRecords:
     quarantined: Mapping[str, str]
 
 
-def write_by_hour(records: DataFrame, source: Source, name: str, uri: str, *, now: datetime) -> Mapping[str, Any]:
-    """Write the records of a file by day and hour, and the quarantined ones by reason.
+def write_by_hour(
+    records: DataFrame, source: Source, name: str, uri: str, *, size: int, now: datetime
+) -> Mapping[str, Any]:
+    """Write the records of a file of `size` bytes by day and hour, and the quarantined ones by reason.
 
     Returns the counts `read`, `landed`, `malformed`, `filtered` and one for each of `REASONS`; the `days` of all
     records that have a usable time; and `first_future`, for `usable_from`. Counts are taken after the shuffle, in the
@@ -95,7 +100,7 @@ def write_by_hour(records: DataFrame, source: Source, name: str, uri: str, *, no
     )
     observation = Observation(f"landing-{uuid4().hex}")
     (
-        placed.repartition(records.sparkSession.sparkContext.defaultParallelism, "_day", "_hour")
+        placed.repartition(min(2 + size // _TASK_BYTES, _MOST_TASKS), "_day", "_hour")
         .observe(observation, *_counts())
         .where(col("_day") != _FILTERED)
         .sortWithinPartitions("_day", "_hour", "_line")

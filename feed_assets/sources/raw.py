@@ -10,7 +10,7 @@ earlier ones at once. Files of other receivers always count.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime
 from itertools import groupby
@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 from feed_assets.blackboard.listing import list_all
 from feed_assets.blackboard.port import PAGE_SIZE, Blackboard, Entry
 from feed_assets.datasets import is_day
-from feed_assets.engine.paths import to_read
 from feed_assets.file_feed import RawFile, RawInput
 from feed_assets.sources.layout import RAW, LandingId, landed_by, landed_path, raw_file_key, raw_prefix, split_raw
 from feed_assets.sources.ledger import Landing, check_layout, counting, entries, touched_days
@@ -136,18 +135,18 @@ def raw_frame(spark: SparkSession, blackboard: Blackboard, source: Source, *raw_
     """
     from pyspark.sql import functions  # noqa: PLC0415 - listing must not need Spark
 
+    from feed_assets.engine.listed_files import read_listed  # noqa: PLC0415 - as above
     from feed_assets.sources.expressions import empty_frame, needed_columns  # noqa: PLC0415 - as above
     from feed_assets.sources.records import with_nulls  # noqa: PLC0415 - as above
 
     declared = dict(source.format.declared) or dict.fromkeys(needed_columns(spark, source), "string")
     nothing = empty_frame(spark, declared | RECORD_COLUMNS)
     schema = nothing.schema
-    files = [(each, file.path) for each in raw_inputs for file in each.files]
-    if not files:
+    sizes = _sizes(blackboard, raw_inputs)
+    if not sizes:
         return nothing
-    paths = [to_read(blackboard.uri(raw_file_key(each.source, each.partition, path))) for each, path in files]
-    frame: DataFrame = with_nulls(spark.read.schema(schema).parquet(*paths), source)
-    if all(landed_by(path) for _, path in files):
+    frame: DataFrame = with_nulls(read_listed(spark.read, "parquet", sizes, schema), source)
+    if all(landed_by(file.path) for each in raw_inputs for file in each.files):
         return frame
     # Files of other receivers lack `_file` and `_line`: use the name and the row of the raw file.
     return frame.withColumns(
@@ -161,32 +160,68 @@ def raw_frame(spark: SparkSession, blackboard: Blackboard, source: Source, *raw_
 def records_by_day(
     spark: SparkSession, blackboard: Blackboard, landing: Landing, days: Collection[str]
 ) -> dict[str, int]:
-    """How many records a landing put into each of these days, possibly 0: one Spark job, over the files' footers."""
-    keys = [
+    """How many records a landing put into each of these days, possibly 0: one listing and one Spark job."""
+    keys = {
         raw_file_key(landing.source, hour[:10], landed_path(hour[11:], landing.id))
         for hour in landing.partitions
         if hour[:10] in days
-    ]
+    }
     records = dict.fromkeys(days, 0)
-    for hour, count in _records_by_hour(spark, blackboard, keys).items():
-        records[hour[:10]] += count
+    if keys:
+        listed = _entries(blackboard, raw_prefix(landing.source), min(days), f"{max(days)}0")
+        sizes = {blackboard.uri(entry.key): entry.size for entry in listed if entry.key in keys}
+        for hour, count in _records_by_hour(spark, sizes).items():
+            records[hour[:10]] += count
     return records
 
 
 def records_by_hour(spark: SparkSession, blackboard: Blackboard, raw_inputs: Iterable[RawInput]) -> dict[datetime, int]:
     """How many records these files have by hour (UTC): one Spark job, over the files' footers."""
-    keys = [raw_file_key(each.source, each.partition, file.path) for each in raw_inputs for file in each.files]
-    counts = _records_by_hour(spark, blackboard, keys)
+    counts = _records_by_hour(spark, _sizes(blackboard, raw_inputs))
     return {datetime.strptime(f"{hour}+0000", "%Y-%m-%d/%H%z"): count for hour, count in counts.items()}
 
 
-def _records_by_hour(spark: SparkSession, blackboard: Blackboard, keys: Sequence[str]) -> dict[str, int]:
-    """How many records these files have by hour, such as `2019-11-24/05`."""
-    from pyspark.sql import functions  # noqa: PLC0415 - listing must not need Spark
+def changed_raw_files(blackboard: Blackboard, raw_inputs: Iterable[RawInput]) -> list[str]:
+    """The URIs of the files of these read sets that are gone or have another size or tag; one listing of each source.
 
-    if not keys:
+    A listing goes from the first day to the last.
+    """
+    read: dict[str, dict[str, tuple[int, str]]] = {}
+    days: dict[str, set[str]] = {}
+    for each in raw_inputs:
+        of_source = read.setdefault(each.source, {})
+        for file in each.files:
+            of_source[raw_file_key(each.source, each.partition, file.path)] = file.size, file.tag
+            days.setdefault(each.source, set()).add(each.partition)
+    changed: list[str] = []
+    for source, touched in days.items():
+        for entry in _entries(blackboard, raw_prefix(source), min(touched), f"{max(touched)}0"):
+            if read[source].get(entry.key) == (entry.size, entry.tag):
+                del read[source][entry.key]
+        changed += map(blackboard.uri, read[source])
+    return changed
+
+
+def _sizes(blackboard: Blackboard, raw_inputs: Iterable[RawInput]) -> dict[str, int]:
+    """URI -> bytes of the files of these read sets."""
+    return {
+        blackboard.uri(raw_file_key(each.source, each.partition, file.path)): file.size
+        for each in raw_inputs
+        for file in each.files
+    }
+
+
+def _records_by_hour(spark: SparkSession, sizes: Mapping[str, int]) -> dict[str, int]:
+    """How many records these files, URI -> bytes, have by hour, such as `2019-11-24/05`."""
+    from pyspark.sql import functions  # noqa: PLC0415 - listing must not need Spark
+    from pyspark.sql.types import LongType, StructType  # noqa: PLC0415 - as above
+
+    from feed_assets.engine.listed_files import read_listed  # noqa: PLC0415 - as above
+
+    if not sizes:
         return {}
-    files = spark.read.schema("_line BIGINT").parquet(*(to_read(blackboard.uri(key)) for key in keys))
+    schema = StructType().add("_line", LongType())
+    files = read_listed(spark.read, "parquet", sizes, schema)
     hour = functions.regexp_extract(functions.col("_metadata.file_path"), r"/(\d{4}-\d\d-\d\d/\d\d)/[^/]+$", 1)
     counted = files.groupBy(hour.alias("hour")).agg(functions.count("*").alias("records")).collect()
     return {row.hour: row.records for row in counted}

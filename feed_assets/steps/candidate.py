@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from feed_assets.file_feed import Feed, FeedError, Record, Staged, Update, find_staged, latest, read_record, records
+from feed_assets.file_feed.reading import updates_from
 
 LOOKED_AT = 20
 """How many of the newest records are searched for a run's own update."""
@@ -92,6 +93,13 @@ def _own_candidate(
 
 
 def _staged_candidate(staged: Staged) -> Candidate:
+    """The staged update with the sizes that its files have now, by which Spark reads them: one LIST.
+
+    A file that changed since it was staged is judged as it is; publishing refuses it in any case.
+    """
     claimed, record = staged.claim, staged.record
-    update = Update(feed=claimed.feed, partition=claimed.partition, name=claimed.name, files=record.files)
+    listed = updates_from(claimed.feed, claimed.partition, start=claimed.name, newest=claimed.name)
+    present = {file.path: file for file in listed[claimed.name].files} if claimed.name in listed else {}
+    files = tuple(present.get(file.path, file) for file in record.files)
+    update = Update(feed=claimed.feed, partition=claimed.partition, name=claimed.name, files=files)
     return Candidate(update, record, staged)

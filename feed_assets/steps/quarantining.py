@@ -5,23 +5,30 @@ Not here: which records are quarantined (`engine.judged_rows`), and publishing o
 
 from __future__ import annotations
 
-from dataclasses import replace
-from datetime import datetime
+from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame
 
 from feed_assets.engine.judged_rows import quarantined_rows
 from feed_assets.engine.update_files import Written, write_files
-from feed_assets.file_feed import Claim, Facts, FeedInput, Rows, stage, staged_files
-from feed_assets.file_feed.quarantine import QUARANTINE, quarantine_of
+from feed_assets.file_feed import Claim, Facts, FeedInput, Rows
+from feed_assets.file_feed.quarantine import quarantine_of
 
 
-def stage_quarantine(claimed: Claim, judged: DataFrame, rows: Rows, facts: Facts, *, now: datetime) -> dict[str, str]:
-    """Write the quarantined records of a judged frame, and stage them under their update's name.
+@dataclass(frozen=True, slots=True)
+class Unstaged:
+    """Files written under a claim, their number, and the facts for their record."""
 
-    Returns the details for the record of the update; `facts` are those of the update. Every judged update has a
-    quarantine, possibly without files: so the latest quarantine is always that of the update in force, whichever
-    updates are published, overtaken or invalidated.
+    claim: Claim
+    files: int
+    facts: Facts
+
+
+def write_quarantine(claimed: Claim, judged: DataFrame, rows: Rows, facts: Facts) -> Unstaged:
+    """Write the quarantined records of a judged frame under their update's name; `facts` are those of the update.
+
+    Every judged update has a quarantine, possibly without files: so the latest quarantine is always that of the update
+    in force, whichever updates are published, overtaken or invalidated.
     """
     feed = quarantine_of(claimed.feed)
     # The update's claim also claims its quarantine: no other process writes to this feed under that name.
@@ -36,5 +43,4 @@ def stage_quarantine(claimed: Claim, judged: DataFrame, rows: Rows, facts: Facts
         config_digest="",
         details={"quarantined_from": f"{claimed.feed.location} {claimed.name}"},
     )
-    stage(kept, staged_files(kept, written.files), own, now=now)
-    return {QUARANTINE: feed.location}
+    return Unstaged(kept, written.files, own)

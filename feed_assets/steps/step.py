@@ -7,8 +7,9 @@ an update made from newer inputs, whichever is written first. Not here: reading 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -29,15 +30,21 @@ from feed_assets.file_feed import (
     claim,
     latest,
     publish_both,
+    stage,
+    staged_files,
 )
 from feed_assets.file_feed.control import record_key, stored_record
+from feed_assets.file_feed.reading import changed_files
 from feed_assets.file_feed.staging import claim_of
 from feed_assets.file_feed.wording import counted
 from feed_assets.quality.subject import EMPTY_SOURCES
 from feed_assets.sources import Source, raw_frame
+from feed_assets.sources.raw import changed_raw_files
+from feed_assets.steps.quarantining import Unstaged
 from feed_assets.steps.raw_hours import slices
 from feed_assets.steps.raw_reading import RawReader
 from feed_assets.steps.run import Output, Run
+from feed_assets.steps.transient import InputChangedError, is_sparks
 from feed_assets.steps.writing import write
 
 
@@ -72,7 +79,8 @@ class Reading:
 class Step:
     """One attempt at a step. Make it with `Step.begin`, which claims before any input is read.
 
-    `claims` has the claim for each output. `inputs` lists the inputs read so far, for the record of each update.
+    `claims` has the claim for each output. `inputs` lists the inputs read so far, for the record of each update, and
+    `updates` those of feeds with their files. If Spark fails and a file of an input changed, that is the error.
     """
 
     run: Run
@@ -80,6 +88,7 @@ class Step:
     claims: Mapping[Place, Claim]
     inputs: list[FeedInput | RawInput]
     raw: RawReader
+    updates: list[Update] = field(default_factory=list)
 
     @classmethod
     def begin(cls, run: Run, outputs: Iterable[Output]) -> Step:
@@ -118,9 +127,15 @@ class Step:
                 raise MissingUpdateError(feed, partition)
             updates[partition or ""] = [update] if update else []
         self._log(feed, updates)
+        self.updates.extend(each for found in updates.values() for each in found)
         spark = self.run.spark()
         schema = spark_schema(declaration.columns)
-        return Reading(updates, lambda each: read_updates(spark, each, schema))
+
+        def read(each: Sequence[Update]) -> DataFrame:
+            with self._naming_changed_inputs():
+                return read_updates(spark, each, schema)
+
+        return Reading(updates, read)
 
     def _log(self, feed: Feed, updates: Mapping[str, Sequence[Update]]) -> None:
         """Log the updates that are read of an input, and in one line the partitions without a valid update."""
@@ -141,15 +156,31 @@ class Step:
         Only files that are present now are read. With `evening_hours`, the result also has the last hours of the day
         before, under that day, if they have files.
         """
-        found = self.raw.read(source, slices(hours, by_hour=by_hour), evening_hours=evening_hours)
+        with self._naming_changed_inputs():
+            found = self.raw.read(source, slices(hours, by_hour=by_hour), evening_hours=evening_hours)
         return Reading(found, lambda each: raw_frame(self.run.spark(), self.run.board, source, *each))
 
     def stage(self, place: Place, frame: DataFrame, details: Mapping[str, Any] | None = None) -> Staged:
-        """Write and record the rows of an output, with these `details`; readers do not see them yet.
+        """As `stage_all`, for one output."""
+        return self.stage_all({place: frame}, details)[0]
+
+    def stage_all(self, frames: Mapping[Place, DataFrame], details: Mapping[str, Any] | None = None) -> list[Staged]:
+        """Write and record the rows of these outputs, with these `details`; readers do not see them yet.
 
         A frame with a verdict column (see `engine.judged_rows`) is split: published rows become the update, quarantined
-        rows an update of the same name in the quarantine feed. Raises MissingColumnsError.
+        rows an update of the same name in the quarantine feed. Spark reads the inputs while it writes, so they are
+        listed once more before anything is recorded: a LIST for each update read and each 1,000 files. Raises
+        InputChangedError if a file was replaced or removed, and MissingColumnsError.
         """
+        with self._naming_changed_inputs():
+            written = [each for place, frame in frames.items() for each in self._write(place, frame, details or {})]
+        self.require_unchanged()
+        staged = [
+            stage(each.claim, staged_files(each.claim, each.files), each.facts, now=self.run.now()) for each in written
+        ]
+        return [each for each in staged if each.claim in self.claims.values()]
+
+    def _write(self, place: Place, frame: DataFrame, details: Mapping[str, Any]) -> list[Unstaged]:
         output = self.outputs[place]
         empty_sources = self.raw.empty_in(output.window)
         facts = Facts(
@@ -159,10 +190,33 @@ class Step:
             config_digest=output.config_digest,
             run_id=self.run.run_id,
             root_run_id=self.run.root_run_id,
-            details={**({EMPTY_SOURCES: empty_sources} if empty_sources else {}), **(details or {})},
+            details={**({EMPTY_SOURCES: empty_sources} if empty_sources else {}), **details},
         )
-        read = self.raw.records_read(output.window)
-        return write(self.claims[place], frame, facts, read=read, now=self.run.now)
+        return write(self.claims[place], frame, facts, read=self.raw.records_read(output.window))
+
+    def require_unchanged(self) -> None:
+        """Raise InputChangedError if a file that this step reads is gone or changed since it was resolved."""
+        changed = [uri for update in self.updates for uri in changed_files(update)]
+        changed += changed_raw_files(self.run.board, [each for each in self.inputs if isinstance(each, RawInput)])
+        if changed:
+            more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
+            raise InputChangedError(
+                f"{changed[0]}{more} changed or vanished while the step read it, so its result could mix two versions. "
+                "Nothing was staged. Run the step again: it resolves its inputs anew."
+            )
+
+    @contextmanager
+    def _naming_changed_inputs(self) -> Iterator[None]:
+        """If Spark fails in here, look at the inputs, and raise InputChangedError if one changed."""
+        try:
+            yield
+        except Exception as error:
+            if is_sparks(error):
+                try:
+                    self.require_unchanged()
+                except InputChangedError as changed:
+                    raise changed from error
+            raise
 
     def published_before(self, place: Place) -> Staged | None:
         """The update in force of an output, if an earlier attempt at this step published it from the same inputs.

@@ -1,10 +1,15 @@
-"""Errors that pass by themselves: storage or Spark's own I/O did not answer. Not here: retries."""
+"""Errors after which a step can be tried again: storage or Spark's own I/O did not answer, or an input changed.
+
+Not here: retries.
+"""
 
 from __future__ import annotations
 
 from feed_assets.blackboard import UnavailableError
+from feed_assets.file_feed import FeedError
 
 PASSING_JAVA_ERRORS = (
+    "java.io.FileNotFoundException",  # an input changed; the next attempt resolves it again
     "java.net.ConnectException",
     "java.net.NoRouteToHostException",
     "java.net.SocketException",
@@ -12,16 +17,28 @@ PASSING_JAVA_ERRORS = (
     "java.net.UnknownHostException",
     "org.apache.hadoop.fs.s3a.AWSServiceThrottledException",
     "org.apache.hadoop.fs.s3a.AWSStatus500Exception",
+    "org.apache.hadoop.fs.s3a.RemoteFileChangedException",
     "software.amazon.awssdk.core.exception.ApiCallAttemptTimeoutException",
     "software.amazon.awssdk.core.exception.ApiCallTimeoutException",
 )
+
+
+class InputChangedError(FeedError):
+    """Files that a step reads were replaced or removed since it resolved them. Nothing of its result is staged."""
+
+
+def is_sparks(error: BaseException) -> bool:
+    """Whether Spark raised this error."""
+    return type(error).__module__.startswith(("py4j.", "pyspark."))
 
 
 def is_transient(error: BaseException) -> bool:
     """Whether the same step can succeed later without anybody's help."""
     if isinstance(error, UnavailableError):
         return error.transient
-    if type(error).__module__.startswith(("py4j.", "pyspark.")):
+    if isinstance(error, InputChangedError):
+        return True
+    if is_sparks(error):
         text = str(error)
         return any(name in text for name in PASSING_JAVA_ERRORS)
     return False

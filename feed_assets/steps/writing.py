@@ -1,45 +1,44 @@
 """Writing the result of a step: the files of an update and of its quarantine, and the account of the rows.
 
-Not here: reading (`step`), and publishing (`step`, `audit`).
+Not here: reading and staging (`step`), and publishing (`step`, `audit`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from datetime import datetime
 
 from pyspark.sql import DataFrame, Observation
 
 from feed_assets.engine.judged_rows import BOOKKEEPING, VERDICT, published_rows, verdict_counts
 from feed_assets.engine.update_files import write_files
-from feed_assets.file_feed import Claim, Facts, FeedError, Rows, Staged, stage, staged_files
-from feed_assets.steps.quarantining import stage_quarantine
+from feed_assets.file_feed import Claim, Facts, FeedError, Rows
+from feed_assets.file_feed.quarantine import QUARANTINE
+from feed_assets.steps.quarantining import Unstaged, write_quarantine
 
 
 class MissingColumnsError(FeedError):
     """A result lacks columns that its feed declares."""
 
 
-def write(claimed: Claim, frame: DataFrame, facts: Facts, *, read: int, now: Callable[[], datetime]) -> Staged:
-    """Write the rows in the declared columns, `facts.schema`, and stage them; with a verdict also the quarantine.
+def write(claimed: Claim, frame: DataFrame, facts: Facts, *, read: int) -> list[Unstaged]:
+    """Write the rows in the declared columns, `facts.schema`; with a verdict first the quarantine's. Stages nothing.
 
     `read` is how many raw records there are of this partition. Raises MissingColumnsError.
     """
     if VERDICT not in frame.columns:
         written = write_files(_conform(frame, claimed, facts), claimed.uri)
         rows = Rows(read=written.rows, published=written.rows, quarantined=0, duplicates=0, reasons={})
-        facts = replace(facts, rows=rows)
-    else:
-        # Without the columns that only the quarantine needs: `observe` passes on whole rows.
-        verdicts = Observation()
-        judged = frame.drop(*BOOKKEEPING).observe(verdicts, *verdict_counts(frame))
-        written = write_files(_conform(published_rows(judged), claimed, facts), claimed.uri)
-        counts = {name: int(value or 0) for name, value in verdicts.get.items()}
-        rows = _rows(counts, read=read, published=written.rows)
-        details = stage_quarantine(claimed, frame, rows, facts, now=now())
-        facts = replace(facts, rows=rows, details={**facts.details, **details})
-    return stage(claimed, staged_files(claimed, written.files), facts, now=now())
+        return [Unstaged(claimed, written.files, replace(facts, rows=rows))]
+    # Without the columns that only the quarantine needs: `observe` passes on whole rows.
+    verdicts = Observation()
+    judged = frame.drop(*BOOKKEEPING).observe(verdicts, *verdict_counts(frame))
+    written = write_files(_conform(published_rows(judged), claimed, facts), claimed.uri)
+    counts = {name: int(value or 0) for name, value in verdicts.get.items()}
+    rows = _rows(counts, read=read, published=written.rows)
+    quarantine = write_quarantine(claimed, frame, rows, facts)
+    details = {**facts.details, QUARANTINE: quarantine.claim.feed.location}
+    return [quarantine, Unstaged(claimed, written.files, replace(facts, rows=rows, details=details))]
 
 
 def _conform(frame: DataFrame, claimed: Claim, facts: Facts) -> DataFrame:

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 import click
 from rich.console import Console
 
-from feed_assets_tests.benchmarks import backfills, latest_update, pipelines, sensor_ticks, sizes
+from feed_assets_tests.benchmarks import backfills, latest_update, pipelines, reads, sensor_ticks, sizes
 from feed_assets_tests.benchmarks.results import Report, show, write
 
 Benchmark = Callable[..., Report]
@@ -23,6 +23,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "pipelines": pipelines.measure,
     "backfill": backfills.measure,
     "latest": latest_update.measure,
+    "reads": reads.measure,
     "ticks": sensor_ticks.measure,
     "sizes": sizes.measure,
 }

@@ -28,6 +28,7 @@ INTERNAL = {
     "org.apache.spark.sql.catalyst",
     "SQLQueryContextLogger",
     "DataFrameQueryContextLogger",
+    "_spark_metadata",
 }
 LIBRARIES = ("dagster", "dagster_pyspark", "dagster_aws", "pyspark", "py4j")
 

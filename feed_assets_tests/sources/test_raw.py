@@ -5,7 +5,8 @@ from datetime import date
 import pytest
 
 from feed_assets.blackboard.memory import MemoryBlackboard
-from feed_assets.sources.raw import raw_days, read_set
+from feed_assets.sources.raw import changed_raw_files, raw_days, read_set
+from feed_assets_tests.blackboard.recording import RecordingBlackboard
 
 ADS = "ads/partner"
 DIGEST = "0123456789abcdef"
@@ -189,3 +190,19 @@ def test_a_landing_is_superseded_also_in_days_without_a_file_of_the_new_one():
         blackboard.put(f"raw/.landed/{ADS}/entries/{DIGEST}/{generation}.json", b"{}")
 
     assert names(blackboard) == {"2019-11-26": [f"06/landed-{DIGEST}-10.parquet"]}
+
+
+def test_files_of_a_read_set_that_were_replaced_or_removed_are_named_and_new_ones_are_not():
+    days = [date(2019, 11, 24), date(2019, 11, 25)]
+    keys = [f"raw/{ADS}/{day}/05/{name}.parquet" for day in days for name in "ab"]
+    blackboard = RecordingBlackboard(MemoryBlackboard(dict.fromkeys(keys, b"x")))
+    read = [read_set(blackboard, ADS, day) for day in days]
+
+    assert changed_raw_files(blackboard, read) == []
+    blackboard.replace(keys[0], b"y", tag=blackboard.read(keys[0]).entry.tag)
+    blackboard.delete(keys[3])
+    blackboard.create(f"raw/{ADS}/2019-11-24/05/late.parquet", b"x")
+    blackboard.forget()
+
+    assert changed_raw_files(blackboard, read) == [blackboard.uri(keys[0]), blackboard.uri(keys[3])]
+    assert [request.operation for request in blackboard.requests] == ["page"]

@@ -14,7 +14,7 @@ from py4j.protocol import Py4JJavaError
 from feed_assets.blackboard import InvalidKeyError, LocalBlackboard, UnavailableError
 from feed_assets.blackboard.s3 import S3Blackboard
 from feed_assets.file_feed import TornUpdateError
-from feed_assets.steps.transient import is_transient
+from feed_assets.steps.transient import InputChangedError, is_transient
 
 
 def s3_error(error=None, **answer):
@@ -44,9 +44,10 @@ def disk_error(folder, monkeypatch, error):
     return raised.value
 
 
-def test_a_store_that_does_not_answer_or_is_busy_is_tried_again(tmp_path, monkeypatch):
+def test_a_store_that_does_not_answer_or_is_busy_and_an_input_that_changed_are_tried_again(tmp_path, monkeypatch):
     for error in (
         UnavailableError("Could not create it."),
+        InputChangedError("replaced"),
         s3_error(service_error_code="SlowDown", http_status_code=503),
         s3_error(service_error_code="InternalError", http_status_code=500),
         s3_error(service_error_code="TooManyRequests", http_status_code=429),

@@ -56,11 +56,13 @@ def ad_effectiveness(partitions: dg.PartitionsDefinition) -> dg.AssetsDefinition
             day=day,
             attribution_window=timedelta(hours=rules.attribution_window_hours),
         ).persist()  # the figures and the write share it
-        with retrying(context.retry_number):  # Spark computes the result here
-            figures, boundary = effectiveness_figures(result), _boundary(result)
-        context.add_output_metadata({**figures, **effectiveness_lineage()})
-        yield dg.Output(result, metadata={BOUNDARY: boundary})
-        result.unpersist()
+        try:
+            with retrying(context.retry_number):  # Spark computes the result here
+                figures, boundary = effectiveness_figures(result), _boundary(result)
+            context.add_output_metadata({**figures, **effectiveness_lineage()})
+            yield dg.Output(result, metadata={BOUNDARY: boundary})
+        finally:
+            result.unpersist()
 
     return ad_effectiveness
 
