@@ -140,24 +140,30 @@ class S3Blackboard:
         with self._errors(f"list {self.uri(prefix)}"):
             answer = self._client.list_objects_v2(MaxKeys=self._page_size, **request)
         cut = len(self._prefix)
-        # The directory marker of the root itself has no key here.
+        # The directory marker of the root itself has no key here. Some stores begin a page with the key before it.
         entries = tuple(
             Entry(found["Key"][cut:], found["Size"], _tag(found), found["LastModified"])
             for found in answer.get("Contents", ())
-            if len(found["Key"]) > cut
+            if found["Key"][cut:] > after
         )
         rolled_up = tuple(found["Prefix"][cut:] for found in answer.get("CommonPrefixes", ()))
         last = max((*rolled_up[-1:], *(entry.key for entry in entries[-1:])), default="")
         return Page(entries, rolled_up, last if answer["IsTruncated"] else None)
 
     def read(self, key: str, *, limit: int | None = None) -> Content:
-        """See `Blackboard.read`."""
+        """See `Blackboard.read`. If the connection breaks, it reads again from the start."""
         full = self._full(key)
         with self._errors(f"read {self.uri(key)}", {_MISSING: self._not_found(key)}):
-            answer = self._client.get_object(Bucket=self._bucket, Key=full)
-            # No range in the request: for an empty object it would be an error.
-            with closing(answer["Body"]) as body:
-                data = body.read(limit)
+            for attempt in range(_ATTEMPTS):
+                # No range in the request: for an empty object it would be an error.
+                answer = self._client.get_object(Bucket=self._bucket, Key=full)
+                try:
+                    with closing(answer["Body"]) as body:
+                        data = body.read(limit)
+                    break
+                except (IncompleteReadError, HTTPClientError):
+                    if attempt + 1 == _ATTEMPTS:
+                        raise
         return Content(Entry(key, answer["ContentLength"], _tag(answer), answer["LastModified"]), data)
 
     def download(self, key: str, target: Path) -> Entry:
@@ -408,7 +414,7 @@ class S3Blackboard:
         kind = type(error).__name__
         if isinstance(error, NoCredentialsError):
             text = f"Could not {doing}: no credentials were found. {_CREDENTIALS}."
-        elif isinstance(error, UnreachableError | HTTPClientError):
+        elif isinstance(error, UnreachableError | HTTPClientError | IncompleteReadError):
             advice = "Check that it is running, the network, and the endpoint (AWS_ENDPOINT_URL_S3)"
             return UnavailableError(f"Could not {doing}: no answer from {self._host()} ({kind}). {advice}.")
         elif isinstance(error, ParamValidationError):

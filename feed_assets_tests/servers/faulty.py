@@ -1,9 +1,9 @@
-"""The process of the fault-injecting proxy: `python faulty.py PORT UPSTREAM_PORT SEED`. It needs the standard library only.
+"""The process of the proxy that injects faults: `python faulty.py PORT UPSTREAM_PORT SEED`. It needs no packages.
 
-Here: passing requests of S3 on, and the faults. Not here: starting the process (see `fault_proxy`). Whether a fault hits
-the request number N of one kind (method, path, query) depends on the seed, and not on timing. `PUT /-/faults` sets the
-rates, `GET /-/faults` tells how often each fault was injected. The signature of a request covers its Host header, which
-is passed on as it is.
+Here: passing requests of S3 on, and the faults. Not here: starting the process (see `fault_proxy`). Whether a fault
+hits the request number N of one kind (method, path, query) depends on the seed, and not on timing. `PUT /-/faults` sets
+the rates, `GET /-/faults` returns how often each fault was injected. The signature of a request covers its Host header,
+so the header is passed on as it is.
 """
 
 from __future__ import annotations
@@ -202,12 +202,43 @@ class Proxy:
         query = dict(parse_qsl(parts.query, keep_blank_values=True))
         kind = f"{method} {parts.path} {sorted(query.items())}"
         conditional = bool(request.header("If-None-Match") or request.header("If-Match")) and method in {"PUT", "POST"}
+        if refusal := self._refusal(kind, conditional=conditional):
+            writer.write(refusal)
+            return
+        answer = await self._answer(kind, method, request, body, server)
+        status = int(answer.first.split()[1])
+        if method == "GET" and "list-type" in query and status == 200:
+            listed = b"".join([piece async for piece in _answered(server[0], method, answer)])
+            after = query.get("start-after") or query.get("continuation-token", "")
+            listed = self._faults.listing(kind, f"{parts.path} {query.get('prefix', '')}", after, listed)
+            whole = answer.without("Transfer-Encoding").adding("Content-Length", str(len(listed))).to_bytes() + listed
+            await (_trickle if self._faults.hits("slow_body", kind) else _send)(writer, whole)
+        elif method == "GET" and status in {200, 206}:
+            await self._object(kind, answer, server[0], writer)
+        else:
+            raw = _pieces(server[0], answer, raw=True, empty=method == "HEAD" or status in {204, 304})
+            await _send(writer, answer.to_bytes() + b"".join([piece async for piece in raw]))
+        if "close" in (request.header("Connection").lower(), answer.header("Connection").lower()):
+            raise Cut
+
+    def _refusal(self, kind: str, *, conditional: bool) -> bytes:
+        """The answer of a server that did not act, if such a fault hits. Raises Cut."""
         for fault in BEFORE:
             if (fault != "conflict" or conditional) and self._faults.hits(fault, kind):
                 if fault == "cut_before":
                     raise Cut
-                writer.write(_refusal(fault))
-                return
+                return _refusal(fault)
+        return b""
+
+    async def _answer(
+        self,
+        kind: str,
+        method: str,
+        request: Message,
+        body: bytes,
+        server: tuple[asyncio.StreamReader, asyncio.StreamWriter],
+    ) -> Message:
+        """The head of the server's answer. Raises Cut if the client must not learn of it."""
         server[1].write(request.without("Expect").to_bytes() + body)
         await server[1].drain()
         answer = await Message.read(server[0])
@@ -219,24 +250,7 @@ class Proxy:
             raise Cut
         if self._faults.hits("skewed_date", kind):
             answer = answer.adding("Date", format_datetime(_date(answer) + SKEW, usegmt=True))
-        status = int(answer.first.split()[1])
-        if method == "GET" and "list-type" in query and status == 200:
-            listed = b"".join([piece async for piece in _answered(server[0], method, answer)])
-            after = query.get("start-after") or query.get("continuation-token", "")
-            listed = self._faults.listing(kind, f"{parts.path} {query.get('prefix', '')}", after, listed)
-            answer = answer.without("Transfer-Encoding").adding("Content-Length", str(len(listed)))
-            if self._faults.hits("slow_body", kind):
-                await _trickle(writer, answer.to_bytes() + listed)
-            else:
-                writer.write(answer.to_bytes() + listed)
-        elif method == "GET" and status in {200, 206}:
-            await self._object(kind, answer, server[0], writer)
-        else:
-            raw = _pieces(server[0], answer, raw=True, empty=method == "HEAD" or status in {204, 304})
-            writer.write(answer.to_bytes() + b"".join([piece async for piece in raw]))
-        if "close" in (request.header("Connection").lower(), answer.header("Connection").lower()):
-            await writer.drain()
-            raise Cut
+        return answer
 
     async def _object(
         self, kind: str, answer: Message, server: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -255,11 +269,7 @@ class Proxy:
                 await asyncio.sleep(0.05)
                 raise Cut
             sent += len(piece)
-            if slow:
-                await _trickle(writer, piece)
-            else:
-                writer.write(piece)
-            await writer.drain()
+            await (_trickle if slow else _send)(writer, piece)
 
 
 def _refusal(fault: str) -> bytes:
@@ -272,6 +282,11 @@ def _refusal(fault: str) -> bytes:
 def _date(answer: Message) -> datetime:
     stated = answer.header("Date")
     return parsedate_to_datetime(stated) if stated else datetime.now(UTC)
+
+
+async def _send(writer: asyncio.StreamWriter, data: bytes) -> None:
+    writer.write(data)
+    await writer.drain()
 
 
 async def _trickle(writer: asyncio.StreamWriter, data: bytes) -> None:
