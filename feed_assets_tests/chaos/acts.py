@@ -256,9 +256,11 @@ def read_pinned(worker: Worker) -> None:
 # --- taking out of force, and removing --------------------------------------------------------------------------------
 
 
-def invalidate_latest(worker: Worker) -> None:
+def invalidate_latest(worker: Worker, *, plainly: bool | None = None) -> None:
     """Invalidate the latest update through the library, or as a plain program does: by adding an empty file."""
-    partition, plainly = worker.partition(), worker.random.random() < 0.5
+    partition = worker.partition()
+    if plainly is None:
+        plainly = worker.random.random() < 0.5
     update = latest(worker.feed, partition, now=now())
     if update is None:
         return

@@ -79,7 +79,7 @@ def on_server(server: S3Server, folder: Path, seed: int, rates: Mapping[str, flo
             config=Config(
                 connect_timeout=CONNECT_SECONDS,
                 read_timeout=ANSWER_SECONDS,
-                retries={"mode": "standard", "total_max_attempts": ATTEMPTS},
+                retries={"total_max_attempts": ATTEMPTS},
             ),
         )
         board, real = (S3Blackboard(each, bucket, "base", page_size=PAGE_KEYS) for each in (client, direct))

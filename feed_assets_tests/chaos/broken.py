@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 from feed_assets.blackboard import AlreadyExistsError, ConflictError, list_all
@@ -55,10 +56,10 @@ def remove_before_manifest(worker: Worker) -> None:
     worker.history.note("planned", updates=[[each.partition, each.update, each.valid] for each in removals])
     for removal in removals:
         prefix = worker.feed.update_prefix(removal.partition, removal.update)
-        keys = [entry.key for entry in list_all(worker.board, prefix)]
-        for key in sorted(keys, key=lambda each: (each.endswith("/_SUCCESS"), each)):
-            worker.board.delete(key)
-            time.sleep(0.02)  # as long as a deletion takes on a remote store
+        keys = sorted(entry.key for entry in list_all(worker.board, prefix) if not entry.key.endswith("/_SUCCESS"))
+        worker.board.delete(*keys[:1])
+        time.sleep(0 if removal.valid else 0.2)  # as a slow store does
+        worker.board.delete(*keys[1:], f"{prefix}_SUCCESS")
     worker.end(removed=len(removals))
 
 
@@ -67,6 +68,12 @@ MOST: Final = 8
 BROKEN: Final[Mapping[str, Mapping[Act, Act]]] = {
     "count-from-listing": {acts.publish_audited: count_from_listing},
     "overwrite": {acts.publish_audited: overwrite},
-    "remove-before-manifest": {acts.remove_old: remove_before_manifest},
+    # An empty file too many, and a file too few: the number fits again.
+    "remove-before-manifest": {
+        acts.remove_old: remove_before_manifest,
+        acts.invalidate_latest: partial(acts.invalidate_latest, plainly=True),
+        acts.read_plainly: acts.read_history,
+        acts.read_latest: acts.read_history,
+    },
 }
 """Name -> the correct acts, and the broken ones that take their places."""

@@ -63,7 +63,7 @@ STOPPED_SECONDS: Final = LONGEST_WRITE.total_seconds() + 1.5
 HUNG_SECONDS: Final = 2 * SLOWEST_SECONDS
 MOST_STOPPED: Final = 4
 LOOK_EVERY: Final = 0.005
-CHECK_EVERY: Final = 1.0
+CHECK_EVERY: Final = 0.5
 _PR_SET_PDEATHSIG: Final = 1
 
 
@@ -147,8 +147,7 @@ class Chaos:
     ) -> Result:
         """Run until there were this many kills, or for so long; with `early`, until a reader saw a violation."""
         begun = time.monotonic()
-        for folder in (self._histories, *(self._local(slot) for slot in range(len(ROLES)))):
-            folder.mkdir(parents=True, exist_ok=True)
+        self._make_folders()
         supervisor = History(self._histories, "supervisor")
         next_check = begun + CHECK_EVERY
         try:
@@ -168,23 +167,21 @@ class Chaos:
                 with suppress(ProcessLookupError, ChildProcessError):
                     os.kill(pid, signal.SIGKILL)
                     os.waitpid(pid, 0)
-        return self._judged(begun)
+        return self.judged(time.monotonic() - begun)
 
-    def alone(self, rounds: int) -> Result:
-        """Every act, so many times, one after the other in this process; nobody is killed."""
-        begun = time.monotonic()
-        for number, (slot, role) in itertools.product(range(rounds), enumerate(ROLES)):
-            self._local(slot).mkdir(parents=True, exist_ok=True)
-            self._histories.mkdir(exist_ok=True)
-            name = f"{role.name.replace(' ', '-')}-{number}-{slot}"
+    def act_alone(self) -> None:
+        """An act of each role, one after the other in this process; nobody is killed."""
+        self._make_folders()
+        for slot, role in enumerate(ROLES):
+            name = f"{role.name.replace(' ', '-')}-{next(self._numbers)}"
             history = History(self._histories, name)
             board = KillingBlackboard(self.base.board, history, None, one_by_one=self.base.disk)
             worker = Worker(board, history, random.Random(f"{self.seed} {name}"), self._local(slot), name)
-            for act in role.acts:
-                self._act(worker, act)
-        return self._judged(begun)
+            # Of the publishers each has another act.
+            self._act(worker, list(role.acts)[slot % len(role.acts) if role.name == "publisher" else 0])
 
-    def _judged(self, begun: float) -> Result:
+    def judged(self, seconds: float = 0) -> Result:
+        """The outcome, after the last ticks of the watchers and the last retention."""
         self._settle()
         end = self._look()
         events = self._events()
@@ -194,7 +191,7 @@ class Chaos:
         killed = [event for event in events if event["event"] == "SIGKILL"]
         return Result(
             base=self.base.name,
-            seconds=round(time.monotonic() - begun, 1),
+            seconds=round(seconds, 1),
             kills=self.kills,
             stops=self.stops,
             points=len({(kinds.get((e["worker"], e["act"])), e["step"], e["operation"], e["before"]) for e in killed}),
@@ -203,6 +200,10 @@ class Chaos:
             faults=self.base.faults(),
             violations=tuple(violations),
         )
+
+    def _make_folders(self) -> None:
+        for folder in (self._histories, *(self._local(slot) for slot in range(len(ROLES)))):
+            folder.mkdir(parents=True, exist_ok=True)
 
     # --- processes ----------------------------------------------------------------------------------------------------
 
@@ -249,12 +250,12 @@ class Chaos:
             signal.signal(signal.SIGTERM, lambda number, _: asked_to_end.append(number))
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             role = ROLES[slot]
-            weights = {self._instead(act): weight for act, weight in role.acts.items()}
+            instead = [self._instead(act) for act in role.acts]
             for number in itertools.count():
                 if asked_to_end:
                     break
                 board.begin_act(number)
-                self._act(worker, worker.random.choices(list(weights), list(weights.values()))[0])
+                self._act(worker, worker.random.choices(instead, list(role.acts.values()))[0])
                 if once:
                     break
                 time.sleep(worker.random.uniform(0, role.rest))
