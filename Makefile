@@ -11,7 +11,7 @@ PORT ?= 3000
 ENVIRONMENT = $(if $(BASE),FEED_ASSETS_BASE='$(BASE)')
 s3: PORT = 7480
 
-.PHONY: help demo dev s3 test lint bench format clean
+.PHONY: help demo dev s3 test chaos lint bench format clean
 
 help: ## show this list
 	@grep -E '^[a-z0-9]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -39,6 +39,9 @@ s3: $(READY) ## an S3 server on 127.0.0.1 (PORT=7480) until Ctrl-C; its data sta
 
 test: $(READY) ## all tests, in two processes
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup --no-loadscope-reorder
+
+chaos: $(READY) ## 1,000 kills of writers, readers and retention, on a disk and on S3 with injected faults
+	@$(BIN)/python -m feed_assets_tests.chaos
 
 lint: $(READY) ## ruff, mypy, import rules, Dagster definitions
 	@$(BIN)/ruff check --quiet .

@@ -154,17 +154,16 @@ class S3Blackboard:
         """See `Blackboard.read`. If the connection breaks, it reads again from the start."""
         full = self._full(key)
         with self._errors(f"read {self.uri(key)}", {_MISSING: self._not_found(key)}):
-            for attempt in range(_ATTEMPTS):
+            for _ in range(_ATTEMPTS):
                 # No range in the request: for an empty object it would be an error.
                 answer = self._client.get_object(Bucket=self._bucket, Key=full)
-                try:
-                    with closing(answer["Body"]) as body:
-                        data = body.read(limit)
-                    break
-                except (IncompleteReadError, HTTPClientError):
-                    if attempt + 1 == _ATTEMPTS:
-                        raise
-        return Content(Entry(key, answer["ContentLength"], _tag(answer), answer["LastModified"]), data)
+                entry = Entry(key, answer["ContentLength"], _tag(answer), answer["LastModified"])
+                with suppress(IncompleteReadError, HTTPClientError), closing(answer["Body"]) as body:
+                    data = body.read(limit)
+                    # boto3 takes a short answer for the end if there is a limit.
+                    if len(data) == entry.size or len(data) == limit:
+                        return Content(entry, data)
+        raise self._broke_off(key)
 
     def download(self, key: str, target: Path) -> Entry:
         """See `Blackboard.download`. A connection that breaks is continued where it broke."""
@@ -181,7 +180,7 @@ class S3Blackboard:
                 if file.tell() == entry.size:
                     return entry
                 answer = self._client.get_object(**place, Range=f"bytes={file.tell()}-", IfMatch=entry.tag)
-        raise UnavailableError(f"Could not read {self.uri(key)}: the connection broke {_ATTEMPTS} times. Try again.")
+        raise self._broke_off(key)
 
     def create(self, key: str, data: bytes) -> Entry:
         """See `Blackboard.create`."""
@@ -373,6 +372,9 @@ class S3Blackboard:
         else:
             raise self._already_exists(key)
 
+    def _broke_off(self, key: str) -> UnavailableError:
+        return UnavailableError(f"Could not read {self.uri(key)}: the connection broke {_ATTEMPTS} times. Try again.")
+
     def _not_found(self, key: str) -> NotFoundError:
         return NotFoundError(f"There is no object {self.uri(key)}.")
 
@@ -414,7 +416,7 @@ class S3Blackboard:
         kind = type(error).__name__
         if isinstance(error, NoCredentialsError):
             text = f"Could not {doing}: no credentials were found. {_CREDENTIALS}."
-        elif isinstance(error, UnreachableError | HTTPClientError | IncompleteReadError):
+        elif isinstance(error, UnreachableError | HTTPClientError):
             advice = "Check that it is running, the network, and the endpoint (AWS_ENDPOINT_URL_S3)"
             return UnavailableError(f"Could not {doing}: no answer from {self._host()} ({kind}). {advice}.")
         elif isinstance(error, ParamValidationError):
