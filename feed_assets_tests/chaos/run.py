@@ -217,16 +217,15 @@ class Chaos:
         number, role = next(self._numbers), ROLES[slot]
         chance = random.Random(f"{self.seed} {number}")
         fate, die_at = None, time.monotonic() + chance.uniform(0, 2 * self.life)
-        drawn = chance.random()
         stopped = sum(each.stopped_at is not None for each in self._running)
-        if drawn < 0.65:
+        if number % 10 == 1 and role.may_stop and stopped < MOST_STOPPED:
+            before = chance.random() < 0.5
+            fate = Fate(chance.randrange(ACTS), chance.randrange(STEPS), before, signal.SIGSTOP)
+            die_at += 5 * self.life
+        elif chance.random() < 0.7:
             turn = self._step[role.name]
             self._step[role.name] += 1
             fate = Fate(chance.randrange(ACTS), turn // 2 % STEPS, turn % 2 == 0, signal.SIGKILL)
-            die_at += self.life
-        elif drawn < 0.75 and role.may_stop and stopped < MOST_STOPPED:
-            before = chance.random() < 0.5
-            fate = Fate(chance.randrange(ACTS), chance.randrange(STEPS), before, signal.SIGSTOP)
             die_at += self.life
         name = f"{role.name.replace(' ', '-')}-{number}"
         return Running(self._forked(slot, name, fate), slot, name, die_at)
