@@ -18,7 +18,7 @@ from feed_assets_tests.servers.fault_proxy import CONTRACT
 from feed_assets_tests.servers.versitygw import Versitygw
 
 REPOSITORY = Path(__file__).parents[2]
-KILLS = 30
+KILLS = 24
 
 
 def chaos(*options: str) -> tuple[int, list[dict[str, Any]]]:
