@@ -264,7 +264,8 @@ def invalidate_latest(worker: Worker, *, plainly: bool | None = None) -> None:
     update = latest(worker.feed, partition, now=now())
     if update is None:
         return
-    worker.history.begin("invalidate", partition=partition, name=update.name, plain=plainly)
+    attempts = {file.path.split("-", 2)[2] for file in update.files if file.path.startswith("part-")}
+    worker.history.begin("invalidate", partition=partition, name=update.name, attempts=sorted(attempts), plain=plainly)
     if plainly:
         with suppress(AlreadyExistsError):
             worker.board.create(f"{update.prefix}invalidated", b"")

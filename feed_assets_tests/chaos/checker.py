@@ -100,9 +100,6 @@ class Run:
         self.acts = _acts(events)
         self.published = [act for act in self.acts if act.kind == "publish"]
         self.rejected = {act.fields["attempt"] for act in self.acts if act.kind == "reject"}
-        self.rejected_names = {
-            (act.partition, act.name) for act in self.acts if act.kind == "reject" and act.ended < NEVER
-        }
         self.partition_of = {act.fields["attempt"]: act.partition for act in self.acts if "attempt" in act.fields}
         self.reads = [act for act in self.acts if act.kind == "read" and act.ended < NEVER]
         self.seen = [Seen(act, act.result["name"], act.result["parts"]) for act in self.reads]
@@ -110,10 +107,14 @@ class Run:
             if act.kind == "read history" and act.ended < NEVER:
                 self.seen += [Seen(act, name, parts) for name, parts in act.result["updates"]]
         self.invalidated: dict[tuple[str, str], tuple[float, float]] = {}
+        self.out_of_force: dict[str, float] = {}
         for act in self.acts:
             if act.kind == "invalidate":
                 begun, ended = self.invalidated.get((act.partition, act.name), (NEVER, NEVER))
                 self.invalidated[act.partition, act.name] = min(begun, act.begun), min(ended, act.ended)
+                # By attempt: a writer that stood still since before its claim may use the name of a removed update.
+                for attempt in act.fields["attempts"]:
+                    self.out_of_force[attempt] = min(self.out_of_force.get(attempt, NEVER), act.ended)
         self.planned: dict[tuple[str, str], list[Event]] = {}
         for event in events:
             for partition, name, _ in event["updates"] if event["event"] == "planned" else ():
@@ -181,16 +182,17 @@ def _of_another_partition(run: Run, partition: str, parts: Sequence[Any]) -> str
 
 def _staged(run: Run) -> Iterator[str]:
     for seen in run.seen:
-        place = seen.act.partition, seen.name or ""
-        if {part[0] for part in seen.parts if part} & run.rejected or place in run.rejected_names:
+        attempts = {part[0] for part in seen.parts if part}
+        if attempts & run.rejected:
             yield f"{seen}, which was rejected"
-        if seen.act.begun > run.invalidated.get(place, (NEVER, NEVER))[1]:
+        if any(seen.act.begun > run.out_of_force.get(attempt, NEVER) for attempt in attempts):
             yield f"{seen} after it was invalidated"
     for partition in run.final.partitions:
-        for name in run.final.valid(partition):
-            if (partition, name) in run.rejected_names:
+        for name, files in run.final.valid(partition).items():
+            attempts = {part.attempt for part in parts_of(data for _, data in files) if part}
+            if attempts & run.rejected:
                 yield f"{partition}/{name} is valid at the end, and was rejected"
-            if run.invalidated.get((partition, name), (NEVER, NEVER))[1] < NEVER:
+            if any(attempt in run.out_of_force and run.out_of_force[attempt] < NEVER for attempt in attempts):
                 yield f"{partition}/{name} is valid at the end, and was invalidated"
 
 
