@@ -12,7 +12,7 @@ ENVIRONMENT = $(if $(BASE),FEED_ASSETS_BASE='$(BASE)')
 s3: PORT = 7480
 cluster: PORT = 7077
 
-.PHONY: help demo dev s3 cluster test lint bench audit hashes format clean
+.PHONY: help demo dev s3 cluster test chaos lint bench audit hashes format clean
 
 help: ## show this list
 	@grep -E '^[a-z0-9]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -43,6 +43,9 @@ cluster: $(READY) ## a Spark master on 127.0.0.1 (PORT=7077) and two workers unt
 
 test: $(READY) ## all tests, in two processes
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup --no-loadscope-reorder
+
+chaos: $(READY) ## 1,000 kills of writers, readers and retention, on a disk and on S3 with injected faults
+	@$(BIN)/python -m feed_assets_tests.chaos
 
 lint: $(READY) ## ruff, mypy, import rules, Dagster definitions
 	@$(BIN)/ruff check --quiet .

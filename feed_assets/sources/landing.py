@@ -21,7 +21,13 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
-from feed_assets.blackboard.port import Blackboard, BlackboardError, NotFoundError, UnavailableError
+from feed_assets.blackboard.port import (
+    AlreadyExistsError,
+    Blackboard,
+    BlackboardError,
+    NotFoundError,
+    UnavailableError,
+)
 from feed_assets.engine.paths import to_read
 from feed_assets.engine.session import SESSION_SETTINGS, new_session
 from feed_assets.sources.absence import files_gone
@@ -222,13 +228,16 @@ def _prepare(
 
 def _upload(blackboard: Blackboard, sent: PartnerFile, attempt: str) -> str:
     """Stage the file as it was sent, and the content for Spark to read; return the key of the content."""
-    blackboard.upload(f"{attempt}{_SENT}", sent.path)
     # Spark detects compression by the name.
     content = f"{attempt}content{'.gz' if sent.compressed else ''}"
-    if sent.content == sent.path:
-        blackboard.copy(f"{attempt}{_SENT}", content)
-    else:
-        blackboard.upload(content, sent.content)
+    # Nobody else writes below this attempt: an object that is there is this one, and the first answer was lost.
+    with suppress(AlreadyExistsError):
+        blackboard.upload(f"{attempt}{_SENT}", sent.path)
+    with suppress(AlreadyExistsError):
+        if sent.content == sent.path:
+            blackboard.copy(f"{attempt}{_SENT}", content)
+        else:
+            blackboard.upload(content, sent.content)
     sent.require_unchanged()
     return content
 

@@ -79,10 +79,14 @@ def write_plan(blackboard: Blackboard, staging: str, plan: Plan) -> Plan:
 
 
 def complete(blackboard: Blackboard, plan: Plan, *, now: datetime) -> Landing:
-    """Carry the plan out; any of its steps may already be done."""
+    """Carry the plan out; any of its steps may already be done. Raises NotFoundError if a staged file is gone."""
     # A faster process may have completed and removed its own plan before this one was written.
     if (landed := find(blackboard, plan.landing.source, plan.landing.id)) is not None:
         return landed
+    # Look at all before copying any: raw files of a landing that never completes would stay for ever.
+    staged = set(keys(blackboard, staging_prefix(plan.landing.source, plan.landing.id)))
+    if gone := [source for source, _ in plan.copies if source not in staged]:
+        raise NotFoundError(f"There is no object {blackboard.uri(gone[0])}.")
     in_parallel(lambda copy: _copy(blackboard, *copy), plan.copies)
     landing = replace(plan.landing, landed_at=now)
     _enter(blackboard, landing)

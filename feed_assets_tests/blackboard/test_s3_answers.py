@@ -141,19 +141,26 @@ def test_no_answer_at_all_is_unavailable_not_a_refusal(store: Scripted):
         store.blackboard().create("a", b"1")
 
 
-def test_a_body_that_breaks_off_is_unavailable(store: Scripted, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("limit", [None, 65])
+def test_a_body_that_breaks_off_is_read_again_and_is_unavailable_if_it_always_does(
+    store: Scripted, monkeypatch: pytest.MonkeyPatch, limit: int | None
+):
+    lengths = ["100", "9"]
+
     def breaks_off(handler: BaseHTTPRequestHandler) -> None:
         handler.send_response(200)
         handler.send_header("ETag", '"tag"')
         handler.send_header("Last-Modified", "Tue, 01 Jan 2019 00:00:00 GMT")
-        handler.send_header("Content-Length", "100")
+        handler.send_header("Content-Length", lengths.pop(0) if lengths else "100")
         handler.end_headers()
         handler.wfile.write(b"only this")
         handler.close_connection = True
 
     monkeypatch.setattr(_ScriptedHandler, "do_GET", breaks_off)
-    with pytest.raises(UnavailableError, match="Could not read s3://bucket/a"):
-        store.blackboard().read("a")
+    assert store.blackboard().read("a", limit=limit).data == b"only this"
+    with pytest.raises(UnavailableError, match="Could not read s3://bucket/a: 6 times the connection broke") as raised:
+        store.blackboard().read("a", limit=limit)
+    assert raised.value.transient
 
 
 @pytest.mark.parametrize(

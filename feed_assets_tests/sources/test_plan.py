@@ -96,7 +96,8 @@ def test_a_plan_whose_staged_files_are_gone_is_named_once_and_removed(blackboard
     assert swept.completed == ()
     assert swept.failures == ("what was staged for log.csv was removed; land log.csv again",)
     assert sweep_staging(blackboard, SOURCE, now=now) == Sweep()
-    assert raw_days(blackboard, [SOURCE], date.min, date.max) == {}
+    # Nor is the other file of the plan copied: nobody would ever remove it.
+    assert not [key for key in keys(blackboard) if key.startswith((f"raw/{SOURCE}/", f"raw/.sent/{SOURCE}/"))]
 
 
 def test_a_plan_that_cannot_be_carried_out_is_named_and_holds_up_nothing_else(tmp_path):
