@@ -9,8 +9,9 @@ overtakes an update from newer inputs. A claim may be held for as long as the lo
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 from feed_assets.blackboard import AlreadyExistsError
@@ -21,6 +22,9 @@ from feed_assets.file_feed.feed import Feed
 from feed_assets.file_feed.names import SECOND, begun, is_update_name, update_name
 
 LATEST = datetime.max.replace(tzinfo=UTC)
+
+STOOD_STILL = timedelta(minutes=10)
+"""After a longer time between choosing a name and claiming it, an update of that name may have come and gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +51,23 @@ class Claim:
 def claim(feed: Feed, partition: str | None, *, now: datetime, owner: str) -> Claim:
     """Claim the second `now`, or the first free second after it and after the newest update.
 
-    `owner` names the writer (a run id) for people. One LIST, and one PUT unless others claim at the same time.
+    `owner` names the writer (a run id) for people. One LIST, and one PUT unless others claim at the same time. A
+    process that stood still in between claims again, so that it never takes the name of a removed update.
     """
-    moment = max(now, _newest_begun(feed, partition, now) + SECOND)
     token = uuid4().hex
     content = json.dumps({"owner": owner, "token": token}, sort_keys=True).encode()
+    while True:
+        started = time.time()
+        moment = max(now, _newest_begun(feed, partition, now) + SECOND)
+        name = _first_free(feed, partition, moment, content)
+        passed = timedelta(seconds=time.time() - started)
+        if passed < STOOD_STILL:
+            return Claim(feed, partition, name, owner, token)
+        now += passed  # retention removes the claim that nobody uses
+
+
+def _first_free(feed: Feed, partition: str | None, moment: datetime, content: bytes) -> str:
+    """Claim the first free second from `moment` on; returns its name."""
     while True:
         name = update_name(moment)
         try:
@@ -59,7 +75,7 @@ def claim(feed: Feed, partition: str | None, *, now: datetime, owner: str) -> Cl
         except AlreadyExistsError:
             moment += SECOND
         else:
-            return Claim(feed, partition, name, owner, token)
+            return name
 
 
 def _newest_begun(feed: Feed, partition: str | None, now: datetime) -> datetime:

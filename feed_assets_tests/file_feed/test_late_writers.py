@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from feed_assets.blackboard import AlreadyExistsError, Blackboard, LocalBlackboard
+from feed_assets.blackboard import AlreadyExistsError, Blackboard, Entry, LocalBlackboard
 from feed_assets.blackboard.memory import MemoryBlackboard
 from feed_assets.file_feed import (
     CheckOutcome,
@@ -19,6 +20,7 @@ from feed_assets.file_feed import (
     FeedError,
     Policy,
     TornUpdateError,
+    begun,
     carry_out,
     claim,
     history,
@@ -144,6 +146,24 @@ def test_an_update_that_was_claimed_before_the_latest_becomes_history_at_once_an
     assert record is not None
     assert record.state == "published"
     assert record.history[-1].reason == f"history at once, as {newer.name} was claimed later and is in force"
+
+
+def test_a_writer_that_stood_still_before_its_claim_takes_no_name_of_a_removed_update(monkeypatch) -> None:
+    class Suspended(MemoryBlackboard):
+        """The process stands still before its first claim for as long as `monkeypatch` says."""
+
+        def create(self, key: str, data: bytes) -> Entry:
+            if key.startswith("ads/v1.0/.feed/claims/") and not stood_still:
+                stood_still.append(key)
+                awake = time.time() + 3 * 86400
+                monkeypatch.setattr(time, "time", lambda: awake)
+            return super().create(key, data)
+
+    stood_still: list[str] = []
+    feed = Feed(Suspended(), "ads/v1.0")
+    claimed = claim(feed, DAY, now=NOW, owner="suspended")
+    assert stood_still[0].endswith(NAME)
+    assert begun(claimed.name) >= MUCH_LATER
 
 
 def test_a_claim_is_kept_for_the_longest_write_and_then_its_writer_is_told() -> None:
