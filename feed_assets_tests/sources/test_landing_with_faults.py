@@ -1,0 +1,42 @@
+"""Landing with real Spark on a real server whose answers are late, lost, refused and cut off."""
+
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+from feed_assets.ads import KINDS
+from feed_assets.blackboard import list_all, open_blackboard
+from feed_assets.resources import SparkResource
+from feed_assets.sources.landing import land
+from feed_assets.sources.loading import load_source
+from feed_assets.sources.raw import raw_days, raw_frame
+from feed_assets_tests.servers.fault_proxy import CONTRACT, FaultProxy
+
+SOURCE = load_source(Path(__file__).parent / "partners" / "portal_ads.yaml", KINDS)
+NOW = datetime(2019, 12, 1, tzinfo=UTC)
+ROWS = 200
+
+
+def test_a_file_lands_once_and_whole_whatever_faults_its_requests_meet(bucket, spark, versitygw, tmp_path, monkeypatch):
+    log = tmp_path / "log.csv"
+    rows = [f"{row},2019-11-{24 + row % 2} 05:00:00,a,c,u,1,0.1" for row in range(ROWS)]
+    log.write_text("\n".join(("impression,time,ad,campaign,user,placement,cost", *rows, "x,never,a,c,u,1,0.1", "")))
+    direct = open_blackboard(bucket)
+    proxy = FaultProxy(tmp_path / "proxy", versitygw, seed=5)
+    proxy.start()
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", proxy.endpoint)
+    try:
+        session = SparkResource.on("local[2]", bucket).spark_session
+        proxy.inject(**dict.fromkeys(CONTRACT, 0.03))
+        landing = land(session, open_blackboard(bucket), SOURCE, log, now=NOW)
+        faults = proxy.injected()
+        proxy.inject()
+        days = raw_days(direct, [SOURCE.key], date.min, date.max)
+        counted = {str(day): raw_frame(session, direct, SOURCE, raw).count() for (_, day), raw in days.items()}
+    finally:
+        _ = SparkResource.on("local[2]").spark_session
+        proxy.kill()
+    assert sum(faults.values()) >= len(CONTRACT)
+    assert (landing.read, landing.landed) == (ROWS + 1, ROWS)
+    assert counted == {"2019-11-24": ROWS // 2, "2019-11-25": ROWS // 2}
+    assert [entry.key for entry in list_all(direct, "raw/.staging/")] == []
+    assert len(list(list_all(direct, "quarantine/"))) == 1
