@@ -57,7 +57,7 @@ def cluster(port: int) -> None:
     def ready() -> str:
         return (
             f"A master of Spark and {WORKERS} workers with a core and 1 GiB each. In another terminal:\n\n"
-            f"{_exports(server)}\n\nmake demo BASE=s3://{BUCKET}/demo\n\n"
+            f"{_exports(server)}\n\nmake demo BASE=s3://{BUCKET}/cluster\n\n"
             "Executors read and write the bucket with the credentials that this terminal has exported."
         )
 
