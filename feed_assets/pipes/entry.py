@@ -26,7 +26,7 @@ from dagster_pipes import (
 from feed_assets.cli.code_location import load_project
 from feed_assets.cli.exit_codes import exit_code
 from feed_assets.engine.session import submitted_session
-from feed_assets.io_manager.metadata import DATA_VERSION_TAG
+from feed_assets.io_manager.metadata import DATA_VERSION_TAG, UPDATE
 from feed_assets.io_manager.step_contexts import ROOT_RUN
 from feed_assets.pipes.jobs import DESCRIPTION, FAILURE, PARTITION, TRANSIENT
 from feed_assets.pipes.messages import INTERVAL_SECONDS, pipes_metadata
@@ -129,13 +129,14 @@ def _report(pipes: PipesContext, result: dg.ExecuteInProcessResult) -> None:
         # The first is the step's own. The audit logs others, which Dagster's side makes from its own history.
         made = {each.partition: each for each in reversed(steps) if each.asset_key.to_escaped_user_string() == key}
         first, *others = made.values()
+        # Without the update's name, which may be the same, so that no partition counts as described by this.
         common = {
             name: value
             for name, value in first.metadata.items()
-            if all(other.metadata.get(name) == value for other in others)
+            if name != UPDATE and all(other.metadata.get(name) == value for other in others)
         }
         version = (first.tags or {}).get(DATA_VERSION_TAG)
-        pipes.report_asset_materialization(pipes_metadata(common), version, key)
+        pipes.report_asset_materialization(pipes_metadata(common if others else first.metadata), version, key)
     partitions = pipes.get_extra("partitions")
     for each in result.get_asset_check_evaluations():
         partition = partitions[0] if len(partitions) == 1 else each.partition
