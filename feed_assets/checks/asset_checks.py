@@ -68,7 +68,7 @@ def audit(
     partitions = asset.specs_by_key[key].partitions_def
 
     @dg.multi_asset_check(
-        name=f"{key.to_python_identifier()}_audit",
+        name=audit_name(key),
         specs=[_spec(key, expectation, partitions) for expectation in expectations],
         can_subset=True,
         compute_kind="pyspark",
@@ -102,6 +102,11 @@ def audit(
         yield from results(context, key, audited)
 
     return check
+
+
+def audit_name(key: dg.AssetKey) -> str:
+    """The name of the audit of an asset, as a step of Dagster."""
+    return f"{key.to_python_identifier()}_audit"
 
 
 def _spec(key: dg.AssetKey, expectation: Expectation, partitions: dg.PartitionsDefinition | None) -> dg.AssetCheckSpec:

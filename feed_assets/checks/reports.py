@@ -13,7 +13,7 @@ import dagster as dg
 from dagster._core.events import AssetMaterializationPlannedData
 
 from feed_assets.blackboard import Blackboard
-from feed_assets.checks.results import log_evaluations, log_event
+from feed_assets.checks.results import StepContext, log_evaluations, log_event
 from feed_assets.datasets import FeedDeclaration
 from feed_assets.file_feed import FeedError, begun, latest, read_record
 from feed_assets.file_feed.names import SECOND
@@ -22,7 +22,7 @@ from feed_assets.io_manager.asset_metadata import declared_feed
 from feed_assets.steps import Audited
 
 
-def report_audit(context: dg.AssetCheckExecutionContext, key: dg.AssetKey, audited: Audited, *, now: datetime) -> None:
+def report_audit(context: StepContext, key: dg.AssetKey, audited: Audited, *, now: datetime) -> None:
     """Log the update in force after the audit. Costs one or two LISTs, and a LIST and a GET for the growth.
 
     After a publication it is the new update with its full metadata. After a rejection or an invalidation it is the
@@ -52,7 +52,7 @@ def report_audit(context: dg.AssetCheckExecutionContext, key: dg.AssetKey, audit
 
 
 def report_left_out(
-    context: dg.AssetCheckExecutionContext,
+    context: StepContext,
     key: dg.AssetKey,
     partitions: Iterable[str | None],
     *,
@@ -82,26 +82,24 @@ def report_left_out(
                 log_evaluations(context, child, partition, audited, _planned_checks(context, child))
 
 
-def is_selected(context: dg.AssetCheckExecutionContext, key: dg.AssetKey) -> bool:
+def is_selected(context: StepContext, key: dg.AssetKey) -> bool:
     """Whether this run computes the asset, too."""
     return key in _layer(context).selected_asset_keys
 
 
-def _layer(context: dg.AssetCheckExecutionContext) -> Any:
+def _layer(context: StepContext) -> Any:
     """The assets and checks of the run. A job has no public way to them."""
     return context.job_def.asset_layer
 
 
-def _planned_checks(context: dg.AssetCheckExecutionContext, key: dg.AssetKey) -> set[str]:
+def _planned_checks(context: StepContext, key: dg.AssetKey) -> set[str]:
     """The names of the asset's checks that this run has selected."""
     selected = context.run.asset_check_selection
     keys = _layer(context).asset_graph.asset_check_keys if selected is None else selected
     return {each.name for each in keys if each.asset_key == key}
 
 
-def _mark_as_failed(
-    context: dg.AssetCheckExecutionContext, key: dg.AssetKey, partition: str | None, message: str
-) -> None:
+def _mark_as_failed(context: StepContext, key: dg.AssetKey, partition: str | None, message: str) -> None:
     """Make Dagster count the partition as failed, not as materialized.
 
     A partition counts as failed if its run failed and no materialization followed the planned one. A step cannot take
@@ -115,9 +113,7 @@ def _mark_as_failed(
     context.instance.report_dagster_event(planned._replace(message=message), run_id=context.run.run_id)
 
 
-def _downstream(
-    context: dg.AssetCheckExecutionContext, key: dg.AssetKey
-) -> Iterator[tuple[dg.AssetKey, FeedDeclaration]]:
+def _downstream(context: StepContext, key: dg.AssetKey) -> Iterator[tuple[dg.AssetKey, FeedDeclaration]]:
     """The feeds of this run that are computed from the asset, directly or not."""
     layer = _layer(context)
     reached = {key}

@@ -11,12 +11,15 @@ from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetC
 from feed_assets.file_feed import CheckOutcome
 from feed_assets.steps import Audited
 
+StepContext = dg.AssetCheckExecutionContext | dg.AssetExecutionContext
+"""The context of a step that has checks: of an audit, or of a job that also made the asset."""
+
 ABOUT_THE_UPDATE = ("update", "outcome")
 """The entries of a result that all checks of an update share: its name, and what the audit did with it."""
 
 
 def results(
-    context: dg.AssetCheckExecutionContext, key: dg.AssetKey, audited: Mapping[str | None, Audited]
+    context: StepContext, key: dg.AssetKey, audited: Mapping[str | None, Audited]
 ) -> Iterator[dg.AssetCheckResult]:
     """A result for each selected check, over all partitions of the run; if several, each also gets its own events.
 
@@ -38,7 +41,7 @@ def results(
 
 
 def _of_several(
-    context: dg.AssetCheckExecutionContext,
+    context: StepContext,
     key: dg.AssetKey,
     audited: Mapping[str | None, Audited],
     selected: set[str],
@@ -53,7 +56,7 @@ def _of_several(
 
 
 def log_evaluations(
-    context: dg.AssetCheckExecutionContext, key: dg.AssetKey, partition: str | None, audited: Audited, names: set[str]
+    context: StepContext, key: dg.AssetKey, partition: str | None, audited: Audited, names: set[str]
 ) -> None:
     """Log the outcomes with these names as evaluations of the latest materialization by this run."""
     target = _materialization(context.instance, key, partition)
@@ -69,7 +72,7 @@ def log_evaluations(
         log_event(context, evaluation)
 
 
-def log_event(context: dg.AssetCheckExecutionContext, event: dg.AssetMaterialization | dg.AssetCheckEvaluation) -> None:
+def log_event(context: StepContext, event: dg.AssetMaterialization | dg.AssetCheckEvaluation) -> None:
     """Log an event of the run. A context of checks has no public way."""
     context.op_execution_context.log_event(event)  # type: ignore[arg-type] # accepts evaluations, but does not say so
 

@@ -16,10 +16,13 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
 import pyspark
+from py4j.protocol import Py4JJavaError
 
 from feed_assets.engine.java import ensure_java
+from feed_assets.engine.jvm import java_machine
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
     from types_boto3_s3 import S3Client
 
 VARIABLE: Final = "FEED_ASSETS_SPARK_JARS"
@@ -45,6 +48,7 @@ LOCAL_COMMITTERS: Final = {
 }
 """Spark's defaults, stated, so that a session that wrote to a bucket writes to a disk again."""
 
+_FILE_SYSTEM: Final = "org.apache.hadoop.fs.s3a.S3AFileSystem"
 _BUCKET_SETTINGS: Final = {
     # The files appear when the job commits, by completing uploads: there is no rename, and nothing else is left.
     "fs.s3a.committer.name": "magic",
@@ -94,6 +98,19 @@ def bucket_jars() -> list[Path]:
     if not cached.is_dir():
         _fetch(cached)
     return sorted(cached.glob("*.jar"))
+
+
+def check_classes(spark: SparkSession) -> None:
+    """Raise JarsError if this session has no S3A or no committers. Another program may have started it."""
+    loader = java_machine(spark).java.lang.Thread.currentThread().getContextClassLoader()
+    for name in (_FILE_SYSTEM, _BUCKET_SETTINGS["spark.sql.sources.commitProtocolClass"]):
+        try:
+            loader.loadClass(name)
+        except Py4JJavaError:
+            raise JarsError(
+                f"Spark runs without the class {name}, so it cannot write to a bucket: give `spark-submit` the jars "
+                f"(--jars), or --packages org.apache.hadoop:hadoop-aws of Spark's Hadoop and {_COMMITTERS}."
+            ) from None
 
 
 def _packages() -> list[str]:

@@ -101,6 +101,11 @@ def spark_config(master: str) -> dict[str, str]:
     }
 
 
+def submitted_session() -> SparkSession:
+    """The session of a process that `spark-submit` started, which has set the master, the jars and the memory."""
+    return SparkSession.builder.config(map={**LEAN, **REQUIRED, **LOCAL_COMMITTERS}).getOrCreate()
+
+
 def new_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
     """A session of the same application and for the same storage, with these settings."""
     session = spark.newSession()

@@ -19,6 +19,9 @@ from feed_assets.io_manager.time_windows import time_window, window_of
 from feed_assets.resources import BlackboardResource, Clock, SparkResource
 from feed_assets.steps import Output, Run
 
+ROOT_RUN = "dagster/root_run_id"
+"""The tag of the run that this run re-executes. The run of a job has it, too, and no other mark of its root."""
+
 INFRASTRUCTURE = frozenset({"blackboard", "clock", "file_feed", "io_manager", "project", "spark", "state"})
 """Resources that do not change an update's content, and are not part of its configuration."""
 
@@ -29,7 +32,7 @@ def run_of(
     """The run for steps and audits. Spark starts at its first use."""
     return Run(
         run_id=run.run_id,
-        root_run_id=run.root_run_id or run.run_id,
+        root_run_id=run.root_run_id or run.tags.get(ROOT_RUN) or run.run_id,
         board=blackboard.blackboard,
         spark=lambda: spark.spark_session,
         now=clock.now,

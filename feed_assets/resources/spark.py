@@ -10,7 +10,7 @@ from typing import Any
 from dagster_pyspark import LazyPySparkResource
 from pyspark.sql import SparkSession
 
-from feed_assets.engine.buckets import bucket_jars, bucket_settings
+from feed_assets.engine.buckets import bucket_jars, bucket_settings, check_classes
 from feed_assets.engine.java import ensure_java
 from feed_assets.engine.session import check_master, interrupts_put_off, spark_config
 from feed_assets.resources.storage import BlackboardResource
@@ -34,14 +34,16 @@ class SparkResource(LazyPySparkResource):
     def spark_session(self) -> Any:
         """The session of this process, started on first use. Raises JavaError, MasterError and JarsError."""
         if self._spark_session is None:
+            client = BlackboardResource.at(self.base).s3.get_client() if self.base.startswith("s3://") else None
+            jars = {}
             if SparkSession.getActiveSession() is None:
                 ensure_java()
                 check_master(self.spark_config.get("spark.master", "local"))
-            client = BlackboardResource.at(self.base).s3.get_client() if self.base.startswith("s3://") else None
-            jars = {"spark.jars": ",".join(map(str, bucket_jars()))} if client else {}
+                jars = {"spark.jars": ",".join(map(str, bucket_jars()))} if client else {}
             with interrupts_put_off():
                 session = SparkSession.builder.config(map={**self.spark_config, **jars}).getOrCreate()
             if client:
+                check_classes(session)
                 # Not at the start: a session that runs already takes them as well, and no process list shows them.
                 for name, value in bucket_settings(client).items():
                     session.conf.set(name, value)

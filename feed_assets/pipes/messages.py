@@ -1,0 +1,98 @@
+"""The messages of a job: where Pipes keeps them, and Dagster's metadata as Pipes sends it. Not here: what they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+
+import dagster as dg
+from dagster_aws.pipes import PipesS3MessageReader
+from dagster_pipes import PipesMetadataValue, PipesOpenedData, PipesParams
+
+from feed_assets.blackboard import list_all, local_directory
+from feed_assets.resources import BlackboardResource
+
+FOLDER = ".pipes"
+"""Messages are below it in the base: no name of a feed begins with a dot."""
+
+INTERVAL_SECONDS: Final = 5
+
+_KINDS: Final = {
+    dg.BoolMetadataValue: "bool",
+    dg.FloatMetadataValue: "float",
+    dg.IntMetadataValue: "int",
+    dg.JsonMetadataValue: "json",
+    dg.MarkdownMetadataValue: "md",
+    dg.PathMetadataValue: "path",
+    dg.TableColumnLineageMetadataValue: "table_column_lineage",
+    dg.TableMetadataValue: "table",
+    dg.TimestampMetadataValue: "timestamp",
+    dg.UrlMetadataValue: "url",
+}
+
+
+class Messages(dg.PipesMessageReader):
+    """The messages of one job: in the base if it is in a bucket, else in a temporary file. They are deleted at the end.
+
+    `heard` keeps what was read, as a client of dagster-aws that raises an error does not return it; None before.
+    """
+
+    def __init__(self, blackboard: BlackboardResource, run_id: str) -> None:
+        self.heard: dg.PipesMessageHandler | None = None
+        in_bucket = local_directory(blackboard.base) is None
+        self._reader: dg.PipesMessageReader = (
+            _BucketReader(blackboard, f"{FOLDER}/{run_id}/") if in_bucket else dg.PipesTempFileMessageReader()
+        )
+
+    @contextmanager
+    def read_messages(self, handler: dg.PipesMessageHandler) -> Iterator[PipesParams]:
+        """See PipesMessageReader."""
+        self.heard = handler
+        with self._reader.read_messages(handler) as params:
+            yield params
+
+    def on_opened(self, opened_payload: PipesOpenedData) -> None:
+        """See PipesMessageReader."""
+        self._reader.on_opened(opened_payload)
+
+    def no_messages_debug_text(self) -> str:
+        """See PipesMessageReader."""
+        return self._reader.no_messages_debug_text()
+
+
+class _BucketReader(PipesS3MessageReader):
+    """Dagster's reader, with its messages in a folder of the blackboard and not at the top of the bucket."""
+
+    def __init__(self, blackboard: BlackboardResource, folder: str) -> None:
+        self._board, self._folder = blackboard.blackboard, folder
+        bucket, _, self._prefix = self._board.uri(folder).removeprefix("s3://").partition("/")
+        super().__init__(bucket=bucket, client=blackboard.s3.get_client(), interval=INTERVAL_SECONDS)
+
+    @contextmanager
+    def get_params(self) -> Iterator[PipesParams]:
+        with super().get_params() as params:
+            try:
+                yield {**params, "key_prefix": self._prefix + params["key_prefix"]}
+            finally:
+                self._board.delete(*(entry.key for entry in list_all(self._board, self._folder)))
+
+
+def pipes_metadata(metadata: Mapping[str, dg.MetadataValue[Any]]) -> dict[str, PipesMetadataValue]:
+    """Metadata of an event as Pipes sends it. What Pipes has no type for is sent as text."""
+    return {name: _pipes_value(value) for name, value in metadata.items()}
+
+
+def _pipes_value(value: dg.MetadataValue[Any]) -> Any:
+    kind, raw = _KINDS.get(type(value), "text"), value.value
+    if isinstance(value, dg.TableMetadataValue):
+        columns = [{"name": column.name, "type": column.type} for column in value.schema.columns]
+        raw = {"records": [dict(record.data) for record in value.records], "schema": columns}
+    elif isinstance(value, dg.TableColumnLineageMetadataValue):
+        raw = {
+            "deps_by_column": {
+                column: [{"asset_key": list(dep.asset_key.path), "column_name": dep.column_name} for dep in deps]
+                for column, deps in value.column_lineage.deps_by_column.items()
+            }
+        }
+    return {"type": kind, "raw_value": str(raw) if kind == "text" else raw}
