@@ -52,6 +52,8 @@ _FILE_SYSTEM: Final = "org.apache.hadoop.fs.s3a.S3AFileSystem"
 _BUCKET_SETTINGS: Final = {
     # The files appear when the job commits, by completing uploads: there is no rename, and nothing else is left.
     "fs.s3a.committer.name": "magic",
+    # An executor that died leaves uploads. Nobody else writes to the place of a claim.
+    "fs.s3a.committer.abort.pending.uploads": "true",
     "spark.sql.sources.commitProtocolClass": "org.apache.spark.internal.io.cloud.PathOutputCommitProtocol",
     "spark.sql.parquet.output.committer.class": "org.apache.spark.internal.io.cloud.BindingParquetOutputCommitter",
     # Parts wait in memory, at most 4 of 16 MiB for each open file: executors need no disk, and Hadoop's buffers on disk

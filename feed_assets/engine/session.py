@@ -86,16 +86,20 @@ SINGLE_MACHINE = {
     "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",
 }
 
+CLUSTER = {
+    # Files of about spark.sql.adaptive.advisoryPartitionSizeInBytes (64 MB), whatever the number of cores.
+    "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
+}
+
 
 def spark_config(master: str) -> dict[str, str]:
     """The configuration of a session on this master (`local[*]`, `spark://host:7077`, `yarn`)."""
-    single = SINGLE_MACHINE if master.startswith("local") else {}
     return {
         "spark.master": master,
         "spark.app.name": "feed_assets",
         **LEAN,
         **QUIET,
-        **single,
+        **(SINGLE_MACHINE if master.startswith("local") else CLUSTER),
         **REQUIRED,
         **LOCAL_COMMITTERS,
     }

@@ -5,10 +5,12 @@ Here: the only places where Spark touches feed files. Not here: the choice of fi
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import PurePosixPath
+from time import monotonic, sleep
 from typing import Any
 from uuid import uuid4
 
@@ -22,7 +24,11 @@ from feed_assets.file_feed import FeedError, Update
 
 READERS = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json"}
 COMPRESSION_SUFFIXES = (".gz", ".bz2", ".zst", ".snappy")
+ATTEMPTS_END_WITHIN = 180
+"""Seconds: longer than Spark takes to see that an executor is lost."""
 FILES_METRIC, ROWS_METRIC = "number of written files", "number of output rows"
+
+_log = logging.getLogger("feed_assets.engine")
 
 
 class UnreadableFormatError(FeedError):
@@ -70,6 +76,9 @@ def parquet_schema(spark: SparkSession, update: Update) -> StructType:
 
 def write_files(frame: DataFrame, uri: str, kind: str = "parquet") -> Written:
     """Write the rows, as Parquet or as JSON lines, to a location that nobody else writes to.
+
+    Waits until no attempt at its tasks runs any more. Speculation leaves attempts that end after the write; in a
+    bucket an attempt adds an object when it ends, if only for a moment, and readers count the objects of an update.
 
     Raises WriteMismatchError if Spark does not have the counts of its committed tasks. A listing is no substitute: it
     could count files that a lost task left behind.
@@ -144,8 +153,27 @@ def _committed(spark: SparkSession, label: str) -> Written:
         execution = executions.apply(index)
         if execution.description() == label:
             number = execution.executionId()
+            _wait_for_attempts(spark, execution.stages())
             return _written(store.planGraph(number).allNodes(), store.executionMetrics(number), label)
     raise WriteMismatchError(_no_count(label))
+
+
+def _wait_for_attempts(spark: SparkSession, stages: Any) -> None:
+    """Return when Spark knows of no attempt at a task of these stages that still runs, or after a time."""
+    tracker, deadline = spark.sparkContext.statusTracker(), monotonic() + ATTEMPTS_END_WITHIN
+    each = stages.iterator()
+    while each.hasNext():
+        stage = each.next()
+        while (found := tracker.getStageInfo(stage)) is not None and found.numActiveTasks:
+            if monotonic() > deadline:
+                # Not an error: Spark's own books keep an attempt for ever if it drops an event of a large job.
+                _log.warning(
+                    "Attempts at tasks of a write still run after %d seconds. If they add files, the update is not "
+                    "valid any more; `feed-assets feed verify` shows that.",
+                    ATTEMPTS_END_WITHIN,
+                )
+                return
+            sleep(0.1)
 
 
 def _written(nodes: Any, values: Any, label: str) -> Written:

@@ -54,8 +54,6 @@ from feed_assets.sources.spec import ParquetFormat, Source
 
 __all__ = ["FUTURE", "MALFORMED", "NO_TIME", "REASONS", "is_outdated", "land", "land_kept"]
 
-_SENT = "sent"
-
 LANDING_SETTINGS = {
     **SESSION_SETTINGS,
     **SINGLE_FILE_SETTINGS,
@@ -185,7 +183,7 @@ def _prepare(
     rows = f"{attempt}rows"
     try:
         _check_columns(source, session, sent)
-        content = _upload(blackboard, sent, attempt)
+        kept, content = _upload(blackboard, sent, attempt)
         records = _records(session, blackboard.uri(content), source, sent)
         size = sent.content.stat().st_size
         counts = write_by_hour(records, source, sent.name, blackboard.uri(rows), size=size, now=now)
@@ -221,25 +219,24 @@ def _prepare(
             *_raw_copies(source, landing, staged.hours),
             *_raw_copies(source, landing, _stage_nothing(session, blackboard, withdrawn, f"{attempt}nothing")),
             *([(_stage_quarantine(session, blackboard, staged, f"{attempt}bad"), quarantine)] if quarantine else []),
-            (f"{attempt}{_SENT}", sent_key(source.key, landing.digest)),
+            (kept, sent_key(source.key, landing.digest)),
         ),
     )
 
 
-def _upload(blackboard: Blackboard, sent: PartnerFile, attempt: str) -> str:
-    """Stage the file as it was sent, and the content for Spark to read; return the key of the content."""
+def _upload(blackboard: Blackboard, sent: PartnerFile, attempt: str) -> tuple[str, str]:
+    """Stage the file as it was sent; return its key, and the key of the content for Spark to read, often the same."""
     # Spark detects compression by the name.
-    content = f"{attempt}content{'.gz' if sent.compressed else ''}"
+    kept = content = f"{attempt}sent{'.gz' if sent.compressed else ''}"
     # Nobody else writes below this attempt: an object that is there is this one, and the first answer was lost.
     with suppress(AlreadyExistsError):
-        blackboard.upload(f"{attempt}{_SENT}", sent.path)
-    with suppress(AlreadyExistsError):
-        if sent.content == sent.path:
-            blackboard.copy(f"{attempt}{_SENT}", content)
-        else:
+        blackboard.upload(kept, sent.path)
+    if sent.content != sent.path:
+        content = f"{attempt}content"
+        with suppress(AlreadyExistsError):
             blackboard.upload(content, sent.content)
     sent.require_unchanged()
-    return content
+    return kept, content
 
 
 def _raw_copies(source: Source, landing: LandingId, hours: Mapping[str, str]) -> list[tuple[str, str]]:

@@ -33,7 +33,9 @@ def write_quarantine(claimed: Claim, judged: DataFrame, rows: Rows, facts: Facts
     feed = quarantine_of(claimed.feed)
     # The update's claim also claims its quarantine: no other process writes to this feed under that name.
     kept = replace(claimed, feed=feed)
-    written = write_files(quarantined_rows(judged), kept.uri, "json") if rows.quarantined else Written(files=0, rows=0)
+    # Few records from many tasks: without a shuffle, a file for each task.
+    refused = quarantined_rows(judged).hint("rebalance")
+    written = write_files(refused, kept.uri, "json") if rows.quarantined else Written(files=0, rows=0)
     own = replace(
         facts,
         rows=Rows(read=rows.quarantined, published=written.rows, quarantined=0, duplicates=0, reasons={}),

@@ -14,16 +14,29 @@ from tempfile import TemporaryDirectory
 import click
 from rich.console import Console
 
-from feed_assets_tests.benchmarks import backfills, latest_update, pipelines, reads, sensor_ticks, sizes
+from feed_assets_tests.benchmarks import (
+    backfills,
+    landings,
+    latest_update,
+    pipelines,
+    reads,
+    sensor_ticks,
+    sizes,
+    storages,
+)
 from feed_assets_tests.benchmarks.results import Report, show, write
 
 Benchmark = Callable[..., Report]
 
+# Those of a bucket first: the session of all is started with the jars for S3.
 BENCHMARKS: dict[str, Benchmark] = {
+    "reads": reads.measure,
+    "publishing": storages.measure_publishing,
+    "places": storages.measure_places,
+    "landing": landings.measure,
     "pipelines": pipelines.measure,
     "backfill": backfills.measure,
     "latest": latest_update.measure,
-    "reads": reads.measure,
     "ticks": sensor_ticks.measure,
     "sizes": sizes.measure,
 }

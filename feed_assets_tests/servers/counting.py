@@ -18,7 +18,10 @@ _HOP = {"connection", "transfer-encoding", "keep-alive"}
 
 @contextmanager
 def counting(port: int) -> Iterator[tuple[str, Counter[str]]]:
-    """The endpoint of a proxy before the server on this port, and the number of requests by method; listings: LIST."""
+    """The endpoint of a proxy before the server on this port, and the number of requests by method.
+
+    Listings are LIST, and copies by the server COPY.
+    """
     sent: Counter[str] = Counter()
     lock = threading.Lock()
 
@@ -29,7 +32,8 @@ def counting(port: int) -> Iterator[tuple[str, Counter[str]]]:
 
         def do_GET(self) -> None:
             with lock:
-                sent["LIST" if "list-type" in parse_qs(urlsplit(self.path).query) else self.command] += 1
+                copies, lists = "x-amz-copy-source" in self.headers, "list-type" in parse_qs(urlsplit(self.path).query)
+                sent["COPY" if copies else "LIST" if lists else self.command] += 1
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             server = http.client.HTTPConnection("127.0.0.1", port)
             server.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
@@ -50,6 +54,11 @@ def counting(port: int) -> Iterator[tuple[str, Counter[str]]]:
             server.close()
 
         do_HEAD = do_PUT = do_POST = do_DELETE = do_GET  # noqa: N815 - named as http.server calls them
+
+        def handle_expect_100(self) -> bool:
+            go_on = super().handle_expect_100()
+            self.wfile.flush()  # else the sender waits for seconds, then sends
+            return go_on
 
         def log_message(self, *_: object) -> None:
             pass

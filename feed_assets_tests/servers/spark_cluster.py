@@ -1,4 +1,4 @@
-"""A standalone cluster of Spark from the Python package: a master and two workers, each a process of 127.0.0.1.
+"""A standalone cluster of Spark from the Python package: a master and two workers, each with a loopback address.
 
 Here: starting it, and the address of its master. Not here: a session on it. Its executors get credentials from the
 environment in which the cluster was started, as they would from the roles of their machines.
@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+import psutil
 import pyspark
 
 from feed_assets.engine.java import ensure_java
@@ -39,7 +40,7 @@ class SparkCluster(LocalServer):
 
     def start(self) -> None:
         """See `LocalServer.start`."""
-        self._start("master", "Master", "--host", "127.0.0.1", "--port", str(self.port))
+        self._start("master", "Master", "127.0.0.1", "--host", "127.0.0.1", "--port", str(self.port))
         self._wait()
         for _ in range(WORKERS):
             self.start_worker()
@@ -47,8 +48,10 @@ class SparkCluster(LocalServer):
     def start_worker(self) -> None:
         """One more worker, which has registered when this returns."""
         expected = self._registered() + 1
-        options = ["--host", "127.0.0.1", "--cores", "1", "--memory", "1g", "--work-dir", str(self.data), self.master]
-        self._start("worker", "Worker", *options)
+        # Spark never speculates on the host of the slow attempt.
+        host = f"127.0.0.{len(self._processes)}"
+        options = ["--host", host, "--cores", "1", "--memory", "1g", "--work-dir", str(self.data), self.master]
+        self._start("worker", "Worker", host, *options)
         deadline = time.monotonic() + SECONDS_TO_START
         while self._registered() < expected:
             if time.monotonic() > deadline or not self.running:
@@ -61,9 +64,19 @@ class SparkCluster(LocalServer):
         process.kill()
         process.wait()
 
-    def _start(self, package: str, name: str, *options: str) -> None:
+    def executors(self) -> list[psutil.Process]:
+        """The executors of all applications, which are processes of their own."""
+        found = []
+        for process in self._processes:
+            # A process may end while it is looked at.
+            with suppress(psutil.NoSuchProcess):
+                children = psutil.Process(process.pid).children(recursive=True)
+                found += [each for each in children if "CoarseGrainedExecutorBackend" in " ".join(each.cmdline())]
+        return found
+
+    def _start(self, package: str, name: str, host: str, *options: str) -> None:
         ensure_java()
-        environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "256m"}
+        environment = {**os.environ, "SPARK_LOCAL_IP": host, "SPARK_DAEMON_MEMORY": "256m"}
         self._run([_PROGRAM, f"org.apache.spark.deploy.{package}.{name}", "--webui-port", "0", *options], environment)
 
     def _registered(self) -> int:

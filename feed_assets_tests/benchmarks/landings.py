@@ -1,0 +1,128 @@
+"""Landing large files in a bucket: throughput, memory, the driver's disk and the requests that copy.
+
+Here: the command `land` in a process of its own, and a look at its processes and folders while it works. Not here:
+what landing does to records.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from unittest.mock import patch
+from uuid import uuid4
+
+import psutil
+
+from feed_assets.blackboard import list_all, open_blackboard
+from feed_assets_tests.benchmarks.results import Report, Row
+from feed_assets_tests.listening import family
+from feed_assets_tests.servers.counting import counting
+from feed_assets_tests.servers.versitygw import Versitygw
+
+MB = 10**6
+SIZES = (1_000 * MB, 3_000 * MB)
+QUICK_SIZES = (20 * MB,)
+COUNTED = 20 * MB
+"""The size of a file whose requests are counted: the proxy that counts holds each body in memory."""
+LOG = Path("feed_assets/demo/open-bandit/bts.csv.gz")
+SOURCE = "open_bandit_ads"
+HOURS = 168
+A_LOOK = 0.5
+
+
+def measure(scratch: Path, *, quick: bool = False) -> Report:
+    """Megabytes a second, peaks of memory and disk of files of several sizes; the requests of a small one."""
+    server = Versitygw(scratch / "data")
+    server.start()
+    try:
+        with counting(server.port) as (endpoint, sent):
+            _land(server, scratch, COUNTED, endpoint)
+            requests = ", ".join(f"{count:,} {kind}" for kind, count in sorted(sent.items()))
+        rows = [
+            Row(f"{size // MB:,} MB", "land", _land(server, scratch, size, server.endpoint))
+            for size in (QUICK_SIZES if quick else SIZES)
+        ]
+    finally:
+        server.kill()
+    notes = [
+        f"A file of {COUNTED // MB} MB and {HOURS} hours takes these requests: {requests}. COPY is on the server.",
+        "Real logs of a week, repeated to the size. Seconds and peaks are of the whole command, with its start.",
+        "Memory is resident, of Python and of Java: driver and executors together on local[2], with a heap of 2 GiB.",
+        "Disk: `temporary` is the driver's, `spark` the executors' shuffle. The server has the same disk.",
+    ]
+    return Report("landing", "one large file in a bucket", rows, (), notes)
+
+
+def write_log(path: Path, size: int) -> None:
+    """A CSV file of at least this size: the header of the real log, then its lines again and again."""
+    header, lines = gzip.decompress(LOG.read_bytes()).split(b"\n", 1)
+    with path.open("wb") as file:
+        file.write(header + b"\n")
+        while file.tell() < size:
+            file.write(lines)
+
+
+def _land(server: Versitygw, scratch: Path, size: int, endpoint: str) -> Mapping[str, float | int]:
+    """What landing a file of this size in a new bucket takes. Nothing of it stays."""
+    name, file, home = f"landing-{uuid4().hex}", scratch / "log.csv", scratch / "home"
+    temporary, spark = home / "temporary", home / "spark"
+    for folder in (temporary, spark):
+        folder.mkdir(parents=True)
+    server.client().create_bucket(Bucket=name)
+    write_log(file, size)
+    environment = {
+        **os.environ,
+        **server.environment,
+        "AWS_ENDPOINT_URL_S3": endpoint,
+        "FEED_ASSETS_BASE": f"s3://{name}",
+        "FEED_ASSETS_SPARK_MASTER": "local[2]",
+        "DAGSTER_HOME": str(home),
+        "TMPDIR": str(temporary),
+        "SPARK_LOCAL_DIRS": str(spark),
+    }
+    command = [sys.executable, "-m", "feed_assets.cli", "land", SOURCE, str(file)]
+    peaks: dict[str, int] = {}
+    start = time.perf_counter()
+    with (home / "log").open("wb") as log:
+        process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+        while process.poll() is None:
+            seen = {**_resident(process.pid), "temporary_MB": _below(temporary), "spark_MB": _below(spark)}
+            peaks = {key: max(value, peaks.get(key, 0)) for key, value in {**peaks, **seen}.items()}
+            time.sleep(A_LOOK)
+    seconds = time.perf_counter() - start
+    if process.returncode:
+        raise AssertionError((home / "log").read_text(encoding="utf-8"))
+    actual = file.stat().st_size
+    with patch.dict(os.environ, server.environment):
+        stored = sum(entry.size for entry in list_all(open_blackboard(f"s3://{name}"), "raw/ads/"))
+    for folder in (home, server.data / name):
+        shutil.rmtree(folder)
+    file.unlink()
+    values = {key: value // MB if key.endswith("_MB") else value for key, value in sorted(peaks.items())}
+    return {"seconds": seconds, "MB_per_second": actual / MB / seconds, **values, "raw_MB": stored // MB}
+
+
+def _resident(process_id: int) -> dict[str, int]:
+    """Bytes of memory that a process and its Java hold now."""
+    found = {"python_MB": 0, "java_MB": 0}
+    with suppress(psutil.NoSuchProcess):
+        for each in family(process_id):
+            with suppress(psutil.NoSuchProcess):
+                found["java_MB" if each.name() == "java" else "python_MB"] += each.memory_info().rss
+    return found
+
+
+def _below(folder: Path) -> int:
+    """Bytes of the files below a folder, in which files come and go."""
+    total = 0
+    for path in folder.rglob("*"):
+        with suppress(OSError):
+            total += path.stat().st_size
+    return total
