@@ -25,6 +25,10 @@ class History:
         self._file = os.open(folder / f"{worker}.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         self.act = 0
 
+    def close(self) -> None:
+        """The worker notes nothing more."""
+        os.close(self._file)
+
     def begin(self, kind: str, **fields: Any) -> None:
         """A new act begins; the following events belong to it."""
         self.act += 1

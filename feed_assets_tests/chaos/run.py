@@ -179,6 +179,7 @@ class Chaos:
             worker = Worker(board, history, random.Random(f"{self.seed} {name}"), self._local(slot), name)
             # Of the publishers each has another act.
             self._act(worker, list(role.acts)[slot % len(role.acts) if role.name == "publisher" else 0])
+            history.close()
 
     def judged(self, seconds: float = 0) -> Result:
         """The outcome, after the last ticks of the watchers and the last retention."""

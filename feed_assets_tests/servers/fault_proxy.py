@@ -35,6 +35,7 @@ class FaultProxy(S3Server):
     def __init__(self, data: Path, upstream: S3Server, seed: int = 0) -> None:
         super().__init__(data)
         self.upstream = upstream
+        self.region, self.access_key, self.secret_key = upstream.region, upstream.access_key, upstream.secret_key
         self._seed = seed
 
     def start(self) -> None:

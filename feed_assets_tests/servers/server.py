@@ -118,9 +118,9 @@ class LocalServer:
 class S3Server(LocalServer):
     """A server with the protocol of S3."""
 
-    region: ClassVar[str] = "us-east-1"
-    access_key: ClassVar[str] = "testing"
-    secret_key: ClassVar[str] = "testing-only"
+    region: str = "us-east-1"
+    access_key: str = "testing"
+    secret_key: str = "testing-only"
 
     @property
     def endpoint(self) -> str:
