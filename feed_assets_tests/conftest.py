@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
+import boto3
 import pytest
 
 if TYPE_CHECKING:
@@ -34,6 +35,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         uses_spark = "spark" in getattr(item, "fixturenames", ())
         item.add_marker(pytest.mark.xdist_group("spark" if uses_spark else item.nodeid.partition("::")[0]))
+
+
+@pytest.fixture(autouse=True)
+def _own_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    """boto3's default session keeps the credentials of its first client; each test has those of its environment."""
+    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
 
 
 @pytest.fixture(scope="session")
