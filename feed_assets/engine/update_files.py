@@ -70,8 +70,9 @@ def count_update(spark: SparkSession, update: Update) -> int:
 
 def parquet_schema(spark: SparkSession, update: Update) -> StructType:
     """The columns of all Parquet files of an update together; `nullable` is not reliable in Parquet."""
-    files = read_listed(spark.read.option("mergeSchema", "true"), "parquet", _sizes(update)) if update.files else None
-    return files.schema if files is not None else StructType()
+    if not update.files:
+        return StructType()
+    return read_listed(spark.read.option("mergeSchema", "true"), "parquet", _sizes(update)).schema
 
 
 def write_files(frame: DataFrame, uri: str, kind: str = "parquet") -> Written:
