@@ -496,7 +496,7 @@ class Interposed:
 
 
 class SwitchedBlackboardResource(BlackboardResource):
-    """A resource that hands out the blackboard registered for its base: one that records, or one that fails."""
+    """A resource that hands out the blackboard registered for its base: one that records, fails or kills."""
 
     @property
     def blackboard(self) -> Blackboard:

@@ -26,6 +26,7 @@ import psutil
 import pytest
 
 from feed_assets_tests.harness import free_port
+from feed_assets_tests.listening import family
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -87,8 +88,7 @@ class Deployment:
 
     def family(self) -> list[psutil.Process]:
         """All processes of the units, runs included."""
-        roots = [psutil.Process(each.pid) for each in self.processes.values()]
-        return [process for root in roots for process in (root, *root.children(recursive=True))]
+        return [process for each in self.processes.values() for process in family(each.pid)]
 
     def log(self, name: str, stream: str = "out") -> Path:
         """The file with the output of a unit."""

@@ -23,8 +23,9 @@ from feed_assets.blackboard import Blackboard, open_blackboard
 from feed_assets.io_manager import feed_metadata
 from feed_assets.project import Project
 from feed_assets.quality.expectation import Expectation, Judgement
-from feed_assets.resources import BlackboardResource, Settings
+from feed_assets.resources import Settings
 from feed_assets_tests.faults.processes import die, run_until_killed
+from feed_assets_tests.harness import REGISTERED, SwitchedBlackboardResource
 
 MADE, COPIED = "made/v1.0", "copied/v1.0"
 SCHEMA = StructType([StructField("number", LongType())])
@@ -66,17 +67,6 @@ class Killing:
             return answered
 
         return asked
-
-
-class KillingBlackboardResource(BlackboardResource):
-    """Hands out the blackboard that kills."""
-
-    @property
-    def blackboard(self) -> Blackboard:
-        return BOARDS[self.base]
-
-
-BOARDS: dict[str, Blackboard] = {}
 
 
 def definitions(settings: Settings, *, judging: Callable[[], None] = lambda: None, **resources: Any) -> dg.Definitions:
@@ -135,8 +125,8 @@ def _run(settings: Settings, ref: Any, address: dict[str, str], day: str, point:
     SparkSession(SparkContext(gateway=gateway, jsc=java_context, conf=SparkConf(_jconf=running.conf())))
     resources: dict[str, Any] = {}
     if isinstance(point, Point):
-        BOARDS[settings.base] = Killing(open_blackboard(settings.base), point, die)
-        resources["blackboard"] = KillingBlackboardResource.at(settings.base)
+        REGISTERED[settings.base] = Killing(open_blackboard(settings.base), point, die)
+        resources["blackboard"] = SwitchedBlackboardResource.at(settings.base)
     there = definitions(settings, judging=die if point == IN_THE_AUDIT else lambda: None, **resources)
     with dg.DagsterInstance.from_ref(ref) as instance:
         job = there.resolve_implicit_global_asset_job_def()
