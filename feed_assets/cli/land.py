@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -67,8 +68,7 @@ def land(ctx: click.Context, source: str, files: tuple[Path, ...], *, again: boo
     from feed_assets.resources import SparkResource  # noqa: PLC0415 - loads Dagster and Spark
     from feed_assets.sources.absence import files_gone  # noqa: PLC0415 - as above
     from feed_assets.sources.expressions import check_expressions  # noqa: PLC0415 - as above
-    from feed_assets.sources.landing import is_outdated, land_kept  # noqa: PLC0415 - as above
-    from feed_assets.sources.landing import land as land_file  # noqa: PLC0415 - as above
+    from feed_assets.sources.landing import is_outdated, land_files  # noqa: PLC0415 - as above
     from feed_assets.sources.ledger import current_landings  # noqa: PLC0415 - as above
     from feed_assets.sources.plan import sweep_staging  # noqa: PLC0415 - as above
 
@@ -91,14 +91,12 @@ def land(ctx: click.Context, source: str, files: tuple[Path, ...], *, again: boo
     earlier = [] if files else list(current_landings(board, wanted.key))
     gone = files_gone(board, wanted.key, earlier)
     kept = [each for each in earlier if each.id in gone or is_outdated(each, wanted, now)]
-    steps: list[tuple[str, Callable[[], Landing]]] = [
-        *((str(file), partial(land_file, spark, board, wanted, file, now=now, again=again)) for file in files),
-        *((each.file, partial(land_kept, spark, board, wanted, each, now=now)) for each in kept),
-    ]
+    deliveries: Sequence[Path | Landing] = files or kept
     completed = [landed(landing.file, landing) for landing in sweep.completed]
     done: list[Landed] = []
     failures: list[str] = []
-    for name, landing, failure in _carried_out(steps):
+    carry_out = partial(land_files, spark, board, wanted, deliveries, now=now, again=again)
+    for name, landing, failure in _carried_out(carry_out, deliveries):
         if landing is None:
             where = "" if failure.startswith(name) else f"{name}: "
             failures.append(f"Error: {where}{failure}")
@@ -122,21 +120,40 @@ def land(ctx: click.Context, source: str, files: tuple[Path, ...], *, again: boo
 
 
 def _carried_out(
-    steps: Sequence[tuple[str, Callable[[], Landing]]],
+    carry_out: Callable[..., Iterator[Landing | Exception]], deliveries: Sequence[Path | Landing]
 ) -> Iterator[tuple[str, Landing | None, str]]:
-    """Land one file after the other. Yield each name with its landing, or with the message of its failure."""
-    with progress("landing", len(steps)) as bar:
-        for number, (name, step) in enumerate(steps, start=1):
-            bar.under_way(f"{Path(name).name}{file_size(Path(name))}")
-            if not sys.stderr.isatty():
-                say(f"landing {number} of {len(steps)}: {name}{file_size(Path(name))}")
-            try:
-                yield name, step(), ""
-            except Exception as error:
-                if exit_code(error) is None:
-                    raise
-                yield name, None, message_of(error)
+    """Land the files. Yield each name with its landing, or with the message of its failure."""
+    numbers = count(1)
+
+    def begin(step: str, files: Sequence[Path | Landing]) -> None:
+        several = len(files) > 1
+        bar.under_way(
+            f"{step} {counted(len(files), 'file') if several else Path(_name(files[0])).name + _size(files[0])}"
+        )
+        if sys.stderr.isatty():
+            return
+        if several:
+            say(f"{step} {counted(len(files), 'file')}")
+        elif step == "reading":
+            say(f"landing {next(numbers)} of {len(deliveries)}: {_name(files[0])}{_size(files[0])}")
+
+    with progress("landing", len(deliveries)) as bar:
+        for file, outcome in zip(deliveries, carry_out(begin=begin), strict=True):
+            if not isinstance(outcome, Exception):
+                yield _name(file), outcome, ""
+            elif exit_code(outcome) is None:
+                raise outcome
+            else:
+                yield _name(file), None, message_of(outcome)
             bar()
+
+
+def _name(file: Path | Landing) -> str:
+    return str(file) if isinstance(file, Path) else file.file
+
+
+def _size(file: Path | Landing) -> str:
+    return file_size(file) if isinstance(file, Path) else ""
 
 
 def _source(installation: Installation, name: str) -> Source:
@@ -243,8 +260,8 @@ def _warnings(done: Sequence[Landed], source: Source, settings: Settings) -> Ite
             )
     records: dict[str, int] = {}
     for each in done:
-        for day, count in each.unwatched.items():
-            records[day] = records.get(day, 0) + count
+        for day, number in each.unwatched.items():
+            records[day] = records.get(day, 0) + number
     early = [day for day in sorted(records) if day < str(settings.first_day)]
     late = [day for day in sorted(records) if day >= str(settings.first_day)]
     if late:

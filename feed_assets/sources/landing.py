@@ -1,62 +1,40 @@
-"""Putting a partner's file into raw hourly partitions, all of it or nothing.
+"""Putting a partner's files into raw hourly partitions, all of a file or nothing.
 
-Here: the steps, and their order. A landing copies the file to staging, lets Spark parse it there, and writes a plan of
-the copies to make, which it then carries out (see `plan`). Not here: formats (see `records`), and the place of each
-record (see `placing`).
+Here: the steps, and their order. A landing copies files to staging, lets Spark parse them there, and writes for each a
+plan of the copies to make, which it then carries out (see `plan`). Not here: staging and Spark's job (see `staging`),
+formats (see `records`), and the place of each record (see `placing`).
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, mkdtemp
 from urllib.parse import unquote, urlsplit
-from uuid import uuid4
 
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
-from feed_assets.blackboard.port import (
-    AlreadyExistsError,
-    Blackboard,
-    BlackboardError,
-    NotFoundError,
-    UnavailableError,
-)
-from feed_assets.engine.paths import to_read
+from feed_assets.blackboard.port import Blackboard, NotFoundError
 from feed_assets.engine.session import SESSION_SETTINGS, new_session
 from feed_assets.sources.absence import files_gone
-from feed_assets.sources.expressions import check_expressions, named_columns, nearest, needed_columns
-from feed_assets.sources.layout import LandingId, landed_path, quarantine_key, raw_file_key, sent_key, staging_prefix
+from feed_assets.sources.expressions import check_expressions, named_columns, nearest
+from feed_assets.sources.layout import LandingId, sent_key, staging_prefix
 from feed_assets.sources.ledger import Landing, find, landings_of
-from feed_assets.sources.partner_file import PartnerFile, check_column_names, inspect
-from feed_assets.sources.placing import (
-    FUTURE,
-    MALFORMED,
-    NO_TIME,
-    REASONS,
-    StagedRecords,
-    staged_records,
-    usable_from,
-    write_by_hour,
-    write_nothing,
-    write_quarantine,
-)
-from feed_assets.sources.plan import Plan, clear, complete, keys, read_plan, tidy, write_plan
-from feed_assets.sources.records import SINGLE_FILE_SETTINGS, parquet_records, text_records
+from feed_assets.sources.partner_file import PartnerFile, inspect
+from feed_assets.sources.placing import FUTURE, MALFORMED, NO_TIME, REASONS
+from feed_assets.sources.plan import Plan, clear, complete, read_plan, tidy, write_plan
+from feed_assets.sources.records import SPLIT_SETTINGS
 from feed_assets.sources.source_errors import LandingError
-from feed_assets.sources.spec import ParquetFormat, Source
+from feed_assets.sources.spec import Source
+from feed_assets.sources.staging import Due, stage
 
-__all__ = ["FUTURE", "MALFORMED", "NO_TIME", "REASONS", "is_outdated", "land", "land_kept"]
+__all__ = ["FUTURE", "MALFORMED", "NO_TIME", "REASONS", "is_outdated", "land", "land_files"]
 
 LANDING_SETTINGS = {
     **SESSION_SETTINGS,
-    **SINGLE_FILE_SETTINGS,
+    **SPLIT_SETTINGS,
     # Adaptive execution would leave out empty stages, and with them their counts.
     "spark.sql.adaptive.enabled": "false",
     # One file an hour.
@@ -65,22 +43,45 @@ LANDING_SETTINGS = {
     "spark.sql.files.ignoreMissingFiles": "false",
 }
 
+TOGETHER = 16
+"""Up to this many files share a Spark job. The plan of a job, and what a crash costs, grow with them."""
+
+SCRATCH_BYTES = 1024**3
+"""Nor do files share a job once the copies of them on the driver's disk are larger than this."""
+
+Delivery = Path | Landing
+"""A partner's file; or an earlier landing, whose file was kept, to land it again."""
+
 
 def land(
+    spark: SparkSession, blackboard: Blackboard, source: Source, file: Delivery, *, now: datetime, again: bool = False
+) -> Landing:
+    """Put the records of one file into the source's raw hourly partitions, as `land_files` does; raise its error."""
+    (landing,) = land_files(spark, blackboard, source, [file], now=now, again=again)
+    if isinstance(landing, Exception):
+        raise landing
+    return landing
+
+
+def land_files(
     spark: SparkSession,
     blackboard: Blackboard,
     source: Source,
-    file: Path,
+    files: Sequence[Delivery],
     *,
     now: datetime,
     again: bool = False,
-    name: str | None = None,
-) -> Landing:
-    """Put the records of one file into the source's raw hourly partitions by event time.
+    begin: Callable[[str, Sequence[Delivery]], None] = lambda *_: None,
+) -> Iterator[Landing | Exception]:
+    """Put the records of each file into the source's raw hourly partitions by event time.
+
+    Yields for each file its landing, or its error: nothing of the file has landed then if it is a LandingError; after
+    any other error, land the file again. Up to `TOGETHER` files with the same columns share a Spark job. `begin` is
+    told of each step and its files.
 
     Records without a usable time go to quarantine; records that do not pass the source's filter are only counted. A
     usable time is from 1970 to a day after `now`, the landing time in the ledger. The file is kept as it was sent,
-    under its own name or `name`.
+    under its own name.
 
     Content that landed for the source before adds nothing, whatever the name and compression of the file. A killed
     landing of it that has a plan is completed by the description that it was planned with; the result names that
@@ -88,46 +89,18 @@ def land(
     The new landing replaces the earlier ones at once: readers see either. Days in which only earlier landings had
     records get an empty file, so that these days change too.
 
-    Raises LandingError if the file cannot be read or lacks a column that the source needs, and SpecError if Spark does
-    not take an expression; then nothing has landed. After any other error, land the file again.
+    A LandingError says that the file cannot be read, lacks a column that the source needs, or was not kept. Raises
+    SpecError if Spark does not take an expression of the source; then nothing has landed.
     """
     session = _session(spark)
     check_expressions(session, source)
-    with TemporaryDirectory() as scratch:
-        sent = inspect(file, source, Path(scratch), name=name)
-        digest = sent.digest(source.key)
-        before = landings_of(blackboard, source.key, digest)
-        landing = None
-        while not before or (again and _is_due_again(blackboard, before[-1], source, now)):
-            landing = _land(session, blackboard, source, sent, before, now)
-            tidy(blackboard, landing)
-            if landing.description == source.landing_digest:
-                return landing
-            # Another process was faster, or had been killed, and had read the file by another description.
-            before = landings_of(blackboard, source.key, digest)
-    tidy(blackboard, before[-1])
-    return replace(before[-1], already_landed=landing is None)
-
-
-def land_kept(
-    spark: SparkSession, blackboard: Blackboard, source: Source, landing: Landing, *, now: datetime
-) -> Landing:
-    """Land again the file that was kept of an earlier landing. Raises LandingError if it is missing, and as `land`."""
-    key = sent_key(source.key, landing.digest)
-    with TemporaryDirectory() as scratch:
-        kept = Path(unquote(urlsplit(blackboard.uri(key)).path))
-        try:
-            if not blackboard.uri(key).startswith("file:"):
-                kept = Path(scratch) / "kept"
-                blackboard.download(key, kept)
-            elif not kept.is_file():
-                raise NotFoundError(key)  # noqa: TRY301 - as the store itself would
-        except NotFoundError:
-            raise LandingError(
-                f"{landing.file} was not kept ({blackboard.uri(key)} is not there); "
-                f"name the file itself: `feed-assets land --again {source.name} FILE`"
-            ) from None
-        return land(spark, blackboard, source, kept, now=now, again=True, name=landing.file)
+    landings, remaining = _Landings(session, blackboard, source, now, again, begin), iter(files)
+    while True:
+        with TemporaryDirectory() as scratch:
+            outcomes = landings.some(remaining, Path(scratch))
+        if not outcomes:
+            return
+        yield from outcomes
 
 
 def is_outdated(landing: Landing, source: Source, now: datetime) -> bool:
@@ -138,138 +111,135 @@ def is_outdated(landing: Landing, source: Source, now: datetime) -> bool:
     return FUTURE in landing.quarantined and (landing.future_until is None or landing.future_until <= now)
 
 
-def _is_due_again(blackboard: Blackboard, landing: Landing, source: Source, now: datetime) -> bool:
-    return is_outdated(landing, source, now) or bool(files_gone(blackboard, source.key, [landing]))
+@dataclass(frozen=True, slots=True)
+class _Landings:
+    """Landings of files of one source, with the parameters of `land_files`."""
 
+    session: SparkSession
+    blackboard: Blackboard
+    source: Source
+    now: datetime
+    again: bool
+    begin: Callable[[str, Sequence[Delivery]], None]
 
-def _land(
-    session: SparkSession,
-    blackboard: Blackboard,
-    source: Source,
-    sent: PartnerFile,
-    before: Sequence[Landing],
-    now: datetime,
-) -> Landing:
-    """The next landing of a content after `before`: this one, or that of a faster process."""
-    landing = LandingId(sent.digest(source.key), before[-1].generation + 1 if before else 1)
-    staging = staging_prefix(source.key, landing)
-    try:
-        plan = read_plan(blackboard, staging)
+    def some(self, files: Iterator[Delivery], scratch: Path) -> list[Landing | Exception]:
+        """Land the next files, as many as share a Spark job and fit into the scratch directory; none at the end."""
+        taken: list[Delivery] = []
+        outcomes: dict[int, Landing | Exception] = {}
+        due: dict[int, Due] = {}
+        for number, file in enumerate(files):
+            taken.append(file)
+            try:
+                found = self._look(file, scratch)
+            except Exception as error:  # noqa: BLE001 - the other files land
+                outcomes[number] = error
+                continue
+            if isinstance(found, Landing):
+                outcomes[number] = found
+            elif all(found.landing != each.landing for each in due.values()):
+                due[number] = found
+            if len(due) == TOGETHER or _bytes_in(scratch) > SCRATCH_BYTES:
+                break
+        outcomes |= self._land(due, taken)
+        for number, file in enumerate(taken):
+            # Another file of this call had the same content; or another process was faster, with another description.
+            if number not in outcomes or (number in due and self._is_to_land_again(file, outcomes[number])):
+                (outcomes[number],) = self.some(iter([file]), scratch)
+        return [outcomes[number] for number in range(len(taken))]
+
+    def _look(self, file: Delivery, scratch: Path) -> Landing | Due:
+        """The landing that this content has already, or what is due."""
+        self.begin("reading", [file])
+        folder = Path(mkdtemp(dir=scratch))
+        if isinstance(file, Landing):
+            sent = inspect(self._fetch(file, folder), self.source, folder, name=file.file)
+        else:
+            sent = inspect(file, self.source, folder)
+        digest = sent.digest(self.source.key)
+        before = landings_of(self.blackboard, self.source.key, digest)
+        if before and not (self._again(file) and self._is_due_again(before[-1])):
+            tidy(self.blackboard, before[-1])
+            return replace(before[-1], already_landed=True)
+        landing = LandingId(digest, before[-1].generation + 1 if before else 1)
+        plan = read_plan(self.blackboard, staging_prefix(self.source.key, landing))
         if plan is None:
-            plan = write_plan(blackboard, staging, _prepare(session, blackboard, source, sent, landing, before, now))
-        return complete(blackboard, plan, now=now)
-    except Exception as error:
-        # Another process may have landed the same content meanwhile, and removed the staging in use here.
-        if (landed := find(blackboard, source.key, landing)) is not None:
-            return landed
-        if isinstance(error, NotFoundError):
-            # A plan whose staged files are gone can never be completed.
-            clear(blackboard, staging)
-            raise LandingError(f"What was staged for {sent.path} was removed meanwhile; land the file again") from error
-        raise
+            _check_columns(self.source, self.session, sent)
+        return Due(sent, landing, before, plan)
+
+    def _fetch(self, landing: Landing, folder: Path) -> Path:
+        """The file that was kept of a landing, or a copy of it. Raises LandingError if it was not kept."""
+        key = sent_key(landing.source, landing.digest)
+        uri = self.blackboard.uri(key)
+        try:
+            if uri.startswith("file:"):
+                kept = Path(unquote(urlsplit(uri).path))
+                if kept.is_file():
+                    return kept
+            else:
+                self.blackboard.download(key, folder / "kept")
+                return folder / "kept"
+        except NotFoundError:
+            pass
+        raise LandingError(
+            f"{landing.file} was not kept ({uri} is not there); "
+            f"name the file itself: `feed-assets land --again {self.source.name} FILE`"
+        )
+
+    def _again(self, file: Delivery) -> bool:
+        return self.again or isinstance(file, Landing)
+
+    def _is_due_again(self, landing: Landing) -> bool:
+        if is_outdated(landing, self.source, self.now):
+            return True
+        return bool(files_gone(self.blackboard, self.source.key, [landing]))
+
+    def _is_to_land_again(self, file: Delivery, outcome: Landing | Exception) -> bool:
+        return self._again(file) and isinstance(outcome, Landing) and outcome.description != self.source.landing_digest
+
+    def _land(self, due: Mapping[int, Due], files: Sequence[Delivery]) -> Mapping[int, Landing | Exception]:
+        """Stage all that has no plan in one Spark job, then carry out the plans one after the other."""
+        plans: dict[int, Plan | Exception] = {
+            number: each.plan for number, each in due.items() if each.plan is not None
+        }
+        unplanned = [number for number in due if number not in plans]
+        if unplanned:
+            self.begin("placing the records of", [files[number] for number in unplanned])
+            staged = stage(self.session, self.blackboard, self.source, [due[each] for each in unplanned], now=self.now)
+            plans |= dict(zip(unplanned, staged, strict=True))
+        landed: dict[int, Landing | Exception] = {}
+        for number, plan in plans.items():
+            try:
+                landed[number] = plan if isinstance(plan, Exception) else self._carry_out(due[number], plan)
+            except Exception as error:  # noqa: BLE001 - the other files land
+                landed[number] = error
+        return landed
+
+    def _carry_out(self, due: Due, staged: Plan) -> Landing:
+        """The landing by this plan, or by that of a faster process."""
+        staging = staging_prefix(self.source.key, due.landing)
+        try:
+            plan = write_plan(self.blackboard, staging, staged)
+            if plan.staged != staged.staged:
+                clear(self.blackboard, staged.staged)
+            landing = complete(self.blackboard, plan, now=self.now)
+        except Exception as error:
+            # Another process may have landed the same content meanwhile, and removed the staging in use here.
+            found = find(self.blackboard, self.source.key, due.landing)
+            if found is None and isinstance(error, NotFoundError):
+                # A plan whose staged files are gone can never be completed.
+                clear(self.blackboard, staging)
+                raise LandingError(
+                    f"What was staged for {due.sent.path} was removed meanwhile; land the file again"
+                ) from error
+            if found is None:
+                raise
+            landing = found
+        tidy(self.blackboard, landing)
+        return landing
 
 
-def _prepare(
-    session: SparkSession,
-    blackboard: Blackboard,
-    source: Source,
-    sent: PartnerFile,
-    landing: LandingId,
-    before: Sequence[Landing],
-    now: datetime,
-) -> Plan:
-    """Stage the records by hour, below a prefix of this attempt, and plan their copies."""
-    attempt = f"{staging_prefix(source.key, landing)}{uuid4().hex}/"
-    rows = f"{attempt}rows"
-    try:
-        _check_columns(source, session, sent)
-        kept, content = _upload(blackboard, sent, attempt)
-        records = _records(session, blackboard.uri(content), source, sent)
-        size = sent.content.stat().st_size
-        counts = write_by_hour(records, source, sent.name, blackboard.uri(rows), size=size, now=now)
-    except Exception as error:
-        # What is staged takes space, on a disk that may be full.
-        if not (isinstance(error, UnavailableError) and error.transient):
-            with suppress(BlackboardError):
-                clear(blackboard, attempt)
-        raise
-    staged = staged_records(keys(blackboard, f"{rows}/"), f"{rows}/")
-    withdrawn = _withdrawn(staged, before)
-    quarantine = quarantine_key(source.key, landing) if staged.quarantined else None
-    return Plan(
-        Landing(
-            source=source.key,
-            file=sent.name,
-            sha256=sent.sha256,
-            digest=landing.digest,
-            generation=landing.generation,
-            description=source.landing_digest,
-            read=counts["read"],
-            landed=counts["landed"],
-            filtered=counts["filtered"],
-            malformed=counts["malformed"],
-            quarantined={reason: counts[reason] for reason in REASONS if counts[reason]},
-            quarantine_key=quarantine,
-            partitions=tuple(sorted(staged.hours)),
-            withdrawn=withdrawn,
-            days=tuple(sorted(counts["days"])),
-            future_until=usable_from(counts["first_future"]),
-        ),
-        (
-            *_raw_copies(source, landing, staged.hours),
-            *_raw_copies(source, landing, _stage_nothing(session, blackboard, withdrawn, f"{attempt}nothing")),
-            *([(_stage_quarantine(session, blackboard, staged, f"{attempt}bad"), quarantine)] if quarantine else []),
-            (kept, sent_key(source.key, landing.digest)),
-        ),
-    )
-
-
-def _upload(blackboard: Blackboard, sent: PartnerFile, attempt: str) -> tuple[str, str]:
-    """Stage the file as it was sent; return its key, and the key of the content for Spark to read, often the same."""
-    # Spark detects compression by the name.
-    kept = content = f"{attempt}sent{'.gz' if sent.compressed else ''}"
-    # Nobody else writes below this attempt: an object that is there is this one, and the first answer was lost.
-    with suppress(AlreadyExistsError):
-        blackboard.upload(kept, sent.path)
-    if sent.content != sent.path:
-        content = f"{attempt}content"
-        with suppress(AlreadyExistsError):
-            blackboard.upload(content, sent.content)
-    sent.require_unchanged()
-    return kept, content
-
-
-def _raw_copies(source: Source, landing: LandingId, hours: Mapping[str, str]) -> list[tuple[str, str]]:
-    return [
-        (staged, raw_file_key(source.key, hour[:10], landed_path(hour[11:], landing)))
-        for hour, staged in sorted(hours.items())
-    ]
-
-
-def _withdrawn(staged: StagedRecords, before: Iterable[Landing]) -> tuple[str, ...]:
-    """An hour of each day in which only superseded landings have a file."""
-    days = {hour[:10] for hour in staged.hours}
-    touched = sorted(hour for landing in before for hour in (*landing.partitions, *landing.withdrawn))
-    return tuple({hour[:10]: hour for hour in reversed(touched) if hour[:10] not in days}.values())[::-1]
-
-
-def _stage_nothing(
-    session: SparkSession, blackboard: Blackboard, hours: Sequence[str], prefix: str
-) -> Mapping[str, str]:
-    """Hour -> key of a raw file without records, one for all of these hours."""
-    if not hours:
-        return {}
-    write_nothing(session, blackboard.uri(prefix))
-    (key,) = (key for key in keys(blackboard, f"{prefix}/") if key.endswith(".parquet"))
-    return dict.fromkeys(hours, key)
-
-
-def _stage_quarantine(session: SparkSession, blackboard: Blackboard, staged: StagedRecords, prefix: str) -> str:
-    """The key of a file with the quarantined records."""
-    uris = {reason: blackboard.uri(key) for reason, key in staged.quarantined.items()}
-    write_quarantine(session, uris, blackboard.uri(prefix))
-    (key,) = (key for key in keys(blackboard, f"{prefix}/") if key.endswith(".json"))
-    return key
+def _bytes_in(directory: Path) -> int:
+    return sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
 
 
 def _session(spark: SparkSession) -> SparkSession:
@@ -296,34 +266,3 @@ def _check_columns(source: Source, session: SparkSession, sent: PartnerFile) -> 
             f"{'; '.join([has, *near])}{'' if near else '.'} "
             f"Have the file sent again, or correct the source ({', '.join(dict.fromkeys(lacking.values()))})"
         )
-
-
-def _records(session: SparkSession, uri: str, source: Source, sent: PartnerFile) -> DataFrame:
-    if not isinstance(source.format, ParquetFormat):
-        columns = tuple(source.format.declared) if sent.columns is None else sent.columns
-        return text_records(session, to_read(uri), source.format, columns, skip=sent.skip)
-    try:
-        records = parquet_records(session, to_read(uri))
-    except (AnalysisException, Py4JJavaError) as error:
-        raise LandingError(f"{sent.path} cannot be read as Parquet: {_reason(error)}. Have it sent again") from error
-    types = dict(records.dtypes)
-    # The last three columns are not the partner's.
-    check_column_names(str(sent.path), records.columns[:-3])
-    problems = [f"lacks the column {name}" for name in needed_columns(session, source) if name not in types]
-    problems += [
-        f"has {name} as {types[name]}, not as {type_}"
-        for name, type_ in source.format.declared.items()
-        if name in types and types[name] != type_.lower().replace(" ", "")
-    ]
-    if problems:
-        what = "; it ".join(problems)
-        raise LandingError(f"{sent.path} {what}. Have it sent again, or correct the source {source.key}")
-    return records
-
-
-def _reason(error: Exception) -> str:
-    """Why Spark cannot read a file, in one line."""
-    text = str(error.java_exception.getMessage()) if isinstance(error, Py4JJavaError) else str(error)
-    reason = re.sub(r"^\[[\w.]+\]\s*|\s*SQLSTATE: \w+.*", "", text.strip().splitlines()[0])
-    nanoseconds = "; write times in microseconds, as Spark has no others" if "NANOS" in reason else ""
-    return reason.rstrip(".") + nanoseconds

@@ -73,8 +73,18 @@ def touched_key(source_key: str, day: str, landing: LandingId) -> str:
 
 
 def staging_prefix(source_key: str, landing: LandingId) -> str:
-    """The prefix under which one landing is prepared."""
+    """The prefix of the plan of one landing."""
     return f"{STAGING}{source_key}/{landing}/"
+
+
+def attempt_prefix(source_key: str, attempt: str) -> str:
+    """The prefix under which an attempt stages the files of one or more landings."""
+    return f"{STAGING}{source_key}/{attempt}/"
+
+
+def attempted_prefix(attempt: str, landing: LandingId) -> str:
+    """The prefix below that of an attempt for the files of one landing, as Spark names a partition by `_landing`."""
+    return f"{attempt}_landing={landing}/"
 
 
 def sent_key(source_key: str, digest: str) -> str:

@@ -13,6 +13,7 @@ import os
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -27,6 +28,9 @@ EXTENSIONS = {
     "parquet": (".parquet",),
 }
 """The endings of the names of a format's files; names of text files may also end in `.gz` after them."""
+
+SPLIT_BYTES = 64 * 1024 * 1024
+"""So many bytes of a text that is not packed are read by a task of Spark."""
 
 _CHUNK = 1024 * 1024
 _GZIP = b"\x1f\x8b"
@@ -50,8 +54,10 @@ class PartnerFile:
 
     `name` is its base name. `content` is a file with the same records in UTF-8: itself, or a copy if it came in another
     encoding; `compressed` says whether it is packed. `columns` are the names in the header, None without a header, and
-    `skip` the number of lines up to and with the header. `sha256` is of the unpacked content, so that packing does not
-    change it. `path` is the partner's file, `stamp` its inode, size and time of the last write.
+    `skip` the number of lines up to and with the header. `lines_before` has for each split of `SPLIT_BYTES` the number
+    of lines in the splits before it; for a content that Spark cannot split, only a zero. `sha256` is of the unpacked
+    content, so that packing does not change it. `path` is the partner's file, `stamp` its inode, size and time of the
+    last write.
     """
 
     name: str
@@ -62,6 +68,7 @@ class PartnerFile:
     compressed: bool = False
     columns: tuple[str, ...] | None = None
     skip: int = 0
+    lines_before: tuple[int, ...] = (0,)
 
     def digest(self, source_key: str) -> str:
         """The digest of this content and one source, which identifies its landings."""
@@ -144,7 +151,7 @@ def _inspect_text(
             content = scratch / "recoded"
             read = _recode(file, text.encoding, content)
             compressed = False
-    if read.carriage_returns and not read.line_feeds:
+    if read.carriage_returns and not sum(read.line_feeds):
         raise LandingError(
             f"{path}: its lines end in CR alone; end them in LF, for instance with "
             f"`{'zcat' if path.suffix == '.gz' else 'cat'} FILE | tr '\\r' '\\n' > NEW`, and land that"
@@ -153,8 +160,20 @@ def _inspect_text(
     if isinstance(text, DelimitedFormat) and text.header:
         with _opened(content, compressed=compressed) as file:
             columns, skip = _header(path, file, text)
+    # Recoded text has other positions than those that were read. A line belongs to the split in which it begins, or to
+    # the one before if it begins with the split.
+    splits = read.line_feeds[:-1] if content == path and not compressed else ()
+    lines_before = (0, *(1 + ended for ended in accumulate(splits)))
     return PartnerFile(
-        path.name, path, _stamp(path), content, read.sha256, compressed=compressed, columns=columns, skip=skip
+        path.name,
+        path,
+        _stamp(path),
+        content,
+        read.sha256,
+        compressed=compressed,
+        columns=columns,
+        skip=skip,
+        lines_before=lines_before,
     )
 
 
@@ -204,22 +223,25 @@ def _opened(path: Path, *, compressed: bool) -> BinaryIO:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """The digest and the line ends of a file, read to its end."""
+    """The digest of a file read to its end, its line feeds in each `SPLIT_BYTES`, and whether it has any CR."""
 
     sha256: str
-    line_feeds: bool
+    line_feeds: Sequence[int]
     carriage_returns: bool
 
 
 def _read(file: BinaryIO, recode: Callable[[bytes], bytes] = bytes) -> _Read:
     digest = hashlib.sha256()
-    line_feeds = carriage_returns = False
+    line_feeds: list[int] = []
+    carriage_returns = False
     chunk = b"begin"
     while chunk:
+        if file.tell() % SPLIT_BYTES == 0:
+            line_feeds.append(0)
         chunk = file.read(_CHUNK)
         digest.update(chunk)
         text = recode(chunk)
-        line_feeds = line_feeds or b"\n" in text
+        line_feeds[-1] += text.count(b"\n")
         carriage_returns = carriage_returns or b"\r" in text
     return _Read(digest.hexdigest(), line_feeds, carriage_returns)
 

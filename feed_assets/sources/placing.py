@@ -1,25 +1,27 @@
 """The place of each record of a file: the hour of its time, quarantine, or none if the source's filter leaves it out.
 
 Here: this decision, the files that Spark writes by it, and the number of records by outcome. Not here: where the files
-end up and when they count (see `landing`), and formats (see `records`).
+end up (see `staging`), when they count (see `landing`), and formats (see `records`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import reduce
-from typing import Any, Final
+from typing import Final
 from urllib.parse import unquote
 from uuid import uuid4
 
 from pyspark.sql import Column, DataFrame, Observation, SparkSession, functions
 
+from feed_assets.blackboard.port import Blackboard
 from feed_assets.engine.paths import to_read, to_write
 from feed_assets.engine.sql import quoted
 from feed_assets.sources.expressions import event_time
+from feed_assets.sources.layout import LandingId
 from feed_assets.sources.records import with_nulls
 from feed_assets.sources.source_errors import LandingError
 from feed_assets.sources.spec import JsonLinesFormat, Source
@@ -55,14 +57,22 @@ class StagedRecords:
     quarantined: Mapping[str, str]
 
 
-def write_by_hour(
-    records: DataFrame, source: Source, name: str, uri: str, *, size: int, now: datetime
-) -> Mapping[str, Any]:
-    """Write the records of a file of `size` bytes by day and hour, and the quarantined ones by reason.
+@dataclass(frozen=True, slots=True)
+class PlacedRecords:
+    """The records of one file with their places, and their counts, which Spark knows once it has written them."""
 
-    Returns the counts `read`, `landed`, `malformed`, `filtered` and one for each of `REASONS`; the `days` of all
-    records that have a usable time; and `first_future`, for `usable_from`. Counts are taken after the shuffle, in the
-    tasks that write: there Spark counts a task once, even if it computes a stage again.
+    frame: DataFrame
+    counts: Observation
+
+
+def place(
+    records: DataFrame, source: Source, landing: LandingId, *, name: str, size: int, now: datetime
+) -> PlacedRecords:
+    """Give each record of a file of `size` bytes its day and hour, or the reason of its quarantine.
+
+    The counts are `read`, `landed`, `malformed`, `filtered` and one for each of `REASONS`; the `days` of all records
+    that have a usable time; and `first_future`, for `usable_from`. They are taken after the shuffle, in the tasks that
+    write: there Spark counts a task once, even if it computes a stage again.
     """
     col, lit, when = functions.col, functions.lit, functions.when
     partners = [column for column in records.columns if column not in {"_line", "_record", "_malformed"}]
@@ -98,17 +108,26 @@ def write_by_hour(
         day.alias("_day"),
         when(filtered, functions.pmod("_line", lit(_SPREAD)).cast("string")).otherwise(hour).alias("_hour"),
     )
-    observation = Observation(f"landing-{uuid4().hex}")
-    (
+    counts = Observation(f"landing-{uuid4().hex}")
+    written = (
         placed.repartition(min(2 + size // _TASK_BYTES, _MOST_TASKS), "_day", "_hour")
-        .observe(observation, *_counts())
+        .observe(counts, *_counts())
         .where(col("_day") != _FILTERED)
-        .sortWithinPartitions("_day", "_hour", "_line")
-        .select("_sent.*", *(name for name in placed.columns if name not in {"_sent", "_seen", "_future"}))
-        .write.partitionBy("_day", "_hour")
-        .parquet(to_write(uri))
+        .withColumn("_landing", lit(str(landing)))
+        .select("_sent.*", *(name for name in placed.columns if name not in {"_sent", "_seen", "_future"}), "_landing")
     )
-    return observation.get
+    return PlacedRecords(written, counts)
+
+
+def write_by_hour(placed: Sequence[PlacedRecords], attempt: str) -> None:
+    """Write the records of files with the same columns in one Spark job, below the URI of an attempt.
+
+    Each landing has its own folder (`attempted_prefix`), in it a folder a day and hour with one file.
+    """
+    # A file of its own for each landing and hour: a task writes one after the other, in this order.
+    order = ("_landing", "_day", "_hour")
+    frame = reduce(DataFrame.unionAll, [each.frame for each in placed])
+    frame.sortWithinPartitions(*order, "_line").write.mode("append").partitionBy(*order).parquet(to_write(attempt))
 
 
 def usable_from(micros: int | None) -> datetime | None:
@@ -120,7 +139,7 @@ def usable_from(micros: int | None) -> datetime | None:
 
 
 def staged_records(keys: Iterable[str], prefix: str) -> StagedRecords:
-    """The files of `write_by_hour` among these keys, below the prefix that it wrote to."""
+    """The files of `write_by_hour` among these keys of one landing's folder, which is the prefix."""
     hours: dict[str, str] = {}
     quarantined: dict[str, str] = {}
     for key in keys:
@@ -135,21 +154,27 @@ def staged_records(keys: Iterable[str], prefix: str) -> StagedRecords:
     return StagedRecords(hours, quarantined)
 
 
-def write_quarantine(session: SparkSession, uris: Mapping[str, str], uri: str) -> None:
-    """Write the quarantined records, reason -> URI of their file, as JSON lines in one file below `uri`."""
+def write_quarantine(
+    session: SparkSession, blackboard: Blackboard, staged: Mapping[LandingId, StagedRecords], attempt: str
+) -> None:
+    """Write the quarantined records of each landing as one file of JSON lines into its folder of the attempt."""
     schema = "_file STRING, _line BIGINT, _malformed STRING"
     parts = [
         session.read.schema(schema)
-        .parquet(to_read(staged))
+        .parquet(to_read(blackboard.uri(key)))
         .select(
+            functions.lit(str(landing)).alias("_landing"),
             functions.col("_file").alias("file"),
             functions.col("_line").alias("line"),
             functions.lit(reason).alias("reason"),
             functions.col("_malformed").alias("record"),
         )
-        for reason, staged in sorted(uris.items())
+        for landing, records in staged.items()
+        for reason, key in sorted(records.quarantined.items())
     ]
-    reduce(DataFrame.unionAll, parts).coalesce(1).sortWithinPartitions("line").write.json(to_write(uri))
+    if parts:
+        one = reduce(DataFrame.unionAll, parts).coalesce(1).sortWithinPartitions("_landing", "line")
+        one.write.mode("append").partitionBy("_landing").json(to_write(blackboard.uri(attempt)))
 
 
 def write_nothing(session: SparkSession, uri: str) -> None:

@@ -2,7 +2,7 @@
 
 Here: the plan, carrying it out, removing its staging. With a plan, a landing only moves forward: every step can be
 repeated, so landing the file again after a crash completes it. The ledger entry comes after all files; without it they
-do not count for readers. Not here: making a plan (see `landing`).
+do not count for readers. Not here: making a plan (see `placing`).
 """
 
 from __future__ import annotations
@@ -42,10 +42,11 @@ _AT_ONCE = 8
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Staged objects to copy, each with its key, and the landing whose entry follows."""
+    """Staged objects to copy, each with its key, the prefix of all of them, and the landing whose entry follows."""
 
     landing: Landing
     copies: tuple[tuple[str, str], ...]
+    staged: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +66,13 @@ def read_plan(blackboard: Blackboard, staging: str) -> Plan | None:
     except NotFoundError:
         return None
     copies = tuple((source, key) for source, key in fields["copies"])
-    return Plan(landing_from_json(fields["landing"]), copies)
+    # Plans of earlier versions have their staged files beside them.
+    return Plan(landing_from_json(fields["landing"]), copies, fields.get("staged", staging))
 
 
 def write_plan(blackboard: Blackboard, staging: str, plan: Plan) -> Plan:
     """Write the plan and return it, or the plan of a faster process that lands the same content."""
-    fields = {"landing": landing_json(plan.landing), "copies": plan.copies}
+    fields = {"landing": landing_json(plan.landing), "copies": plan.copies, "staged": plan.staged}
     try:
         blackboard.create(f"{staging}{_NAME}", json.dumps(fields, indent=1).encode())
     except AlreadyExistsError:
@@ -84,7 +86,7 @@ def complete(blackboard: Blackboard, plan: Plan, *, now: datetime) -> Landing:
     if (landed := find(blackboard, plan.landing.source, plan.landing.id)) is not None:
         return landed
     # Look at all before copying any: raw files of a landing that never completes would stay for ever.
-    staged = set(keys(blackboard, staging_prefix(plan.landing.source, plan.landing.id)))
+    staged = set(keys(blackboard, plan.staged))
     if gone := [source for source, _ in plan.copies if source not in staged]:
         raise NotFoundError(f"There is no object {blackboard.uri(gone[0])}.")
     in_parallel(lambda copy: _copy(blackboard, *copy), plan.copies)
@@ -98,24 +100,27 @@ def tidy(blackboard: Blackboard, landing: Landing) -> int:
 
     Superseded raw files stay: a run may be reading them, and records name them. Returns how many files were staged.
     """
-    staged = list(keys(blackboard, staging_prefix(landing.source, landing.id)))
-    if staged:  # else it is finished
+    staging = staging_prefix(landing.source, landing.id)
+    if any(keys(blackboard, staging)):  # else it is finished
         earlier = landings_of(blackboard, landing.source, landing.digest) if landing.generation > 1 else ()
         # Also the days of superseded landings, so that a look at one of these days finds this landing.
         days = landing.touched.union(*(each.touched for each in earlier))
         in_parallel(lambda day: _touch(blackboard, landing, day), sorted(days))
     superseded = [LandingId(landing.digest, generation) for generation in range(1, landing.generation)]
     blackboard.delete(*(quarantine_key(landing.source, each) for each in superseded))
-    return clear(blackboard, staging_prefix(landing.source, landing.id))
+    return clear(blackboard, staging)
 
 
 def clear(blackboard: Blackboard, staging: str) -> int:
     """Remove staged files, the plan last, so that no staged file is left without its plan. Returns their number."""
     found = list(keys(blackboard, staging))
-    plan = f"{staging}{_NAME}"
-    blackboard.delete(*(key for key in found if key != plan))
-    if plan in found:
-        blackboard.delete(plan)
+    path = f"{staging}{_NAME}"
+    plan = read_plan(blackboard, staging) if path in found else None
+    if plan is not None and plan.staged != staging:
+        found += keys(blackboard, plan.staged)
+    blackboard.delete(*(key for key in found if key != path))
+    if plan is not None:
+        blackboard.delete(path)
     return len(found)
 
 
@@ -128,28 +133,37 @@ def sweep_staging(blackboard: Blackboard, source_key: str, *, now: datetime) -> 
     """
     moved, prefix = _move_earlier_entries(blackboard, source_key), f"{STAGING}{source_key}/"
     newest: dict[str, datetime] = {}
+    plans: dict[str, Plan] = {}
     for entry in list_all(blackboard, prefix):
-        staging = prefix + entry.key.removeprefix(prefix).partition("/")[0] + "/"
-        newest[staging] = max(entry.modified, newest.get(staging, entry.modified))
+        folder = prefix + entry.key.removeprefix(prefix).partition("/")[0] + "/"
+        newest[folder] = max(entry.modified, newest.get(folder, entry.modified))
+        if entry.key == f"{folder}{_NAME}" and (plan := read_plan(blackboard, folder)) is not None:
+            plans[folder] = plan
+    abandoned = [folder for folder, modified in newest.items() if modified < now - ABANDONED]
     completed: list[Landing] = []
     failures: list[str] = []
     removed = 0
-    for staging in (staging for staging, modified in newest.items() if modified < now - ABANDONED):
-        plan = read_plan(blackboard, staging)
-        if plan is None:
-            removed += clear(blackboard, staging)
-            continue
+    unplanned = [folder for folder in abandoned if folder not in plans]
+    for folder in (folder for folder in abandoned if folder in plans):
+        plan = plans.pop(folder)
         try:
             if find(blackboard, source_key, plan.landing.id) is None:
                 completed.append(complete(blackboard, plan, now=now))
         except NotFoundError:
             # A plan whose staged files are gone can never be completed.
-            clear(blackboard, staging)
+            clear(blackboard, folder)
             failures.append(f"what was staged for {plan.landing.file} was removed; land {plan.landing.file} again")
         except (LandingError, BlackboardError) as error:
+            plans[folder] = plan
             failures.append(str(error))
         else:
             removed += tidy(blackboard, plan.landing)
+    # Files of one attempt may belong to several landings; some of them may have a plan that is not carried out yet.
+    needed = tuple(plan.staged for plan in plans.values())
+    for folder in unplanned:
+        rest = [key for key in keys(blackboard, folder) if not key.startswith(needed)]
+        blackboard.delete(*rest)
+        removed += len(rest)
     return Sweep(tuple(completed), removed, tuple(failures), moved)
 
 

@@ -11,33 +11,48 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame, SparkSession, functions
 
 from feed_assets.engine.sql import quoted
+from feed_assets.sources.partner_file import SPLIT_BYTES
 from feed_assets.sources.spec import RESERVED_COLUMNS, DelimitedFormat, JsonLinesFormat, Source
 
-SINGLE_FILE_SETTINGS = {
-    # One partition, whatever the size, so that the ids of rows are the numbers of lines.
-    "spark.sql.files.minPartitionNum": "1",
-    "spark.sql.files.maxPartitionBytes": str(2**62),
+SPLIT_SETTINGS = {
+    # A partition for each split of a file, as a split of these bytes costs no less than it is allowed to.
+    "spark.sql.files.maxPartitionBytes": str(SPLIT_BYTES),
+    "spark.sql.files.openCostInBytes": str(SPLIT_BYTES),
 }
 """Settings that a session needs to number lines."""
+
+_IN_PARTITION = 2**33 - 1
 
 _VARIANT_OPTIONS = {"allowSingleQuotes": "false", "allowNonNumericNumbers": "false"}
 
 
 def text_records(
-    spark: SparkSession, uri: str, text: DelimitedFormat | JsonLinesFormat, columns: Sequence[str], *, skip: int
+    spark: SparkSession,
+    uri: str,
+    text: DelimitedFormat | JsonLinesFormat,
+    columns: Sequence[str],
+    *,
+    skip: int,
+    lines_before: Sequence[int],
 ) -> DataFrame:
     """The records of one UTF-8 text file, one for each line that is not blank, after the first `skip` lines.
 
+    `lines_before` has the number of lines before each split (see `PartnerFile`).
+
     The frame has the partner's columns, all STRING; `_line`, the number of the line in the file, from 1; `_record`, the
     line itself; and `_malformed`, the line again if it does not parse as declared: then the columns hold the values
-    that could be read. The session must have `SINGLE_FILE_SETTINGS`.
+    that could be read. The session must have `SPLIT_SETTINGS`.
     """
     value = functions.col("value")
+    split = functions.floor(functions.col("_metadata.file_block_start") / SPLIT_BYTES).cast("int")
+    before = functions.array(*(functions.lit(lines).cast("long") for lines in lines_before))[split]
+    # Spark numbers the rows of each partition; each split is one.
+    row = functions.monotonically_increasing_id().bitwiseAND(_IN_PARTITION)
     unmarked = functions.ltrim(value, functions.lit("\ufeff"))
     lines = (
         spark.read.option("lineSep", "\n")
         .text(uri)
-        .select((functions.monotonically_increasing_id() + 1).alias("_line"), value)
+        .select((before + row + 1).alias("_line"), value)
         .where(functions.col("_line") > skip)
         .withColumn("value", functions.when(functions.col("_line") == 1, unmarked).otherwise(value))
         .select(

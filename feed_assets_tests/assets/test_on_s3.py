@@ -13,7 +13,7 @@ from feed_assets.engine.update_files import count_update, write_files
 from feed_assets.file_feed import Facts, Feed, claim, publish, require_latest, stage, staged_files
 from feed_assets.resources import SparkResource
 from feed_assets.sources import load_sources
-from feed_assets.sources.landing import land, land_kept
+from feed_assets.sources.landing import land
 from feed_assets_tests.harness import (
     ADS,
     ALL,
@@ -135,7 +135,7 @@ def test_what_was_sent_is_kept_in_the_bucket_and_lands_again(shop_in_a_bucket, d
     shop.board.delete(*keys(shop, "raw/ads/"))
 
     (source,) = (each for each in load_sources(shop.settings.sources_directory, KINDS) if each.kind == "ads")
-    again = land_kept(session, shop.board, source, landing, now=shop.now)
+    again = land(session, shop.board, source, landing, now=shop.now)
 
     assert (again.generation, again.landed) == (2, 3)
     assert shop.run("clean_ads").success

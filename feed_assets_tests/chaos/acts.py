@@ -51,7 +51,15 @@ from feed_assets.file_feed import (
     staged_files,
 )
 from feed_assets.sources import raw_days
-from feed_assets.sources.layout import LandingId, landed_path, raw_file_key, sent_key, staging_prefix
+from feed_assets.sources.layout import (
+    LandingId,
+    attempt_prefix,
+    attempted_prefix,
+    landed_path,
+    raw_file_key,
+    sent_key,
+    staging_prefix,
+)
 from feed_assets.sources.ledger import Landing, find, landings_of
 from feed_assets.sources.plan import (
     ABANDONED,
@@ -315,7 +323,12 @@ def land_file(worker: Worker) -> None:
     staging = staging_prefix(SOURCE, landing.id)
     if not landings_of(worker.board, SOURCE, landing.digest):
         try:
-            planned = read_plan(worker.board, staging) or write_plan(worker.board, staging, _staged(worker, landing))
+            planned = read_plan(worker.board, staging)
+            if planned is None:
+                staged = _staged(worker, landing)
+                planned = write_plan(worker.board, staging, staged)
+                if planned.staged != staged.staged:
+                    clear(worker.board, staged.staged)
             complete(worker.board, planned, now=now())
         except NotFoundError:
             if find(worker.board, SOURCE, landing.id) is None:
@@ -327,16 +340,16 @@ def land_file(worker: Worker) -> None:
 
 
 def _staged(worker: Worker, landing: Landing) -> Plan:
-    attempt = f"{staging_prefix(SOURCE, landing.id)}{uuid4().hex}/"
+    staged = attempted_prefix(attempt_prefix(SOURCE, uuid4().hex), landing.id)
     copies = []
     for hour in landing.partitions:
-        copies.append((f"{attempt}{hour}", raw_key(landing.id, hour)))
+        copies.append((f"{staged}{hour}", raw_key(landing.id, hour)))
         with suppress(AlreadyExistsError):  # the names are this attempt's own
             worker.board.create(copies[-1][0], raw_content(landing.id, hour))
-    copies.append((f"{attempt}sent", sent_key(SOURCE, landing.digest)))
+    copies.append((f"{staged}sent", sent_key(SOURCE, landing.digest)))
     with suppress(AlreadyExistsError):
         worker.board.create(copies[-1][0], b"as it was sent")
-    return Plan(landing, tuple(copies))
+    return Plan(landing, tuple(copies), staged)
 
 
 def raw_key(landing: LandingId, hour: str) -> str:

@@ -18,9 +18,10 @@ from feed_assets.ads.partners import partners_directory
 from feed_assets.blackboard.local import LocalBlackboard
 from feed_assets.sources.canonical import canonical
 from feed_assets.sources.growth import decide
-from feed_assets.sources.landing import FUTURE, LANDING_SETTINGS, MALFORMED, NO_TIME, land, land_kept
+from feed_assets.sources.landing import FUTURE, LANDING_SETTINGS, MALFORMED, NO_TIME, land
 from feed_assets.sources.ledger import current_landings
 from feed_assets.sources.loading import load_source, load_sources
+from feed_assets.sources.partner_file import SPLIT_BYTES
 from feed_assets.sources.raw import raw_days, raw_frame, read_set
 from feed_assets.sources.source_errors import LandingError, SourceError
 from feed_assets_tests.open_bandit import TOTALS
@@ -371,13 +372,22 @@ def test_a_file_in_another_encoding_is_read_in_it(spark, blackboard, described, 
 
 def test_lines_of_a_file_too_large_for_one_split_have_their_true_numbers(spark, blackboard, described, sent):
     source = described()
-    lines = [f"{number},2019-11-24 {number % 24:02}:00:00,{'x' * 100}" for number in range(2, 60_002)]
-    file = sent("large.csv", "id,time,ad\n" + "\n".join(lines))
+    # The first split ends within a line, the second one at the end of a line.
+    row, header = 64 * 1024 - 1, b"id,time,ad\n"
+    lines = [
+        f"{number},2019-11-24 {number % 24:02}:00:00,".encode().ljust(row, b"x") + b"\n" for number in range(2, 2500)
+    ]
+    content = header + b"".join(lines)
+    aligned = content[: 2 * SPLIT_BYTES - 1].rindex(b"\n") + 1
+    padding = b"y" * (2 * SPLIT_BYTES - aligned)
+    at = content[:aligned].rindex(b"x") + 1
+    file = sent("large.csv", content[:at] + padding + content[at:])
 
     landing = land(spark, blackboard, source, file, now=NOW)
 
     frame = raw_frame(spark, blackboard, source, read_set(blackboard, source.key, DAY))
-    assert landing.landed == frame.where("_line = id").count() == 60_000
+    assert file.read_bytes()[2 * SPLIT_BYTES - 1 : 2 * SPLIT_BYTES] == b"\n"
+    assert landing.landed == frame.where("_line = id").count() == len(lines)
 
 
 def test_a_landing_takes_two_spark_jobs_and_no_more_for_its_quarantine(spark, blackboard, described, sent):
@@ -620,7 +630,7 @@ def test_what_landed_by_a_wrong_description_is_replaced_from_the_file_or_from_wh
 
     file.unlink()
     (kept,) = current_landings(blackboard, right.key)
-    again = land_kept(spark, blackboard, right, kept, now=NOW)
+    again = land(spark, blackboard, right, kept, now=NOW)
 
     assert (again.file, again.landed, again.generation, again.already_landed) == ("log.csv", 2, 2, False)
     assert [hour for hour, _ in records(spark, blackboard, right)] == ["2019-11-24/05", "2019-11-25/05"]
@@ -632,7 +642,7 @@ def test_what_landed_by_a_wrong_description_is_replaced_from_the_file_or_from_wh
     for key in everything(blackboard, "raw/.sent/"):
         blackboard.delete(key)
     with pytest.raises(LandingError, match=r"log\.csv was not kept .* name the file itself"):
-        land_kept(spark, blackboard, wrong, again, now=NOW)
+        land(spark, blackboard, wrong, again, now=NOW)
 
 
 def test_every_day_that_either_landing_touched_is_processed_again(spark, blackboard, described, sent):

@@ -10,7 +10,7 @@ import pytest
 
 from feed_assets.ads import KINDS
 from feed_assets.blackboard.local import LocalBlackboard
-from feed_assets.sources.landing import land
+from feed_assets.sources.landing import land, land_files
 from feed_assets.sources.ledger import landings_of
 from feed_assets.sources.loading import load_source
 from feed_assets.sources.plan import ABANDONED, sweep_staging
@@ -67,8 +67,8 @@ class Stepped:
 class Killed:
     """What storage holds whenever a landing is killed: a copy of it from before each of its steps."""
 
-    def __init__(self, folder, source, log, **more):
-        self.folder, self.source, self.log, self.more = folder, source, log, more
+    def __init__(self, folder, source, *logs, **more):
+        self.folder, self.source, self.logs, self.more = folder, source, logs, more
 
     def states(self, spark, blackboard, root):
         """A blackboard for each step; `blackboard` itself, in the directory `root`, is that of the landing."""
@@ -80,7 +80,8 @@ class Killed:
                 shutil.copytree(root, state)
             found.append(LocalBlackboard(state))
 
-        land(spark, Stepped(blackboard, keep), self.source, self.log, now=NOW, **self.more)
+        for _ in land_files(spark, Stepped(blackboard, keep), self.source, self.logs, now=NOW, **self.more):
+            pass
         return found
 
 
@@ -122,15 +123,27 @@ def records(spark, blackboard):
     return {str(day): raw_frame(spark, blackboard, SOURCE, raw).count() for (_, day), raw in days.items()}
 
 
-def test_a_landing_killed_at_any_step_shows_nothing_or_all_and_is_completed_by_landing_again(spark, tmp_path, log):
-    root = tmp_path / "landing"
-    states = Killed(tmp_path / "states", SOURCE, log).states(spark, LocalBlackboard(root), root)
+def test_files_landed_at_once_and_killed_at_any_step_show_nothing_or_all_and_are_completed_by_landing_again(
+    spark, tmp_path, log
+):
+    root, other = tmp_path / "landing", tmp_path / "other.csv"
+    other.write_text(LOG.splitlines(keepends=True)[0] + "4,2019-11-26 07:00:00,a,c,u,1,0.1\n")
+    states = Killed(tmp_path / "states", SOURCE, log, other).states(spark, LocalBlackboard(root), root)
+    of_both = sorted({*IN_UTC, "2019-11-26/07"})
+    seen = []
 
     for blackboard in states:
-        assert hours(blackboard) in ([], sorted(IN_UTC))
+        seen.append(hours(blackboard))
 
-        assert_landed_once(blackboard, land(spark, blackboard, SOURCE, log, now=NOW))
-    assert len(states) > 10
+        first, second = land_files(spark, blackboard, SOURCE, [log, other], now=NOW)
+
+        assert (first.landed, second.landed) == (2, 1)
+        assert hours(blackboard) == of_both
+        assert len(keys(blackboard, f"raw/.landed/{SOURCE.key}/entries/")) == 2
+        assert len(keys(blackboard, f"raw/.landed/{SOURCE.key}/days/")) == 3
+        assert len(keys(blackboard)) == 3 + 1 + 2 + 2 + 3
+    assert [each for number, each in enumerate(seen) if each not in seen[:number]] == [[], sorted(IN_UTC), of_both]
+    assert len(states) > 20
 
 
 def test_a_killed_landing_that_another_description_completes_adds_its_records_and_names_its_own_description(

@@ -1,5 +1,7 @@
 """What killed landings leave behind is finished after a while, whichever store it is in, and without Spark."""
 
+import json
+import os
 from datetime import UTC, date, datetime, timedelta
 from uuid import uuid4
 
@@ -9,6 +11,8 @@ from feed_assets.blackboard.local import LocalBlackboard
 from feed_assets.blackboard.s3 import S3Blackboard
 from feed_assets.sources.layout import (
     LandingId,
+    attempt_prefix,
+    attempted_prefix,
     landed_path,
     ledger_key,
     quarantine_key,
@@ -16,19 +20,21 @@ from feed_assets.sources.layout import (
     sent_key,
     staging_prefix,
 )
-from feed_assets.sources.ledger import Landing, current_landings, entry_json
+from feed_assets.sources.ledger import Landing, current_landings, entry_json, landing_json
 from feed_assets.sources.plan import ABANDONED, Plan, Sweep, sweep_staging, write_plan
 from feed_assets.sources.raw import raw_days, read_set
 from feed_assets.sources.source_errors import EarlierLedgerError
 
 SOURCE = "ads/partner"
 PLANNED, UNPLANNED = LandingId("0123456789abcdef"), LandingId("00000000000000ff", 2)
+ATTEMPT = attempt_prefix(SOURCE, "0" * 32)
+STAGED = attempted_prefix(ATTEMPT, PLANNED)
 RAW = raw_file_key(SOURCE, "2019-11-24", landed_path("05", PLANNED))
 
 
 @pytest.fixture(params=["local", "s3"])
 def blackboard(request, tmp_path):
-    """A store in which one landing was killed with its plan written, another one while it was at work."""
+    """A store in which two files were landed at once and killed when the first had its plan."""
     if request.param == "local":
         board = LocalBlackboard(tmp_path)
     else:
@@ -36,19 +42,18 @@ def blackboard(request, tmp_path):
         bucket = f"landing-{uuid4().hex}"
         client.create_bucket(Bucket=bucket)
         board = S3Blackboard(client, bucket, "base")
-    board.create(f"{staging_prefix(SOURCE, UNPLANNED)}attempt/sent", b"half")
-    staging = staging_prefix(SOURCE, PLANNED)
-    board.create(f"{staging}attempt/rows", b"rows")
-    board.create(f"{staging}attempt/sent", b"sent")
+    board.create(f"{attempted_prefix(ATTEMPT, UNPLANNED)}sent", b"half")
+    board.create(f"{STAGED}rows", b"rows")
+    board.create(f"{STAGED}sent", b"sent")
     landing = Landing(SOURCE, "log.csv", "", PLANNED.digest, 1, 1, 0, 0, {}, None, ("2019-11-24/05",))
-    copies = ((f"{staging}attempt/rows", RAW), (f"{staging}attempt/sent", sent_key(SOURCE, PLANNED.digest)))
-    write_plan(board, staging, Plan(landing, copies))
+    copies = ((f"{STAGED}rows", RAW), (f"{STAGED}sent", sent_key(SOURCE, PLANNED.digest)))
+    write_plan(board, staging_prefix(SOURCE, PLANNED), Plan(landing, copies, STAGED))
     board.create(f"raw/.staging/{SOURCE}2/other/attempt/sent", b"of a source whose name begins alike")
     return board
 
 
-def keys(blackboard):
-    return [entry.key for entry in blackboard.page("").entries]
+def keys(blackboard, prefix=""):
+    return [entry.key for entry in blackboard.page(prefix).entries]
 
 
 def test_what_killed_landings_staged_is_completed_or_removed_once_it_is_old(blackboard):
@@ -70,6 +75,35 @@ def test_what_killed_landings_staged_is_completed_or_removed_once_it_is_old(blac
     ]
 
 
+def test_staged_files_of_a_plan_that_may_still_be_carried_out_stay(tmp_path):
+    board = LocalBlackboard(tmp_path)
+    for landing in (PLANNED, UNPLANNED):
+        board.create(f"{attempted_prefix(ATTEMPT, landing)}rows", b"rows")
+    for path in tmp_path.rglob("rows"):
+        os.utime(path, (0, 0))
+    entry = Landing(SOURCE, "log.csv", "", PLANNED.digest, 1, 1, 0, 0, {}, None, ("2019-11-24/05",))
+    write_plan(board, staging_prefix(SOURCE, PLANNED), Plan(entry, ((f"{STAGED}rows", RAW),), STAGED))
+
+    swept = sweep_staging(board, SOURCE, now=datetime.now(UTC))
+
+    assert swept == Sweep(removed=1)
+    assert keys(board) == [f"{STAGED}rows", f"{staging_prefix(SOURCE, PLANNED)}plan.json"]
+
+
+def test_a_plan_of_an_earlier_version_with_its_staged_files_beside_it_is_completed(tmp_path):
+    board, staging = LocalBlackboard(tmp_path), staging_prefix(SOURCE, PLANNED)
+    entry = Landing(SOURCE, "log.csv", "", PLANNED.digest, 1, 1, 0, 0, {}, None, ("2019-11-24/05",))
+    fields = {"landing": landing_json(entry), "copies": [[f"{staging}attempt/rows", RAW]]}
+    board.create(f"{staging}plan.json", json.dumps(fields).encode())
+    board.create(f"{staging}attempt/rows", b"rows")
+
+    swept = sweep_staging(board, SOURCE, now=datetime.now(UTC) + 2 * ABANDONED)
+
+    assert ([landing.id for landing in swept.completed], swept.removed) == ([PLANNED], 2)
+    assert list(raw_days(board, [SOURCE], date.min, date.max)) == [(SOURCE, date(2019, 11, 24))]
+    assert keys(board, "raw/.staging/") == []
+
+
 @pytest.mark.parametrize("entered", [False, True], ids=["killed before its entry", "killed after its entry"])
 def test_the_quarantine_that_a_swept_landing_supersedes_is_removed(tmp_path, entered):
     board = LocalBlackboard(tmp_path)
@@ -79,7 +113,7 @@ def test_the_quarantine_that_a_swept_landing_supersedes_is_removed(tmp_path, ent
         entry = Landing(SOURCE, "log.csv", "", landing.digest, 1, 0, 0, 0, {}, None, (), generation=generation)
         if entered or landing == superseded:
             board.create(ledger_key(SOURCE, landing), entry_json(entry))
-    write_plan(board, staging_prefix(SOURCE, again), Plan(entry, ()))
+    write_plan(board, staging_prefix(SOURCE, again), Plan(entry, (), staging_prefix(SOURCE, again)))
 
     swept = sweep_staging(board, SOURCE, now=datetime.now(UTC) + 2 * ABANDONED)
 
@@ -88,7 +122,7 @@ def test_the_quarantine_that_a_swept_landing_supersedes_is_removed(tmp_path, ent
 
 
 def test_a_plan_whose_staged_files_are_gone_is_named_once_and_removed(blackboard):
-    blackboard.delete(f"{staging_prefix(SOURCE, PLANNED)}attempt/rows")
+    blackboard.delete(f"{STAGED}rows")
     now = datetime.now(UTC) + 2 * ABANDONED
 
     swept = sweep_staging(blackboard, SOURCE, now=now)
@@ -107,7 +141,7 @@ def test_a_plan_that_cannot_be_carried_out_is_named_and_holds_up_nothing_else(tm
         board.create(f"{staging}attempt/rows", b"rows")
         if landing == PLANNED:
             entry = Landing(SOURCE, "log.csv", "", landing.digest, 1, 1, 0, 0, {}, None, ("2019-11-24/05",))
-            write_plan(board, staging, Plan(entry, ((f"{staging}attempt/rows", RAW),)))
+            write_plan(board, staging, Plan(entry, ((f"{staging}attempt/rows", RAW),), staging))
     board.create(RAW, b"of somebody else")
 
     swept = sweep_staging(board, SOURCE, now=datetime.now(UTC) + 2 * ABANDONED)

@@ -1,0 +1,243 @@
+"""Staging files of a partner: their records by hour, and the plan that puts them into raw partitions.
+
+Here: one Spark job for files of the same columns, and what Spark must find in them. Not here: checking a file before
+Spark reads it (see `partner_file`), the place of each record (see `placing`), carrying plans out (see `plan`), and
+which files land (see `landing`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import uuid4
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+
+from feed_assets.blackboard.port import AlreadyExistsError, Blackboard, BlackboardError, UnavailableError
+from feed_assets.engine.paths import to_read
+from feed_assets.sources.expressions import needed_columns
+from feed_assets.sources.layout import (
+    LandingId,
+    attempt_prefix,
+    attempted_prefix,
+    landed_path,
+    quarantine_key,
+    raw_file_key,
+    sent_key,
+)
+from feed_assets.sources.ledger import Landing
+from feed_assets.sources.partner_file import PartnerFile, check_column_names
+from feed_assets.sources.placing import (
+    REASONS,
+    PlacedRecords,
+    StagedRecords,
+    place,
+    staged_records,
+    usable_from,
+    write_by_hour,
+    write_nothing,
+    write_quarantine,
+)
+from feed_assets.sources.plan import Plan, clear, keys
+from feed_assets.sources.records import parquet_records, text_records
+from feed_assets.sources.source_errors import LandingError
+from feed_assets.sources.spec import ParquetFormat, Source
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """A file to land, and its landing.
+
+    `before` are earlier landings of the content, which this landing supersedes. `plan` is that of a killed process.
+    """
+
+    sent: PartnerFile
+    landing: LandingId
+    before: Sequence[Landing]
+    plan: Plan | None
+
+
+def stage(
+    session: SparkSession, blackboard: Blackboard, source: Source, due: Sequence[Due], *, now: datetime
+) -> list[Plan | Exception]:
+    """Stage the records of files by hour, and plan their copies; for a file that cannot be read, its error.
+
+    Files of the same columns share a Spark job. If it fails, each has a job of its own, so that a bad file holds up no
+    other. A file that fails leaves nothing.
+    """
+    if len(due) == 1:
+        try:
+            return list(_stage(session, blackboard, source, due, now))
+        except Exception as error:  # noqa: BLE001 - the caller raises it, or goes on with other files
+            return [error]
+    try:
+        return list(_stage(session, blackboard, source, due, now))
+    except Exception:  # noqa: BLE001 - the file at fault has its error again
+        return [plan for each in due for plan in stage(session, blackboard, source, [each], now=now)]
+
+
+def _stage(
+    session: SparkSession, blackboard: Blackboard, source: Source, due: Sequence[Due], now: datetime
+) -> list[Plan]:
+    attempt = attempt_prefix(source.key, uuid4().hex)
+    try:
+        placed: dict[LandingId, PlacedRecords] = {}
+        kept: dict[LandingId, str] = {}
+        folders = {each.landing: attempted_prefix(attempt, each.landing) for each in due}
+        for each in due:
+            kept[each.landing], content = _upload(blackboard, each.sent, folders[each.landing])
+            records = _records(session, blackboard.uri(content), source, each.sent)
+            size = each.sent.content.stat().st_size
+            placed[each.landing] = place(records, source, each.landing, name=each.sent.name, size=size, now=now)
+        for alike in _by_columns(placed.values()):
+            write_by_hour(alike, blackboard.uri(attempt))
+        staged = {each: staged_records(keys(blackboard, folder), folder) for each, folder in folders.items()}
+        write_quarantine(session, blackboard, staged, attempt)
+        return [
+            _plan(
+                *(session, blackboard, source, each, folders[each.landing], kept[each.landing]),
+                records=staged[each.landing],
+                counts=placed[each.landing].counts.get,
+            )
+            for each in due
+        ]
+    except Exception as error:
+        # What is staged takes space, on a disk that may be full.
+        if not (isinstance(error, UnavailableError) and error.transient):
+            with suppress(BlackboardError):
+                clear(blackboard, attempt)
+        raise
+
+
+def _by_columns(placed: Iterable[PlacedRecords]) -> Iterable[Sequence[PlacedRecords]]:
+    alike: dict[tuple[tuple[str, str], ...], list[PlacedRecords]] = {}
+    for each in placed:
+        alike.setdefault(tuple(each.frame.dtypes), []).append(each)
+    return alike.values()
+
+
+def _plan(
+    session: SparkSession,
+    blackboard: Blackboard,
+    source: Source,
+    due: Due,
+    folder: str,
+    kept: str,
+    records: StagedRecords,
+    counts: Mapping[str, Any],
+) -> Plan:
+    landing, sent = due.landing, due.sent
+    withdrawn = _withdrawn(records, due.before)
+    quarantine = quarantine_key(source.key, landing) if records.quarantined else None
+    return Plan(
+        Landing(
+            source=source.key,
+            file=sent.name,
+            sha256=sent.sha256,
+            digest=landing.digest,
+            generation=landing.generation,
+            description=source.landing_digest,
+            read=counts["read"],
+            landed=counts["landed"],
+            filtered=counts["filtered"],
+            malformed=counts["malformed"],
+            quarantined={reason: counts[reason] for reason in REASONS if counts[reason]},
+            quarantine_key=quarantine,
+            partitions=tuple(sorted(records.hours)),
+            withdrawn=withdrawn,
+            days=tuple(sorted(counts["days"])),
+            future_until=usable_from(counts["first_future"]),
+        ),
+        (
+            *_raw_copies(source, landing, records.hours),
+            *_raw_copies(source, landing, _stage_nothing(session, blackboard, withdrawn, f"{folder}nothing")),
+            *([(_quarantine_in(blackboard, folder), quarantine)] if quarantine else []),
+            (kept, sent_key(source.key, landing.digest)),
+        ),
+        folder,
+    )
+
+
+def _upload(blackboard: Blackboard, sent: PartnerFile, folder: str) -> tuple[str, str]:
+    """Stage the file as it was sent; return its key, and the key of the content for Spark to read, often the same."""
+    # Spark detects compression by the name.
+    kept = content = f"{folder}sent{'.gz' if sent.compressed else ''}"
+    # Nobody else writes into this folder: an object that is there is this one, and the first answer was lost.
+    with suppress(AlreadyExistsError):
+        blackboard.upload(kept, sent.path)
+    if sent.content != sent.path:
+        content = f"{folder}content"
+        with suppress(AlreadyExistsError):
+            blackboard.upload(content, sent.content)
+    sent.require_unchanged()
+    return kept, content
+
+
+def _raw_copies(source: Source, landing: LandingId, hours: Mapping[str, str]) -> list[tuple[str, str]]:
+    return [
+        (staged, raw_file_key(source.key, hour[:10], landed_path(hour[11:], landing)))
+        for hour, staged in sorted(hours.items())
+    ]
+
+
+def _withdrawn(staged: StagedRecords, before: Iterable[Landing]) -> tuple[str, ...]:
+    """An hour of each day in which only superseded landings have a file."""
+    days = {hour[:10] for hour in staged.hours}
+    touched = sorted(hour for landing in before for hour in (*landing.partitions, *landing.withdrawn))
+    return tuple({hour[:10]: hour for hour in reversed(touched) if hour[:10] not in days}.values())[::-1]
+
+
+def _stage_nothing(
+    session: SparkSession, blackboard: Blackboard, hours: Sequence[str], prefix: str
+) -> Mapping[str, str]:
+    """Hour -> key of a raw file without records, one for all of these hours."""
+    if not hours:
+        return {}
+    write_nothing(session, blackboard.uri(prefix))
+    (key,) = (key for key in keys(blackboard, f"{prefix}/") if key.endswith(".parquet"))
+    return dict.fromkeys(hours, key)
+
+
+def _quarantine_in(blackboard: Blackboard, folder: str) -> str:
+    """The key of the file with the quarantined records."""
+    (key,) = (key for key in keys(blackboard, folder) if key.endswith(".json"))
+    return key
+
+
+def _records(session: SparkSession, uri: str, source: Source, sent: PartnerFile) -> DataFrame:
+    if not isinstance(source.format, ParquetFormat):
+        columns = tuple(source.format.declared) if sent.columns is None else sent.columns
+        return text_records(
+            session, to_read(uri), source.format, columns, skip=sent.skip, lines_before=sent.lines_before
+        )
+    try:
+        records = parquet_records(session, to_read(uri))
+    except (AnalysisException, Py4JJavaError) as error:
+        raise LandingError(f"{sent.path} cannot be read as Parquet: {_reason(error)}. Have it sent again") from error
+    types = dict(records.dtypes)
+    # The last three columns are not the partner's.
+    check_column_names(str(sent.path), records.columns[:-3])
+    problems = [f"lacks the column {name}" for name in needed_columns(session, source) if name not in types]
+    problems += [
+        f"has {name} as {types[name]}, not as {type_}"
+        for name, type_ in source.format.declared.items()
+        if name in types and types[name] != type_.lower().replace(" ", "")
+    ]
+    if problems:
+        what = "; it ".join(problems)
+        raise LandingError(f"{sent.path} {what}. Have it sent again, or correct the source {source.key}")
+    return records
+
+
+def _reason(error: Exception) -> str:
+    """Why Spark cannot read a file, in one line."""
+    text = str(error.java_exception.getMessage()) if isinstance(error, Py4JJavaError) else str(error)
+    reason = re.sub(r"^\[[\w.]+\]\s*|\s*SQLSTATE: \w+.*", "", text.strip().splitlines()[0])
+    nanoseconds = "; write times in microseconds, as Spark has no others" if "NANOS" in reason else ""
+    return reason.rstrip(".") + nanoseconds
