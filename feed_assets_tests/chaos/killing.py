@@ -35,7 +35,7 @@ class Fate:
 
 
 class KillingBlackboard:
-    """Passes requests on, notes the claims, and meets its fate.
+    """Passes requests on, notes claims and manifests before they are written, and meets its fate.
 
     `slowest` is the duration of the slowest step in seconds, without a step in which the process was stopped. With
     `one_by_one` each deletion is a step, as on a disk.
@@ -74,6 +74,8 @@ class KillingBlackboard:
         """See `Blackboard.create`."""
         if "/.feed/claims/" in f"/{key}":
             self._history.note("claiming", name=key.rpartition("/")[2])
+        if key.endswith("/_SUCCESS") and data.isdigit():
+            self._history.note("manifest")
         return self._step("create", key, lambda: self._inner.create(key, data))
 
     def replace(self, key: str, data: bytes, *, tag: str) -> Entry:

@@ -158,7 +158,10 @@ class Chaos:
                 progress(min(self.kills, kills))
                 if early and time.monotonic() > next_check:
                     next_check = time.monotonic() + CHECK_EVERY
-                    if seen_by_readers(self._events(), self._nothing_stored()):
+                    # Whole up to this moment: what caused an event of one worker may be an event of another.
+                    moment = time.monotonic()
+                    events = [event for event in self._events() if event["at"] < moment]
+                    if seen_by_readers(events, self._nothing_stored()):
                         break
                 time.sleep(LOOK_EVERY)
             self._end_all(supervisor)
