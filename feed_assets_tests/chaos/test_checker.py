@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from itertools import count
@@ -15,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from feed_assets.blackboard import Content, NotFoundError, list_all
 from feed_assets.blackboard.memory import MemoryBlackboard
 from feed_assets_tests.chaos import acts
 from feed_assets_tests.chaos.acts import LOCATION, PARTITIONS, Act, Worker
@@ -60,13 +62,18 @@ class Place:
         (claim,) = (key for key in self.board.objects() if key.startswith(f"{LOCATION}/.feed/claims/"))
         return f"{claim.replace('.feed/claims/', '')}/"
 
-    def violations(self, events: list[Event] | None = None) -> list[str]:
-        """Every violation; what the last retention left is not judged, as there was none."""
+    def violations(self, events: list[Event] | None = None, **end: Any) -> list[str]:
+        """Every violation, at the end of a run at which storage is as it is now, with these exceptions."""
         landings = {each.digest: each.partitions for each in map(acts.landing_of, range(200))}
         objects = {key: data for key, data in self.board.objects().items() if "/.feed/" not in key}
-        end = Final(LOCATION, PARTITIONS, 2, objects, (), {}, acts.landed_hours(self.board), landings)
-        found = check(read(self.folder) if events is None else events, end)
-        return [f"{each.guarantee}: {each.how}" for each in found if each.guarantee != "left"]
+        final = Final(LOCATION, PARTITIONS, 2, objects, (), {}, acts.landed_hours(self.board), landings)
+        kept = [key for partition in PARTITIONS for key in _manifests(final, partition)[-final.keep :]]
+        found = check(read(self.folder) if events is None else events, replace(final, **{"left": kept, **end}))
+        return [f"{each.guarantee}: {each.how}" for each in found]
+
+
+def _manifests(final: Final, partition: str) -> list[str]:
+    return [f"{LOCATION}/{partition}/{name}/_SUCCESS" for name in sorted(final.valid(partition))]
 
 
 @pytest.fixture
@@ -166,3 +173,56 @@ def test_a_landing_that_was_seen_may_not_vanish(place: Place):
     place.board.delete(*place.board.objects())
     (found,) = place.violations(events)
     assert found.startswith("landed: ")
+
+
+def remove(worker: Worker) -> None:
+    """Remove everything in the feed, also what is in force."""
+    worker.history.begin("remove")
+    keys = [entry.key for entry in list_all(worker.board, "")]
+    manifests = [key.split("/")[-3:-1] for key in keys if key.endswith("/_SUCCESS")]
+    worker.history.note("planned", updates=[[*place, True] for place in manifests])
+    worker.board.delete(*keys)
+    worker.end(removed=len(manifests))
+
+
+def test_retention_may_not_remove_what_is_in_force(place: Place):
+    place.act(acts.publish_audited, remove)
+    (found,) = place.violations()
+    assert found.startswith("retention: ")
+    assert "with 0 newer updates" in found
+
+
+def test_a_pinned_update_may_not_lose_files(place: Place):
+    class Loses(MemoryBlackboard):
+        def read(self, key: str, *, limit: int | None = None) -> Content:
+            if "/part-" in key:
+                raise NotFoundError(key)
+            return super().read(key, limit=limit)
+
+    place.board = Loses()
+    place.act(acts.publish_audited, acts.read_pinned, files=3)
+    (found,) = place.violations()
+    assert found.startswith("retention: ")
+    assert found.endswith("lost files while it was pinned")
+
+
+def test_a_watcher_may_not_miss_an_update(place: Place):
+    place.act(watch, acts.publish_audited)
+    found = place.violations(watchers={place.folder.name: {}})
+    assert [each.partition(" ")[0] for each in found] == ["watched:", "watched:"]
+    place.act(watch)
+    assert place.violations(watchers={place.folder.name: {PARTITIONS[0]: place.update.split("/")[-2]}}) == []
+
+
+def test_nothing_may_be_left_and_what_is_kept_may_not_go(place: Place):
+    place.act(acts.publish_audited)
+    assert place.violations(left=[f"{place.update}_SUCCESS", "stray"]) == ["left: stray is left"]
+    (found,) = place.violations(left=[])
+    assert found.startswith("left: ")
+    assert found.endswith("should have been kept")
+
+
+@pytest.mark.parametrize("event", ["crashed", "hung", "slow", "exited"])
+def test_nobody_may_fail_or_hang(place: Place, event: str):
+    place.worker().history.note(event, details="these")
+    assert place.violations() == [f"answered: worker-0 {event}: {{'details': 'these'}}"]
