@@ -267,6 +267,7 @@ def invalidate_latest(worker: Worker, *, plainly: bool | None = None) -> None:
     partition = worker.partition()
     if plainly is None:
         plainly = worker.random.random() < 0.5
+    worker.history.begin("choose", partition=partition)
     update = latest(worker.feed, partition, now=now())
     if update is None:
         return

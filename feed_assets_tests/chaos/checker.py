@@ -12,7 +12,8 @@ by what workers noted, by the contents of files, and by the plain rule.
 - landed: a landing counts in all of its hours or in none; it counts for good once it was acknowledged or seen; its raw
   files are its own.
 - left: after the last retention there is nothing but what it keeps.
-- answered: nobody failed by an error that is not the library's, waited longer than allowed, or ended by itself.
+- answered: nobody failed by an error that is not the library's, waited longer than allowed, or ended by itself;
+  readers, watchers and retention failed only if storage was not available.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ from feed_assets_tests.chaos.proof import flaw, parts_of
 from feed_assets_tests.file_feed import plain_reader
 
 NEVER = float("inf")
+
+_MAY_LOSE = frozenset({"publish", "reject", "invalidate", "pin", "land"})
+"""The acts that may fail because another worker was faster, or took this worker for dead."""
 
 
 class Violation(NamedTuple):
@@ -73,7 +77,7 @@ class _Act:
     claimed: str = ""
     manifest_at: float = NEVER
     """When the worker first began to write the manifest of its update."""
-    failed: bool = False
+    error: str = ""
 
     @property
     def partition(self) -> str:
@@ -172,7 +176,7 @@ class Run:
         A reader who saw the update of a publisher that was killed knows it as well as a publisher that went on.
         """
         for act in self.published:
-            since = act.ended if act.failed else min(act.ended, self.seen_at.get(act.fields["attempt"], NEVER))
+            since = act.ended if act.error else min(act.ended, self.seen_at.get(act.fields["attempt"], NEVER))
             if since < NEVER and (act.partition, act.name) not in self.invalidated:
                 yield act, since
 
@@ -187,7 +191,7 @@ def _acts(events: Sequence[Event]) -> dict[tuple[str, int], _Act]:
         elif event["event"] == "manifest":
             acts[_key(event)].manifest_at = min(acts[_key(event)].manifest_at, event["at"])
         elif event["event"] == "failed":
-            acts[_key(event)].failed = True
+            acts[_key(event)].error = event["error"]
         elif event["event"] == "end":
             acts[_key(event)].ended, acts[_key(event)].result = event["at"], event
     return acts
@@ -358,3 +362,6 @@ def _answered(run: Run) -> Iterator[str]:
         if event["event"] in {"crashed", "hung", "slow", "exited"}:
             details = {name: value for name, value in event.items() if name not in {"event", "at", "worker", "act"}}
             yield f"{event['worker']} {event['event']}: {details}"
+    for act in run.acts:
+        if act.error not in {"", "UnavailableError"} and act.kind not in _MAY_LOSE:
+            yield f"{act.fields['worker']} {act.kind} failed: {act.error}"

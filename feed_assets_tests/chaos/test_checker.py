@@ -226,3 +226,13 @@ def test_nothing_may_be_left_and_what_is_kept_may_not_go(place: Place):
 def test_nobody_may_fail_or_hang(place: Place, event: str):
     place.worker().history.note(event, details="these")
     assert place.violations() == [f"answered: worker-0 {event}: {{'details': 'these'}}"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "error", "found"), [("read", "FeedError", 1), ("read", "UnavailableError", 0), ("pin", "FeedError", 0)]
+)
+def test_a_reader_may_fail_only_if_storage_is_not_available(place: Place, kind: str, error: str, found: int):
+    worker = place.worker()
+    worker.history.begin(kind, partition=PARTITIONS[0])
+    worker.history.note("failed", error=error, message="")
+    assert place.violations() == [f"answered: worker-0 {kind} failed: {error}"] * found
