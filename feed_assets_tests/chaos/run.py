@@ -53,9 +53,6 @@ from feed_assets_tests.chaos.killing import Fate, KillingBlackboard
 
 EXPECTED: Final = (FeedError, BlackboardError, SourceError)
 MUCH_LATER: Final = timedelta(days=30)
-STEPS: Final = 16
-"""Workers are killed at the steps 0 to STEPS - 1 of an act, before and after the step."""
-
 WRITING: Final = 0.75
 """The share of the fates that count only steps that write: retention reads dozens of objects before it writes."""
 
@@ -72,13 +69,17 @@ _PR_SET_PDEATHSIG: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """What workers of a kind do: acts with their weights, and how long they rest after each, in seconds at most."""
+    """What workers of a kind do: acts with their weights, and how long they rest after each, in seconds at most.
+
+    They are killed before and after the first `steps` steps of an act.
+    """
 
     name: str
     acts: Mapping[Act, int]
     rest: float = 0.03
     may_stop: bool = True
     writes: bool = True
+    steps: int = 16
 
 
 ROLES: Final = (
@@ -86,7 +87,7 @@ ROLES: Final = (
     Role("reader", {acts.read_latest: 5, acts.read_pinned: 1}, writes=False),
     Role("plain reader", {acts.read_plainly: 1, acts.read_history: 1}, writes=False),
     Role("invalidator", {acts.invalidate_latest: 1}, 0.3),
-    Role("retention", {acts.remove_old: 1}, 0.1),
+    Role("retention", {acts.remove_old: 1}, 0.1, steps=64),  # several updates become old at once
     Role("landing", {acts.land_file: 5, acts.read_raw: 2, acts.sweep: 1}),
     Role("watcher", {acts.watch: 1}, 0.1, may_stop=False, writes=False),
 )
@@ -230,7 +231,7 @@ class Chaos:
         chance = random.Random(f"{self.seed} {number}")
         fate, die_at = None, time.monotonic() + chance.uniform(0, 2 * self.life)
         stopped = sum(each.stopped_at is not None for each in self._running)
-        act, step, before = chance.randrange(ACTS), chance.randrange(STEPS), chance.random() < 0.5
+        act, step, before = chance.randrange(ACTS), chance.randrange(role.steps), chance.random() < 0.5
         writing = role.writes and chance.random() < WRITING
         if number % 10 == 1 and role.may_stop and stopped < MOST_STOPPED:
             fate = Fate(act, step, before, signal.SIGSTOP, writing)
