@@ -197,7 +197,7 @@ def test_a_listing_that_repeats_its_last_page_for_ever_ends_with_an_error(
     monkeypatch.setattr(_ScriptedHandler, "do_GET", repeats)
     listed = listing(store.blackboard())
     next(listed)
-    with pytest.raises(UnavailableError, match=rf"Could not list s3://bucket/p/: .*keys follow s3://bucket/{first}, .*"):
+    with pytest.raises(UnavailableError, match=rf"list s3://bucket/p/: .*keys follow s3://bucket/{first}, .*"):
         next(listed)
     assert starts == [None, first]
 

@@ -204,7 +204,7 @@ def _key(event: Event) -> tuple[str, int]:
 def _updates_read(act: _Act) -> Sequence[tuple[str, Sequence[Sequence[Any] | None]]]:
     """The updates that an act read, and what their files say of themselves."""
     if act.kind == "read history":
-        return act.result["updates"]  # type: ignore[no-any-return] # from JSON
+        return list(act.result["updates"])
     parts = act.result.get("parts") if act.kind in {"read", "pin"} else None
     return () if parts is None or act.result["name"] is None else [(act.result["name"], parts)]
 
