@@ -161,8 +161,14 @@ class S3Blackboard:
             for found in answer.get("Contents", ())
             if found["Key"][cut:] > after
         )
-        rolled_up = tuple(found["Prefix"][cut:] for found in answer.get("CommonPrefixes", ()))
+        folders_found = (found["Prefix"][cut:] for found in answer.get("CommonPrefixes", ()))
+        rolled_up = tuple(folder for folder in folders_found if folder > after)
         last = max((*rolled_up[-1:], *(entry.key for entry in entries[-1:])), default="")
+        if answer["IsTruncated"] and not last:
+            raise UnavailableError(
+                f"Could not list {self.uri(prefix)}: {self._host()} answered that keys follow {self.uri(after)}, and "
+                "returned none of them. Try again; if it stays so, use a store that honours StartAfter."
+            )
         return Page(entries, rolled_up, last if answer["IsTruncated"] else None)
 
     def read(self, key: str, *, limit: int | None = None) -> Content:

@@ -11,6 +11,7 @@ import logging
 import os
 import re
 import subprocess
+from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
@@ -102,8 +103,12 @@ def bucket_jars() -> list[Path]:
     return sorted(cached.glob("*.jar"))
 
 
+@lru_cache(maxsize=1)
 def check_classes(spark: SparkSession) -> None:
-    """Raise JarsError if this session has no S3A or no committers. Another program may have started it."""
+    """Raise JarsError if this session has no S3A or no committers. Another program may have started it.
+
+    Java is asked once for a session that has them: Dagster makes several resources of one, and new ones for each run.
+    """
     loader = java_machine(spark).java.lang.Thread.currentThread().getContextClassLoader()
     for name in (_FILE_SYSTEM, _BUCKET_SETTINGS["spark.sql.sources.commitProtocolClass"]):
         try:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, urlsplit
 
 import boto3
 import pytest
@@ -21,6 +22,8 @@ from feed_assets.blackboard import (
     ConflictError,
     NotFoundError,
     UnavailableError,
+    list_all,
+    list_folders,
 )
 from feed_assets.blackboard.s3 import S3Blackboard
 
@@ -161,6 +164,42 @@ def test_a_body_that_breaks_off_is_read_again_and_is_unavailable_if_it_always_do
     with pytest.raises(UnavailableError, match="Could not read s3://bucket/a: 6 times the connection broke") as raised:
         store.blackboard().read("a", limit=limit)
     assert raised.value.transient
+
+
+KEY = (
+    "<Contents><Key>p/a</Key><Size>1</Size><ETag>t</ETag>"
+    "<LastModified>2019-01-01T00:00:00.000Z</LastModified></Contents>"
+)
+FOLDER = "<CommonPrefixes><Prefix>p/a/</Prefix></CommonPrefixes>"
+
+
+@pytest.mark.parametrize(
+    ("found", "listing", "first"),
+    [(KEY, lambda board: list_all(board, "p/"), "p/a"), (FOLDER, lambda board: list_folders(board, "p/"), "p/a/")],
+)
+def test_a_listing_that_repeats_its_last_page_for_ever_ends_with_an_error(
+    store: Scripted,
+    monkeypatch: pytest.MonkeyPatch,
+    found: str,
+    listing: Callable[[S3Blackboard], Iterator[object]],
+    first: str,
+):
+    starts: list[str | None] = []
+
+    def repeats(handler: BaseHTTPRequestHandler) -> None:
+        starts.append(parse_qs(urlsplit(handler.path).query).get("start-after", [None])[0])
+        body = f"<ListBucketResult><IsTruncated>true</IsTruncated>{found}</ListBucketResult>".encode()
+        handler.send_response(200 if len(starts) < 5 else 404)
+        handler.send_header("Content-Length", str(len(body)))
+        handler.end_headers()
+        handler.wfile.write(body)
+
+    monkeypatch.setattr(_ScriptedHandler, "do_GET", repeats)
+    listed = listing(store.blackboard())
+    next(listed)
+    with pytest.raises(UnavailableError, match=rf"list s3://bucket/p/: .*keys follow s3://bucket/{first}, .*"):
+        next(listed)
+    assert starts == [None, first]
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,9 @@ POLICY: Final = Policy(keep=2, younger_than=timedelta(0), longest_write=LONGEST_
 SCAN_EVERY: Final = timedelta(seconds=2)
 PINNED_FOR: Final = timedelta(seconds=5)
 
-MOST_FILES: Final = 5
+FILES: Final = (0, 1, *range(2, 6), *range(2, 6))
+"""The numbers of files that updates have. Only several files can be torn or mixed, so these are more frequent."""
+
 PUBLISH_ATTEMPTS: Final = 3
 PASSED: Final = (CheckOutcome("rows", passed=True, severity="ERROR"),)
 FAILED: Final = (CheckOutcome("rows", passed=False, severity="ERROR"),)
@@ -132,7 +134,7 @@ def new_attempt(worker: Worker, kind: str, **fields: Any) -> tuple[str, list[Par
     """A partition, and the files of a new update for it; the act begins."""
     partition = worker.partition()
     attempt = f"{worker.name}-{worker.history.act}"
-    of = worker.random.randint(0 if worker.random.random() < 0.1 else 2, MOST_FILES)
+    of = worker.random.choice(FILES)
     worker.history.begin(kind, partition=partition, attempt=attempt, files=of, **fields)
     return partition, [Part(attempt, number, of) for number in range(of)]
 
@@ -140,6 +142,11 @@ def new_attempt(worker: Worker, kind: str, **fields: Any) -> tuple[str, list[Par
 def file_name(part: Part) -> str:
     """The name of a file, which no other attempt uses."""
     return f"part-{part.part}-{part.attempt}"
+
+
+def attempts_of(update: Update) -> list[str]:
+    """The attempts that wrote the files of an update, by their names."""
+    return sorted({file.path.split("-", 2)[2] for file in update.files if file.path.startswith("part-")})
 
 
 def publish_local_files(worker: Worker) -> None:
@@ -247,18 +254,17 @@ def read_pinned(worker: Worker) -> None:
     worker.history.begin("pin", partition=partition)
     until, held = now() + PINNED_FOR, latest(worker.feed, partition, now=now())
     if held is None:
-        worker.end(partition=partition, name=None, lost=0)
+        worker.end(partition=partition, name=None, lost=False)
         return
     pin(worker.feed, partition, held.name, until=until, holder=worker.name)
     worker.history.note("pinned", name=held.name)
-    lost = 0
+    lost, parts = False, None
     for _ in range(2):
-        for file in held.files:
-            try:
-                read_file(held, file)
-            except NotFoundError:
-                lost += now() < until
-    worker.end(partition=partition, name=held.name, lost=lost)
+        try:
+            parts = parts_of([read_file(held, file) for file in held.files])
+        except NotFoundError:
+            lost |= now() < until
+    worker.end(partition=partition, name=held.name, lost=lost, parts=parts)
 
 
 # --- taking out of force, and removing --------------------------------------------------------------------------------
@@ -269,11 +275,13 @@ def invalidate_latest(worker: Worker, *, plainly: bool | None = None) -> None:
     partition = worker.partition()
     if plainly is None:
         plainly = worker.random.random() < 0.5
+    worker.history.begin("choose", partition=partition)
     update = latest(worker.feed, partition, now=now())
     if update is None:
         return
-    attempts = {file.path.split("-", 2)[2] for file in update.files if file.path.startswith("part-")}
-    worker.history.begin("invalidate", partition=partition, name=update.name, attempts=sorted(attempts), plain=plainly)
+    worker.history.begin(
+        "invalidate", partition=partition, name=update.name, attempts=attempts_of(update), plain=plainly
+    )
     if plainly:
         with suppress(AlreadyExistsError):
             worker.board.create(f"{update.prefix}invalidated", b"")
@@ -427,7 +435,13 @@ def tick(worker: Worker, kept: Path, interval: timedelta) -> None:
         for look in looks:
             for change in look.changes:
                 worker.history.note(
-                    "reported", watcher=watcher, change=change.kind, partition=change.partition, name=change.name
+                    "reported",
+                    watcher=watcher,
+                    change=change.kind,
+                    partition=change.partition,
+                    name=change.name,
+                    in_force=change.update and change.update.name,
+                    attempts=attempts_of(change.update) if change.update else [],
                 )
                 if change.update is None:
                     known.pop(change.partition or "", None)

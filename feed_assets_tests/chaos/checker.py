@@ -4,19 +4,22 @@ Here: one function for each guarantee. Not here: running workers (see `run`). It
 by what workers noted, by the contents of files, and by the plain rule.
 
 - whole: no reader ever saw a torn, mixed or damaged update, nor does storage hold a valid one.
-- staged: no reader saw a rejected update, nor an invalidated one after the invalidation was acknowledged.
-- lost: an acknowledged publication is in force until it is invalidated, superseded, or removed by retention's rules.
+- staged: nobody saw a staged or rejected update, nor an invalidated one after the invalidation was acknowledged.
+- lost: a publication that was acknowledged or seen is in force until it is invalidated, superseded, or removed by
+  retention's rules.
 - retention: it removed only what as many newer updates as it keeps had outdated, and nothing that was pinned.
 - watched: at the end a watcher knows the update in force of each partition, and has reported each that is there.
-- landed: a landing counts in all of its hours or in none, for good; its raw files are its own.
+- landed: a landing counts in all of its hours or in none; it counts for good once it was acknowledged or seen; its raw
+  files are its own.
 - left: after the last retention there is nothing but what it keeps.
-- answered: nobody failed by an error that is not the library's, waited longer than allowed, or ended by itself.
+- answered: nobody failed by an error that is not the library's, waited longer than allowed, or ended by itself;
+  readers, watchers and retention failed only if storage was not available.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -25,6 +28,9 @@ from feed_assets_tests.chaos.proof import flaw, parts_of
 from feed_assets_tests.file_feed import plain_reader
 
 NEVER = float("inf")
+
+_MAY_LOSE = frozenset({"publish", "reject", "invalidate", "pin", "land"})
+"""The acts that may fail because another worker was faster, or took this worker for dead."""
 
 
 class Violation(NamedTuple):
@@ -69,6 +75,9 @@ class _Act:
     ended: float = NEVER
     result: Event = field(default_factory=dict)
     claimed: str = ""
+    manifest_at: float = NEVER
+    """When the worker first began to write the manifest of its update."""
+    error: str = ""
 
     @property
     def partition(self) -> str:
@@ -81,14 +90,22 @@ class _Act:
 
 
 class Seen(NamedTuple):
-    """An update that a reader read (None: there was none), and what its files say of themselves."""
+    """An update that was valid for a reader or a watcher between two times, or is valid at the end of the run.
 
-    act: _Act
-    name: str | None
-    parts: Sequence[Sequence[Any] | None]
+    `parts` is what its files say of themselves; None if they were not read. `attempts` are those that may have written
+    it.
+    """
+
+    who: str
+    partition: str
+    name: str
+    parts: Sequence[Sequence[Any] | None] | None
+    attempts: set[str]
+    begun: float = NEVER
+    ended: float = NEVER
 
     def __str__(self) -> str:
-        return f"{self.act.fields['worker']} read {self.act.partition}/{self.name}"
+        return f"{self.who} {self.partition}/{self.name}"
 
 
 class Run:
@@ -97,15 +114,15 @@ class Run:
     def __init__(self, events: Sequence[Event], final: Final) -> None:
         self.events = events
         self.final = final
-        self.acts = _acts(events)
+        acts = _acts(events)
+        self.acts = list(acts.values())
         self.published = [act for act in self.acts if act.kind == "publish"]
-        self.rejected = {act.fields["attempt"] for act in self.acts if act.kind == "reject"}
-        self.partition_of = {act.fields["attempt"]: act.partition for act in self.acts if "attempt" in act.fields}
         self.reads = [act for act in self.acts if act.kind == "read" and act.ended < NEVER]
-        self.seen = [Seen(act, act.result["name"], act.result["parts"]) for act in self.reads]
-        for act in self.acts:
-            if act.kind == "read history" and act.ended < NEVER:
-                self.seen += [Seen(act, name, parts) for name, parts in act.result["updates"]]
+        self.attempts = {act.fields["attempt"]: act for act in self.acts if "attempt" in act.fields}
+        self.without_files: dict[tuple[str, str], set[str]] = {}
+        for attempt, act in self.attempts.items():
+            if not act.fields["files"]:
+                self.without_files.setdefault((act.partition, act.claimed), set()).add(attempt)
         self.invalidated: dict[tuple[str, str], tuple[float, float]] = {}
         self.out_of_force: dict[str, float] = {}
         for act in self.acts:
@@ -113,31 +130,83 @@ class Run:
                 begun, ended = self.invalidated.get((act.partition, act.name), (NEVER, NEVER))
                 self.invalidated[act.partition, act.name] = min(begun, act.begun), min(ended, act.ended)
                 # By attempt: a writer that stood still since before its claim may use the name of a removed update.
-                for attempt in act.fields["attempts"]:
+                attempts = self._written_by(act.partition, act.name, act.fields["attempts"])
+                for attempt in attempts if len(attempts) == 1 else ():
                     self.out_of_force[attempt] = min(self.out_of_force.get(attempt, NEVER), act.ended)
         self.planned: dict[tuple[str, str], list[Event]] = {}
         for event in events:
             for partition, name, _ in event["updates"] if event["event"] == "planned" else ():
                 self.planned.setdefault((partition, name), []).append(event)
+        self.seen = [*self._read(), *self._reported(acts), *self._at_the_end()]
+        self.seen_at: dict[str, float] = {}
+        for seen in self.seen:
+            for attempt in seen.attempts if len(seen.attempts) == 1 else ():
+                self.seen_at[attempt] = min(self.seen_at.get(attempt, NEVER), seen.ended)
 
-    def acknowledged(self) -> Iterator[_Act]:
-        """The publications that were acknowledged, and that nobody even began to invalidate."""
+    def _read(self) -> Iterator[Seen]:
+        for act in self.acts:
+            if act.ended < NEVER:
+                for name, parts in _updates_read(act):
+                    attempts = self._written_by(act.partition, name, (part[0] for part in parts if part))
+                    yield Seen(
+                        f"{act.fields['worker']} read", act.partition, name, parts, attempts, act.begun, act.ended
+                    )
+
+    def _reported(self, acts: Mapping[tuple[str, int], _Act]) -> Iterator[Seen]:
+        for event in self.events:
+            if event["event"] == "reported" and event["in_force"]:
+                partition, name = event["partition"], event["in_force"]
+                attempts, begun = self._written_by(partition, name, event["attempts"]), acts[_key(event)].begun
+                yield Seen(f"{event['worker']} reported", partition, name, None, attempts, begun, event["at"])
+
+    def _at_the_end(self) -> Iterator[Seen]:
+        for partition in self.final.partitions:
+            for name, files in self.final.valid(partition).items():
+                parts = parts_of(data for _, data in files)
+                attempts = self._written_by(partition, name, (part.attempt for part in parts if part))
+                yield Seen("storage has at the end", partition, name, parts, attempts)
+
+    def _written_by(self, partition: str, name: str, stated: Iterable[str]) -> set[str]:
+        """The attempts that its files state. An update without files may be of each that claimed its name for none."""
+        return set(stated) or self.without_files.get((partition, name), set())
+
+    def in_force(self) -> Iterator[tuple[_Act, float]]:
+        """The publications that nobody even began to invalidate, and since when it is certain that they are in force.
+
+        A reader who saw the update of a publisher that was killed knows it as well as a publisher that went on.
+        """
         for act in self.published:
-            if act.ended < NEVER and (act.partition, act.name) not in self.invalidated:
-                yield act
+            since = act.ended if act.error else min(act.ended, self.seen_at.get(act.fields["attempt"], NEVER))
+            if since < NEVER and (act.partition, act.name) not in self.invalidated:
+                yield act, since
 
 
-def _acts(events: Sequence[Event]) -> list[_Act]:
+def _acts(events: Sequence[Event]) -> dict[tuple[str, int], _Act]:
     acts: dict[tuple[str, int], _Act] = {}
     for event in events:
-        key = event["worker"], event["act"]
         if event["event"] == "begin":
-            acts[key] = _Act(event["kind"], event, event["at"])
+            acts[_key(event)] = _Act(event["kind"], event, event["at"])
         elif event["event"] == "claiming":
-            acts[key].claimed = event["name"]
+            acts[_key(event)].claimed = event["name"]
+        elif event["event"] == "manifest":
+            acts[_key(event)].manifest_at = min(acts[_key(event)].manifest_at, event["at"])
+        elif event["event"] == "failed":
+            acts[_key(event)].error = event["error"]
         elif event["event"] == "end":
-            acts[key].ended, acts[key].result = event["at"], event
-    return list(acts.values())
+            acts[_key(event)].ended, acts[_key(event)].result = event["at"], event
+    return acts
+
+
+def _key(event: Event) -> tuple[str, int]:
+    return event["worker"], event["act"]
+
+
+def _updates_read(act: _Act) -> Sequence[tuple[str, Sequence[Sequence[Any] | None]]]:
+    """The updates that an act read, and what their files say of themselves."""
+    if act.kind == "read history":
+        return list(act.result["updates"])
+    parts = act.result.get("parts") if act.kind in {"read", "pin"} else None
+    return () if parts is None or act.result["name"] is None else [(act.result["name"], parts)]
 
 
 def check(events: Sequence[Event], final: Final) -> list[Violation]:
@@ -166,70 +235,58 @@ def seen_by_readers(events: Sequence[Event], final: Final) -> list[Violation]:
 
 def _whole(run: Run) -> Iterator[str]:
     for seen in run.seen:
-        if how := flaw(seen.parts) or _of_another_partition(run, seen.act.partition, seen.parts):
-            yield f"{seen}, which was {how}"
-    for partition in run.final.partitions:
-        for name, files in run.final.valid(partition).items():
-            parts = parts_of(data for _, data in files)
-            if how := flaw(parts) or _of_another_partition(run, partition, parts):
-                yield f"{partition}/{name} is valid at the end, and {how}"
-
-
-def _of_another_partition(run: Run, partition: str, parts: Sequence[Any]) -> str:
-    others = {run.partition_of.get(part[0], partition) for part in parts} - {partition}
-    return f"mixed: files of the partition {', '.join(others)}" if others else ""
+        others = {run.attempts[each].partition for each in seen.attempts if each in run.attempts} - {seen.partition}
+        if how := flaw(seen.parts or ()):
+            yield f"{seen}, which is {how}"
+        elif others:
+            yield f"{seen}, which is mixed: files of the partition {', '.join(sorted(others))}"
+        elif not seen.attempts:
+            yield f"{seen}, which is torn: nobody wrote an update without files there"
 
 
 def _staged(run: Run) -> Iterator[str]:
+    # Several attempts only if they claimed one name for no files: a violation for all of them is one for certain.
     for seen in run.seen:
-        attempts = {part[0] for part in seen.parts if part}
-        if attempts & run.rejected:
+        acts = [run.attempts[each] for each in seen.attempts if each in run.attempts]
+        if acts and all(act.kind == "reject" for act in acts):
             yield f"{seen}, which was rejected"
-        if any(seen.act.begun > run.out_of_force.get(attempt, NEVER) for attempt in attempts):
-            yield f"{seen} after it was invalidated"
-    for partition in run.final.partitions:
-        for name, files in run.final.valid(partition).items():
-            attempts = {part.attempt for part in parts_of(data for _, data in files) if part}
-            if attempts & run.rejected:
-                yield f"{partition}/{name} is valid at the end, and was rejected"
-            if any(attempt in run.out_of_force and run.out_of_force[attempt] < NEVER for attempt in attempts):
-                yield f"{partition}/{name} is valid at the end, and was invalidated"
+        elif acts and all(act.manifest_at >= seen.ended for act in acts):
+            yield f"{seen}, which was staged: its writer had not begun to publish it"
+        if seen.attempts and all(seen.begun > run.out_of_force.get(each, NEVER) for each in seen.attempts):
+            yield f"{seen}, which was invalidated before"
 
 
 def _lost(run: Run) -> Iterator[str]:
-    sure = list(run.acknowledged())
+    sure = list(run.in_force())
     planned = {place: min(event["at"] for event in events) for place, events in run.planned.items()}
     there: dict[str, list[tuple[float, float, str]]] = {}
-    for act in sure:
-        there.setdefault(act.partition, []).append((act.ended, planned.get((act.partition, act.name), NEVER), act.name))
+    for act, since in sure:
+        there.setdefault(act.partition, []).append((since, planned.get((act.partition, act.name), NEVER), act.name))
     for act in run.reads:
         known = [name for since, until, name in there.get(act.partition, ()) if since < act.begun and act.ended < until]
         newest = max(known, default="")
         if newest > (act.result["name"] or ""):
             yield f"{act.fields['worker']} read {act.partition}/{act.result['name']} after {newest} was published"
-    for act in sure:
+    for act, _ in sure:
         if act.name not in run.final.valid(act.partition) and (act.partition, act.name) not in run.planned:
             yield f"{act.partition}/{act.name} was published, and is gone without having been removed"
 
 
 def _retention(run: Run) -> Iterator[str]:
-    begun = {(act.fields["worker"], act.fields["act"]): act.begun for act in run.acts}
-    for act in run.acknowledged():
+    begun = {_key(act.fields): act.begun for act in run.acts}
+    for act, _ in run.in_force():
         plans = run.planned.get((act.partition, act.name), [])
         if not plans or act.name in run.final.valid(act.partition):
             continue
         newer = [
-            sum(
-                _may_have_been_valid(run, each, act, begun[event["worker"], event["act"]], event["at"])
-                for each in run.published
-            )
+            sum(_may_have_been_valid(run, each, act, begun[_key(event)], event["at"]) for each in run.published)
             for event in plans
         ]
         if max(newer) < run.final.keep:
             yield f"{act.partition}/{act.name} was removed, with {max(newer)} newer updates at most"
     for act in run.acts:
         if act.kind == "pin" and act.result.get("lost"):
-            yield f"{act.partition}/{act.name} lost {act.result['lost']} files while it was pinned"
+            yield f"{act.partition}/{act.name} lost files while it was pinned"
 
 
 def _may_have_been_valid(run: Run, newer: _Act, than: _Act, after: float, before: float) -> bool:
@@ -258,18 +315,23 @@ def _watched(run: Run) -> Iterator[str]:
 
 
 def _landed(run: Run) -> Iterator[str]:
-    acts = [act for act in run.acts if act.kind == "land" and act.ended < NEVER]
-    views: list[tuple[float, Mapping[str, Sequence[str]]]] = [
-        (act.begun, act.result["landings"]) for act in run.acts if act.kind == "read raw" and act.ended < NEVER
+    views: list[tuple[float, float, Mapping[str, Sequence[str]]]] = [
+        (act.begun, act.ended, act.result["landings"])
+        for act in run.acts
+        if act.kind == "read raw" and act.ended < NEVER
     ]
-    views.append((NEVER, run.final.landed))
-    for at, view in views:
+    counts = [(act.fields["digest"], act.ended) for act in run.acts if act.kind == "land" and act.ended < NEVER]
+    counts += [(digest, ended) for _, ended, view in views for digest in view]
+    since: dict[str, float] = {}
+    for digest, at in counts:
+        since[digest] = min(since.get(digest, NEVER), at)
+    for begun, _, view in (*views, (NEVER, NEVER, run.final.landed)):
         for digest, hours in view.items():
             if sorted(hours) != sorted(run.final.landings[digest]):
                 yield f"landing {digest} counted in {sorted(hours)} of {sorted(run.final.landings[digest])}"
-        for act in acts:
-            if act.ended < at and act.fields["digest"] not in view:
-                yield f"landing {act.fields['digest']} was acknowledged, and counted nowhere"
+        for digest, at in since.items():
+            if at < begun and digest not in view:
+                yield f"landing {digest} was acknowledged or seen, and counts nowhere any more"
     yield from (
         f"{key} is not the raw file of a landing that counts, or has other content" for key in run.final.misplaced
     )
@@ -300,3 +362,6 @@ def _answered(run: Run) -> Iterator[str]:
         if event["event"] in {"crashed", "hung", "slow", "exited"}:
             details = {name: value for name, value in event.items() if name not in {"event", "at", "worker", "act"}}
             yield f"{event['worker']} {event['event']}: {details}"
+    for act in run.acts:
+        if act.error not in {"", "UnavailableError"} and act.kind not in _MAY_LOSE:
+            yield f"{act.fields['worker']} {act.kind} failed: {act.error}"

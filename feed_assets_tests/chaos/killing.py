@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from signal import Signals
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from feed_assets.blackboard import Blackboard, Content, Entry, Page
 from feed_assets_tests.chaos.history import History
@@ -25,17 +25,21 @@ _Answer = TypeVar("_Answer")
 class Fate:
     """The signal that a worker sends itself, before or after the step number `step` (from 0) of its act number `act`.
 
-    If that act has fewer steps, the steps of the following acts count on.
+    With `writing` only steps that write count. If that act has fewer steps, the steps of the following acts count on.
     """
 
     act: int
     step: int
     before: bool
     signal: Signals
+    writing: bool
+
+
+_READING: Final = frozenset({"page", "read", "download"})
 
 
 class KillingBlackboard:
-    """Passes requests on, notes the claims, and meets its fate.
+    """Passes requests on, notes claims and manifests before they are written, and meets its fate.
 
     `slowest` is the duration of the slowest step in seconds, without a step in which the process was stopped. With
     `one_by_one` each deletion is a step, as on a disk.
@@ -49,13 +53,14 @@ class KillingBlackboard:
         self._lock = threading.Lock()
         self._armed = False
         self.steps = 0
+        self._writes = 0
         self.slowest = 0.0
 
     def begin_act(self, number: int) -> None:
         """The worker begins its act with this number (from 0)."""
         self.slowest = 0.0
         if not self._armed:
-            self.steps = 0
+            self.steps = self._writes = 0
             self._armed = self._fate is not None and number >= self._fate.act
 
     def page(self, prefix: str, *, after: str = "", folders: bool = False) -> Page:
@@ -74,6 +79,8 @@ class KillingBlackboard:
         """See `Blackboard.create`."""
         if "/.feed/claims/" in f"/{key}":
             self._history.note("claiming", name=key.rpartition("/")[2])
+        if key.endswith("/_SUCCESS") and data.isdigit():
+            self._history.note("manifest")
         return self._step("create", key, lambda: self._inner.create(key, data))
 
     def replace(self, key: str, data: bytes, *, tag: str) -> Entry:
@@ -114,10 +121,14 @@ class KillingBlackboard:
         return self._inner.uri(key)
 
     def _step(self, operation: str, key: str, request: Callable[[], _Answer]) -> _Answer:
+        writes = operation not in _READING
         with self._lock:
-            number = self.steps
+            number, written = self.steps, self._writes
             self.steps += 1
-        fate = self._fate if self._armed and self._fate is not None and self._fate.step == number else None
+            self._writes += writes
+        fate = self._fate if self._armed else None
+        if fate is not None and (fate.step != (written if fate.writing else number) or (fate.writing and not writes)):
+            fate = None
         if fate is not None and fate.before:
             self._meet(fate, operation, key)
         begun = time.monotonic()
@@ -128,5 +139,5 @@ class KillingBlackboard:
         return answer
 
     def _meet(self, fate: Fate, operation: str, key: str) -> None:
-        self._history.note(fate.signal.name, step=fate.step, before=fate.before, operation=operation, key=key)
+        self._history.note(fate.signal.name, before=fate.before, operation=operation, key=key)
         os.kill(os.getpid(), fate.signal)

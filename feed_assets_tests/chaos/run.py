@@ -53,8 +53,8 @@ from feed_assets_tests.chaos.killing import Fate, KillingBlackboard
 
 EXPECTED: Final = (FeedError, BlackboardError, SourceError)
 MUCH_LATER: Final = timedelta(days=30)
-STEPS: Final = 16
-"""Workers are killed at the steps 0 to STEPS - 1 of an act, before and after the step."""
+WRITING: Final = 0.75
+"""The share of the fates that count only steps that write: retention reads dozens of objects before it writes."""
 
 ACTS: Final = 4
 """That act is among the first ACTS of the worker."""
@@ -69,22 +69,27 @@ _PR_SET_PDEATHSIG: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """What workers of a kind do: acts with their weights, and how long they rest after each, in seconds at most."""
+    """What workers of a kind do: acts with their weights, and how long they rest after each, in seconds at most.
+
+    They are killed before and after the first `steps` steps of an act.
+    """
 
     name: str
     acts: Mapping[Act, int]
     rest: float = 0.03
     may_stop: bool = True
+    writes: bool = True
+    steps: int = 16
 
 
 ROLES: Final = (
     *(Role("publisher", {acts.publish_local_files: 3, acts.publish_audited: 5, acts.reject_audited: 1}, 0.6),) * 3,
-    Role("reader", {acts.read_latest: 5, acts.read_pinned: 1}),
-    Role("plain reader", {acts.read_plainly: 1, acts.read_history: 1}),
+    Role("reader", {acts.read_latest: 5, acts.read_pinned: 1}, writes=False),
+    Role("plain reader", {acts.read_plainly: 1, acts.read_history: 1}, writes=False),
     Role("invalidator", {acts.invalidate_latest: 1}, 0.3),
-    Role("retention", {acts.remove_old: 1}, 0.1),
+    Role("retention", {acts.remove_old: 1}, 0.1, steps=64),  # several updates become old at once
     Role("landing", {acts.land_file: 5, acts.read_raw: 2, acts.sweep: 1}),
-    Role("watcher", {acts.watch: 1}, 0.1, may_stop=False),
+    Role("watcher", {acts.watch: 1}, 0.1, may_stop=False, writes=False),
 )
 RETENTION: Final = next(role for role in ROLES if role.name == "retention")
 
@@ -103,7 +108,10 @@ class Running:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The outcome of a run. `points` are the steps at which workers were killed: role, operation, before or after."""
+    """The outcome of a run. `points` are the kinds of steps at which workers were killed.
+
+    A kind has an act, an operation, a kind of objects, and whether the worker was killed before or after the step.
+    """
 
     base: str
     seconds: float
@@ -138,7 +146,6 @@ class Chaos:
     stops: int = 0
     _running: list[Running] = field(default_factory=list)
     _numbers: Iterator[int] = field(default_factory=itertools.count)
-    _step: Counter[str] = field(default_factory=Counter)
     _helpers: set[int] = field(default_factory=set)
     _ended: set[int] = field(default_factory=set)
 
@@ -158,10 +165,15 @@ class Chaos:
                 progress(min(self.kills, kills))
                 if early and time.monotonic() > next_check:
                     next_check = time.monotonic() + CHECK_EVERY
-                    if seen_by_readers(self._events(), self._nothing_stored()):
+                    # Whole up to this moment: what caused an event of one worker may be an event of another.
+                    moment = time.monotonic()
+                    events = [event for event in self._events() if event["at"] < moment]
+                    if seen_by_readers(events, self._nothing_stored()):
                         break
                 time.sleep(LOOK_EVERY)
             self._end_all(supervisor)
+            if self.kills < kills and not early:
+                supervisor.note("slow", kills=self.kills, of=kills)
         finally:
             for pid in (*(each.pid for each in self._running), *self._helpers):
                 with suppress(ProcessLookupError, ChildProcessError):
@@ -195,7 +207,7 @@ class Chaos:
             seconds=round(seconds, 1),
             kills=self.kills,
             stops=self.stops,
-            points=len({(kinds.get((e["worker"], e["act"])), e["step"], e["operation"], e["before"]) for e in killed}),
+            points=len({(kinds.get((e["worker"], e["act"])), _step_of(e), e["before"]) for e in killed}),
             acknowledged=Counter(kinds[event["worker"], event["act"]] for event in ended),
             failed=Counter(event["error"] for event in events if event["event"] == "failed"),
             faults=self.base.faults(),
@@ -219,14 +231,13 @@ class Chaos:
         chance = random.Random(f"{self.seed} {number}")
         fate, die_at = None, time.monotonic() + chance.uniform(0, 2 * self.life)
         stopped = sum(each.stopped_at is not None for each in self._running)
+        act, step, before = chance.randrange(ACTS), chance.randrange(role.steps), chance.random() < 0.5
+        writing = role.writes and chance.random() < WRITING
         if number % 10 == 1 and role.may_stop and stopped < MOST_STOPPED:
-            before = chance.random() < 0.5
-            fate = Fate(chance.randrange(ACTS), chance.randrange(STEPS), before, signal.SIGSTOP)
+            fate = Fate(act, step, before, signal.SIGSTOP, writing)
             die_at += 5 * self.life
         elif chance.random() < 0.7:
-            turn = self._step[role.name]
-            self._step[role.name] += 1
-            fate = Fate(chance.randrange(ACTS), turn // 2 % STEPS, turn % 2 == 0, signal.SIGKILL)
+            fate = Fate(act, step, before, signal.SIGKILL, writing)
             die_at += self.life
         name = f"{role.name.replace(' ', '-')}-{number}"
         return Running(self._forked(slot, name, fate), slot, name, die_at)
@@ -433,3 +444,14 @@ class Chaos:
 
     def _local(self, slot: int) -> Path:
         return self.folder / f"{ROLES[slot].name.replace(' ', '-')}-{slot}"
+
+
+_OBJECTS: Final = (
+    *(f"/.feed/{area}/" for area in ("claims", "records", "changes", "pins")),
+    *("/_SUCCESS", "/invalidated", "/part-", "raw/.staging/", "raw/"),
+)
+
+
+def _step_of(killed: Event) -> tuple[str, str]:
+    """The operation and the kind of object at which a worker was killed."""
+    return killed["operation"], next((name for name in _OBJECTS if name in killed["key"]), "")

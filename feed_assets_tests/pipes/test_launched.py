@@ -166,6 +166,8 @@ def test_a_job_that_dies_is_started_once_more_and_a_run_that_is_executed_again_g
 def test_a_spark_that_cannot_write_to_a_bucket_is_told_which_jars_it_lacks(spark, monkeypatch):
     check_classes(spark)
     monkeypatch.setattr(buckets, "_FILE_SYSTEM", "org.apache.hadoop.fs.s3a.Missing")
+    check_classes(spark)  # Java is not asked again
+    check_classes.cache_clear()
 
     with pytest.raises(JarsError, match=r"without the class org.apache.hadoop.fs.s3a.Missing.* --packages"):
         check_classes(spark)
