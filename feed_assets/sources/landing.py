@@ -25,7 +25,7 @@ from feed_assets.sources.ledger import Landing, find, landings_of
 from feed_assets.sources.partner_file import PartnerFile, inspect
 from feed_assets.sources.placing import FUTURE, MALFORMED, NO_TIME, REASONS
 from feed_assets.sources.plan import Plan, clear, complete, read_plan, tidy, write_plan
-from feed_assets.sources.records import SPLIT_SETTINGS
+from feed_assets.sources.records import LINE_SETTINGS
 from feed_assets.sources.source_errors import LandingError
 from feed_assets.sources.spec import Source
 from feed_assets.sources.staging import Due, stage
@@ -34,7 +34,7 @@ __all__ = ["FUTURE", "MALFORMED", "NO_TIME", "REASONS", "is_outdated", "land", "
 
 LANDING_SETTINGS = {
     **SESSION_SETTINGS,
-    **SPLIT_SETTINGS,
+    **LINE_SETTINGS,
     # Adaptive execution would leave out empty stages, and with them their counts.
     "spark.sql.adaptive.enabled": "false",
     # One file an hour.

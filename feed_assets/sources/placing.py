@@ -10,8 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import reduce
-from typing import Final
+from typing import Any, Final
 from urllib.parse import unquote
 from uuid import uuid4
 
@@ -24,7 +23,7 @@ from feed_assets.sources.expressions import event_time
 from feed_assets.sources.layout import LandingId
 from feed_assets.sources.records import with_nulls
 from feed_assets.sources.source_errors import LandingError
-from feed_assets.sources.spec import JsonLinesFormat, Source
+from feed_assets.sources.spec import RESERVED_COLUMNS, JsonLinesFormat, Source
 
 MALFORMED: Final = "malformed record"
 NO_TIME: Final = "no usable time"
@@ -45,8 +44,27 @@ _STAGED: Final = re.compile(r"_day=([^/]+)/_hour=([^/]+)/part-[^/]+\.parquet")
 _TASK_BYTES: Final = 64 * 2**20
 """About how many bytes of a file a task writes, in at most `_MOST_TASKS` tasks; those of an hour are written by one."""
 _MOST_TASKS: Final = 1_000
+_LANDED_MALFORMED: Final = "landed malformed"
+_OUTCOMES: Final = (_LANDED, _LANDED_MALFORMED, _FILTERED, *REASONS)
 _SPREAD: Final = 64
 """Over how many places filtered records are spread, so that no task gets all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Numbers of a file's records: of all, and by outcome; those `malformed` have landed, those quarantined by reason.
+
+    `days` are those of all records that have a usable time. `first_future` is the first time too far ahead, in
+    microseconds since 1970, for `usable_from`.
+    """
+
+    read: int
+    landed: int
+    malformed: int
+    filtered: int
+    quarantined: Mapping[str, int]
+    days: tuple[str, ...]
+    first_future: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,25 +75,18 @@ class StagedRecords:
     quarantined: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedRecords:
-    """The records of one file with their places, and their counts, which Spark knows once it has written them."""
+def write_by_hour(
+    records: DataFrame, source: Source, landings: Sequence[LandingId], attempt: str, *, size: int, now: datetime
+) -> Mapping[LandingId, Counts]:
+    """Write the records of files, `size` bytes together, by landing, day and hour; quarantined ones by reason.
 
-    frame: DataFrame
-    counts: Observation
+    Each landing has its own folder (`attempted_prefix`) below the URI of the attempt, with one file an hour.
 
-
-def place(
-    records: DataFrame, source: Source, landing: LandingId, *, name: str, size: int, now: datetime
-) -> PlacedRecords:
-    """Give each record of a file of `size` bytes its day and hour, or the reason of its quarantine.
-
-    The counts are `read`, `landed`, `malformed`, `filtered` and one for each of `REASONS`; the `days` of all records
-    that have a usable time; and `first_future`, for `usable_from`. They are taken after the shuffle, in the tasks that
-    write: there Spark counts a task once, even if it computes a stage again.
+    Returns the counts of each landing. They are taken after the shuffle, in the tasks that write: there Spark counts a
+    task once, even if it computes a stage again.
     """
     col, lit, when = functions.col, functions.lit, functions.when
-    partners = [column for column in records.columns if column not in {"_line", "_record", "_malformed"}]
+    partners = [column for column in records.columns if column.lower() not in RESERVED_COLUMNS]
     # Raw files keep the null tokens; expressions see NULL instead of them.
     sent = records.withColumn("_sent", functions.struct(*map(quoted, partners)))
     nulled = with_nulls(sent, source)
@@ -99,7 +110,8 @@ def place(
     placed = judged.select(
         # Filtered records are only counted, so they leave their content behind.
         when(~filtered, col("_sent")).alias("_sent"),
-        lit(name).alias("_file"),
+        "_landing",
+        "_file",
         "_line",
         when(landed, col("_malformed")).when(~filtered, col("_record")).alias("_malformed"),
         *([when(~filtered, col("_record")).alias("_record")] if keeps_record else []),
@@ -107,27 +119,23 @@ def place(
         when(col("_outcome") == FUTURE, functions.unix_micros("_time")).alias("_future"),
         day.alias("_day"),
         when(filtered, functions.pmod("_line", lit(_SPREAD)).cast("string")).otherwise(hour).alias("_hour"),
+        _counter(landings, when(landed & malformed, _LANDED_MALFORMED).otherwise(col("_outcome"))).alias("_counter"),
     )
-    counts = Observation(f"landing-{uuid4().hex}")
-    written = (
-        placed.repartition(min(2 + size // _TASK_BYTES, _MOST_TASKS), "_day", "_hour")
-        .observe(counts, *_counts())
+    only_counted = {"_sent", "_seen", "_future", "_counter"}
+    places = ("_landing", "_day", "_hour")
+    observation = Observation(f"landing-{uuid4().hex}")
+    (
+        placed.repartition(min(2 + size // _TASK_BYTES, _MOST_TASKS), *places)
+        .observe(observation, *_counts(landings))
         .where(col("_day") != _FILTERED)
-        .withColumn("_landing", lit(str(landing)))
-        .select("_sent.*", *(name for name in placed.columns if name not in {"_sent", "_seen", "_future"}), "_landing")
+        .sortWithinPartitions(*places, "_line")
+        .select("_sent.*", *(name for name in placed.columns if name not in only_counted))
+        # The folders of the landings have their files as they were sent.
+        .write.mode("append")
+        .partitionBy(*places)
+        .parquet(to_write(attempt))
     )
-    return PlacedRecords(written, counts)
-
-
-def write_by_hour(placed: Sequence[PlacedRecords], attempt: str) -> None:
-    """Write the records of files with the same columns in one Spark job, below the URI of an attempt.
-
-    Each landing has its own folder (`attempted_prefix`), in it a folder a day and hour with one file.
-    """
-    # A file of its own for each landing and hour: a task writes one after the other, in this order.
-    order = ("_landing", "_day", "_hour")
-    frame = reduce(DataFrame.unionAll, [each.frame for each in placed])
-    frame.sortWithinPartitions(*order, "_line").write.mode("append").partitionBy(*order).parquet(to_write(attempt))
+    return {landing: _of_landing(observation.get, landing) for landing in landings}
 
 
 def usable_from(micros: int | None) -> datetime | None:
@@ -159,22 +167,13 @@ def write_quarantine(
 ) -> None:
     """Write the quarantined records of each landing as one file of JSON lines into its folder of the attempt."""
     schema = "_file STRING, _line BIGINT, _malformed STRING"
-    parts = [
-        session.read.schema(schema)
-        .parquet(to_read(blackboard.uri(key)))
-        .select(
-            functions.lit(str(landing)).alias("_landing"),
-            functions.col("_file").alias("file"),
-            functions.col("_line").alias("line"),
-            functions.lit(reason).alias("reason"),
-            functions.col("_malformed").alias("record"),
-        )
-        for landing, records in staged.items()
-        for reason, key in sorted(records.quarantined.items())
-    ]
-    if parts:
-        one = reduce(DataFrame.unionAll, parts).coalesce(1).sortWithinPartitions("_landing", "line")
-        one.write.mode("append").partitionBy("_landing").json(to_write(blackboard.uri(attempt)))
+    target = to_write(blackboard.uri(attempt))
+    uris = [blackboard.uri(key) for records in staged.values() for key in records.quarantined.values()]
+    if uris:
+        read = session.read.schema(schema).option("basePath", target).parquet(*map(to_read, uris))
+        named = read.selectExpr("_landing", "_file AS file", "_line AS line", "_hour AS reason", "_malformed AS record")
+        one = named.coalesce(1).sortWithinPartitions("_landing", "line")
+        one.write.mode("append").partitionBy("_landing").json(target)
 
 
 def write_nothing(session: SparkSession, uri: str) -> None:
@@ -183,18 +182,32 @@ def write_nothing(session: SparkSession, uri: str) -> None:
     nothing.coalesce(1).write.parquet(to_write(uri))
 
 
-def _counts() -> list[Column]:
-    col, lit = functions.col, functions.lit
-    landed = ~col("_day").isin(_FILTERED, _QUARANTINED)
+def _counter(landings: Sequence[LandingId], outcome: Column) -> Column:
+    """A number for the landing of a record and this outcome, as Spark compares numbers fast; see `_counts`."""
+    ids, outcomes = (functions.array(*map(functions.lit, each)) for each in (map(str, landings), _OUTCOMES))
+    landing = functions.array_position(ids, functions.col("_landing")) - 1
+    return landing * len(_OUTCOMES) + functions.array_position(outcomes, outcome) - 1
+
+
+def _counts(landings: Sequence[LandingId]) -> list[Column]:
+    col, when = functions.col, functions.when
+    counters = [f"{landing} {outcome}" for landing in landings for outcome in _OUTCOMES]
+    seen = when(col("_seen").isNotNull(), functions.struct("_landing", "_seen"))
     return [
-        functions.count(lit(1)).alias("read"),
-        functions.count_if(landed).alias("landed"),
-        functions.count_if(landed & col("_malformed").isNotNull()).alias("malformed"),
-        functions.count_if(col("_day") == _FILTERED).alias("filtered"),
-        functions.collect_set("_seen").alias("days"),
-        functions.min("_future").alias("first_future"),
-        *(
-            functions.count_if((col("_day") == _QUARANTINED) & (col("_hour") == reason)).alias(reason)
-            for reason in REASONS
-        ),
+        *(functions.count_if(col("_counter") == number).alias(name) for number, name in enumerate(counters)),
+        *(functions.min(when(col("_landing") == f"{each}", col("_future"))).alias(f"{each}") for each in landings),
+        functions.collect_set(seen).alias("days"),
     ]
+
+
+def _of_landing(counts: Mapping[str, Any], landing: LandingId) -> Counts:
+    of = {outcome: counts[f"{landing} {outcome}"] for outcome in _OUTCOMES}
+    return Counts(
+        read=sum(of.values()),
+        landed=of[_LANDED] + of[_LANDED_MALFORMED],
+        malformed=of[_LANDED_MALFORMED],
+        filtered=of[_FILTERED],
+        quarantined={reason: of[reason] for reason in REASONS if of[reason]},
+        days=tuple(sorted(day for its, day in counts["days"] if its == f"{landing}")),
+        first_future=counts[f"{landing}"],
+    )

@@ -6,20 +6,24 @@ Here: the formats. Not here: checking a file before it is read (see `partner_fil
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 
 from pyspark.sql import Column, DataFrame, SparkSession, functions
+from pyspark.sql.types import StructType
 
 from feed_assets.engine.sql import quoted
-from feed_assets.sources.partner_file import SPLIT_BYTES
+from feed_assets.sources.partner_file import SPLIT_BYTES, PartnerFile
 from feed_assets.sources.spec import RESERVED_COLUMNS, DelimitedFormat, JsonLinesFormat, Source
 
-SPLIT_SETTINGS = {
+LINE_SETTINGS = {
     # A partition for each split of a file, as a split of these bytes costs no less than it is allowed to.
     "spark.sql.files.maxPartitionBytes": str(SPLIT_BYTES),
     "spark.sql.files.openCostInBytes": str(SPLIT_BYTES),
+    # A digest of nothing but digits is no number.
+    "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
 }
-"""Settings that a session needs to number lines."""
+"""Settings that a session needs to tell files apart and to number their lines."""
 
 _IN_PARTITION = 2**33 - 1
 
@@ -28,34 +32,33 @@ _VARIANT_OPTIONS = {"allowSingleQuotes": "false", "allowNonNumericNumbers": "fal
 
 def text_records(
     spark: SparkSession,
-    uri: str,
+    files: Mapping[str, tuple[str, PartnerFile]],
+    base: str,
     text: DelimitedFormat | JsonLinesFormat,
     columns: Sequence[str],
-    *,
-    skip: int,
-    lines_before: Sequence[int],
 ) -> DataFrame:
-    """The records of one UTF-8 text file, one for each line that is not blank, after the first `skip` lines.
+    """The records of UTF-8 text files, one for each line that is not blank, without the lines up to the header.
 
-    `lines_before` has the number of lines before each split (see `PartnerFile`).
+    `files` has for each landing the path of its file and the file; a path has a folder `_landing=...` below `base`.
 
-    The frame has the partner's columns, all STRING; `_line`, the number of the line in the file, from 1; `_record`, the
-    line itself; and `_malformed`, the line again if it does not parse as declared: then the columns hold the values
-    that could be read. The session must have `SPLIT_SETTINGS`.
+    The frame has the partner's columns, all STRING; `_landing`; `_file`, the partner's name of the file; `_line`, the
+    number of the line in the file, from 1; `_record`, the line itself; and `_malformed`, the line again if it does not
+    parse as declared: then the columns hold the values that could be read. The session must have `LINE_SETTINGS`.
     """
-    value = functions.col("value")
-    split = functions.floor(functions.col("_metadata.file_block_start") / SPLIT_BYTES).cast("int")
-    before = functions.array(*(functions.lit(lines).cast("long") for lines in lines_before))[split]
+    value, split = functions.col("value"), functions.col("_metadata.file_block_start") / SPLIT_BYTES
+    before = _of_file(files, lambda file: functions.array(*(functions.lit(lines) for lines in file.lines_before)))
     # Spark numbers the rows of each partition; each split is one.
     row = functions.monotonically_increasing_id().bitwiseAND(_IN_PARTITION)
     unmarked = functions.ltrim(value, functions.lit("\ufeff"))
     lines = (
-        spark.read.option("lineSep", "\n")
-        .text(uri)
-        .select((before + row + 1).alias("_line"), value)
-        .where(functions.col("_line") > skip)
+        spark.read.options(lineSep="\n", basePath=base)
+        .text([path for path, _ in files.values()])
+        .select("_landing", (before[split.cast("int")] + row + 1).alias("_line"), value)
+        .where(functions.col("_line") > _of_file(files, lambda file: functions.lit(file.skip)))
         .withColumn("value", functions.when(functions.col("_line") == 1, unmarked).otherwise(value))
         .select(
+            "_landing",
+            _of_file(files, lambda file: functions.lit(file.name)).alias("_file"),
             "_line",
             functions.rtrim(functions.make_valid_utf8(value), functions.lit("\r")).alias("_record"),
             functions.is_valid_utf8(value).alias("_decoded"),
@@ -67,19 +70,29 @@ def text_records(
     return _json(lines, columns)
 
 
-def parquet_records(spark: SparkSession, uri: str) -> DataFrame:
-    """The rows of one Parquet file, in columns as those of `text_records`; `_line` is the row's number, from 1.
+def parquet_records(
+    spark: SparkSession, files: Mapping[str, tuple[str, PartnerFile]], base: str, schema: StructType
+) -> DataFrame:
+    """The rows of Parquet files of one schema, in columns as those of `text_records`; `_line` is the row's number.
 
     Columns keep their types, no row is malformed, and `_record` is the row as a JSON object.
     """
-    rows = spark.read.parquet(uri)
-    columns = [functions.col(quoted(name)) for name in rows.columns]
+    rows = spark.read.option("basePath", base).schema(schema).parquet(*(path for path, _ in files.values()))
+    columns = [functions.col(quoted(name)) for name in schema.names]
     return rows.select(
         *columns,
+        "_landing",
+        _of_file(files, lambda file: functions.lit(file.name)).alias("_file"),
         (functions.col("_metadata.row_index") + 1).alias("_line"),
         functions.to_json(functions.struct(*columns)).alias("_record"),
         functions.lit(None).cast("string").alias("_malformed"),
     )
+
+
+def _of_file(files: Mapping[str, tuple[str, PartnerFile]], value: Callable[[PartnerFile], Column]) -> Column:
+    """A value of the file that a record is of."""
+    pairs = ((functions.lit(landing), value(file)) for landing, (_, file) in files.items())
+    return functions.create_map(*chain.from_iterable(pairs))[functions.col("_landing")]
 
 
 def with_nulls(frame: DataFrame, source: Source) -> DataFrame:
@@ -108,6 +121,8 @@ def _delimited(lines: DataFrame, text: DelimitedFormat, columns: Sequence[str]) 
             functions.when(sound, functions.coalesce(column, functions.lit(""))).otherwise(column).alias(name)
             for name, column in ((name, functions.col(quoted(name))) for name in columns)
         ),
+        "_landing",
+        "_file",
         "_line",
         "_record",
         functions.when(~sound, functions.col("_record")).alias("_malformed"),
@@ -140,6 +155,8 @@ def _json(lines: DataFrame, columns: Sequence[str]) -> DataFrame:
             functions.when(sound, functions.try_variant_get(value, _json_path(name), "string")).alias(name)
             for name in columns
         ),
+        "_landing",
+        "_file",
         "_line",
         "_record",
         functions.when(~sound, functions.col("_record")).alias("_malformed"),

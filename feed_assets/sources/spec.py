@@ -34,7 +34,7 @@ from feed_assets.sources.source_errors import SourceError
 
 RESERVED_COLUMNS = frozenset(
     {"_file", "_line", "_malformed", "_record", "_day", "_hour", "_sent", "_time", "_outcome"}
-    | {"_decoded", "_elements", "_faulty", "_metadata", "_seen", "_landing"}
+    | {"_decoded", "_elements", "_faulty", "_metadata", "_seen", "_landing", "_counter", "_future"}
 )
 """Names that raw files, landing and Spark use, so that no column of a partner can have them."""
 

@@ -8,19 +8,20 @@ which files land (see `landing`).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import cast
 from uuid import uuid4
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from feed_assets.blackboard.port import AlreadyExistsError, Blackboard, BlackboardError, UnavailableError
-from feed_assets.engine.paths import to_read
+from feed_assets.engine.paths import to_read, to_write
 from feed_assets.sources.expressions import needed_columns
 from feed_assets.sources.layout import (
     LandingId,
@@ -34,10 +35,8 @@ from feed_assets.sources.layout import (
 from feed_assets.sources.ledger import Landing
 from feed_assets.sources.partner_file import PartnerFile, check_column_names
 from feed_assets.sources.placing import (
-    REASONS,
-    PlacedRecords,
+    Counts,
     StagedRecords,
-    place,
     staged_records,
     usable_from,
     write_by_hour,
@@ -87,23 +86,19 @@ def _stage(
 ) -> list[Plan]:
     attempt = attempt_prefix(source.key, uuid4().hex)
     try:
-        placed: dict[LandingId, PlacedRecords] = {}
-        kept: dict[LandingId, str] = {}
         folders = {each.landing: attempted_prefix(attempt, each.landing) for each in due}
-        for each in due:
-            kept[each.landing], content = _upload(blackboard, each.sent, folders[each.landing])
-            records = _records(session, blackboard.uri(content), source, each.sent)
-            size = each.sent.content.stat().st_size
-            placed[each.landing] = place(records, source, each.landing, name=each.sent.name, size=size, now=now)
-        for alike in _by_columns(placed.values()):
-            write_by_hour(alike, blackboard.uri(attempt))
+        uploads = {each.landing: _upload(blackboard, each.sent, folders[each.landing]) for each in due}
+        counts: dict[LandingId, Counts] = {}
+        contents = [(each, to_read(blackboard.uri(uploads[each.landing].content))) for each in due]
+        for landings, records, size in _records(session, source, contents, to_write(blackboard.uri(attempt))):
+            counts |= write_by_hour(records, source, landings, blackboard.uri(attempt), size=size, now=now)
         staged = {each: staged_records(keys(blackboard, folder), folder) for each, folder in folders.items()}
         write_quarantine(session, blackboard, staged, attempt)
         return [
             _plan(
-                *(session, blackboard, source, each, folders[each.landing], kept[each.landing]),
+                *(session, blackboard, source, each, folders[each.landing], uploads[each.landing].kept),
                 records=staged[each.landing],
-                counts=placed[each.landing].counts.get,
+                counts=counts[each.landing],
             )
             for each in due
         ]
@@ -115,11 +110,25 @@ def _stage(
         raise
 
 
-def _by_columns(placed: Iterable[PlacedRecords]) -> Iterable[Sequence[PlacedRecords]]:
-    alike: dict[tuple[tuple[str, str], ...], list[PlacedRecords]] = {}
-    for each in placed:
-        alike.setdefault(tuple(each.frame.dtypes), []).append(each)
-    return alike.values()
+def _records(
+    session: SparkSession, source: Source, contents: Sequence[tuple[Due, str]], base: str
+) -> Iterator[tuple[list[LandingId], DataFrame, int]]:
+    """For files of the same columns, each with its path: their landings, their records, and their size in bytes."""
+    columns: dict[LandingId, Hashable] = {}
+    for each, path in contents:
+        if isinstance(source.format, ParquetFormat):
+            columns[each.landing] = _parquet_schema(session, path, source, each.sent)
+        else:
+            columns[each.landing] = tuple(source.format.declared) if each.sent.columns is None else each.sent.columns
+    for these in dict.fromkeys(columns.values()):
+        alike = [(each, path) for each, path in contents if columns[each.landing] == these]
+        files = {str(each.landing): (path, each.sent) for each, path in alike}
+        if isinstance(source.format, ParquetFormat):
+            records = parquet_records(session, files, base, cast("StructType", these))
+        else:
+            records = text_records(session, files, base, source.format, cast("tuple[str, ...]", these))
+        size = sum(each.sent.content.stat().st_size for each, _ in alike)
+        yield [each.landing for each, _ in alike], records, size
 
 
 def _plan(
@@ -130,7 +139,7 @@ def _plan(
     folder: str,
     kept: str,
     records: StagedRecords,
-    counts: Mapping[str, Any],
+    counts: Counts,
 ) -> Plan:
     landing, sent = due.landing, due.sent
     withdrawn = _withdrawn(records, due.before)
@@ -143,16 +152,16 @@ def _plan(
             digest=landing.digest,
             generation=landing.generation,
             description=source.landing_digest,
-            read=counts["read"],
-            landed=counts["landed"],
-            filtered=counts["filtered"],
-            malformed=counts["malformed"],
-            quarantined={reason: counts[reason] for reason in REASONS if counts[reason]},
+            read=counts.read,
+            landed=counts.landed,
+            filtered=counts.filtered,
+            malformed=counts.malformed,
+            quarantined=counts.quarantined,
             quarantine_key=quarantine,
             partitions=tuple(sorted(records.hours)),
             withdrawn=withdrawn,
-            days=tuple(sorted(counts["days"])),
-            future_until=usable_from(counts["first_future"]),
+            days=counts.days,
+            future_until=usable_from(counts.first_future),
         ),
         (
             *_raw_copies(source, landing, records.hours),
@@ -164,8 +173,15 @@ def _plan(
     )
 
 
-def _upload(blackboard: Blackboard, sent: PartnerFile, folder: str) -> tuple[str, str]:
-    """Stage the file as it was sent; return its key, and the key of the content for Spark to read, often the same."""
+@dataclass(frozen=True, slots=True)
+class _Upload:
+    """The key of a file as it was sent, and that of its content for Spark to read; often the same."""
+
+    kept: str
+    content: str
+
+
+def _upload(blackboard: Blackboard, sent: PartnerFile, folder: str) -> _Upload:
     # Spark detects compression by the name.
     kept = content = f"{folder}sent{'.gz' if sent.compressed else ''}"
     # Nobody else writes into this folder: an object that is there is this one, and the first answer was lost.
@@ -176,7 +192,7 @@ def _upload(blackboard: Blackboard, sent: PartnerFile, folder: str) -> tuple[str
         with suppress(AlreadyExistsError):
             blackboard.upload(content, sent.content)
     sent.require_unchanged()
-    return kept, content
+    return _Upload(kept, content)
 
 
 def _raw_copies(source: Source, landing: LandingId, hours: Mapping[str, str]) -> list[tuple[str, str]]:
@@ -210,19 +226,14 @@ def _quarantine_in(blackboard: Blackboard, folder: str) -> str:
     return key
 
 
-def _records(session: SparkSession, uri: str, source: Source, sent: PartnerFile) -> DataFrame:
-    if not isinstance(source.format, ParquetFormat):
-        columns = tuple(source.format.declared) if sent.columns is None else sent.columns
-        return text_records(
-            session, to_read(uri), source.format, columns, skip=sent.skip, lines_before=sent.lines_before
-        )
+def _parquet_schema(session: SparkSession, path: str, source: Source, sent: PartnerFile) -> StructType:
+    """The columns of a Parquet file. Raises LandingError unless Spark reads them and they are as the source says."""
     try:
-        records = parquet_records(session, to_read(uri))
+        rows = session.read.parquet(path)
     except (AnalysisException, Py4JJavaError) as error:
         raise LandingError(f"{sent.path} cannot be read as Parquet: {_reason(error)}. Have it sent again") from error
-    types = dict(records.dtypes)
-    # The last three columns are not the partner's.
-    check_column_names(str(sent.path), records.columns[:-3])
+    types = dict(rows.dtypes)
+    check_column_names(str(sent.path), rows.columns)
     problems = [f"lacks the column {name}" for name in needed_columns(session, source) if name not in types]
     problems += [
         f"has {name} as {types[name]}, not as {type_}"
@@ -232,7 +243,7 @@ def _records(session: SparkSession, uri: str, source: Source, sent: PartnerFile)
     if problems:
         what = "; it ".join(problems)
         raise LandingError(f"{sent.path} {what}. Have it sent again, or correct the source {source.key}")
-    return records
+    return rows.schema
 
 
 def _reason(error: Exception) -> str:
