@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
 from urllib.parse import unquote, urlsplit
@@ -127,7 +128,7 @@ class _Landings:
         taken: list[Delivery] = []
         outcomes: dict[int, Landing | Exception] = {}
         due: dict[int, Due] = {}
-        for number, file in enumerate(files):
+        for number, file in enumerate(islice(files, TOGETHER)):
             taken.append(file)
             try:
                 found = self._look(file, scratch)
@@ -138,7 +139,7 @@ class _Landings:
                 outcomes[number] = found
             elif all(found.landing != each.landing for each in due.values()):
                 due[number] = found
-            if len(due) == TOGETHER or _bytes_in(scratch) > SCRATCH_BYTES:
+            if _bytes_in(scratch) > SCRATCH_BYTES:
                 break
         outcomes |= self._land(due, taken)
         for number, file in enumerate(taken):

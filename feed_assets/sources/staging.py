@@ -68,16 +68,13 @@ def stage(
     """Stage the records of files by hour, and plan their copies; for a file that cannot be read, its error.
 
     Files of the same columns share a Spark job. If it fails, each has a job of its own, so that a bad file holds up no
-    other. A file that fails leaves nothing.
+    other; an error of storage is that of all. A file that fails leaves nothing.
     """
-    if len(due) == 1:
-        try:
-            return list(_stage(session, blackboard, source, due, now))
-        except Exception as error:  # noqa: BLE001 - the caller raises it, or goes on with other files
-            return [error]
     try:
         return list(_stage(session, blackboard, source, due, now))
-    except Exception:  # noqa: BLE001 - the file at fault has its error again
+    except Exception as error:  # noqa: BLE001 - the caller raises it, or goes on with other files
+        if len(due) == 1 or isinstance(error, BlackboardError):
+            return [error] * len(due)
         return [plan for each in due for plan in stage(session, blackboard, source, [each], now=now)]
 
 

@@ -27,7 +27,7 @@ from feed_assets_tests.servers.counting import counting
 from feed_assets_tests.servers.versitygw import Versitygw
 
 MB = 10**6
-SIZES = (1_000 * MB, 3_000 * MB)
+SIZES = (1_000 * MB, 10_000 * MB)
 QUICK_SIZES = (20 * MB,)
 COUNTED = 20 * MB
 """The size of a file whose requests are counted: the proxy that counts holds each body in memory."""
