@@ -123,13 +123,14 @@ class _Landings:
     again: bool
     begin: Callable[[str, Sequence[Delivery]], None]
 
-    def some(self, files: Iterator[Delivery], scratch: Path) -> list[Landing | Exception]:
+    def some(self, files: Iterator[Delivery], scratch: Path, step: str = "reading") -> list[Landing | Exception]:
         """Land the next files, as many as share a Spark job and fit into the scratch directory; none at the end."""
         taken: list[Delivery] = []
         outcomes: dict[int, Landing | Exception] = {}
         due: dict[int, Due] = {}
         for number, file in enumerate(islice(files, TOGETHER)):
             taken.append(file)
+            self.begin(step, [file])
             try:
                 found = self._look(file, scratch)
             except Exception as error:  # noqa: BLE001 - the other files land
@@ -145,12 +146,11 @@ class _Landings:
         for number, file in enumerate(taken):
             # Another file of this call had the same content; or another process was faster, with another description.
             if number not in outcomes or (number in due and self._is_to_land_again(file, outcomes[number])):
-                (outcomes[number],) = self.some(iter([file]), scratch)
+                (outcomes[number],) = self.some(iter([file]), scratch, "reading again")
         return [outcomes[number] for number in range(len(taken))]
 
     def _look(self, file: Delivery, scratch: Path) -> Landing | Due:
         """The landing that this content has already, or what is due."""
-        self.begin("reading", [file])
         folder = Path(mkdtemp(dir=scratch))
         if isinstance(file, Landing):
             sent = inspect(self._fetch(file, folder), self.source, folder, name=file.file)
@@ -209,6 +209,7 @@ class _Landings:
             plans |= dict(zip(unplanned, staged, strict=True))
         landed: dict[int, Landing | Exception] = {}
         for number, plan in plans.items():
+            self.begin("copying the records of", [files[number]])
             try:
                 landed[number] = plan if isinstance(plan, Exception) else self._carry_out(due[number], plan)
             except Exception as error:  # noqa: BLE001 - the other files land
