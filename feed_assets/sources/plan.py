@@ -2,7 +2,7 @@
 
 Here: the plan, carrying it out, removing its staging. With a plan, a landing only moves forward: every step can be
 repeated, so landing the file again after a crash completes it. The ledger entry comes after all files; without it they
-do not count for readers. Not here: making a plan (see `placing`).
+do not count for readers. Not here: making a plan (see `staging`).
 """
 
 from __future__ import annotations
