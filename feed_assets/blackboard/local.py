@@ -150,7 +150,8 @@ class LocalBlackboard:
             try:
                 self._link(Path(os.path.realpath(self._path(source))), target, key)
             except OSError as error:
-                if error.errno not in _CANNOT_LINK:
+                # The source may have been deleted since it was opened; its content is still there to copy.
+                if error.errno not in _CANNOT_LINK | {errno.ENOENT}:
                     raise
                 return self._create(key, content)
             return _entry(key, status)
@@ -270,7 +271,7 @@ class LocalBlackboard:
                 raise AlreadyExistsError(f"{self.uri(key)} is there already; it stays as it is.") from error
             except FileNotFoundError:
                 # A delete emptied one of the directories, and removed it before the link was made.
-                if attempt + 1 == _LINK_ATTEMPTS:
+                if attempt + 1 == _LINK_ATTEMPTS or not file.exists():
                     raise
             else:
                 break

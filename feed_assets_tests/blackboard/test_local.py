@@ -379,3 +379,21 @@ def test_what_may_not_be_read_or_written_says_so(unprivileged: Path):
     finally:
         (unprivileged / "a").chmod(0o700)
     assert list((unprivileged / ".blackboard").iterdir()) == []
+
+
+def test_a_copy_whose_source_is_deleted_meanwhile_is_whole(
+    blackboard: LocalBlackboard, monkeypatch: pytest.MonkeyPatch
+):
+    blackboard.create("a/source", b"content")
+    link = os.link
+
+    def delete_first(*arguments: Any, **options: Any) -> None:
+        blackboard.delete("a/source")
+        link(*arguments, **options)
+
+    monkeypatch.setattr("os.link", delete_first)
+    blackboard.copy("a/source", "b/copy")
+
+    monkeypatch.setattr("os.link", link)
+    assert blackboard.read("b/copy").data == b"content"
+    assert [entry.key for entry in blackboard.page("").entries] == ["b/copy"]
