@@ -299,10 +299,12 @@ def _watched(run: Run) -> Iterator[str]:
     for watcher, known in run.final.watchers.items():
         ticks = [act.ended for act in run.acts if act.kind == "watch" and act.fields["watcher"] == watcher]
         first = min(ticks, default=NEVER)
+        # The report of an invalidation names the update that is in force now, which may not have been reported before.
         reported = {
-            (event["partition"], event["name"])
+            (event["partition"], name)
             for event in run.events
             if event["event"] == "reported" and event["watcher"] == watcher
+            for name in (event["name"], event["in_force"])
         }
         for partition in run.final.partitions:
             valid = run.final.valid(partition)

@@ -214,6 +214,19 @@ def test_a_watcher_may_not_miss_an_update(place: Place):
     assert place.violations(watchers={place.folder.name: {PARTITIONS[0]: place.update.split("/")[-2]}}) == []
 
 
+def test_an_update_that_the_report_of_an_invalidation_names_as_in_force_is_reported(place: Place):
+    place.act(watch, acts.publish_audited)
+    name, watcher = place.update.split("/")[-2], place.folder.name
+    known = {watcher: {PARTITIONS[0]: name}}
+    tick = place.worker().history
+    tick.begin("watch", watcher=watcher)
+    report = partial(tick.note, "reported", watcher=watcher, change="invalidated", partition=PARTITIONS[0], attempts=[])
+    report(name=f"{name}9", in_force=None)
+    assert place.violations(watchers=known) == [f"watched: {watcher} never reported {PARTITIONS[0]}/{name}"]
+    report(name=f"{name}9", in_force=name)
+    assert place.violations(watchers=known) == []
+
+
 def test_nothing_may_be_left_and_what_is_kept_may_not_go(place: Place):
     place.act(acts.publish_audited)
     assert place.violations(left=[f"{place.update}_SUCCESS", "stray"]) == ["left: stray is left"]
