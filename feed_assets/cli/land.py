@@ -126,16 +126,15 @@ def _carried_out(
     numbers = count(1)
 
     def begin(step: str, files: Sequence[Path | Landing]) -> None:
-        several = len(files) > 1
-        bar.under_way(
-            f"{step} {counted(len(files), 'file') if several else Path(_name(files[0])).name + _size(files[0])}"
-        )
+        several, name, size = len(files) > 1, _name(files[0]), _size(files[0])
+        line = f"{step} {counted(len(files), 'file') if several else Path(name).name + size}"
+        bar.under_way(line)
         if sys.stderr.isatty():
             return
         if several:
-            say(f"{step} {counted(len(files), 'file')}")
+            say(line)
         elif step == "reading":
-            say(f"landing {next(numbers)} of {len(deliveries)}: {_name(files[0])}{_size(files[0])}")
+            say(f"landing {next(numbers)} of {len(deliveries)}: {name}{size}")
 
     with progress("landing", len(deliveries)) as bar:
         for file, outcome in zip(deliveries, carry_out(begin=begin), strict=True):

@@ -26,6 +26,7 @@ LINE_SETTINGS = {
 """Settings that a session needs to tell files apart and to number their lines."""
 
 _IN_PARTITION = 2**33 - 1
+_ORIGIN = ("_landing", "_file", "_line", "_record")
 
 _VARIANT_OPTIONS = {"allowSingleQuotes": "false", "allowNonNumericNumbers": "false"}
 
@@ -121,10 +122,7 @@ def _delimited(lines: DataFrame, text: DelimitedFormat, columns: Sequence[str]) 
             functions.when(sound, functions.coalesce(column, functions.lit(""))).otherwise(column).alias(name)
             for name, column in ((name, functions.col(quoted(name))) for name in columns)
         ),
-        "_landing",
-        "_file",
-        "_line",
-        "_record",
+        *_ORIGIN,
         functions.when(~sound, functions.col("_record")).alias("_malformed"),
     )
 
@@ -155,10 +153,7 @@ def _json(lines: DataFrame, columns: Sequence[str]) -> DataFrame:
             functions.when(sound, functions.try_variant_get(value, _json_path(name), "string")).alias(name)
             for name in columns
         ),
-        "_landing",
-        "_file",
-        "_line",
-        "_record",
+        *_ORIGIN,
         functions.when(~sound, functions.col("_record")).alias("_malformed"),
     )
 
