@@ -83,20 +83,18 @@ def _stage(
 ) -> list[Plan]:
     attempt = attempt_prefix(source.key, uuid4().hex)
     try:
-        folders = {each.landing: attempted_prefix(attempt, each.landing) for each in due}
-        uploads = {each.landing: _upload(blackboard, each.sent, folders[each.landing]) for each in due}
+        uploads = {
+            each.landing: _upload(blackboard, each.sent, attempted_prefix(attempt, each.landing)) for each in due
+        }
         counts: dict[LandingId, Counts] = {}
         contents = [(each, to_read(blackboard.uri(uploads[each.landing].content))) for each in due]
         for landings, records, size in _records(session, source, contents, to_write(blackboard.uri(attempt))):
             counts |= write_by_hour(records, source, landings, blackboard.uri(attempt), size=size, now=now)
-        staged = {each: staged_records(keys(blackboard, folder), folder) for each, folder in folders.items()}
+        folders = {landing: upload.folder for landing, upload in uploads.items()}
+        staged = {landing: staged_records(keys(blackboard, folder), folder) for landing, folder in folders.items()}
         write_quarantine(session, blackboard, staged, attempt)
         return [
-            _plan(
-                *(session, blackboard, source, each, folders[each.landing], uploads[each.landing].kept),
-                records=staged[each.landing],
-                counts=counts[each.landing],
-            )
+            _plan(session, blackboard, source, each, uploads[each.landing], staged[each.landing], counts[each.landing])
             for each in due
         ]
     except Exception as error:
@@ -133,12 +131,11 @@ def _plan(
     blackboard: Blackboard,
     source: Source,
     due: Due,
-    folder: str,
-    kept: str,
+    upload: _Upload,
     records: StagedRecords,
     counts: Counts,
 ) -> Plan:
-    landing, sent = due.landing, due.sent
+    landing, sent, folder = due.landing, due.sent, upload.folder
     withdrawn = _withdrawn(records, due.before)
     quarantine = quarantine_key(source.key, landing) if records.quarantined else None
     return Plan(
@@ -164,7 +161,7 @@ def _plan(
             *_raw_copies(source, landing, records.hours),
             *_raw_copies(source, landing, _stage_nothing(session, blackboard, withdrawn, f"{folder}nothing")),
             *([(_quarantine_in(blackboard, folder), quarantine)] if quarantine else []),
-            (kept, sent_key(source.key, landing.digest)),
+            (upload.kept, sent_key(source.key, landing.digest)),
         ),
         folder,
     )
@@ -172,8 +169,9 @@ def _plan(
 
 @dataclass(frozen=True, slots=True)
 class _Upload:
-    """The key of a file as it was sent, and that of its content for Spark to read; often the same."""
+    """The folder of a staged file, its key as it was sent, and that of its content for Spark; often the same key."""
 
+    folder: str
     kept: str
     content: str
 
@@ -189,7 +187,7 @@ def _upload(blackboard: Blackboard, sent: PartnerFile, folder: str) -> _Upload:
         with suppress(AlreadyExistsError):
             blackboard.upload(content, sent.content)
     sent.require_unchanged()
-    return _Upload(kept, content)
+    return _Upload(folder, kept, content)
 
 
 def _raw_copies(source: Source, landing: LandingId, hours: Mapping[str, str]) -> list[tuple[str, str]]:
