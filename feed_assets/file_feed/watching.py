@@ -88,6 +88,7 @@ class Watch:
         if self.scan_begun == EARLIEST:
             return replace(self, scan_begun=now, place="")
         last = min(self.scan_begun, now)  # the clock may have been set back
+        last = last.replace(microsecond=0)  # S3 states the times of objects in whole seconds
         since = max(last - SKEW, min(self.since, last)) if self.since else last
         return Watch(self.position, now, "", since, everything=self.cut_short)
 

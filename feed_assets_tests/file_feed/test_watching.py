@@ -238,6 +238,20 @@ def test_what_other_programs_did_is_found_by_the_next_scan_and_not_before(
     assert len(consumer.told) == 4
 
 
+def test_a_store_that_states_whole_seconds_hides_nothing_that_was_published_right_after_the_first_scan(
+    clock: Clock,
+) -> None:
+    board = MemoryBlackboard(clock=lambda: clock.now.replace(microsecond=0))
+    clock.now += timedelta(milliseconds=200)
+    consumer = Consumer(Feed(board, ROOT[:-1]), clock)
+    assert consumer.look() == []
+    clock.now += timedelta(milliseconds=200)
+    for name in (A, B):
+        plain.publish(board, f"{ROOT}{DAYS[0]}/", name)
+    clock.now += INTERVAL
+    assert consumer.look() == [("older", DAYS[0], A), ("published", DAYS[0], B)]
+
+
 def test_partitions_that_are_gone_are_told_once_with_nothing_in_force(
     feed: Feed, board: MemoryBlackboard, clock: Clock, consumer: Consumer
 ) -> None:
