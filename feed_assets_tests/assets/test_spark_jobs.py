@@ -19,7 +19,7 @@ def jobs_of(spark, work):
         context.setLocalProperty("spark.jobGroup.id", None)
 
 
-def test_a_small_dirty_day_takes_a_dozen_jobs(shop, spark):
+def test_a_small_dirty_day_takes_twelve_jobs(shop, spark):
     shop.land([*ads(20), *ads(3), ad("no-ad", ad=None)])
     shop.land_clicks(
         [*(click(f"k{n}", impression=f"i{n}") for n in range(5)), click("u", user="u7"), click("no", ad="")]
