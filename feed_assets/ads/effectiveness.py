@@ -39,6 +39,8 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from feed_assets.ads.schemas import AD_EFFECTIVENESS, COUNT, TOTAL_COST
 from feed_assets.datasets import ONE_DAY
+from feed_assets.engine.jvm import estimated_bytes
+from feed_assets.engine.listed_files import ONE_TASK
 from feed_assets.engine.moments import microseconds, start_of, within
 from feed_assets.engine.spark_schemas import as_declared
 
@@ -54,6 +56,9 @@ CLICKED: Final = 2
 CLICKS_BEFORE: Final = "_clicks_before"
 CLICKS_AFTER: Final = "_clicks_after"
 """Hashes, for each ad, of the day's clicks on impressions of the day before, and of the next day's on the day's own."""
+
+SORTED: Final = "merge"
+"""The hint for joins of sums. Spark would broadcast small sides instead, and each takes a job and a wait of its own."""
 
 COUNTS: Final = [field.name for field in AD_EFFECTIVENESS if field.dataType == COUNT]
 MICROSECONDS_A_SECOND: Final = 1_000_000
@@ -75,20 +80,18 @@ def ad_effectiveness(
     return as_declared(ads_of_the_day, AD_EFFECTIVENESS)
 
 
-def shared_clicks(ads_of_the_day: DataFrame) -> DataFrame:
-    """One row: `before` and `after`, BIGINT digests of the clicks that the day shares with its neighbours.
+def shared_clicks() -> list[Column]:
+    """Aggregates `before` and `after`: BIGINT digests of the clicks that the day shares with its neighbours.
 
-    `ads_of_the_day` is a frame of `ads_with_shared_clicks`. `before` covers the day's clicks that belong to impressions
-    of the day before, `after` the next day's clicks that belong to impressions of the day, each with its ad; NULL
-    without such clicks. A day's `after` equals the next day's `before` if both attribute the same clicks alike.
+    They are for a frame of `ads_with_shared_clicks`. `before` covers the day's clicks that belong to impressions of the
+    day before, `after` the next day's clicks that belong to impressions of the day, each with its ad; NULL without such
+    clicks. A day's `after` equals the next day's `before` if both attribute the same clicks alike.
     """
     digests = {"before": CLICKS_BEFORE, "after": CLICKS_AFTER}
-    return ads_of_the_day.agg(
-        *[
-            F.bit_xor(F.when(F.col(column).isNotNull(), F.xxhash64("ad_id", column))).alias(name)
-            for name, column in digests.items()
-        ]
-    )
+    return [
+        F.bit_xor(F.when(F.col(column).isNotNull(), F.xxhash64("ad_id", column))).alias(name)
+        for name, column in digests.items()
+    ]
 
 
 def ads_with_shared_clicks(
@@ -141,7 +144,7 @@ def _by_name(ads: DataFrame, clicks: DataFrame, day: date) -> DataFrame:
         return F.struct(*differs, shown.event_time, shown.source, shown.ad_id)
 
     return (
-        named.join(impressions, "impression_id", "left")
+        named.join(impressions.hint(SORTED), "impression_id", "left")
         .withColumn("_seen", F.array_min(F.transform(F.filter("_alike", near), ranked)))
         .select(
             "_seen.source",
@@ -197,11 +200,14 @@ def _by_user(ads: DataFrame, clicks: DataFrame, attribution_window: timedelta) -
 
 
 def _touched(ads: DataFrame, clicks: DataFrame, *key: str) -> DataFrame:
-    """The ads that share this key with a click, and few others.
+    """The ads that share this key with a click, and others.
 
     Nearly none of a day's ads are clicked. Hashes of keys are so small that Spark can broadcast them, and drop most ads
     where it reads them, before the shuffle. Two keys with one hash do no harm: callers compare the keys themselves.
+    Ads that one task reads are not shuffled.
     """
+    if estimated_bytes(ads) <= ONE_TASK:
+        return ads
     keys = clicks.select(F.xxhash64(*key).alias("_key"))
     return ads.withColumn("_key", F.xxhash64(*key)).join(keys, "_key", "left_semi").drop("_key")
 
@@ -217,7 +223,11 @@ def _impressions(ads: DataFrame) -> DataFrame:
     )
     per_campaign = ads.filter(F.col("campaign_id").isNotNull()).groupBy("ad_id", "campaign_id").count()
     most_often = per_campaign.groupBy("ad_id").agg(F.min(F.struct(-F.col("count"), "campaign_id")).alias("_top"))
-    return totals.join(most_often, "ad_id", "left").withColumn("campaign_id", F.col("_top.campaign_id")).drop("_top")
+    return (
+        totals.join(most_often.hint(SORTED), "ad_id", "left")
+        .withColumn("campaign_id", F.col("_top.campaign_id"))
+        .drop("_top")
+    )
 
 
 def _clicks(explained: DataFrame, day: date) -> DataFrame:
@@ -255,7 +265,7 @@ def _clicks(explained: DataFrame, day: date) -> DataFrame:
 def _enriched(per_ad: DataFrame, catalog: DataFrame) -> DataFrame:
     """The rows with the catalog's columns of the ad; of several catalog rows for an ad, the greatest."""
     known = catalog.groupBy("ad_id").agg(F.max(F.struct("campaign_id", "advertiser", "landing_page")).alias("_known"))
-    return per_ad.join(known, "ad_id", "left").select(
+    return per_ad.join(known.hint(SORTED), "ad_id", "left").select(
         *[name for name in per_ad.columns if name != "campaign_id"],
         F.coalesce("campaign_id", "_known.campaign_id").alias("campaign_id"),
         "_known.advertiser",

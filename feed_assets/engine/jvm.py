@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 
 def java_session(spark: SparkSession) -> Any:
@@ -15,3 +15,11 @@ def java_session(spark: SparkSession) -> Any:
 def java_machine(spark: SparkSession) -> Any:
     """The Java virtual machine, for its classes."""
     return spark._jvm  # noqa: SLF001 - as above
+
+
+def estimated_bytes(frame: DataFrame) -> int:
+    """Spark's estimate of a frame's size, before it is optimized: the sizes of its files, however it filters them.
+
+    Joins multiply the sizes of their sides. A frame of unknown size, such as one made from Python's rows, is huge.
+    """
+    return int(frame._jdf.queryExecution().analyzed().stats().sizeInBytes())  # noqa: SLF001 - as above

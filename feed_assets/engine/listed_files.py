@@ -1,9 +1,9 @@
 """Reading exactly the files of a list with Spark, without a request for any of them on the driver.
 
-Here: how Spark gets names and sizes. Not here: which files are read, and schemas. If Spark gets paths, its driver asks
-the store about each, three requests a file in a bucket. So the list is written as the log that Spark's own file sink
-for streams keeps beside its files (`_spark_metadata`): a reader of that folder takes names and sizes from the log, and
-lists nothing.
+Here: how Spark gets names and sizes, and how many tasks read them. Not here: which files are read, and schemas. If
+Spark gets paths, its driver asks the store about each, three requests a file in a bucket. So the list is written as the
+log that Spark's own file sink for streams keeps beside its files (`_spark_metadata`): a reader of that folder takes
+names and sizes from the log, and lists nothing.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Final
 from urllib.parse import quote
 
 from pyspark.sql import DataFrame, DataFrameReader
@@ -20,6 +21,9 @@ from pyspark.sql.types import StructType
 from feed_assets.engine.paths import to_read
 
 _LOG = "_spark_metadata"
+
+ONE_TASK: Final = 8 * 2**20
+"""Bytes of files up to which one task reads them all. Spark then computes without exchanges, in one job an action."""
 
 
 def read_listed(
@@ -40,7 +44,8 @@ def read_listed(
         # A Spark that ignored the log would list the folder, and fail on this file instead of finding no rows.
         Path(folder, "ignored").write_text("This Spark ignores the list of files.")
         listed = to_read(Path(folder).as_uri())
-        return reader.option("recursiveFileLookup", "true").format(kind).load(listed)
+        frame = reader.option("recursiveFileLookup", "true").format(kind).load(listed)
+    return frame.coalesce(1) if sum(sizes.values()) <= ONE_TASK else frame
 
 
 def _entry(uri: str, size: int) -> dict[str, object]:

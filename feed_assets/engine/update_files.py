@@ -5,6 +5,7 @@ Here: the only places where Spark touches feed files. Not here: the choice of fi
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,10 +15,11 @@ from time import monotonic, sleep
 from typing import Any
 from uuid import uuid4
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession, functions
 from pyspark.sql.types import StringType, StructField, StructType
 
-from feed_assets.engine.jvm import java_session
+from feed_assets.engine.jvm import java_machine, java_session
 from feed_assets.engine.listed_files import read_listed
 from feed_assets.engine.paths import to_write
 from feed_assets.file_feed import FeedError, Update
@@ -26,6 +28,8 @@ READERS = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "jso
 COMPRESSION_SUFFIXES = (".gz", ".bz2", ".zst", ".snappy")
 ATTEMPTS_END_WITHIN = 180
 """Seconds: longer than Spark takes to see that an executor is lost."""
+SCHEMA_KEY = "org.apache.spark.sql.parquet.row.metadata"
+"""Spark's entry in the footer of a Parquet file: the schema as JSON, in which Spark trusts when it reads."""
 FILES_METRIC, ROWS_METRIC = "number of written files", "number of output rows"
 
 _log = logging.getLogger("feed_assets.engine")
@@ -54,8 +58,10 @@ def read_updates(spark: SparkSession, updates: Sequence[Update], schema: StructT
     left out.
     """
     frames = [_read(spark, kind, sizes, schema) for kind, sizes in sorted(_sizes_by_format(updates).items())]
-    # An empty frame made from Python's side would start Python's workers.
-    return reduce(DataFrame.unionByName, frames) if frames else spark.range(0).select(*map(_null, schema))
+    # An empty frame made from Python's side would start Python's workers. With the filter, Spark knows before it runs
+    # that there are no rows, and skips joins with them.
+    nothing = spark.range(0).select(*map(_null, schema)).where(functions.lit(False))  # noqa: FBT003 - a literal
+    return reduce(DataFrame.unionByName, frames) if frames else nothing
 
 
 def _null(field: StructField) -> Column:
@@ -72,7 +78,25 @@ def parquet_schema(spark: SparkSession, update: Update) -> StructType:
     """The columns of all Parquet files of an update together; `nullable` is not reliable in Parquet."""
     if not update.files:
         return StructType()
+    if len(update.files) == 1 and (stated := _stated_schema(spark, update.uris()[0])) is not None:
+        return stated
     return read_listed(spark.read.option("mergeSchema", "true"), "parquet", _sizes(update)).schema
+
+
+def _stated_schema(spark: SparkSession, uri: str) -> StructType | None:
+    """The schema that Spark wrote into the footer of a Parquet file; None if there is none. Takes no job."""
+    java, configuration = java_machine(spark), java_session(spark).sessionState().newHadoopConf()
+    try:
+        path = java.org.apache.hadoop.fs.Path(to_write(uri))
+        file = java.org.apache.parquet.hadoop.util.HadoopInputFile.fromPath(path, configuration)
+        reader = java.org.apache.parquet.hadoop.ParquetFileReader.open(file)
+        try:
+            stated = reader.getFileMetaData().getKeyValueMetaData().get(SCHEMA_KEY)
+        finally:
+            reader.close()
+    except Py4JJavaError:
+        return None  # Spark's own way of reading it has a better message
+    return StructType.fromJson(json.loads(stated)) if stated else None
 
 
 def write_files(frame: DataFrame, uri: str, kind: str = "parquet") -> Written:

@@ -74,7 +74,8 @@ class Expectation:
     """One rule: `counts` are named SQL aggregates over the update's rows, and `judge` decides on their values.
 
     An expectation with `own_pass` is counted in a pass of its own: beside distinct values, Spark carries every
-    other counter once for each value. With a `reference`, the values that the other feed lacks are counted too. `judge`
+    other counter once for each value. `hashed`, if given, is counted first: if its values are all equal, they are those
+    of `counts` too. With a `reference`, the values that the other feed lacks are counted too. `judge`
     gets their number as UNKNOWN_VALUES, None if that feed has no valid update.
     """
 
@@ -84,6 +85,7 @@ class Expectation:
     counts: Mapping[str, str] = field(default_factory=dict)
     blocking: bool = True
     own_pass: bool = False
+    hashed: Mapping[str, str] = field(default_factory=dict)
     reference: Reference | None = None
 
     @property

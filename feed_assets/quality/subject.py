@@ -6,11 +6,13 @@ Here: storage and Spark for an audit. Not here: finding the update (`steps.candi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time
+from functools import partial, reduce
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everyone writes Spark
 from pyspark.sql.types import DataType, StructField, StructType
 
 from feed_assets.datasets import FeedDeclaration
@@ -98,22 +100,36 @@ def count(
 ) -> Mapping[tuple[str, str], Any]:
     """All counts of all expectations, by expectation and name.
 
-    Costs one pass for all together, one for each expectation with `own_pass`, and a join for each reference.
+    Costs one query with a pass for all together and one for each expectation with `own_pass`, and a join for each
+    reference. If hashes do not decide an expectation, costs one more query.
     """
-    together = [each for each in expectations if each.counts and not each.own_pass]
-    passes = [group for group in (together, *([each] for each in expectations if each.own_pass)) if group]
-    counted: dict[tuple[str, str], Any] = {}
-    if not passes and not any(each.reference for each in expectations):
-        return counted
+    if not any(each.counts or each.reference for each in expectations):
+        return {}
     rows = read_updates(spark, [update], spark_schema(declaration.columns))
-    for group in passes:
-        counts = {(each.name, name): sql for each in group for name, sql in each.counts.items()}
-        (row,) = rows.selectExpr(*(f"{sql} AS c{number}" for number, sql in enumerate(counts.values()))).collect()
-        counted |= zip(counts, row, strict=True)
+    together = [each for each in expectations if not each.own_pass]
+    counted = _counted(rows, [together, *([each] for each in expectations if each.own_pass)])
+    undecided = [
+        replace(each, hashed={})
+        for each in expectations
+        if each.hashed and len({counted[each.name, name] for name in each.hashed}) > 1
+    ]
+    counted |= _counted(rows, [[each] for each in undecided])
     for each in expectations:
         if each.reference is not None:
             counted[each.name, UNKNOWN_VALUES] = _unknown_values(rows, update, each.reference, now)
     return counted
+
+
+def _counted(rows: DataFrame, groups: Sequence[Sequence[Expectation]]) -> dict[tuple[str, str], Any]:
+    """The counts of these expectations, in one query with a pass for each group; Spark runs the passes side by side."""
+    names, passes = [], []
+    for number, group in enumerate(groups):
+        counts = {(each.name, name): sql for each in group for name, sql in (each.hashed or each.counts).items()}
+        named = [f"{sql} AS c{number}_{position}" for position, sql in enumerate(counts.values())]
+        names.append(list(counts))
+        passes += [rows.selectExpr(*named).withColumn("pass", F.lit(number))] if named else []
+    found = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), passes).collect() if passes else []
+    return {name: row[f"c{row['pass']}_{n}"] for row in found for n, name in enumerate(names[row["pass"]])}
 
 
 def _unknown_values(rows: DataFrame, update: Update, reference: Reference, now: datetime) -> int | None:

@@ -104,9 +104,9 @@ def nearest(name: str, names: Iterable[str]) -> str:
 
 def empty_frame(spark: SparkSession, columns: Mapping[str, str]) -> DataFrame:
     """A frame without rows that has these columns of these types."""
-    return spark.range(0).select(
-        *(functions.expr(f"CAST(NULL AS {type_}) AS {quoted(name)}") for name, type_ in columns.items())
-    )
+    nulls = (functions.expr(f"CAST(NULL AS {type_}) AS {quoted(name)}") for name, type_ in columns.items())
+    # With the filter, Spark knows before it runs that there are no rows.
+    return spark.range(0).select(*nulls).where(functions.lit(False))  # noqa: FBT003 - a literal
 
 
 def _expressions(source: Source) -> dict[Location, str]:

@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from pyspark.sql import DataFrame
 
 from feed_assets.engine.judged_rows import quarantined_rows
+from feed_assets.engine.jvm import estimated_bytes
+from feed_assets.engine.listed_files import ONE_TASK
 from feed_assets.engine.update_files import Written, write_files
 from feed_assets.file_feed import Claim, Facts, FeedInput, Rows
 from feed_assets.file_feed.quarantine import quarantine_of
@@ -34,7 +36,8 @@ def write_quarantine(claimed: Claim, judged: DataFrame, rows: Rows, facts: Facts
     # The update's claim also claims its quarantine: no other process writes to this feed under that name.
     kept = replace(claimed, feed=feed)
     # Few records from many tasks: without a shuffle, a file for each task.
-    refused = quarantined_rows(judged).hint("rebalance")
+    refused = quarantined_rows(judged)
+    refused = refused if estimated_bytes(judged) <= ONE_TASK else refused.hint("rebalance")
     written = write_files(refused, kept.uri, "json") if rows.quarantined else Written(files=0, rows=0)
     own = replace(
         facts,

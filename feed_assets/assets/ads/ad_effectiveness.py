@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from datetime import date, timedelta
 
 import dagster as dg
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Row
 
 from feed_assets.ads import AD_EFFECTIVENESS, ads_with_shared_clicks, shared_clicks
 from feed_assets.ads.schemas import EFFECTIVENESS_FEED
 from feed_assets.assets.ads.effectiveness_lineage import effectiveness_lineage
-from feed_assets.assets.ads.figures import effectiveness_figures
+from feed_assets.assets.ads.figures import effectiveness_aggregates, effectiveness_figures
 from feed_assets.assets.ads.rules import GROUP, OWNERS, Rules
 from feed_assets.assets.cleaned import IO_MANAGER
 from feed_assets.io_manager import feed_metadata
@@ -58,16 +58,16 @@ def ad_effectiveness(partitions: dg.PartitionsDefinition) -> dg.AssetsDefinition
         ).persist()  # the figures and the write share it
         try:
             with retrying(context.retry_number):  # Spark computes the result here
-                figures, boundary = effectiveness_figures(result), _boundary(result)
-            context.add_output_metadata({**figures, **effectiveness_lineage()})
-            yield dg.Output(result, metadata={BOUNDARY: boundary})
+                (row,) = result.agg(*effectiveness_aggregates(), *shared_clicks()).collect()
+            context.add_output_metadata({**effectiveness_figures(row), **effectiveness_lineage()})
+            yield dg.Output(result, metadata={BOUNDARY: _boundary(row)})
         finally:
             result.unpersist()
 
     return ad_effectiveness
 
 
-def _boundary(result: DataFrame) -> dict[str, str]:
+def _boundary(row: Row) -> dict[str, str]:
     """The digests of the clicks that the day shares with the day before and the day after."""
-    (row,) = shared_clicks(result).collect()
-    return {side: f"{digest & 0xFFFFFFFFFFFFFFFF:016x}" if digest else "" for side, digest in row.asDict().items()}
+    digests = {side: row[side] for side in ("before", "after")}
+    return {side: f"{digest & 0xFFFFFFFFFFFFFFFF:016x}" if digest else "" for side, digest in digests.items()}

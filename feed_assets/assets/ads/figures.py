@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import dagster as dg
-from pyspark.sql import DataFrame, functions
+from pyspark.sql import Column, Row, functions
 
 from feed_assets.assets.ads import sketches
 
@@ -15,17 +15,26 @@ SHOWN = (
 )  # fmt: skip
 
 
-def effectiveness_figures(result: DataFrame) -> dict[str, Any]:
-    """The metadata of a day's result, `AD_EFFECTIVENESS` rows; persist it first: it is read twice.
+TOTALS = ("impressions", "clicks", "orphan_clicks")
+
+
+def effectiveness_aggregates() -> list[Column]:
+    """The aggregates over a day's `AD_EFFECTIVENESS` rows that its figures are made of."""
+    most_shown = functions.struct(-functions.col("impressions"), "ad_id")
+    return [
+        functions.count(functions.lit(1)).alias("ads"),
+        *(functions.coalesce(functions.sum(name), functions.lit(0)).alias(name) for name in TOTALS),
+        functions.min_by(functions.struct(*SHOWN), most_shown, TOP_ADS).alias("top"),
+    ]
+
+
+def effectiveness_figures(row: Row) -> dict[str, Any]:
+    """The metadata of a day's result from its `effectiveness_aggregates`.
 
     Totals are plain numbers, which Dagster plots over the days.
     """
-    names = ("impressions", "clicks", "orphan_clicks")
-    (row,) = result.agg(
-        functions.count(functions.lit(1)).alias("ads"), *(functions.sum(name).alias(name) for name in names)
-    ).collect()
-    ads, impressions, clicked, orphans = (row[name] or 0 for name in ("ads", *names))
-    top = [each.asDict() for each in result.orderBy(functions.desc("impressions"), "ad_id").limit(TOP_ADS).collect()]
+    ads, impressions, clicked, orphans = (row[name] for name in ("ads", *TOTALS))
+    top = [each.asDict() for each in row["top"] or ()]
     records = [dg.TableRecord({name: _cell(each[name]) for name in SHOWN}) for each in top]
     rate = {"click-through rate, %": round(100 * clicked / impressions, 4)} if impressions else {}
     return {

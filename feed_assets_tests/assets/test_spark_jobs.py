@@ -1,0 +1,35 @@
+"""How many Spark jobs a small day takes: each job of a few thousand rows costs more than the rows."""
+
+from __future__ import annotations
+
+from uuid import uuid4
+
+from feed_assets_tests.harness import ALL, ad, ads, click, messages
+
+LENIENT = {"resources": {"limits": {"config": {"quarantined_share": 1.0}}}}
+
+
+def jobs_of(spark, work):
+    """What a function returns, and the number of Spark jobs it takes."""
+    context, group = spark.sparkContext, uuid4().hex
+    context.setJobGroup(group, group)
+    try:
+        return work(), len(context.statusTracker().getJobIdsForGroup(group))
+    finally:
+        context.setLocalProperty("spark.jobGroup.id", None)
+
+
+def test_a_small_dirty_day_takes_twelve_jobs(shop, spark):
+    shop.land([*ads(20), *ads(3), ad("no-ad", ad=None)])
+    shop.land_clicks(
+        [*(click(f"k{n}", impression=f"i{n}") for n in range(5)), click("u", user="u7"), click("no", ad="")]
+    )
+
+    jobs = {}
+    for asset in ALL:
+        result, jobs[asset] = jobs_of(spark, lambda asset=asset: shop.run(asset, config=LENIENT))
+        assert result.success, messages(result)
+
+    # Clean: the raw records are counted; published and quarantined rows are written; the audit counts in one query.
+    # Effectiveness: its rows are kept in memory, summed up, and written; the audit counts.
+    assert jobs == {"clean_ads": 4, "clean_clicks": 4, "ad_effectiveness": 4}
