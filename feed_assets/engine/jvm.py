@@ -15,3 +15,11 @@ def java_session(spark: SparkSession) -> Any:
 def java_machine(spark: SparkSession) -> Any:
     """The Java virtual machine, for its classes."""
     return spark._jvm  # noqa: SLF001 - as above
+
+
+def make_default(spark: SparkSession) -> None:
+    """Make this the session that `SparkSession.builder.getOrCreate()` and `getActiveSession()` return."""
+    SparkSession._instantiatedSession = SparkSession._activeSession = spark  # noqa: SLF001 - pyspark sets it once
+    java_class = java_machine(spark).org.apache.spark.sql.classic.SparkSession
+    java_class.setDefaultSession(java_session(spark))
+    java_class.setActiveSession(java_session(spark))
