@@ -5,12 +5,13 @@ Here: loading them, and knowing when they are out of date. Not here: executing r
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import sysconfig
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,49 +22,56 @@ from feed_assets.cli.code_location import load_project
 from feed_assets.engine.session import replace_session, warm_up
 from feed_assets.resources import SparkResource
 
+_log = logging.getLogger("feed_assets.workers")
+
 States = dict[str, tuple[int, int]]
 """Path -> time of the last change in nanoseconds, size."""
 
 
 @dataclass(slots=True)
 class Warm:
-    """The definitions of a module, and their Spark."""
+    """The code of a module and the descriptions of its sources, as they were loaded."""
 
     sources: Path
     loaded: States
-    stale: bool
-    spark: SparkSession | None
+    fit: bool
+    """Whether the process may execute more than one run."""
 
     @classmethod
     def of(cls, module: str) -> Warm:
-        """Load the module and start its Spark. Raises what the other commands raise."""
+        """Load the module and start its Spark. If it cannot be loaded, the next run reports the reason."""
         started = time.time_ns()
-        project, definitions = load_project(module)
+        try:
+            project, definitions = load_project(module)
+            resource: Any = (definitions.resources or {}).get("spark")
+            if isinstance(resource, SparkResource) and (spark := resource.spark_session) is not None:
+                warm_up(spark)
+        except Exception:  # noqa: BLE001 - whatever it is, Dagster reports it with the next run
+            _log.warning("The definitions of %s, or their Spark, are not ready for runs", module, exc_info=True)
+            return cls(Path(), {}, fit=False)
         sources = project.settings.sources_directory
         loaded = dict(_states(sources))
-        # A file that changed while it was loaded.
-        stale = any(started < changed <= time.time_ns() for changed, _ in loaded.values())
-        resource: Any = (definitions.resources or {}).get("spark")
-        spark = resource.spark_session if isinstance(resource, SparkResource) else None
-        if spark is not None:
-            warm_up(spark)
-        warm = cls(sources, loaded, stale, spark)
-        warm.renew()
-        return warm
+        changed_meanwhile = any(started < changed <= time.time_ns() for changed, _ in loaded.values())
+        warm = cls(sources, loaded, fit=not changed_meanwhile)
+        return warm if warm.renew() else replace(warm, fit=False)
 
     def outdated(self) -> bool:
-        """Whether code or sources are not what was loaded. Modules loaded later count from their first look on."""
+        """Whether a file is not as it was loaded. Modules that are loaded later count from their first look on."""
+        if not self.loaded:
+            return False
         now = dict(_states(self.sources))
         known = {path: self.loaded.setdefault(path, state) for path, state in now.items()}
-        return self.stale or known != now or len(now) != len(self.loaded)
+        return known != now or len(now) != len(self.loaded)
 
     def renew(self) -> bool:
-        """Give the next run a session of its own. False if Spark is gone."""
+        """Give the next run a Spark session of its own. False if there can be no next run in this process."""
+        spark = SparkSession.getActiveSession()
         try:
-            self.spark = replace_session(self.spark) if self.spark else None
-        except Py4JError:
+            if spark is not None:
+                replace_session(spark)
+        except (Py4JError, OSError):
             return False
-        return True
+        return self.fit
 
 
 def _states(sources: Path) -> Iterator[tuple[str, tuple[int, int]]]:
