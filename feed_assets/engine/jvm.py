@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from threading import Thread
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -23,3 +25,14 @@ def make_default(spark: SparkSession) -> None:
     java_class = java_machine(spark).org.apache.spark.sql.classic.SparkSession
     java_class.setDefaultSession(java_session(spark))
     java_class.setActiveSession(java_session(spark))
+
+
+def end_with_java(spark: SparkSession) -> None:
+    """End this process as soon as its Java ends: it is of no use any more, and a crash is tried again by Dagster."""
+    java = spark.sparkContext._gateway.proc  # noqa: SLF001 - pyspark has no public way
+
+    def watch() -> None:
+        java.wait()
+        os._exit(os.EX_UNAVAILABLE)
+
+    Thread(target=watch, name="watch-java", daemon=True).start()

@@ -19,6 +19,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from feed_assets.cli.code_location import load_project
+from feed_assets.engine.jvm import end_with_java
 from feed_assets.engine.session import replace_session, warm_up
 from feed_assets.resources import SparkResource
 
@@ -45,6 +46,7 @@ class Warm:
             project, definitions = load_project(module)
             resource: Any = (definitions.resources or {}).get("spark")
             if isinstance(resource, SparkResource) and (spark := resource.spark_session) is not None:
+                end_with_java(spark)
                 warm_up(spark)
         except Exception:  # noqa: BLE001 - whatever it is, Dagster reports it with the next run
             _log.warning("The definitions of %s, or their Spark, are not ready for runs", module, exc_info=True)
