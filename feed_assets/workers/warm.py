@@ -10,7 +10,7 @@ import os
 import sys
 import sysconfig
 import time
-from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,8 @@ class Warm:
     """The code of a module and the descriptions of its sources, as they were loaded."""
 
     sources: Path
-    loaded: States
+    descriptions: States
+    modules: States
     fit: bool
     """Whether the process may execute more than one run."""
 
@@ -50,20 +51,20 @@ class Warm:
                 warm_up(spark)
         except Exception:  # noqa: BLE001 - whatever it is, Dagster reports it with the next run
             _log.warning("The definitions of %s, or their Spark, are not ready for runs", module, exc_info=True)
-            return cls(Path(), {}, fit=False)
+            return cls(Path(), {}, {}, fit=False)
         sources = project.settings.sources_directory
-        loaded = dict(_states(sources))
-        changed_meanwhile = any(started < changed <= time.time_ns() for changed, _ in loaded.values())
-        warm = cls(sources, loaded, fit=not changed_meanwhile)
+        descriptions, modules = _states(_files_of(sources)), _states(_modules())
+        meanwhile = any(started < changed <= time.time_ns() for changed, _ in (descriptions | modules).values())
+        warm = cls(sources, descriptions, modules, fit=not meanwhile)
         return warm if warm.renew() else replace(warm, fit=False)
 
     def outdated(self) -> bool:
         """Whether a file is not as it was loaded. Modules that are loaded later count from their first look on."""
-        if not self.loaded:
+        if not self.modules:
             return False
-        now = dict(_states(self.sources))
-        known = {path: self.loaded.setdefault(path, state) for path, state in now.items()}
-        return known != now or len(now) != len(self.loaded)
+        now = _states(_modules())
+        self.modules = now | self.modules
+        return self.modules != now or self.descriptions != _states(_files_of(self.sources))
 
     def renew(self) -> bool:
         """Give the next run a Spark session of its own. False if there can be no next run in this process."""
@@ -76,12 +77,21 @@ class Warm:
         return self.fit
 
 
-def _states(sources: Path) -> Iterator[tuple[str, tuple[int, int]]]:
+def _modules() -> set[str]:
+    """The files of all modules that are loaded, but for those of installed packages."""
     installed = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))
     files = {file for module in list(sys.modules.values()) if (file := getattr(module, "__file__", None))}
-    for file in {each for each in files if not each.startswith(installed)} | set(map(str, sources.glob("*.yaml"))):
-        try:
+    return {file for file in files if not file.startswith(installed)}
+
+
+def _files_of(sources: Path) -> set[str]:
+    return set(map(str, sources.glob("*.yaml")))
+
+
+def _states(files: set[str]) -> States:
+    found = {}
+    for file in files:
+        with suppress(OSError):
             status = os.stat(file)  # noqa: PTH116 - hundreds of files each second
-        except OSError:
-            continue
-        yield file, (status.st_mtime_ns, status.st_size)
+            found[file] = (status.st_mtime_ns, status.st_size)
+    return found

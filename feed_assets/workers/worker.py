@@ -29,15 +29,16 @@ UNFIT = {dg.DagsterRunStatus.CANCELING, dg.DagsterRunStatus.CANCELED}
 
 def work(pool: Connection, module: str) -> None:
     """Execute the runs whose ids come from the pool. Ends with the pool, with Spark, and when the code has changed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     sys.path.insert(0, str(Path.cwd()))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     from feed_assets.workers.warm import Warm  # noqa: PLC0415 - the forkserver must not load the project's code
 
     with suppress(EOFError, BrokenPipeError):
         warm = Warm.of(module)
         pool.send(READY)
         for _ in range(MOST_RUNS):
+            # Dagster leaves SIGTERM with what it finds for SIGINT.
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
             while not pool.poll(LOOK_EVERY):
                 if warm.outdated():
                     return

@@ -1,7 +1,5 @@
 """A project without sources and without Spark, whose one asset does what its configuration says."""
 
-from __future__ import annotations
-
 import os
 import time
 from datetime import date
