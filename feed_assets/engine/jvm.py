@@ -29,7 +29,8 @@ def make_default(spark: SparkSession) -> None:
 
 def end_with_java(spark: SparkSession) -> None:
     """End this process as soon as its Java ends: it is of no use any more, and a crash is tried again by Dagster."""
-    java = spark.sparkContext._gateway.proc  # noqa: SLF001 - pyspark has no public way
+    gateway: Any = spark.sparkContext._gateway  # noqa: SLF001 - pyspark has no public way
+    java = gateway.proc
 
     def watch() -> None:
         java.wait()

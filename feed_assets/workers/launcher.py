@@ -30,7 +30,8 @@ class WorkerRunLauncher(dg.DefaultRunLauncher):
     def terminate(self, run_id: str) -> bool:
         """End the run: its worker ends, and the jobs of its Spark with it."""
         if not self._ask(holds=run_id).get("holds"):
-            return bool(super().terminate(run_id))
+            default: Any = super()
+            return bool(default.terminate(run_id))
         run = self._instance.get_run_by_id(run_id)
         if run is None or run.is_finished:
             return False
