@@ -68,9 +68,8 @@ class Warm:
 
     def renew(self) -> bool:
         """Give the next run a Spark session of its own. False if there can be no next run in this process."""
-        spark = SparkSession.getActiveSession()
         try:
-            if spark is not None:
+            if (spark := SparkSession.getActiveSession()) is not None:
                 replace_session(spark)
         except (Py4JError, OSError):
             return False
