@@ -47,7 +47,8 @@ def dev(ctx: click.Context, port: int, host: str, *, demo: bool) -> None:
     say(f"The UI is at http://{host}:{port} in a few seconds; Ctrl-C ends it.")
     # Warnings only: the UI shows what the sensors decide.
     arguments = ["dev", "-m", module, "--host", host, "--port", str(port), "--log-level", "warning"]
-    code = run_until_interrupted([sys.executable, *UNWARNED, "-m", "dagster", *arguments])
+    workers = [sys.executable, "-m", "feed_assets.workers", module]
+    code = run_until_interrupted([sys.executable, *UNWARNED, "-m", "dagster", *arguments], workers)
     if code is None:
         say("Stopped.")
         ctx.exit(INTERRUPTED)

@@ -25,14 +25,18 @@ GRACE = 15.0
 """Seconds that the program, and then the rest of its group, have to end before SIGKILL."""
 
 
-def run_until_interrupted(command: Sequence[str], *, grace: float = GRACE) -> int | None:
-    """Run the command and end all its processes. Returns its exit code; None if a signal ended it."""
+def run_until_interrupted(command: Sequence[str], *beside: Sequence[str], grace: float = GRACE) -> int | None:
+    """Run the command, and the others beside it; end all their processes when it ends.
+
+    Returns its exit code; None if a signal ended it.
+    """
     with _interruptible():
-        process = subprocess.Popen(  # noqa: S603 - the caller's own command
-            command, process_group=0, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-        )
+        reading, writing = os.pipe()
+        process = _started(command, 0, writing)
+        others = [_started(each, process.pid, writing) for each in beside]
+        os.close(writing)
         ending = Event()
-        printing = Thread(target=_print, args=(process, ending), daemon=True)
+        printing = Thread(target=_print, args=(reading, ending), daemon=True)
         printing.start()
         try:
             return process.wait()
@@ -43,8 +47,14 @@ def run_until_interrupted(command: Sequence[str], *, grace: float = GRACE) -> in
                 process.wait(timeout=grace)
             return None
         finally:
-            _end_group(process, grace)
+            _end_group([process, *others], grace)
             printing.join(grace)
+
+
+def _started(command: Sequence[str], group: int, output: int) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(  # noqa: S603 - the caller's own command
+        command, process_group=group, stdout=output, stderr=subprocess.STDOUT
+    )
 
 
 @contextmanager
@@ -64,22 +74,25 @@ def _interruptible() -> Iterator[None]:
             signal.signal(each, handler)
 
 
-def _print(process: subprocess.Popen[bytes], ending: Event) -> None:
+def _print(reading: int, ending: Event) -> None:
     """Copy the group's output to stderr until `ending`; then drop it, so that no process blocks on a full pipe."""
-    while process.stdout is not None and (printed := os.read(process.stdout.fileno(), 65536)):
-        if not ending.is_set():
-            sys.stderr.buffer.write(printed)
-            sys.stderr.flush()
+    with open(reading, "rb", buffering=0) as output:
+        while printed := output.read(65536):
+            if not ending.is_set():
+                sys.stderr.buffer.write(printed)
+                sys.stderr.flush()
 
 
-def _end_group(process: subprocess.Popen[bytes], seconds: float) -> None:
-    """End the rest of the process's group: with SIGTERM, and after so many seconds with SIGKILL."""
-    deadline = time.monotonic() + seconds
+def _end_group(processes: Sequence[subprocess.Popen[bytes]], seconds: float) -> None:
+    """End the rest of the group of the first process: with SIGTERM, and after so many seconds with SIGKILL."""
+    deadline, group = time.monotonic() + seconds, processes[0].pid
     with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGTERM)
+        os.killpg(group, signal.SIGTERM)
         while time.monotonic() < deadline:
-            process.poll()  # reap it, or the group never becomes empty
-            os.killpg(process.pid, 0)
+            for each in processes:
+                each.poll()  # reap it, or the group never becomes empty
+            os.killpg(group, 0)
             time.sleep(0.1)
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+        os.killpg(group, signal.SIGKILL)
+    for each in processes:
+        each.wait()

@@ -13,13 +13,15 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import FrameType, MappingProxyType, SimpleNamespace
 from typing import Any, Final
 
 import pyspark.core.context
-from pyspark.sql import SparkSession
+from pyspark.sql import SparkSession, Window, functions
 
 from feed_assets.engine.buckets import LOCAL_COMMITTERS, concerns_storage
+from feed_assets.engine.jvm import make_default
 
 
 class MasterError(Exception):
@@ -117,6 +119,33 @@ def new_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSessio
     for name, value in {**kept, **settings}.items():
         session.conf.set(name, value)
     return session
+
+
+def replace_session(spark: SparkSession) -> SparkSession:
+    """A fresh session of the same application, now the one that every part of this process gets.
+
+    It has the settings with which the application was started, no views, no functions and nothing cached.
+    """
+    spark.catalog.clearCache()
+    fresh = spark.newSession()
+    make_default(fresh)
+    return fresh
+
+
+def warm_up(spark: SparkSession) -> None:
+    """Let Java load the classes that nearly every job needs: Parquet, a window, a join, an aggregate."""
+    with TemporaryDirectory() as folder:
+        rows = spark.range(100).selectExpr("id", "cast(id % 7 AS STRING) AS name", "timestamp_seconds(id) AS time")
+        place = f"{Path(folder).as_uri()}/rows"
+        rows.write.parquet(place)
+        read = spark.read.parquet(place)
+        first = Window.partitionBy("name").orderBy("time", "id")
+        ranked = read.withColumn("position", functions.row_number().over(first))
+        counted = (
+            ranked.where("position < 5").groupBy("name").agg(functions.count("*").alias("n"), functions.max("time"))
+        )
+        joined = read.join(counted, "name", "left_anti").union(read.join(counted.select("name"), "name"))
+        joined.groupBy("name").agg(functions.sum("id")).write.parquet(f"{Path(folder).as_uri()}/result")
 
 
 def check_master(master: str) -> None:

@@ -1,0 +1,10 @@
+"""Processes that stay up and execute Dagster runs one after the other, each with a Spark that stays warm.
+
+Here: the processes (`worker`) and what they keep (`warm`), the pool that starts them and hands runs to them (`pool`),
+the socket between Dagster and the pool (`requests`), and the run launcher for `dagster.yaml` (`launcher`). Not here:
+what a run does.
+"""
+
+from feed_assets.workers.launcher import WorkerRunLauncher
+
+__all__ = ["WorkerRunLauncher"]

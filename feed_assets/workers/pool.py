@@ -1,0 +1,162 @@
+"""The pool of workers: starts them, hands runs to them, and replaces those that end.
+
+Here: one loop without threads, so that nothing is decided twice. Not here: executing runs (`worker`).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+
+from feed_assets.workers.requests import answer, listening
+from feed_assets.workers.worker import BEGUN, DONE, READY, work
+
+PRELOADED = ["dagster", "dagster_pyspark", "pyspark.sql", "boto3", "duckdb", "dagster._grpc.impl"]
+"""What every worker imports, loaded once; none of it is the user's code."""
+GRACE = 15.0
+"""Seconds that a worker has to end its run before SIGKILL."""
+MOST_STARTS = 3
+"""Workers that a run is given to, if they end before they begin it."""
+
+
+@dataclass(slots=True, eq=False)
+class _Worker:
+    process: Any
+    connection: Connection
+    run: str = ""
+    """The id of the run that it holds; empty if it is idle."""
+    begun: bool = False
+    ready: bool = False
+    kill_at: float | None = None
+    """When it is killed: its run is to end. On the clock of `time.monotonic`."""
+
+
+@dataclass(slots=True)
+class Pool:
+    """Workers for the runs of one module, at least one of them idle."""
+
+    home: Path
+    module: str
+    _workers: list[_Worker] = field(default_factory=list)
+    """The one that was used last is the last."""
+    _starts: dict[str, int] = field(default_factory=dict)
+    _stopping: bool = False
+
+    def serve(self) -> None:
+        """Answer requests until SIGTERM or SIGINT; then end all workers."""
+        for each in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(each, self._stop)
+        context = get_context("forkserver")
+        context.set_forkserver_preload(PRELOADED)
+        self._context = context
+        with listening(self.home) as server:
+            self._start()
+            while not self._stopping:
+                self._turn([server])
+        while self._workers:
+            for worker in self._workers:
+                if not worker.run:
+                    worker.process.terminate()
+            self._turn([])
+
+    _context: Any = None
+
+    def _stop(self, *_: object) -> None:
+        self._stopping = True
+
+    def _turn(self, servers: list[socket.socket]) -> None:
+        waiting = [each for worker in self._workers for each in (worker.connection, worker.process.sentinel)]
+        found = wait([*servers, *waiting], timeout=1.0)
+        for server in servers:
+            if server in found:
+                answer(server.accept()[0], self._decide)
+        for worker in list(self._workers):
+            self._listen(worker)
+            if worker.process.sentinel in found and not worker.process.is_alive():
+                self._ended(worker)
+            elif worker.kill_at is not None and time.monotonic() > worker.kill_at:
+                worker.process.kill()
+
+    def _decide(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        if "launch" in request:
+            if request.get("module") != self.module:
+                return {"launched": False}
+            self._hand_over(str(request["launch"]))
+            return {"launched": True}
+        run_id = request.get("holds") or request.get("terminate")
+        worker = next((each for each in self._workers if run_id and each.run == run_id), None)
+        if "terminate" in request and worker is not None:
+            if worker.begun:
+                os.kill(worker.process.pid, signal.SIGINT)
+            worker.kill_at = time.monotonic() + (GRACE if worker.begun else 0)
+            return {"terminated": True}
+        return {"holds": worker is not None}
+
+    def _hand_over(self, run_id: str) -> None:
+        idle = [each for each in self._workers if not each.run]
+        worker = next((each for each in reversed(idle) if each.ready), None) or (idle[-1] if idle else self._start())
+        self._workers.remove(worker)
+        self._workers.append(worker)
+        worker.run, worker.begun = run_id, False
+        with suppress(OSError):  # it has ended, and its run goes to the next
+            worker.connection.send(run_id)
+
+    def _start(self) -> _Worker:
+        ours, theirs = self._context.Pipe()
+        process = self._context.Process(target=work, args=(theirs, self.module), name="worker")
+        process.start()
+        theirs.close()
+        worker = _Worker(process, ours)
+        self._workers.append(worker)
+        return worker
+
+    def _listen(self, worker: _Worker) -> None:
+        try:
+            while worker.connection.poll():
+                said = worker.connection.recv()
+                if said == READY:
+                    worker.ready = True
+                elif said == BEGUN:
+                    worker.begun = True
+                elif said == DONE:
+                    worker.run, worker.begun, worker.kill_at = "", False, None
+        except (EOFError, OSError):
+            return
+
+    def _ended(self, worker: _Worker) -> None:
+        """Look after the run of a worker that has ended, and start another."""
+        self._workers.remove(worker)
+        worker.process.join()
+        again = not worker.begun and worker.kill_at is None
+        if worker.run and again and self._starts.setdefault(worker.run, 0) < MOST_STARTS:
+            self._starts[worker.run] += 1
+            self._hand_over(worker.run)
+        elif worker.run:
+            self._starts.pop(worker.run, None)
+            self._report(worker)
+        if not self._stopping and all(each.run for each in self._workers):
+            if not worker.ready:
+                time.sleep(1)  # whatever ended it may end the next one as well
+            self._start()
+
+    def _report(self, worker: _Worker) -> None:
+        """Report the run as failed if its worker has not finished it, as Dagster's code server does."""
+        with dg.DagsterInstance.get() as instance:
+            run = instance.get_run_by_id(worker.run)
+            if run is None or run.is_finished:
+                return
+            if run.status == dg.DagsterRunStatus.CANCELING:
+                instance.report_run_canceled(run)
+            else:
+                instance.report_run_failed(run, f"Its worker ended with exit code {worker.process.exitcode}.")

@@ -1,0 +1,96 @@
+"""What a worker keeps between runs: the definitions, as they were loaded, and Spark.
+
+Here: loading them, and knowing when they are out of date. Not here: executing runs (`worker`).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import sysconfig
+import time
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.sql import SparkSession
+
+from feed_assets.cli.code_location import load_project
+from feed_assets.engine.jvm import end_with_java
+from feed_assets.engine.session import replace_session, warm_up
+from feed_assets.resources import SparkResource
+
+_log = logging.getLogger("feed_assets.workers")
+
+States = dict[str, tuple[int, int]]
+"""Path -> time of the last change in nanoseconds, size."""
+
+
+@dataclass(slots=True)
+class Warm:
+    """The code of a module and the descriptions of its sources, as they were loaded."""
+
+    sources: Path
+    descriptions: States
+    modules: States
+    fit: bool
+    """Whether the process may execute more than one run."""
+
+    @classmethod
+    def of(cls, module: str) -> Warm:
+        """Load the module and start its Spark. If it cannot be loaded, the next run reports the reason."""
+        started = time.time_ns()
+        try:
+            project, definitions = load_project(module)
+            resource: Any = (definitions.resources or {}).get("spark")
+            if isinstance(resource, SparkResource) and (spark := resource.spark_session) is not None:
+                end_with_java(spark)
+                warm_up(spark)
+        except Exception:  # noqa: BLE001 - whatever it is, Dagster reports it with the next run
+            _log.warning("The definitions of %s, or their Spark, are not ready for runs", module, exc_info=True)
+            return cls(Path(), {}, {}, fit=False)
+        sources = project.settings.sources_directory
+        descriptions, modules = _states(_files_of(sources)), _states(_modules())
+        meanwhile = any(started < changed <= time.time_ns() for changed, _ in (descriptions | modules).values())
+        warm = cls(sources, descriptions, modules, fit=not meanwhile)
+        return warm if warm.renew() else replace(warm, fit=False)
+
+    def outdated(self) -> bool:
+        """Whether a file is not as it was loaded. Modules that are loaded later count from their first look on."""
+        if not self.modules:
+            return False
+        now = _states(_modules())
+        self.modules = now | self.modules
+        return self.modules != now or self.descriptions != _states(_files_of(self.sources))
+
+    def renew(self) -> bool:
+        """Give the next run a Spark session of its own. False if there can be no next run in this process."""
+        try:
+            if (spark := SparkSession.getActiveSession()) is not None:
+                replace_session(spark)
+        except (Py4JError, OSError):
+            return False
+        return self.fit
+
+
+def _modules() -> set[str]:
+    """The files of all modules that are loaded, but for those of installed packages."""
+    installed = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))
+    files = {file for module in list(sys.modules.values()) if (file := getattr(module, "__file__", None))}
+    return {file for file in files if not file.startswith(installed)}
+
+
+def _files_of(sources: Path) -> set[str]:
+    return set(map(str, sources.glob("*.yaml")))
+
+
+def _states(files: set[str]) -> States:
+    found = {}
+    for file in files:
+        with suppress(OSError):
+            status = os.stat(file)  # noqa: PTH116 - hundreds of files each second
+            found[file] = (status.st_mtime_ns, status.st_size)
+    return found

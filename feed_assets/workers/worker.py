@@ -1,0 +1,69 @@
+"""A worker: a process that loads the definitions, starts Spark, and then executes runs one after the other.
+
+Here: what stays between two runs, and what does not. Not here: which worker takes which run (`pool`).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import dagster as dg
+from dagster._grpc.impl import core_execute_run
+from dagster._utils.hosted_user_process import recon_job_from_origin
+from dagster._utils.interrupts import capture_interrupts
+
+READY, BEGUN, DONE = "ready", "begun", "done"
+MOST_RUNS = 200
+"""A worker ends after so many runs, so that nothing that they leave behind adds up."""
+LOOK_EVERY = 1.0
+"""Seconds between two looks at the files of the code, while no run is under way."""
+
+UNFIT = {dg.DagsterRunStatus.CANCELING, dg.DagsterRunStatus.CANCELED}
+"""A run that was interrupted may leave jobs, and a call to Java whose answer nobody has read."""
+
+
+def work(pool: Connection, module: str) -> None:
+    """Execute the runs whose ids come from the pool. Ends with the pool, with Spark, and when the code has changed."""
+    sys.path.insert(0, str(Path.cwd()))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    from feed_assets.workers.warm import Warm  # noqa: PLC0415 - the forkserver must not load the project's code
+
+    with suppress(EOFError, BrokenPipeError):
+        warm = Warm.of(module)
+        pool.send(READY)
+        for _ in range(MOST_RUNS):
+            # Dagster leaves SIGTERM with what it finds for SIGINT.
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            while not pool.poll(LOOK_EVERY):
+                if warm.outdated():
+                    return
+            run_id = pool.recv()
+            if warm.outdated():
+                return
+            # From BEGUN to DONE the pool may send SIGINT; Dagster raises it where a step can be interrupted.
+            with capture_interrupts():
+                pool.send(BEGUN)
+                status = _execute(run_id)
+            if status in UNFIT or not warm.renew():
+                return
+            pool.send(DONE)
+
+
+def _execute(run_id: str) -> dg.DagsterRunStatus | None:
+    """Execute a run as Dagster's own processes for runs do. Returns its status at the end."""
+    with dg.DagsterInstance.get() as instance:
+        run = instance.get_run_by_id(run_id)
+        if run is None or run.job_code_origin is None or run.is_finished:
+            return None
+        instance.report_engine_event(f"A worker takes the run (pid: {os.getpid()}).", run)
+        # Dagster logs an error and reports the run as failed before it raises the error.
+        with suppress(Exception):
+            for _ in core_execute_run(recon_job_from_origin(run.job_code_origin), run, instance, inject_env_vars=False):
+                pass
+        ended = instance.get_run_by_id(run_id)
+        return ended.status if ended else None
