@@ -16,6 +16,7 @@ from rich.console import Console
 
 from feed_assets_tests.benchmarks import (
     backfills,
+    commands,
     landings,
     latest_update,
     pipelines,
@@ -39,6 +40,8 @@ BENCHMARKS: dict[str, Benchmark] = {
     "latest": latest_update.measure,
     "ticks": sensor_ticks.measure,
     "sizes": sizes.measure,
+    "demo": commands.measure_demo,
+    "test": commands.measure_tests,
 }
 OUTPUT = "benchmarks.json"
 WIDTH = 130

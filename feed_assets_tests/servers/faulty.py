@@ -39,6 +39,8 @@ _ANSWERS: Final = {
     "internal_error": (500, "Internal Server Error", "InternalError"),
     "conflict": (409, "Conflict", "ConditionalRequestConflict"),
 }
+END: Final = b"\r\n\r\n"
+"""The end of a head."""
 _ELEMENT = re.compile(rb"<Contents>.*?</Contents>", re.DOTALL)
 _KEY = re.compile(rb"<Key>(.*?)</Key>", re.DOTALL)
 _TIME = re.compile(rb"<LastModified>(.*?)</LastModified>")
@@ -203,7 +205,8 @@ class Proxy:
         kind = f"{method} {parts.path} {sorted(query.items())}"
         conditional = bool(request.header("If-None-Match") or request.header("If-Match")) and method in {"PUT", "POST"}
         if refusal := self._refusal(kind, conditional=conditional):
-            writer.write(refusal)
+            # The answer to HEAD has no body: a client would take it for the begin of the next answer.
+            writer.write(refusal.partition(END)[0] + END if method == "HEAD" else refusal)
             return
         answer = await self._answer(kind, method, request, body, server)
         status = int(answer.first.split()[1])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -16,6 +17,8 @@ import pytest
 from feed_assets.blackboard import open_blackboard
 from feed_assets.engine.session import check_master
 from feed_assets_tests.servers import versitygw
+from feed_assets_tests.servers.fault_proxy import FaultProxy
+from feed_assets_tests.servers.faulty import END
 from feed_assets_tests.servers.server import MissingServerError, S3Server, free_port
 
 REPOSITORY = Path(__file__).parents[2]
@@ -119,3 +122,19 @@ def test_a_program_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv(versitygw.PROGRAM_VARIABLE, os.devnull)
     with pytest.raises(MissingServerError, match=f"{versitygw.PROGRAM_VARIABLE}={os.devnull} is not a program"):
         versitygw.program()
+
+
+def test_the_answer_to_a_refused_head_has_no_body(versitygw, tmp_path: Path):
+    proxy = FaultProxy(tmp_path, versitygw)
+    proxy.start()
+    try:
+        proxy.inject(internal_error=1)
+        with socket.create_connection(("127.0.0.1", proxy.port), timeout=10) as connection:
+            connection.sendall(b"HEAD / HTTP/1.1\r\nHost: store\r\n\r\n" * 2)
+            answers = b""
+            while answers.count(END) < 2:
+                answers += connection.recv(4096)
+    finally:
+        proxy.kill()
+    heads = answers.split(END)
+    assert [head.partition(b"\r\n")[0] for head in heads] == [b"HTTP/1.1 500 Internal Server Error"] * 2 + [b""]

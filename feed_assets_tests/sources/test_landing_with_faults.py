@@ -26,7 +26,7 @@ def test_a_file_lands_once_and_whole_whatever_faults_its_requests_meet(bucket, s
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", proxy.endpoint)
     try:
         session = SparkResource.on("local[2]", bucket).spark_session
-        proxy.inject(**dict.fromkeys(CONTRACT, 0.01))
+        proxy.inject(**dict.fromkeys(CONTRACT, 0.03))
         landing = land(session, open_blackboard(bucket), SOURCE, log, now=NOW)
         faults = proxy.injected()
         proxy.inject()
