@@ -101,7 +101,6 @@ class _Case:
         self.tried = recorded.tried(partition, update)
         self.tried_with = recorded.read(partition, self.tried)
         self.parents = graph.parents(feed, partition)
-        self.timeless = not graph.has_time(feed, partition)
 
     @property
     def places(self) -> set[Place]:
@@ -133,9 +132,9 @@ class _Case:
 
         Without a time of its own, any input with an update is enough.
         """
+        timeless = not self.graph.has_time(self.feed, self.partition)
         return any(
-            each.required or ((self.timeless or each.inside) and current[each.place] is not None)
-            for each in self.parents
+            each.required or ((timeless or each.inside) and current[each.place] is not None) for each in self.parents
         )
 
     def _behind(self, changes: Sequence[str]) -> str:
