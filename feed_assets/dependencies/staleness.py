@@ -173,7 +173,8 @@ class _Case:
         """The inputs that make it stale by themselves, with the update read; None for parents that were not read."""
         before: dict[Place, str | None] = {each.place: None for each in self.parents}
         before |= {_place(each): each.update for each in (read.feeds if read else ())}
-        return {place: was for place, was in before.items() if place not in _context(read)}
+        context = _context(read)
+        return {place: was for place, was in before.items() if place not in context}
 
     def _context_moved(self, read: InputsRead | None, current: Mapping[Place, str | None]) -> dict[Place, str | None]:
         """The context inputs with another update in force than the update that was read, which is the value."""
