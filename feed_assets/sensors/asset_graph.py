@@ -7,10 +7,11 @@ process asks once for each partition, until partitions come or go.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import lru_cache
 from typing import Any, TypeVar, cast
+from weakref import WeakKeyDictionary
 
 import dagster as dg
 
@@ -27,9 +28,13 @@ from feed_assets.io_manager.asset_metadata import (
 from feed_assets.io_manager.time_windows import time_window
 
 _Answer = TypeVar("_Answer")
+_Bounds = tuple[tuple[float, float] | None, ...]
 
 REMEMBERED = 100_000
-"""How many answers on partitions a process remembers."""
+"""How many answers on partitions a process remembers for a code location."""
+
+_ANSWERS: WeakKeyDictionary[Any, dict[Any, Any]] = WeakKeyDictionary()
+"""Answers on partitions, by Dagster's asset graph; they go when the code location is loaded anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +49,7 @@ class AssetFeedGraph:
     locations: Mapping[dg.AssetKey, str]
     graph: Any
     moment: datetime
+    bounds: dict[dg.AssetKey, _Bounds | None] = field(default_factory=dict)
 
     @classmethod
     def of(cls, repository: dg.RepositoryDefinition | None) -> AssetFeedGraph:
@@ -140,52 +146,40 @@ class AssetFeedGraph:
     def _answer(self, question: Callable[[Any, dg.AssetKey, str], _Answer], feed: str, partition: str) -> _Answer:
         """The answer to a question on a partition, remembered if it depends on nothing but the partitions' bounds."""
         key = self.keys[feed]
-        bounds = _bounds(self.graph, key, self.moment)
-        if bounds.decisive:
-            return cast("_Answer", _remembered(question, self.graph, key, partition, bounds))
+        if key not in self.bounds:
+            self.bounds[key] = _bounds(self.graph, key, self.moment)
+        answers, asked = _ANSWERS.setdefault(self.graph, {}), (question, key, partition, self.bounds[key])
+        with suppress(KeyError):  # not `in`: another thread may clear the answers
+            return cast("_Answer", answers[asked])
         with dg.partition_loading_context(self.moment):
-            return question(self.graph, key, partition)
+            answer = question(self.graph, key, partition)
+        if self.bounds[key] is not None:
+            if len(answers) >= REMEMBERED:
+                answers.clear()
+            answers[asked] = answer
+        return answer
 
     def _partitions(self, feed: str) -> dg.PartitionsDefinition | None:
         definition: dg.PartitionsDefinition | None = self.graph.get(self.keys[feed]).partitions_def
         return definition
 
 
-@dataclass(frozen=True, slots=True)
-class _Bounds:
+def _bounds(graph: Any, key: dg.AssetKey, moment: datetime) -> _Bounds | None:
     """The times, at a moment, from the first to the last partition of an asset and of each asset that it reads.
 
-    They are `decisive` if all these partitions are periods of time, and mapped by time: then a partition has the same
-    inputs and neighbours whenever the bounds are the same.
+    While they stay the same, a partition has the same inputs and neighbours. None if any of these partitions is not a
+    period of time, or is not mapped by time: then these times do not decide.
     """
-
-    windows: tuple[tuple[float, float] | None, ...]
-    decisive: bool
-    moment: datetime = field(compare=False)
-
-
-@lru_cache(maxsize=1000)
-def _bounds(graph: Any, key: dg.AssetKey, moment: datetime) -> _Bounds:
     upstream = sorted(each for each in graph.get(key).parent_keys if graph.has(each) and graph.get(each).is_partitioned)
     definitions = [graph.get(each).partitions_def for each in (key, *upstream)]
-    times = [each for each in definitions if isinstance(each, dg.TimeWindowPartitionsDefinition)]
     mappings = [graph.get_partition_mapping(key, each) for each in upstream]
+    if not all(isinstance(each, dg.TimeWindowPartitionsDefinition) for each in definitions) or not all(
+        isinstance(each, dg.TimeWindowPartitionMapping) for each in mappings
+    ):
+        return None
     with dg.partition_loading_context(moment):
-        windows = [(each.get_first_partition_window(), each.get_last_partition_window()) for each in times]
-    return _Bounds(
-        tuple((first.start.timestamp(), last.end.timestamp()) if first and last else None for first, last in windows),
-        len(times) == len(definitions) and all(isinstance(each, dg.TimeWindowPartitionMapping) for each in mappings),
-        moment,
-    )
-
-
-@lru_cache(maxsize=REMEMBERED)
-def _remembered(
-    question: Callable[[Any, dg.AssetKey, str], object], graph: Any, key: dg.AssetKey, partition: str, bounds: _Bounds
-) -> object:
-    """The answer to a question on a partition. With other bounds, the answer may be another."""
-    with dg.partition_loading_context(bounds.moment):
-        return question(graph, key, partition)
+        windows = [(each.get_first_partition_window(), each.get_last_partition_window()) for each in definitions]
+    return tuple((first.start.timestamp(), last.end.timestamp()) if first and last else None for first, last in windows)
 
 
 def _has(graph: Any, key: dg.AssetKey, partition: str) -> bool:
