@@ -26,6 +26,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO, Final
+from urllib.parse import quote_from_bytes
 
 from feed_assets.blackboard.directory import PRIVATE, Directories
 from feed_assets.blackboard.exchanging import exchange, locked
@@ -82,6 +83,7 @@ class LocalBlackboard:
             ) from error
         if there and not self._root.is_dir():
             raise UnavailableError(f"{self._root} is a file. Name a directory to keep objects in.", transient=False)
+        self._uri = self._root.as_uri().rstrip("/") + "/"
         self._directories = Directories()
         self._swept = False
 
@@ -216,8 +218,7 @@ class LocalBlackboard:
 
     def uri(self, key: str) -> str:
         """`file:///...`, percent-encoded as RFC 8089 asks."""
-        uri = (self._root / key).as_uri()
-        return uri + "/" if key.endswith("/") else uri
+        return f"{self._uri}{quote_from_bytes(os.fsencode(key))}" if key else self._root.as_uri()
 
     def _path(self, key: str) -> Path:
         """The path of the object; raises InvalidKeyError if a symbolic link leads out of the root."""

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -75,7 +75,7 @@ class FeedGraph(Protocol):
     def neighbours(self, feed: str, partition: str) -> Mapping[str, str]:
         """The partitions right `before` and `after` this one in time, if the feed has them."""
 
-    def parents(self, feed: str, partition: str) -> list[Parent]:
+    def parents(self, feed: str, partition: str) -> Sequence[Parent]:
         """The partitions of partitioned feeds that this partition reads now, by location and partition."""
 
     def children(self, feed: str, partition: str | None) -> set[tuple[str, str]]:

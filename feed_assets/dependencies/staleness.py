@@ -101,7 +101,6 @@ class _Case:
         self.tried = recorded.tried(partition, update)
         self.tried_with = recorded.read(partition, self.tried)
         self.parents = graph.parents(feed, partition)
-        self.timeless = not graph.has_time(feed, partition)
 
     @property
     def places(self) -> set[Place]:
@@ -133,9 +132,9 @@ class _Case:
 
         Without a time of its own, any input with an update is enough.
         """
+        timeless = not self.graph.has_time(self.feed, self.partition)
         return any(
-            each.required or ((self.timeless or each.inside) and current[each.place] is not None)
-            for each in self.parents
+            each.required or ((timeless or each.inside) and current[each.place] is not None) for each in self.parents
         )
 
     def _behind(self, changes: Sequence[str]) -> str:
@@ -174,7 +173,8 @@ class _Case:
         """The inputs that make it stale by themselves, with the update read; None for parents that were not read."""
         before: dict[Place, str | None] = {each.place: None for each in self.parents}
         before |= {_place(each): each.update for each in (read.feeds if read else ())}
-        return {place: was for place, was in before.items() if place not in _context(read)}
+        context = _context(read)
+        return {place: was for place, was in before.items() if place not in context}
 
     def _context_moved(self, read: InputsRead | None, current: Mapping[Place, str | None]) -> dict[Place, str | None]:
         """The context inputs with another update in force than the update that was read, which is the value."""

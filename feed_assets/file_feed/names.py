@@ -23,6 +23,10 @@ FIRST_YEAR, LAST_YEAR = 1970, 9998
 TIMES = "a UTC time such as 2019-12-01T16:00:00, or an update's name such as 20191201.160000"
 """The texts that `parse_time` takes, for messages."""
 
+NAMES = 10_000
+"""How many names of each kind a process remembers: a listing asks for the same names at every key, and so does the next
+listing."""
+
 _UPDATE_SHAPE = re.compile(r"[0-9]{8}\.[0-9]{6}", re.ASCII)
 _VERSION_SHAPE = re.compile(r"v?[0-9]+(\.[0-9]+)*", re.ASCII)
 
@@ -32,7 +36,7 @@ def is_update_name(name: str) -> bool:
     return _names_a_second(name)
 
 
-@lru_cache  # a listing asks for the same few names at every key
+@lru_cache(maxsize=NAMES)
 def _names_a_second(name: str) -> bool:
     if not has_update_shape(name):
         return False
@@ -131,7 +135,7 @@ def version_order(version: str) -> tuple[int, tuple[int, ...], str]:
     return 1, (), version
 
 
-@lru_cache
+@lru_cache(maxsize=NAMES)
 def _partition_fault(name: str) -> str | None:
     if fault := _segment_fault(name):
         return fault

@@ -1,14 +1,17 @@
 """The feeds among a code location's assets and their dependencies: `dependencies.graph` from Dagster's asset graph.
 
-Not here: any decision, and any access to storage.
+Not here: any decision, and any access to storage. Dagster takes up to a millisecond for the inputs of a partition. So a
+process asks once for each partition, until partitions come or go.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar, cast
+from weakref import WeakKeyDictionary
 
 import dagster as dg
 
@@ -24,15 +27,29 @@ from feed_assets.io_manager.asset_metadata import (
 )
 from feed_assets.io_manager.time_windows import time_window
 
+_Answer = TypeVar("_Answer")
+_Bounds = tuple[tuple[float, float] | None, ...]
+
+REMEMBERED = 100_000
+"""How many answers on partitions a process remembers for a code location."""
+
+_ANSWERS: WeakKeyDictionary[Any, dict[Any, Any]] = WeakKeyDictionary()
+"""Answers on partitions, by Dagster's asset graph; they go when the code location is loaded anew."""
+
 
 @dataclass(frozen=True, slots=True)
 class AssetFeedGraph:
-    """All feeds by location, upstream before downstream; `keys` maps locations to assets, `locations` assets back."""
+    """All feeds by location, upstream before downstream; `keys` maps locations to assets, `locations` assets back.
+
+    Its partitions are those that exist at `moment`.
+    """
 
     feeds: Mapping[str, FeedNode]
     keys: Mapping[str, dg.AssetKey]
     locations: Mapping[dg.AssetKey, str]
     graph: Any
+    moment: datetime
+    bounds: dict[dg.AssetKey, _Bounds | None] = field(default_factory=dict)
 
     @classmethod
     def of(cls, repository: dg.RepositoryDefinition | None) -> AssetFeedGraph:
@@ -54,19 +71,15 @@ class AssetFeedGraph:
                     raise dg.DagsterInvariantViolationError(message)
                 feeds[declaration.location] = _node(graph, key, declaration, locations)
                 locations[key] = declaration.location
-        return cls(feeds, {location: key for key, location in locations.items()}, locations, graph)
+        with dg.partition_loading_context() as context:
+            moment = context.effective_dt
+        return cls(feeds, {location: key for key, location in locations.items()}, locations, graph, moment)
 
     # --- partitions ----------------------------------------------------------------------------------------------
 
     def has(self, feed: str, partition: str) -> bool:
         """Whether the feed has this partition now; False for dynamic partitions, which only an instance knows."""
-        definition = self._partitions(feed)
-        if definition is None or isinstance(definition, dg.DynamicPartitionsDefinition):
-            return False
-        try:
-            return bool(definition.has_partition_key(partition))
-        except OverflowError:
-            return False  # beyond the year 9999
+        return self._answer(_has, feed, partition)
 
     def can_have(self, feed: str, partition: str | None) -> bool:
         """Whether the feed may have a partition of this name at some time; None means a feed without partitions."""
@@ -93,7 +106,7 @@ class AssetFeedGraph:
         if not isinstance(definition, dg.TimeWindowPartitionsDefinition):
             return set()
         keys = definition.get_partition_keys_in_time_window(dg.TimeWindow(start, end))
-        return {partition for partition in keys if definition.has_partition_key(partition)}
+        return {partition for partition in keys if self.has(feed, partition)}
 
     def range(self, key: dg.AssetKey, first: str, last: str) -> list[str]:
         """The partitions of the asset from first to last; none if it does not have both."""
@@ -106,57 +119,111 @@ class AssetFeedGraph:
         """The partitions of derived feeds that read this partition, by the assets' partition mappings."""
         if partition is not None and not self.has(feed, partition):
             return set()
+        with dg.partition_loading_context(self.moment):
+            found = self.graph.get_children_partitions(self.keys[feed], partition)
         return {
             (self.locations[child.asset_key], child.partition_key)
-            for child in self.graph.get_children_partitions(self.keys[feed], partition)
+            for child in found
             if child.asset_key in self.locations and child.partition_key is not None
         }
 
-    def parents(self, feed: str, partition: str) -> list[Parent]:
+    def parents(self, feed: str, partition: str) -> Sequence[Parent]:
         """The partitions of partitioned feeds that this partition reads now, by the assets' partition mappings.
 
         Dagster runs nothing that reads a partition before an input's first, unless the mapping allows it: such a
         partition is required.
         """
-        key = self.keys[feed]
-        own = self._window(key, partition)
-        metadata = _input_metadata(self.graph, key)
-        found = []
-        result = self.graph.get_parents_partitions(key, partition)
-        nonexistent = result.required_but_nonexistent_parents_partitions
-        for each in result.parent_partitions | nonexistent:
-            if each.asset_key not in self.locations or each.partition_key is None:
-                continue
-            declared = metadata.get(each.asset_key, {})
-            window = self._window(each.asset_key, each.partition_key)
-            required = each in nonexistent or is_required(declared, window, own)
-            context = bool(declared.get(CONTEXT)) and not required
-            inside = is_inside(window, own)
-            found.append(Parent(self.locations[each.asset_key], each.partition_key, required, context, inside))
-        return sorted(found, key=lambda each: (each.feed, each.partition))
+        return self._answer(_parents, feed, partition)
 
-    def neighbours(self, feed: str, partition: str) -> dict[str, str]:
+    def neighbours(self, feed: str, partition: str) -> Mapping[str, str]:
         """The partitions right `before` and `after` this one in time, if the feed has them."""
-        definition = self._partitions(feed)
-        if not isinstance(definition, dg.TimeWindowPartitionsDefinition) or not definition.has_partition_key(partition):
-            return {}
-        own = definition.time_window_for_partition_key(partition)
-        windows = {
-            "before": definition.get_prev_partition_window(own.start),
-            "after": definition.get_next_partition_window(own.end),
-        }
-        return {side: window.start.strftime(definition.fmt) for side, window in windows.items() if window is not None}
+        return self._answer(_neighbours, feed, partition)
 
     def has_time(self, feed: str, partition: str) -> bool:
         """Whether the partition is a period of time, not only a name."""
-        return self._window(self.keys[feed], partition) is not None
+        return time_window(self._partitions(feed), partition) is not None
 
-    def _window(self, key: dg.AssetKey, partition: str) -> dg.TimeWindow | None:
-        return time_window(self.graph.get(key).partitions_def, partition)
+    def _answer(self, question: Callable[[Any, dg.AssetKey, str], _Answer], feed: str, partition: str) -> _Answer:
+        """The answer to a question on a partition, remembered if it depends on nothing but the partitions' bounds."""
+        key = self.keys[feed]
+        if key not in self.bounds:
+            self.bounds[key] = _bounds(self.graph, key, self.moment)
+        answers, asked = _ANSWERS.setdefault(self.graph, {}), (question, key, partition, self.bounds[key])
+        with suppress(KeyError):  # not `in`: another thread may clear the answers
+            return cast("_Answer", answers[asked])
+        with dg.partition_loading_context(self.moment):
+            answer = question(self.graph, key, partition)
+        if self.bounds[key] is not None:
+            if len(answers) >= REMEMBERED:
+                answers.clear()
+            answers[asked] = answer
+        return answer
 
     def _partitions(self, feed: str) -> dg.PartitionsDefinition | None:
         definition: dg.PartitionsDefinition | None = self.graph.get(self.keys[feed]).partitions_def
         return definition
+
+
+def _bounds(graph: Any, key: dg.AssetKey, moment: datetime) -> _Bounds | None:
+    """The times, at a moment, from the first to the last partition of an asset and of each asset that it reads.
+
+    While they stay the same, a partition has the same inputs and neighbours. None if any of these partitions is not a
+    period of time, or is not mapped by time: then these times do not decide.
+    """
+    upstream = sorted(each for each in graph.get(key).parent_keys if graph.has(each) and graph.get(each).is_partitioned)
+    definitions = [graph.get(each).partitions_def for each in (key, *upstream)]
+    mappings = [graph.get_partition_mapping(key, each) for each in upstream]
+    if not all(isinstance(each, dg.TimeWindowPartitionsDefinition) for each in definitions) or not all(
+        isinstance(each, dg.TimeWindowPartitionMapping) for each in mappings
+    ):
+        return None
+    with dg.partition_loading_context(moment):
+        windows = [(each.get_first_partition_window(), each.get_last_partition_window()) for each in definitions]
+    return tuple((first.start.timestamp(), last.end.timestamp()) if first and last else None for first, last in windows)
+
+
+def _has(graph: Any, key: dg.AssetKey, partition: str) -> bool:
+    """See `AssetFeedGraph.has`."""
+    definition = graph.get(key).partitions_def
+    if definition is None or isinstance(definition, dg.DynamicPartitionsDefinition):
+        return False
+    try:
+        return bool(definition.has_partition_key(partition))
+    except OverflowError:
+        return False  # beyond the year 9999
+
+
+def _parents(graph: Any, key: dg.AssetKey, partition: str) -> Sequence[Parent]:
+    """See `AssetFeedGraph.parents`."""
+    own = time_window(graph.get(key).partitions_def, partition)
+    metadata = _input_metadata(graph, key)
+    feeds = {each: declared_feed(graph.get(each).metadata) for each in graph.get(key).parent_keys if graph.has(each)}
+    result = graph.get_parents_partitions(key, partition)
+    nonexistent = result.required_but_nonexistent_parents_partitions
+    found = []
+    for each in result.parent_partitions | nonexistent:
+        feed = feeds.get(each.asset_key)
+        if feed is None or each.partition_key is None:
+            continue
+        declared = metadata.get(each.asset_key, {})
+        window = time_window(graph.get(each.asset_key).partitions_def, each.partition_key)
+        required = each in nonexistent or is_required(declared, window, own)
+        context = bool(declared.get(CONTEXT)) and not required
+        found.append(Parent(feed.location, each.partition_key, required, context, is_inside(window, own)))
+    return tuple(sorted(found, key=lambda each: (each.feed, each.partition)))
+
+
+def _neighbours(graph: Any, key: dg.AssetKey, partition: str) -> Mapping[str, str]:
+    """See `AssetFeedGraph.neighbours`."""
+    definition = graph.get(key).partitions_def
+    if not isinstance(definition, dg.TimeWindowPartitionsDefinition) or not definition.has_partition_key(partition):
+        return {}
+    own = definition.time_window_for_partition_key(partition)
+    windows = {
+        "before": definition.get_prev_partition_window(own.start),
+        "after": definition.get_next_partition_window(own.end),
+    }
+    return {side: window.start.strftime(definition.fmt) for side, window in windows.items() if window is not None}
 
 
 def _node(graph: Any, key: dg.AssetKey, declaration: FeedDeclaration, upstream: Mapping[dg.AssetKey, str]) -> FeedNode:

@@ -21,7 +21,7 @@ from moto.s3.models import s3_backends
 from feed_assets.blackboard import Blackboard, LocalBlackboard
 from feed_assets.blackboard.s3 import S3Blackboard
 from feed_assets.file_feed import Feed, latest, update_name
-from feed_assets_tests.benchmarks.results import Comparison, Report, Row, timed
+from feed_assets_tests.benchmarks.results import Comparison, Report, Row, timed, under_way
 from feed_assets_tests.blackboard.recording import RecordingBlackboard
 
 LOCATION, PARTITION, BUCKET = "clean-ads/v1.0", "2019-11-24", "benchmark"
@@ -55,6 +55,7 @@ def measure(scratch: Path, *, quick: bool = False) -> Report:
     rows, warm = [], {}
     for age, word in ((RECENT, "an hour"), (OLD, "60 days")):
         for size in sizes:
+            under_way(f"{size:,} updates, the newest begun {word} ago")
             updates = _history(size, age)
             base = scratch / f"{size}-{age.days}"
             _write_files(base, updates, age)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
@@ -95,6 +96,11 @@ class Rounds:
             )
             for subject, all_of_it in self.seconds.items()
         ]
+
+
+def under_way(doing: str) -> None:
+    """Tell whoever waits what is measured now; the tables go to stdout."""
+    sys.stderr.write(f"  {doing} ...\n")
 
 
 def timed(what: Callable[[], object]) -> float:

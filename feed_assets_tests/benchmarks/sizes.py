@@ -47,7 +47,7 @@ from feed_assets.sources import Source, absences, load_source, read_set
 from feed_assets.sources.layout import landed_path, ledger_key, raw_file_key, touched_key
 from feed_assets.sources.ledger import Landing, entry_json, landings_of
 from feed_assets.state import Store
-from feed_assets_tests.benchmarks.results import Report, Row
+from feed_assets_tests.benchmarks.results import Report, Row, under_way
 from feed_assets_tests.blackboard.computed import ComputedBlackboard, Objects
 from feed_assets_tests.blackboard.recording import RecordingBlackboard
 from feed_assets_tests.dependencies.plain_process import ADS, EFFECTIVENESS, Days, node
@@ -185,6 +185,7 @@ def _publish(board: Blackboard, locations: Sequence[str], partitions: Sequence[s
 
 
 def _rows(size: str, board: Blackboard, operations: dict[str, Operation]) -> list[Row]:
+    under_way(size)
     return [Row(size, name, _measured(board, operation)) for name, operation in operations.items()]
 
 

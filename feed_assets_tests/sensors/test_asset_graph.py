@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import dagster as dg
 import pytest
@@ -41,3 +41,55 @@ def test_a_month_says_which_days_it_waits_for_and_that_it_cannot_run_if_it_begin
     assert november.reason.startswith("cannot run: daily/v1 2019-11-01 is not a partition")
     assert not december.stale
     assert december.reason == "waits for daily/v1 2019-12-01 and 30 more"
+
+
+def neighbouring_days() -> dg.RepositoryDefinition:
+    """A feed of days, and another whose days read these and the days before and after, if there are any."""
+    days = dg.DailyPartitionsDefinition("2019-11-24")
+    daily = dg.AssetSpec("daily", partitions_def=days, metadata=feed_metadata("daily/v1", AD_CATALOG))
+    around = dg.TimeWindowPartitionMapping(start_offset=-1, end_offset=1, allow_nonexistent_upstream_partitions=True)
+
+    @dg.asset(
+        deps=[dg.AssetDep(daily, partition_mapping=around)],
+        partitions_def=days,
+        metadata=feed_metadata("smooth/v1", AD_CATALOG),
+    )
+    def smooth() -> None: ...
+
+    return dg.Definitions([daily, smooth]).get_repository_def()
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """How often Dagster maps partitions to their inputs."""
+    calls = []
+    real = dg.TimeWindowPartitionMapping.get_upstream_mapped_partitions_result_for_partitions
+
+    def counting(self, *arguments, **more):
+        calls.append(arguments)
+        return real(self, *arguments, **more)
+
+    monkeypatch.setattr(dg.TimeWindowPartitionMapping, "get_upstream_mapped_partitions_result_for_partitions", counting)
+    return calls
+
+
+def test_dagster_is_asked_once_for_the_inputs_of_a_partition_until_partitions_come_or_go(asked):
+    repository = neighbouring_days()
+    days = [f"2019-11-{day}" for day in range(24, 29)]
+    noon = datetime(2019, 11, 26, 12, tzinfo=UTC)
+
+    def answers(repository, moment):
+        with dg.partition_loading_context(moment):
+            graph = AssetFeedGraph.of(repository)
+        return [
+            (graph.has("smooth/v1", day), graph.parents("smooth/v1", day), graph.neighbours("smooth/v1", day))
+            for day in days
+            if graph.has("smooth/v1", day)
+        ]
+
+    for hours in (0, 0, 6, 12, 18, 36, 0):
+        moment = noon + timedelta(hours=hours)
+        assert answers(repository, moment) == answers(neighbouring_days(), moment)
+    asked.clear()
+    assert len(answers(repository, noon + timedelta(hours=2))) == 2
+    assert asked == []
