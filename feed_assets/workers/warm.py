@@ -15,11 +15,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import dagster as dg
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from feed_assets.cli.code_location import load_project
-from feed_assets.engine.jvm import end_with_java
+from feed_assets.engine.jvm import end_with_java, is_stopped
 from feed_assets.engine.session import replace_session, warm_up
 from feed_assets.resources import SparkResource
 
@@ -35,6 +36,7 @@ class Warm:
 
     sources: Path
     descriptions: States
+    """The files of `_files_of`."""
     modules: States
     fit: bool
     """Whether the process may execute more than one run."""
@@ -44,6 +46,8 @@ class Warm:
         """Load the module and start its Spark. If it cannot be loaded, the next run reports the reason."""
         started = time.time_ns()
         try:
+            with dg.DagsterInstance.get() as instance:
+                instance.inject_env_vars(module)  # of `.env`, as Dagster's code server does
             project, definitions = load_project(module)
             resource: Any = (definitions.resources or {}).get("spark")
             if isinstance(resource, SparkResource) and (spark := resource.spark_session) is not None:
@@ -59,12 +63,24 @@ class Warm:
         return warm if warm.renew() else replace(warm, fit=False)
 
     def outdated(self) -> bool:
-        """Whether a file is not as it was loaded. Modules that are loaded later count from their first look on."""
+        """Whether a file is not as it was loaded, or Spark has lost its master.
+
+        Modules that are loaded later count from their first look on.
+        """
         if not self.modules:
             return False
+        spark = SparkSession.getActiveSession()
+        if spark is not None and is_stopped(spark):
+            return True
         now = _states(_modules())
         self.modules = now | self.modules
         return self.modules != now or self.descriptions != _states(_files_of(self.sources))
+
+    def give_back(self) -> None:
+        """End the application of a Spark on a cluster; the next run starts another."""
+        spark = SparkSession.getActiveSession()
+        if spark is not None and not (spark.sparkContext.master or "").startswith("local"):
+            spark.stop()
 
     def renew(self) -> bool:
         """Give the next run a Spark session of its own. False if there can be no next run in this process."""
@@ -84,7 +100,8 @@ def _modules() -> set[str]:
 
 
 def _files_of(sources: Path) -> set[str]:
-    return set(map(str, sources.glob("*.yaml")))
+    """The descriptions of the sources, and the file from which Dagster takes variables of the environment."""
+    return {*map(str, sources.glob("*.yaml")), str(Path.cwd() / ".env")}
 
 
 def _states(files: set[str]) -> States:
