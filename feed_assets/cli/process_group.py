@@ -51,17 +51,17 @@ def run_until_interrupted(
                 if beside and other and other.poll() and time.monotonic() - started > START_AGAIN_AFTER:
                     say(f"{' '.join(beside)} ended with exit code {other.returncode}, and starts again.")
                     started, other = time.monotonic(), _started(beside, process.pid, writing)
-            return code
         except KeyboardInterrupt:
             ending.set()
             process.terminate()
             with suppress(subprocess.TimeoutExpired):
                 process.wait(timeout=grace)
-            return None
+            code = None
         finally:
             os.close(writing)
             _end_group([each for each in (process, other) if each], grace)
             printing.join(grace)
+    return code
 
 
 def _started(command: Sequence[str], group: int, output: int) -> subprocess.Popen[bytes]:
