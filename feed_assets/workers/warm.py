@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
+from dotenv import dotenv_values
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
@@ -23,6 +24,9 @@ from feed_assets.cli.code_location import load_project
 from feed_assets.engine.jvm import end_with_java, is_stopped
 from feed_assets.engine.session import replace_session, warm_up
 from feed_assets.resources import SparkResource
+
+ENVIRONMENT = ".env"
+"""In the working directory."""
 
 _log = logging.getLogger("feed_assets.workers")
 
@@ -46,8 +50,7 @@ class Warm:
         """Load the module and start its Spark. If it cannot be loaded, the next run reports the reason."""
         started = time.time_ns()
         try:
-            with dg.DagsterInstance.get() as instance:
-                instance.inject_env_vars(module)  # of `.env`, as Dagster's code server does
+            _set_variables(module)
             project, definitions = load_project(module)
             resource: Any = (definitions.resources or {}).get("spark")
             if isinstance(resource, SparkResource) and (spark := resource.spark_session) is not None:
@@ -92,6 +95,13 @@ class Warm:
         return self.fit
 
 
+def _set_variables(module: str) -> None:
+    """Set the variables of `.env`, as `dagster dev` does, and those that `dagster.yaml` names for this module."""
+    os.environ.update({name: value for name, value in dotenv_values(ENVIRONMENT).items() if value is not None})
+    with dg.DagsterInstance.get() as instance:
+        instance.inject_env_vars(module)
+
+
 def _modules() -> set[str]:
     """The files of all modules that are loaded, but for those of installed packages."""
     installed = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))
@@ -100,8 +110,8 @@ def _modules() -> set[str]:
 
 
 def _files_of(sources: Path) -> set[str]:
-    """The descriptions of the sources, and the file from which Dagster takes variables of the environment."""
-    return {*map(str, sources.glob("*.yaml")), str(Path.cwd() / ".env")}
+    """The descriptions of the sources, and the variables of the environment."""
+    return {*map(str, sources.glob("*.yaml")), ENVIRONMENT}
 
 
 def _states(files: set[str]) -> States:

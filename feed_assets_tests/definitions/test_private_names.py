@@ -14,7 +14,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 SEEN_WITH = {"dagster": "1.13", "pyspark": "4.3"}
 OWNERS = {
-    "SparkSession": "_jsparkSession _jvm _jsc _jdf _jmap listenerBus statusStore sqlParser _instantiatedSession _activeSession",
+    "SparkSession": "_jsparkSession _jvm _jsc _jdf _jmap _instantiatedSession _activeSession listenerBus statusStore "
+    "sqlParser",
     "SparkContext": "_gateway",
     "AssetCheckExecutionContext": "op_execution_context",
     "JobDefinition": "asset_layer",

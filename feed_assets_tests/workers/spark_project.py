@@ -106,11 +106,17 @@ def endless(context: dg.AssetExecutionContext, config: Doing) -> None:
         spark.range(0, 10**15, 1, 2).selectExpr("sum(id * id % 7)").collect()
 
 
-example = build_definitions(settings)
-faulty = definitions(settings, kept, endless, judging=judging, blackboard=MortalBlackboard.at(settings.base))
-defs = dg.Definitions(
-    assets=[*(example.assets or ()), *(faulty.assets or ())],
-    asset_checks=[*(example.asset_checks or ()), *(faulty.asset_checks or ())],
-    resources={**(example.resources or {}), **(faulty.resources or {})},
-    executor=dg.in_process_executor,
-)
+def both() -> dg.Definitions:
+    """The definitions of the worked example with the assets of the faults."""
+    example = build_definitions(settings, blackboard=MortalBlackboard.at(settings.base))
+    faulty = definitions(settings, kept, endless, judging=judging)
+    return dg.Definitions(
+        assets=[*(example.assets or ()), *(faulty.assets or ())],
+        asset_checks=[*(example.asset_checks or ()), *(faulty.asset_checks or ())],
+        sensors=example.sensors,
+        resources=example.resources,
+        executor=dg.in_process_executor,
+    )
+
+
+defs = both()

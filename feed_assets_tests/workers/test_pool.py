@@ -57,8 +57,9 @@ def deed(workers: Workers, *, resources: dict[str, object] | None = None, **conf
 def said(workers: Workers, run: Run) -> str:
     """What the tab `stdout` of the run shows."""
     manager = workers.instance.compute_log_manager
-    (entry,) = [each for each in workers.instance.all_logs(run.id) if each.dagster_event_type_value == "LOGS_CAPTURED"]
-    key = manager.build_log_key_for_run(run.id, entry.dagster_event.logs_captured_data.file_key)
+    events = [each.dagster_event for each in workers.instance.all_logs(run.id) if each.dagster_event]
+    (captured,) = [each.logs_captured_data for each in events if each.event_type_value == "LOGS_CAPTURED"]
+    key = manager.build_log_key_for_run(run.id, captured.file_key)
     return (manager.get_log_data(key).stdout or b"").decode()
 
 
@@ -79,8 +80,8 @@ def test_runs_at_the_same_time_have_processes_of_their_own_and_then_one_stays(wo
     (tmp_path / "go").touch()
     assert first.status == SUCCESS
     assert second.worker != first.worker
-    until(lambda: not is_running(second.worker))
-    assert is_running(first.worker)
+    until(lambda: not is_running(first.worker))
+    assert is_running(second.worker)
 
 
 def test_a_run_that_is_terminated_ends_with_its_process_and_no_other_run_does(workers, tmp_path):

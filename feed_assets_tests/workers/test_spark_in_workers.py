@@ -61,7 +61,7 @@ def test_an_update_is_the_same_as_without_workers(workers, warm, shop):
         each.land_clicks([click("k1", user="u7"), click("k1", user="u7"), click("k2", impression="i3")])
     run = workers.launch(*ALL, day=DAY)
     assert shop.run(*ALL).success
-    assert run.status == SUCCESS
+    assert run.status == SUCCESS, run.messages
     assert run.worker
 
     for name, location in FEEDS.items():
