@@ -10,6 +10,7 @@ import os
 import sys
 import sysconfig
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -46,8 +47,11 @@ class Warm:
     """Whether the process may execute more than one run."""
 
     @classmethod
-    def of(cls, module: str) -> Warm:
-        """Load the module and start its Spark. If it cannot be loaded, the next run reports the reason."""
+    def of(cls, module: str, *, awaited: Callable[[], bool]) -> Warm:
+        """Load the module and start its Spark. If it cannot be loaded, the next run reports the reason.
+
+        `awaited` tells whether a run waits already.
+        """
         started = time.time_ns()
         try:
             _set_variables(module)
@@ -55,7 +59,8 @@ class Warm:
             resource: Any = (definitions.resources or {}).get("spark")
             if isinstance(resource, SparkResource) and (spark := resource.spark_session) is not None:
                 end_with_java(spark)
-                warm_up(spark)
+                if not awaited():
+                    warm_up(spark)
         except Exception:  # noqa: BLE001 - whatever it is, Dagster reports it with the next run
             _log.warning("The definitions of %s, or their Spark, are not ready for runs", module, exc_info=True)
             return cls(Path(), {}, {}, fit=False)

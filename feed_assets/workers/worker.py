@@ -41,7 +41,7 @@ def work(pool: Connection, module: str, idle: float) -> None:
     from feed_assets.workers.warm import Warm  # noqa: PLC0415 - the forkserver must not load the project's code
 
     with suppress(EOFError, BrokenPipeError):
-        warm = Warm.of(module)
+        warm = Warm.of(module, awaited=pool.poll)
         pool.send(READY)
         for _ in range(MOST_RUNS):
             # Dagster leaves SIGTERM with what it finds for SIGINT.
