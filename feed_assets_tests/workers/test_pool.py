@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from feed_assets.operations.doctor import examine
+from feed_assets.resources import Settings
 from feed_assets.workers.requests import SOCKET, ask
 from feed_assets_tests.workers.running import (
     CANCELED,
@@ -134,7 +136,8 @@ def test_nobody_else_can_ask_and_a_run_of_other_code_is_not_taken(workers):
     assert stat.S_IMODE((workers.home / SOCKET).stat().st_mode) == 0o600
     assert ask(workers.home, launch="a run", module="another.module") == {"launched": False}
     assert ask(workers.home / "sources", launch="a run", module=MODULE) == {}
-    assert workers.pool["module"] == MODULE
+    found = next(finding for name, finding in examine(Settings.from_environment(), workers.home) if name == "dagster")
+    assert found.found.endswith(f"workers take runs of {MODULE}")
 
 
 def test_a_second_pool_waits_for_the_end_of_the_first_and_takes_over_from_a_killed_one(workers, tmp_path):
