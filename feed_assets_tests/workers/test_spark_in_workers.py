@@ -68,7 +68,7 @@ def test_an_update_is_the_same_as_without_workers(workers, warm, shop):
         there, here = (each.record(location) for each in (warm, shop))
         assert (there.state, there.update) == (here.state, here.update)
         # Raw files and runs have names of their own.
-        facts = [replace(each.facts, run_id="", inputs=(), details={}) for each in (there, here)]
+        facts = [replace(each.facts, run_id="", root_run_id="", inputs=(), details={}) for each in (there, here)]
         assert facts[0] == facts[1]
         assert warm.rows(location) == shop.rows(location)
         shown = [each.instance.get_latest_materialization_event(dg.AssetKey(name)) for each in (warm, shop)]
