@@ -58,7 +58,7 @@ query($id: String!) { partitionBackfillOrError(backfillId: $id) { ... on Partiti
 """
 RUNS = """
 query { runsOrError { ... on Runs { results { status tags { key value } assetSelection { path }
-    eventConnection(limit: 20) { events { ... on MessageEvent { message } } } } } } }
+    eventConnection(limit: 100) { events { ... on MessageEvent { message } } } } } } }
 """
 TICKS = """
 { repositoriesOrError { ... on RepositoryConnection { nodes { sensors {
