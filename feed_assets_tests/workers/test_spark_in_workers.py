@@ -74,7 +74,6 @@ def test_an_update_is_the_same_as_without_workers(workers, warm, shop):
         shown = [each.instance.get_latest_materialization_event(dg.AssetKey(name)) for each in (warm, shop)]
         reported = [dict(each.asset_materialization.metadata) for each in shown]
         assert reported[0].keys() == reported[1].keys()
-        assert reported[0]["dagster/partition_row_count"] == reported[1]["dagster/partition_row_count"]
 
 
 def test_a_run_finds_nothing_that_an_earlier_run_left_in_spark(workers, tmp_path):
