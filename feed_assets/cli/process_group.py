@@ -18,43 +18,64 @@ from contextlib import contextmanager, suppress
 from threading import Event, Thread
 from types import FrameType
 
+from feed_assets.cli.output import say
+
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """The signals that end the program: Ctrl-C, `kill`, and a closed terminal."""
 
 GRACE = 15.0
 """Seconds that the program, and then the rest of its group, have to end before SIGKILL."""
 
+START_AGAIN_AFTER = 60.0
+"""Seconds between two starts of the program beside it."""
 
-def run_until_interrupted(command: Sequence[str], *beside: Sequence[str], grace: float = GRACE) -> int | None:
-    """Run the command, and the others beside it; end all their processes when it ends.
 
-    Returns its exit code; None if a signal ended it.
+def run_until_interrupted(
+    command: Sequence[str], beside: Sequence[str] | None = None, *, grace: float = GRACE
+) -> int | None:
+    """Run the command, and the one beside it; end all their processes when it ends.
+
+    If the one beside it fails, it starts again, at most once a minute. Returns the exit code of the command; None if a
+    signal ended it.
     """
     with _interruptible():
         reading, writing = os.pipe()
         process = _started(command, 0, writing)
-        others = [_started(each, process.pid, writing) for each in beside]
-        os.close(writing)
+        other = _started(beside, process.pid, writing) if beside else None
         ending = Event()
         printing = Thread(target=_print, args=(reading, ending), daemon=True)
         printing.start()
         try:
-            return process.wait()
+            started = time.monotonic()
+            while (code := _waited(process)) is None:
+                if beside and other and other.poll() and time.monotonic() - started > START_AGAIN_AFTER:
+                    say(f"{' '.join(beside)} ended with exit code {other.returncode}, and starts again.")
+                    started, other = time.monotonic(), _started(beside, process.pid, writing)
         except KeyboardInterrupt:
             ending.set()
             process.terminate()
             with suppress(subprocess.TimeoutExpired):
                 process.wait(timeout=grace)
-            return None
+            code = None
         finally:
-            _end_group([process, *others], grace)
+            os.close(writing)
+            _end_group([each for each in (process, other) if each], grace)
             printing.join(grace)
+    return code
 
 
 def _started(command: Sequence[str], group: int, output: int) -> subprocess.Popen[bytes]:
     return subprocess.Popen(  # noqa: S603 - the caller's own command
         command, process_group=group, stdout=output, stderr=subprocess.STDOUT
     )
+
+
+def _waited(process: subprocess.Popen[bytes]) -> int | None:
+    """The exit code of a process that ends within a second."""
+    try:
+        return process.wait(timeout=1)
+    except subprocess.TimeoutExpired:
+        return None
 
 
 @contextmanager

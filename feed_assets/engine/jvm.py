@@ -35,6 +35,11 @@ def make_default(spark: SparkSession) -> None:
     java_class.setActiveSession(java_session(spark))
 
 
+def is_stopped(spark: SparkSession) -> bool:
+    """Whether its application has ended, as it does without its master."""
+    return bool(java_session(spark).sparkContext().isStopped())
+
+
 def end_with_java(spark: SparkSession) -> None:
     """End this process as soon as its Java ends: it is of no use any more, and a crash is tried again by Dagster."""
     gateway: Any = spark.sparkContext._gateway  # noqa: SLF001 - pyspark has no public way

@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -167,7 +167,15 @@ def _dagster(home: Path | None) -> Finding:
         if not instance.run_monitoring_enabled:
             advice = f"Set `run_monitoring: {{enabled: true}}` in {config}."
             return Finding("warning", "A run that never starts is not ended.", advice)
-    return Finding("ok", f"{config} loads, its storage answers")
+        return Finding("ok", f"{config} loads, its storage answers, {_workers(instance.run_launcher)}")
+
+
+def _workers(launcher: Any) -> str:
+    """Whether workers take runs. They have a launcher of their own (`feed_assets.workers`), which knows the pool."""
+    pool: Mapping[str, Any] = launcher.pool() if hasattr(launcher, "pool") else {}
+    if pool:
+        return f"{pool['workers']} workers take runs of {pool['module']}"
+    return "no workers run: each run starts a process of its own"
 
 
 def _unchanged(home: Path, scratch: str) -> dict[str, Any]:

@@ -6,6 +6,7 @@ the run.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ class WorkerRunLauncher(dg.DefaultRunLauncher):
         module = getattr(origin.repository_origin.code_pointer, "module", None) if origin else None
         # A worker's Spark has started, so a run cannot configure it any more.
         own_resources = bool(run.run_config.get("resources"))
-        if module is None or own_resources or not self._ask(launch=run.run_id, module=module).get("launched"):
+        if module is None or own_resources or not self._taken(run.run_id, module):
             super().launch_run(context)
 
     def terminate(self, run_id: str) -> bool:
@@ -38,5 +39,17 @@ class WorkerRunLauncher(dg.DefaultRunLauncher):
         self._instance.report_run_canceling(run)
         return bool(self._ask(terminate=run_id).get("terminated"))
 
-    def _ask(self, **request: str) -> Any:
+    def pool(self) -> Mapping[str, Any]:
+        """The `module` of the pool and its number of `workers`; empty if there is no pool."""
+        return self._ask(holds="")
+
+    def _taken(self, run_id: str, module: str) -> bool:
+        try:
+            return bool(self._ask(launch=run_id, module=module).get("launched"))
+        except TimeoutError:
+            # A pool that is late may take the run yet, and two processes must not execute it. If the run does not
+            # begin, Dagster's monitoring fails it and tries it again.
+            return True
+
+    def _ask(self, **request: str) -> Mapping[str, Any]:
         return ask(Path(self._instance.root_directory), **request)

@@ -5,6 +5,7 @@ Here: one loop without threads, so that nothing is decided twice. Not here: exec
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import socket
@@ -14,20 +15,22 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
-from pathlib import Path
 from typing import Any
 
-import dagster as dg
+from feed_assets.workers.requests import answer
 
-from feed_assets.workers.requests import answer, listening
-from feed_assets.workers.worker import BEGUN, DONE, READY, work
-
+READY, BEGUN, DONE = "ready", "begun", "done"
+"""What a worker says: it waits for a run; it may be interrupted; it has executed the run."""
 PRELOADED = ["dagster", "dagster_pyspark", "pyspark.sql", "boto3", "duckdb", "dagster._grpc.impl"]
 """What every worker imports, loaded once; none of it is the user's code."""
 GRACE = 15.0
 """Seconds that a worker has to end its run before SIGKILL."""
+IDLE = 600.0
+"""Seconds after which all idle workers but one end. A Spark application on a cluster ends as well."""
 MOST_STARTS = 3
 """Workers that a run is given to, if they end before they begin it."""
+
+_log = logging.getLogger("feed_assets.workers")
 
 
 @dataclass(slots=True, eq=False)
@@ -39,38 +42,38 @@ class _Worker:
     begun: bool = False
     ready: bool = False
     kill_at: float | None = None
-    """When it is killed: its run is to end. On the clock of `time.monotonic`."""
+    """When it is killed: its run is to end. On the clock of `time.monotonic`, as `since`."""
+    since: float = field(default_factory=time.monotonic)
+    """When it started, or finished a run."""
 
 
 @dataclass(slots=True)
 class Pool:
     """Workers for the runs of one module, at least one of them idle."""
 
-    home: Path
     module: str
+    idle: float = IDLE
     _workers: list[_Worker] = field(default_factory=list)
     """The one that was used last is the last."""
     _starts: dict[str, int] = field(default_factory=dict)
     _stopping: bool = False
+    _context: Any = field(default_factory=lambda: get_context("forkserver"))
 
-    def serve(self) -> None:
-        """Answer requests until SIGTERM or SIGINT; then end all workers."""
+    def serve(self, server: socket.socket) -> None:
+        """Answer requests until SIGTERM or SIGINT; then end all workers, each after its run."""
         for each in (signal.SIGTERM, signal.SIGINT):
             signal.signal(each, self._stop)
-        context = get_context("forkserver")
-        context.set_forkserver_preload(PRELOADED)
-        self._context = context
-        with listening(self.home) as server:
-            self._start()
-            while not self._stopping:
-                self._turn([server])
+        self._context.set_forkserver_preload(PRELOADED)
+        self._start()
+        while not self._stopping:
+            self._turn([server])
+            self._end_surplus()
+        server.close()  # from now on, runs go to processes of their own
         while self._workers:
             for worker in self._workers:
                 if not worker.run:
                     worker.process.terminate()
             self._turn([])
-
-    _context: Any = None
 
     def _stop(self, *_: object) -> None:
         self._stopping = True
@@ -101,7 +104,7 @@ class Pool:
                 os.kill(worker.process.pid, signal.SIGINT)
             worker.kill_at = time.monotonic() + (GRACE if worker.begun else 0)
             return {"terminated": True}
-        return {"holds": worker is not None}
+        return {"holds": worker is not None, "module": self.module, "workers": len(self._workers)}
 
     def _hand_over(self, run_id: str) -> None:
         idle = [each for each in self._workers if not each.run]
@@ -114,7 +117,7 @@ class Pool:
 
     def _start(self) -> _Worker:
         ours, theirs = self._context.Pipe()
-        process = self._context.Process(target=work, args=(theirs, self.module), name="worker")
+        process = self._context.Process(target=_work, args=(theirs, self.module, self.idle), name="worker")
         process.start()
         theirs.close()
         worker = _Worker(process, ours)
@@ -130,9 +133,17 @@ class Pool:
                 elif said == BEGUN:
                     worker.begun = True
                 elif said == DONE:
-                    worker.run, worker.begun, worker.kill_at = "", False, None
+                    self._starts.pop(worker.run, None)
+                    worker.run, worker.begun, worker.kill_at, worker.since = "", False, None, time.monotonic()
         except (EOFError, OSError):
             return
+
+    def _end_surplus(self) -> None:
+        """End those that have been idle for long, but for the last."""
+        idle = [each for each in self._workers if each.ready and not each.run]
+        for worker in idle[:-1]:
+            if time.monotonic() - worker.since > self.idle:
+                worker.process.terminate()
 
     def _ended(self, worker: _Worker) -> None:
         """Look after the run of a worker that has ended, and start another."""
@@ -144,7 +155,10 @@ class Pool:
             self._hand_over(worker.run)
         elif worker.run:
             self._starts.pop(worker.run, None)
-            self._report(worker)
+            try:
+                self._report(worker)
+            except Exception:  # noqa: BLE001 - a database that is busy must not end the other runs
+                _log.exception("The failure of run %s could not be stored", worker.run)
         if not self._stopping and all(each.run for each in self._workers):
             if not worker.ready:
                 time.sleep(1)  # whatever ended it may end the next one as well
@@ -152,6 +166,8 @@ class Pool:
 
     def _report(self, worker: _Worker) -> None:
         """Report the run as failed if its worker has not finished it, as Dagster's code server does."""
+        import dagster as dg  # noqa: PLC0415 - takes a second, and few runs need it
+
         with dg.DagsterInstance.get() as instance:
             run = instance.get_run_by_id(worker.run)
             if run is None or run.is_finished:
@@ -160,3 +176,9 @@ class Pool:
                 instance.report_run_canceled(run)
             else:
                 instance.report_run_failed(run, f"Its worker ended with exit code {worker.process.exitcode}.")
+
+
+def _work(pool: Connection, module: str, idle: float) -> None:
+    from feed_assets.workers.worker import work  # noqa: PLC0415 - loads Dagster, which the pool does without
+
+    work(pool, module, idle)

@@ -5,7 +5,9 @@ Here: where the socket is, and how a request gets its answer: a line of JSON eac
 
 from __future__ import annotations
 
+import fcntl
 import json
+import logging
 import os
 import socket
 from collections.abc import Callable, Iterator, Mapping
@@ -13,20 +15,30 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-SOCKET = "workers.sock"
+SOCKET, LOCK = "workers.sock", "workers.lock"
 ANSWERS_WITHIN = 10.0
 """Seconds; the pool answers at once, unless the machine is overloaded."""
 _LONGEST = 65536
 
+_log = logging.getLogger("feed_assets.workers")
+
 
 @contextmanager
 def listening(home: Path) -> Iterator[socket.socket]:
-    """A socket for requests in this Dagster home; another's that is there is replaced."""
-    with _short_path(home) as path, socket.socket(socket.AF_UNIX) as server:
-        Path(path).unlink(missing_ok=True)
+    """A socket for requests in this Dagster home, as soon as no other pool has one there.
+
+    Raises OSError if the home cannot be written, or if its path is too long for a socket.
+    """
+    with (home / LOCK).open("w") as lock, socket.socket(socket.AF_UNIX) as server:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            _log.warning("Other workers serve %s: these wait until the others have ended.", home)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        (home / SOCKET).unlink(missing_ok=True)
         before = os.umask(0o177)
         try:
-            server.bind(path)
+            server.bind(_address(home))
         finally:
             os.umask(before)
         server.listen()
@@ -34,13 +46,15 @@ def listening(home: Path) -> Iterator[socket.socket]:
 
 
 def ask(home: Path, **request: Any) -> Mapping[str, Any]:
-    """The pool's answer to a request; empty if no pool answers."""
+    """The pool's answer to a request; empty if there is no pool. Raises TimeoutError if it does not answer in time."""
     try:
-        with _short_path(home) as path, socket.socket(socket.AF_UNIX) as client:
+        with socket.socket(socket.AF_UNIX) as client:
             client.settimeout(ANSWERS_WITHIN)
-            client.connect(path)
+            client.connect(_address(home))
             client.sendall(json.dumps(request).encode() + b"\n")
             return _read(client)
+    except TimeoutError:
+        raise
     except (OSError, TypeError, ValueError):
         return {}
 
@@ -65,11 +79,6 @@ def _read(peer: socket.socket) -> Mapping[str, Any]:
     return dict(json.loads(line))
 
 
-@contextmanager
-def _short_path(home: Path) -> Iterator[str]:
-    """A path of the socket that fits into the 107 bytes of an address, however long the path of the home is."""
-    folder = os.open(home, os.O_PATH | os.O_DIRECTORY)
-    try:
-        yield f"/proc/self/fd/{folder}/{SOCKET}"
-    finally:
-        os.close(folder)
+def _address(home: Path) -> str:
+    """The shorter path of the socket, absolute or relative: about 100 bytes fit into the address of a socket."""
+    return min(str(home / SOCKET), os.path.relpath(home / SOCKET), key=len)

@@ -10,18 +10,24 @@ import os
 import sys
 import sysconfig
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import dagster as dg
+from dotenv import dotenv_values
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from feed_assets.cli.code_location import load_project
-from feed_assets.engine.jvm import end_with_java
+from feed_assets.engine.jvm import end_with_java, is_stopped
 from feed_assets.engine.session import replace_session, warm_up
 from feed_assets.resources import SparkResource
+
+ENVIRONMENT = ".env"
+"""In the working directory."""
 
 _log = logging.getLogger("feed_assets.workers")
 
@@ -35,20 +41,26 @@ class Warm:
 
     sources: Path
     descriptions: States
+    """The files of `_files_of`."""
     modules: States
     fit: bool
     """Whether the process may execute more than one run."""
 
     @classmethod
-    def of(cls, module: str) -> Warm:
-        """Load the module and start its Spark. If it cannot be loaded, the next run reports the reason."""
+    def of(cls, module: str, *, awaited: Callable[[], bool]) -> Warm:
+        """Load the module and start its Spark. If it cannot be loaded, the next run reports the reason.
+
+        `awaited` tells whether a run waits already.
+        """
         started = time.time_ns()
         try:
+            _set_variables(module)
             project, definitions = load_project(module)
             resource: Any = (definitions.resources or {}).get("spark")
             if isinstance(resource, SparkResource) and (spark := resource.spark_session) is not None:
                 end_with_java(spark)
-                warm_up(spark)
+                if not awaited():
+                    warm_up(spark)
         except Exception:  # noqa: BLE001 - whatever it is, Dagster reports it with the next run
             _log.warning("The definitions of %s, or their Spark, are not ready for runs", module, exc_info=True)
             return cls(Path(), {}, {}, fit=False)
@@ -59,12 +71,24 @@ class Warm:
         return warm if warm.renew() else replace(warm, fit=False)
 
     def outdated(self) -> bool:
-        """Whether a file is not as it was loaded. Modules that are loaded later count from their first look on."""
+        """Whether a file is not as it was loaded, or Spark has lost its master.
+
+        Modules that are loaded later count from their first look on.
+        """
         if not self.modules:
             return False
+        spark = SparkSession.getActiveSession()
+        if spark is not None and is_stopped(spark):
+            return True
         now = _states(_modules())
         self.modules = now | self.modules
         return self.modules != now or self.descriptions != _states(_files_of(self.sources))
+
+    def give_back(self) -> None:
+        """End the application of a Spark on a cluster; the next run starts another."""
+        spark = SparkSession.getActiveSession()
+        if spark is not None and not (spark.sparkContext.master or "").startswith("local"):
+            spark.stop()
 
     def renew(self) -> bool:
         """Give the next run a Spark session of its own. False if there can be no next run in this process."""
@@ -76,6 +100,13 @@ class Warm:
         return self.fit
 
 
+def _set_variables(module: str) -> None:
+    """Set the variables of `.env`, as `dagster dev` does, and those that `dagster.yaml` names for this module."""
+    os.environ.update({name: value for name, value in dotenv_values(ENVIRONMENT).items() if value is not None})
+    with dg.DagsterInstance.get() as instance:
+        instance.inject_env_vars(module)
+
+
 def _modules() -> set[str]:
     """The files of all modules that are loaded, but for those of installed packages."""
     installed = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))
@@ -84,7 +115,8 @@ def _modules() -> set[str]:
 
 
 def _files_of(sources: Path) -> set[str]:
-    return set(map(str, sources.glob("*.yaml")))
+    """The descriptions of the sources, and the variables of the environment."""
+    return {*map(str, sources.glob("*.yaml")), ENVIRONMENT}
 
 
 def _states(files: set[str]) -> States:

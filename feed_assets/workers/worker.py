@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -17,31 +18,40 @@ from dagster._grpc.impl import core_execute_run
 from dagster._utils.hosted_user_process import recon_job_from_origin
 from dagster._utils.interrupts import capture_interrupts
 
-READY, BEGUN, DONE = "ready", "begun", "done"
+from feed_assets.workers.pool import BEGUN, DONE, READY
+
 MOST_RUNS = 200
 """A worker ends after so many runs, so that nothing that they leave behind adds up."""
 LOOK_EVERY = 1.0
 """Seconds between two looks at the files of the code, while no run is under way."""
 
+UNBEGUN = {dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.CANCELING}
+"""A run of another status has another process, or needs none."""
 UNFIT = {dg.DagsterRunStatus.CANCELING, dg.DagsterRunStatus.CANCELED}
 """A run that was interrupted may leave jobs, and a call to Java whose answer nobody has read."""
 
 
-def work(pool: Connection, module: str) -> None:
-    """Execute the runs whose ids come from the pool. Ends with the pool, with Spark, and when the code has changed."""
+def work(pool: Connection, module: str, idle: float) -> None:
+    """Execute the runs whose ids come from the pool. Ends with the pool, with Spark, and when the code has changed.
+
+    After so many seconds without a run, it ends its application on a cluster.
+    """
     sys.path.insert(0, str(Path.cwd()))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     from feed_assets.workers.warm import Warm  # noqa: PLC0415 - the forkserver must not load the project's code
 
     with suppress(EOFError, BrokenPipeError):
-        warm = Warm.of(module)
+        warm = Warm.of(module, awaited=pool.poll)
         pool.send(READY)
         for _ in range(MOST_RUNS):
             # Dagster leaves SIGTERM with what it finds for SIGINT.
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            since = time.monotonic()
             while not pool.poll(LOOK_EVERY):
                 if warm.outdated():
                     return
+                if time.monotonic() - since > idle:
+                    warm.give_back()
             run_id = pool.recv()
             if warm.outdated():
                 return
@@ -58,7 +68,7 @@ def _execute(run_id: str) -> dg.DagsterRunStatus | None:
     """Execute a run as Dagster's own processes for runs do. Returns its status at the end."""
     with dg.DagsterInstance.get() as instance:
         run = instance.get_run_by_id(run_id)
-        if run is None or run.job_code_origin is None or run.is_finished:
+        if run is None or run.job_code_origin is None or run.status not in UNBEGUN:
             return None
         instance.report_engine_event(f"A worker takes the run (pid: {os.getpid()}).", run)
         # Dagster logs an error and reports the run as failed before it raises the error.

@@ -16,6 +16,7 @@ from rich.console import Console
 
 from feed_assets_tests.benchmarks import (
     backfills,
+    clicks,
     commands,
     landings,
     latest_update,
@@ -37,6 +38,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "landing": landings.measure,
     "pipelines": pipelines.measure,
     "backfill": backfills.measure,
+    "clicks": clicks.measure,
     "latest": latest_update.measure,
     "ticks": sensor_ticks.measure,
     "sizes": sizes.measure,

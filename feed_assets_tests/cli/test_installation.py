@@ -82,7 +82,7 @@ def test_a_base_that_cannot_be_written_is_said_before_anything_starts(run: Run, 
 def executed(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """The programs that `dev` would start; they do not run, and end without a fault."""
     programs: list[list[str]] = []
-    monkeypatch.setattr("feed_assets.cli.dev.run_until_interrupted", lambda command: programs.append(command) or 0)
+    monkeypatch.setattr("feed_assets.cli.dev.run_until_interrupted", lambda command, _: programs.append(command) or 0)
     return programs
 
 

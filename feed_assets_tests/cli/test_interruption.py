@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
+from feed_assets.cli import process_group
+from feed_assets.cli.process_group import run_until_interrupted
 from feed_assets_tests.harness import free_port
 
 Run = Callable[..., Result]
@@ -135,6 +137,17 @@ def test_a_program_that_runs_until_ctrl_c_ends_quietly_with_all_that_it_started(
 
     assert (running.returncode, stdout, stderr) == (0, "None\n", "")
     assert [is_running(pid) for _, pid in started] == [False] * 3
+
+
+def test_the_program_beside_starts_again_if_it_fails_and_ends_with_the_first(tmp_path: Path, monkeypatch, capfd):
+    monkeypatch.setattr(process_group, "START_AGAIN_AFTER", 0.0)
+    starts = tmp_path / "starts"
+    starts.touch()
+    fails = f"open({str(starts)!r}, 'a').write('x'); exit(3)"
+    waits = f"import os, time\nwhile os.path.getsize({str(starts)!r}) < 2: time.sleep(.05)"
+
+    assert run_until_interrupted([sys.executable, "-c", waits], [sys.executable, "-c", fails]) == 0
+    assert "ended with exit code 3, and starts again" in capfd.readouterr().err
 
 
 def test_ctrl_c_ends_dev_while_dagster_starts_with_one_word(tmp_path: Path):

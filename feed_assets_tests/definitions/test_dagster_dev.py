@@ -1,89 +1,20 @@
-"""The whole of it under a real `dagster dev`: loaded, backfilled from the UI's side, and driven by its sensors."""
+"""The whole of it under a real `feed-assets dev`: loaded, backfilled from the UI's side, and driven by its sensors."""
 
 from __future__ import annotations
 
-import contextlib
 import io
-import json
-import os
-import shutil
-import signal
-import socket
-import subprocess
-import sys
-import time
-import urllib.error
-import urllib.request
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any, TypeVar
 
+import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from feed_assets_tests.dev import Dev
 from feed_assets_tests.harness import ADS, ALL, DAY, EFFECTIVENESS, ads, click
 from feed_assets_tests.listening import family, listening
 
-ROOT = Path(__file__).parents[2]
 BACKFILLED = "2019-11-21"
 """Before the sources' lookback, so that no sensor asks for it."""
-
-Answer = TypeVar("Answer")
-
-
-class DagsterDev:
-    """A `dagster dev` with its own state, in a process group of its own."""
-
-    def __init__(self, home: Path, environment: dict[str, str]) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
-        self.log = home / "dev.log"
-        self.listened: set[tuple[str, str]] = set()
-        with self.log.open("wb") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "dagster", "dev", "--host", "127.0.0.1", "--port", str(self.port)],
-                cwd=ROOT,
-                env={**os.environ, **environment, "DAGSTER_HOME": str(home)},
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-
-    def ask(self, query: str, **variables: Any) -> Any:
-        """The answer to a GraphQL query, as the UI asks it."""
-        body = json.dumps({"query": query, "variables": variables}).encode()
-        request = urllib.request.Request(
-            f"http://127.0.0.1:{self.port}/graphql", body, {"Content-Type": "application/json"}
-        )
-        with urllib.request.urlopen(request, timeout=30) as response:
-            answer = json.load(response)
-        assert "errors" not in answer, answer
-        return answer["data"]
-
-    def until(self, look: Callable[[], Answer], what: str, seconds: float) -> Answer:
-        """The first answer that says something. Fails with the log's end where there is none in time."""
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
-            assert self.process.poll() is None, self.log.read_text()[-3000:]
-            self.listened |= listening(family(self.process.pid))
-            try:
-                if answer := look():
-                    return answer
-            except (urllib.error.URLError, ConnectionError, TimeoutError):
-                pass
-            time.sleep(0.5)
-        pytest.fail(f"no {what} within {seconds} s:\n{self.log.read_text()[-5000:]}")
-
-    def stop(self) -> None:
-        """End all of it: the servers on request, and what is left of the group after that."""
-        os.killpg(self.process.pid, signal.SIGINT)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(timeout=20)
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait(timeout=10)
 
 
 def clean_clicks() -> bytes:
@@ -96,9 +27,6 @@ def clean_clicks() -> bytes:
 
 @pytest.fixture
 def dev(desk, tmp_path):
-    home = tmp_path / "home"
-    home.mkdir()
-    shutil.copy(ROOT / "dagster.yaml", home)
     for day in (BACKFILLED, DAY):
         desk.land(ads(20, day))
         desk.land_clicks([click("k1", f"{day} 12:00:30")])
@@ -114,15 +42,12 @@ def dev(desk, tmp_path):
         "FEED_ASSETS_SPARK_MASTER": "local[1]",
         "FEED_ASSETS_SENSOR_SECONDS": "5",
     }
-    dev = DagsterDev(home, environment)
+    dev = Dev(tmp_path / "home", environment)
     yield dev
-    dev.stop()
+    if dev.process.poll() is None:
+        dev.stop()
 
 
-LOADED = """
-{ repositoriesOrError { ... on RepositoryConnection { nodes {
-    assetNodes { assetKey { path } } sensors { name sensorState { status } } } } } }
-"""
 LAUNCH = """
 mutation($assets: [PartitionsByAssetSelector!]) {
   launchPartitionBackfill(backfillParams: {partitionsByAssets: $assets}) {
@@ -132,7 +57,8 @@ BACKFILL = """
 query($id: String!) { partitionBackfillOrError(backfillId: $id) { ... on PartitionBackfill { status } } }
 """
 RUNS = """
-query { runsOrError { ... on Runs { results { status tags { key value } assetSelection { path } } } } }
+query { runsOrError { ... on Runs { results { status tags { key value } assetSelection { path }
+    eventConnection(limit: 100) { events { ... on MessageEvent { message } } } } } } }
 """
 TICKS = """
 { repositoriesOrError { ... on RepositoryConnection { nodes { sensors {
@@ -141,11 +67,7 @@ TICKS = """
 
 
 def test_a_backfill_from_the_ui_and_a_late_file_end_in_published_updates(dev, desk):
-    def loaded():
-        nodes = dev.ask(LOADED)["repositoriesOrError"].get("nodes")
-        return nodes[0] if nodes else None
-
-    repository = dev.until(loaded, "loaded definitions", 120)
+    repository = dev.loaded()
     assets = {"/".join(node["assetKey"]["path"]) for node in repository["assetNodes"]}
     assert {*ALL, "ad_catalog", "raw/ads/shop_ads", "raw/clicks/shop_clicks"} == assets
     assert {each["name"]: each["sensorState"]["status"] for each in repository["sensors"]} == {
@@ -187,5 +109,13 @@ def test_a_backfill_from_the_ui_and_a_late_file_end_in_published_updates(dev, de
         ticks = sensor["sensorState"]["ticks"]
         assert ticks
         assert [tick["error"] for tick in ticks if tick["error"]] == []
-    assert {name for name, _ in dev.listened} > {"java"}
-    assert {where for _, where in dev.listened} == {"loopback"}
+    for run in dev.ask(RUNS)["runsOrError"]["results"]:
+        messages = [event.get("message", "") for event in run["eventConnection"]["events"]]
+        assert [message for message in messages if message.startswith("A worker takes the run")]
+
+    processes = family(dev.process.pid)
+    listened = listening(processes)
+    assert {name for name, _ in listened} > {"java"}
+    assert {where for _, where in listened} == {"loopback"}
+    assert dev.stop() == 130
+    assert psutil.wait_procs(processes, timeout=20)[1] == []

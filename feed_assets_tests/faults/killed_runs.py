@@ -20,12 +20,13 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from feed_assets import checks
 from feed_assets.blackboard import Blackboard, open_blackboard
+from feed_assets.file_feed import history
 from feed_assets.io_manager import feed_metadata
 from feed_assets.project import Project
 from feed_assets.quality.expectation import Expectation, Judgement
 from feed_assets.resources import Settings
 from feed_assets_tests.faults.processes import die, run_until_killed
-from feed_assets_tests.harness import REGISTERED, SwitchedBlackboardResource
+from feed_assets_tests.harness import REGISTERED, Installation, SwitchedBlackboardResource
 
 MADE, COPIED = "made/v1.0", "copied/v1.0"
 SCHEMA = StructType([StructField("number", LongType())])
@@ -47,7 +48,7 @@ class Point:
 class Killing:
     """A blackboard that kills its process at a point."""
 
-    def __init__(self, inner: Blackboard, point: Point, kill: Callable[[], None]) -> None:
+    def __init__(self, inner: Blackboard, point: Point, kill: Callable[[], object]) -> None:
         self._inner, self._point, self._kill = inner, point, kill
         self._left = point.number
 
@@ -69,7 +70,12 @@ class Killing:
         return asked
 
 
-def definitions(settings: Settings, *, judging: Callable[[], None] = lambda: None, **resources: Any) -> dg.Definitions:
+def definitions(
+    settings: Settings,
+    *more: dg.AssetsDefinition,
+    judging: Callable[[], object] = lambda: None,
+    **resources: Any,
+) -> dg.Definitions:
     """`made`, which is audited, and `copied`, which reads it and is published at once; `judging` is in the audit."""
     project = Project(settings, ())
 
@@ -97,7 +103,24 @@ def definitions(settings: Settings, *, judging: Callable[[], None] = lambda: Non
         return Judgement(passed=True, observed={})
 
     audit = checks.audit(made, [checks.not_empty(), Expectation("judged", "It holds.", judge)])
-    return project.definitions(assets=[made, copied], asset_checks=[audit], resources=resources)
+    return project.definitions(assets=[made, copied, *more], asset_checks=[audit], resources=resources)
+
+
+def published_once(made: Installation, day: str) -> None:
+    """Both assets have one valid update of the day, reported once, and sensors find nothing to do about it."""
+    for location, name in ((MADE, "made"), (COPIED, "copied")):
+        (update,) = [each for each in history(made.feed(location), day, now=made.now) if each.state == "valid"]
+        events = made.instance.fetch_materializations(
+            dg.AssetRecordsFilter(dg.AssetKey(name), asset_partitions=[day]), limit=10
+        )
+        shown = [each.asset_materialization.metadata for each in events.records if each.asset_materialization]
+        # The event of a staged update has no path.
+        reported = [each["update"].value for each in shown if "path" in each]
+        assert reported == [update.name]
+        assert len(made.rows(location, day)) == ROWS
+        assert made.record(location, day).state == "published"
+    later = made.tick("new_manifests")
+    assert (later.requests, later.events) == ((), ())
 
 
 def run_in_a_process_that_is_killed(

@@ -7,15 +7,14 @@ from dataclasses import replace
 import dagster as dg
 import pytest
 
-from feed_assets.file_feed import history
 from feed_assets.sensors.busy import RETRY
 from feed_assets_tests.faults.killed_runs import (
     COPIED,
     IN_THE_AUDIT,
     MADE,
-    ROWS,
     Point,
     definitions,
+    published_once,
     run_in_a_process_that_is_killed,
 )
 from feed_assets_tests.harness import DAY, messages
@@ -53,16 +52,4 @@ def test_the_retry_of_a_killed_run_ends_with_one_update_reported_once(made, spar
     made.instance.add_run_tags(run.run_id, {RETRY: again.run_id})  # as Dagster does
 
     assert again.success, messages(again)
-    for location, name in ((MADE, "made"), (COPIED, "copied")):
-        (update,) = [each for each in history(made.feed(location), DAY, now=made.now) if each.state == "valid"]
-        shown = [
-            each.asset_materialization.metadata
-            for each in made.instance.fetch_materializations(dg.AssetKey(name), limit=10).records
-        ]
-        # The event of a staged update has no path.
-        reported = [each["update"].value for each in shown if "path" in each]
-        assert reported == [update.name]
-        assert len(made.rows(location)) == ROWS
-        assert made.record(location).state == "published"
-    later = made.tick("new_manifests")
-    assert (later.requests, later.events) == ((), ())
+    published_once(made, DAY)

@@ -20,16 +20,15 @@ class NoSpark(SparkResource):
 
 
 class Doing(dg.Config):
-    """What to do: say which process it is, then wait for a file, then end so."""
+    """What to do: wait for a file, then end so."""
 
-    says: str
     waits_for: str = ""
     ends: str = "well"
 
 
-@dg.asset
-def deed(config: Doing) -> None:
-    Path(config.says).write_text(str(os.getpid()))
+@dg.asset(required_resource_keys={"spark"})
+def deed(context: dg.AssetExecutionContext, config: Doing) -> None:
+    print("The greeting is", os.environ.get("GREETING"), flush=True)
     while config.waits_for and not Path(config.waits_for).exists():
         time.sleep(0.05)
     if config.ends == "badly":

@@ -1,150 +1,173 @@
-"""Runs that a pool of real workers executes, asked for as the run launcher asks."""
+"""Runs that a pool of real workers executes, launched and terminated as by the UI."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import stat
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from uuid import uuid4
 
-import dagster as dg
 import pytest
-from dagster._core.definitions.reconstruct import ReconstructableRepository
+import yaml
 
+from feed_assets.operations.doctor import examine
+from feed_assets.resources import Settings
 from feed_assets.workers.requests import SOCKET, ask
+from feed_assets_tests.workers.running import (
+    CANCELED,
+    FAILURE,
+    SUCCESS,
+    Run,
+    Workers,
+    is_running,
+    running,
+    start_pool,
+    until,
+)
 
-ROOT = Path(__file__).parents[2]
 MODULE = "feed_assets_tests.workers.plain_project"
-CANCELED, FAILURE, SUCCESS = dg.DagsterRunStatus.CANCELED, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.SUCCESS
-
-
-class Pool:
-    """A pool for a home of its own, and its runs."""
-
-    def __init__(self, home: Path) -> None:
-        self.home = home
-        self.sources = home / "sources"
-        self.sources.mkdir()
-        environment = {
-            "DAGSTER_HOME": str(home),
-            "FEED_ASSETS_BASE": str(home),
-            "FEED_ASSETS_SOURCES": str(self.sources),
-        }
-        os.environ.update(environment)
-        self.process = subprocess.Popen([sys.executable, "-m", "feed_assets.workers", MODULE], cwd=ROOT)
-        self.instance = dg.DagsterInstance.get()
-        repository = ReconstructableRepository.for_module(MODULE, "defs", str(ROOT))
-        self.job = repository.get_reconstructable_job("__ASSET_JOB")
-
-    def launch(self, **config: str) -> Run:
-        says = self.home / uuid4().hex
-        run_config = {"ops": {"deed": {"config": {"says": str(says), **config}}}}
-        run = self.instance.create_run_for_job(
-            self.job.get_definition(), run_config=run_config, job_code_origin=self.job.get_python_origin()
-        )
-        until(lambda: ask(self.home, launch=run.run_id, module=MODULE).get("launched"))
-        return Run(self, run.run_id, says)
-
-
-class Run:
-    """A run that the pool has taken."""
-
-    def __init__(self, pool: Pool, run_id: str, says: Path) -> None:
-        self.pool, self.id, self._says = pool, run_id, says
-
-    @property
-    def worker(self) -> int:
-        """The process that executes it."""
-        return int(until(lambda: self._says.exists() and self._says.read_text()))
-
-    @property
-    def status(self) -> dg.DagsterRunStatus:
-        """Its status at its end."""
-        return until(lambda: (run := self.pool.instance.get_run_by_id(self.id)) and run.is_finished and run.status)
-
-    def terminate(self) -> None:
-        """As the run launcher does."""
-        self.pool.instance.report_run_canceling(self.pool.instance.get_run_by_id(self.id))
-        assert ask(self.pool.home, terminate=self.id) == {"terminated": True}
-
-
-def until(look: Callable[[], object], seconds: float = 60) -> object:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if answer := look():
-            return answer
-        time.sleep(0.05)
-    pytest.fail(f"nothing within {seconds} s")
 
 
 @pytest.fixture(scope="module")
-def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
-    with pytest.MonkeyPatch.context() as patch:
-        for name in ("DAGSTER_HOME", "FEED_ASSETS_BASE", "FEED_ASSETS_SOURCES"):
-            patch.setenv(name, "")
-        pool = Pool(tmp_path_factory.mktemp("home"))
-        yield pool
-        pool.process.terminate()
-        assert pool.process.wait(30) == 0
+def workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workers]:
+    # Longer than the address of a socket may be.
+    home = tmp_path_factory.mktemp("home") / ("long-" * 40)
+    sources = tmp_path_factory.mktemp("sources")
+    environment = {"FEED_ASSETS_BASE": str(home), "FEED_ASSETS_SOURCES": str(sources)}
+    home.mkdir()
+    before = Path.cwd()
+    os.chdir(home)
+    try:
+        with running(home, MODULE, environment, ["--idle", "3"]) as workers:
+            yield workers
+    finally:
+        os.chdir(before)
 
 
-def test_one_process_executes_one_run_after_the_other_also_after_one_that_failed(pool: Pool):
-    first = pool.launch(ends="badly")
+@pytest.fixture(autouse=True)
+def _in_the_home(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(workers.home)
+
+
+def deed(workers: Workers, *, resources: dict[str, object] | None = None, **config: str) -> Run:
+    run_config = {"ops": {"deed": {"config": config}}, **({"resources": resources} if resources else {})}
+    return workers.launch("deed", config=run_config)
+
+
+def said(workers: Workers, run: Run) -> str:
+    """What the tab `stdout` of the run shows."""
+    manager = workers.instance.compute_log_manager
+    events = [each.dagster_event for each in workers.instance.all_logs(run.id) if each.dagster_event]
+    (captured,) = [each.logs_captured_data for each in events if each.event_type_value == "LOGS_CAPTURED"]
+    key = manager.build_log_key_for_run(run.id, captured.file_key)
+    return (manager.get_log_data(key).stdout or b"").decode()
+
+
+def test_one_process_executes_one_run_after_the_other_also_after_one_that_failed(workers):
+    first = deed(workers, ends="badly")
     assert first.status == FAILURE
-    second = pool.launch()
-    assert (second.status, second.worker) == (SUCCESS, first.worker)
+    second = deed(workers)
+    assert second.status == SUCCESS
+    assert second.worker == first.worker is not None
+    assert said(workers, second) == "The greeting is None\n"
 
 
-def test_runs_at_the_same_time_have_processes_of_their_own(pool: Pool, tmp_path: Path):
-    first = pool.launch(waits_for=str(tmp_path / "go"))
-    assert first.worker
-    second = pool.launch()
+def test_runs_at_the_same_time_have_processes_of_their_own_and_then_one_stays(workers, tmp_path):
+    first = deed(workers, waits_for=str(tmp_path / "go"))
+    assert until(lambda: first.worker)
+    second = deed(workers)
     assert second.status == SUCCESS
     (tmp_path / "go").touch()
     assert first.status == SUCCESS
     assert second.worker != first.worker
+    until(lambda: not is_running(first.worker))
+    assert is_running(second.worker)
 
 
-def test_a_run_that_is_terminated_ends_with_its_process_and_no_other_run_does(pool: Pool, tmp_path: Path):
-    stopped, other = pool.launch(waits_for=str(tmp_path / "never")), pool.launch(waits_for=str(tmp_path / "go"))
-    assert stopped.worker != other.worker
+def test_a_run_that_is_terminated_ends_with_its_process_and_no_other_run_does(workers, tmp_path):
+    stopped, other = deed(workers, waits_for=str(tmp_path / "never")), deed(workers, waits_for=str(tmp_path / "go"))
+    until(lambda: stopped.worker and other.worker)
     stopped.terminate()
     assert stopped.status == CANCELED
-    until(lambda: not Path(f"/proc/{stopped.worker}").exists())
+    until(lambda: not is_running(stopped.worker))
     (tmp_path / "go").touch()
     assert other.status == SUCCESS
 
 
 @pytest.mark.parametrize("ends", ["at once", "killed"])
-def test_a_run_whose_process_dies_fails_at_once_and_the_next_finds_another_process(
-    pool: Pool, tmp_path: Path, ends: str
-):
-    first = pool.launch(ends=ends) if ends == "at once" else pool.launch(waits_for=str(tmp_path / "never"))
+def test_a_run_whose_process_dies_fails_at_once_and_its_retry_finds_another_process(workers, tmp_path, ends):
+    first = deed(workers, **({"ends": ends} if ends == "at once" else {"waits_for": str(tmp_path / "go")}))
     if ends == "killed":
-        os.kill(first.worker, signal.SIGKILL)
+        os.kill(until(lambda: first.worker), signal.SIGKILL)
+        (tmp_path / "go").touch()
     assert first.status == FAILURE
-    assert pool.launch().status == SUCCESS
+    again = workers.retry(first)
+    assert again.status == (FAILURE if ends == "at once" else SUCCESS)
+    assert again.worker != first.worker
 
 
-def test_sources_that_have_changed_are_loaded_before_the_next_run(pool: Pool):
-    first = pool.launch()
+def test_code_and_variables_that_have_changed_are_loaded_before_the_next_run(workers):
+    first = deed(workers)
     assert first.status == SUCCESS
-    (pool.sources / "new.yaml").write_text("nothing that describes a source")
-    broken = pool.launch()
+    (workers.home / ".env").write_text("GREETING=hello")
+    greeted = deed(workers)
+    assert greeted.status == SUCCESS
+    assert greeted.worker != first.worker
+    assert said(workers, greeted) == "The greeting is hello\n"
+    source = Path(os.environ["FEED_ASSETS_SOURCES"]) / "new.yaml"
+    source.write_text("nothing that describes a source")
+    broken = deed(workers)
     assert broken.status == FAILURE
-    assert any("Could not load job definition" in entry.message for entry in pool.instance.all_logs(broken.id))
-    (pool.sources / "new.yaml").unlink()
-    second = pool.launch()
-    assert second.status == SUCCESS
-    assert second.worker != first.worker
+    assert "Could not load job definition." in broken.messages
+    source.unlink()
+    (workers.home / ".env").unlink()
+    assert deed(workers).status == SUCCESS
 
 
-def test_nobody_else_can_ask_and_a_run_of_other_code_is_not_taken(pool: Pool):
-    assert stat.S_IMODE((pool.home / SOCKET).stat().st_mode) == 0o600
-    assert ask(pool.home, launch="a run", module="another.module") == {"launched": False}
-    assert ask(pool.home / "sources", launch="a run", module=MODULE) == {}
+def test_a_run_that_configures_its_resources_has_a_process_of_its_own(workers):
+    run = deed(workers, resources={"spark": {"config": {"spark_config": {"spark.sql.shuffle.partitions": "7"}}}})
+    assert run.status == SUCCESS
+    assert run.worker is None
+
+
+def test_nobody_else_can_ask_and_a_run_of_other_code_is_not_taken(workers):
+    assert stat.S_IMODE((workers.home / SOCKET).stat().st_mode) == 0o600
+    assert ask(workers.home, launch="a run", module="another.module") == {"launched": False}
+    assert ask(workers.home / "sources", launch="a run", module=MODULE) == {}
+    found = next(finding for name, finding in examine(Settings.from_environment(), workers.home) if name == "dagster")
+    assert found.found.endswith(f"workers take runs of {MODULE}")
+
+
+def test_a_second_pool_waits_for_the_end_of_the_first_and_takes_over_from_a_killed_one(workers, tmp_path):
+    log = tmp_path / "second.log"
+    second = start_pool(workers.home, MODULE, log=log)
+    until(lambda: "wait until the others have ended" in log.read_text())
+    workers.process.kill()
+    workers.process.wait(10)
+    workers.process = second
+    run = until(lambda: workers.pool) and deed(workers)
+    assert run.status == SUCCESS
+    assert run.worker
+
+
+@pytest.mark.parametrize("launcher", [None, {"module": "dagster", "class": "DefaultRunLauncher"}])
+def test_a_home_that_names_another_launcher_gets_no_workers_and_is_told_how(workers, tmp_path, monkeypatch, launcher):
+    home = tmp_path / "older"
+    home.mkdir()
+    config = yaml.safe_load((workers.home / "dagster.yaml").read_text()) | {"run_launcher": launcher}
+    (home / "dagster.yaml").write_text(yaml.safe_dump(config))
+    monkeypatch.setenv("DAGSTER_HOME", str(home))
+    assert start_pool(home, MODULE).wait(30) == 0
+    assert "class: WorkerRunLauncher}` into" in (home / "workers.log").read_text()
+
+
+def test_without_a_place_for_a_socket_there_are_no_workers_and_the_reason_is_said(workers, tmp_path, monkeypatch):
+    home = tmp_path / ("far-" * 40)
+    home.mkdir()
+    shutil.copy(workers.home / "dagster.yaml", home)
+    monkeypatch.setenv("DAGSTER_HOME", str(home))
+    log = tmp_path / "far.log"
+    assert start_pool(workers.home, MODULE, log=log).wait(30) == 0
+    assert "cannot listen" in log.read_text()

@@ -1,0 +1,135 @@
+"""From a click in the UI of `feed-assets dev`, or from a sensor's tick that sees a late file, to published updates.
+
+Here: real runs of a small day, launched as the UI launches them, by workers that stay up and by Dagster's default
+launcher. Not here: what a run costs without Dagster's processes (see `pipelines`).
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import date, timedelta
+from pathlib import Path
+from statistics import median
+
+import yaml
+
+from feed_assets_tests.benchmarks.generated import portal_sources, write_day
+from feed_assets_tests.benchmarks.results import Comparison, Report, Row
+from feed_assets_tests.dev import ROOT, Dev
+from feed_assets_tests.harness import ALL
+
+FIRST = date(2019, 11, 1)
+LATE_DAY = "2019-12-10"
+"""In the sources' lookback. The other days are older, so that no sensor asks for them."""
+AS_OF = "2019-12-15T00:00:00"
+IMPRESSIONS = 4_000
+LATER, QUICK_LATER = 5, 1
+LATE_HOURS = ("19", "20", "21")
+SENSOR_SECONDS = 5
+
+TICKS = """
+{ repositoriesOrError { ... on RepositoryConnection { nodes { sensors {
+    name sensorState { ticks(limit: 20) { timestamp runIds } } } } } } }
+"""
+
+
+def measure(scratch: Path, *, quick: bool = False) -> Report:
+    """Seconds from a click to three published assets, and from a tick to effectiveness with the late file."""
+    later = QUICK_LATER if quick else LATER
+    # Not neighbours: the effectiveness of a day is computed again if the next day comes.
+    days = [str(FIRST + timedelta(days=3 * offset)) for offset in range(later)]
+    raw = scratch / "generated"
+    for day in (*days, LATE_DAY):
+        write_day(raw, date.fromisoformat(day), IMPRESSIONS)
+    rows = []
+    with _dev(scratch, "warm", raw, days) as dev:
+        first, *others = [_click(dev, day) for day in days]
+        _copy(raw, dev.home, LATE_DAY, late=False)
+        others.append(_click(dev, LATE_DAY))
+        late = _late(dev, raw)
+    rows += [
+        _row("first click after the start", [first]),
+        _row("later clicks", others),
+        _row("late file, from the tick", [late]),
+    ]
+    if not quick:
+        with _dev(scratch, "cold", raw, days) as dev:
+            rows.append(_row("a click, Dagster's default launcher", [_click(dev, days[0])]))
+    found = {"first click": (first, 12.0), "later clicks": (median(others), 5.0), "late file": (late, 6.0)}
+    comparisons = [
+        Comparison(f"{name}, seconds", seconds, f"<= {goal:g}", seconds <= goal)
+        for name, (seconds, goal) in found.items()
+    ]
+    notes = [
+        "From the request of the UI to the end of the run: clean ads, clean clicks and effectiveness, all audited.",
+        "The first click comes as soon as the UI answers.",
+    ]
+    return Report(
+        "clicks", f"{IMPRESSIONS:,} impressions, from a click or a late file to published", rows, comparisons, notes
+    )
+
+
+@contextmanager
+def _dev(scratch: Path, name: str, raw: Path, days: list[str]) -> Iterator[Dev]:
+    """A `feed-assets dev` that has loaded its definitions, with the raw data of these days."""
+    home = scratch / name
+    home.mkdir()
+    config = yaml.safe_load((ROOT / "dagster.yaml").read_text(encoding="utf-8"))
+    if name == "cold":
+        del config["run_launcher"]
+    (home / "dagster.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+    environment = {
+        "FEED_ASSETS_BASE": str(home / "base"),
+        "FEED_ASSETS_SOURCES": str(portal_sources(scratch / "sources")),
+        "FEED_ASSETS_FIRST_DAY": str(FIRST),
+        "FEED_ASSETS_AS_OF": AS_OF,
+        "FEED_ASSETS_SENSOR_SECONDS": str(SENSOR_SECONDS),
+    }
+    for day in days:
+        _copy(raw, home, day)
+    dev = Dev(home, environment)
+    try:
+        dev.loaded()
+        yield dev
+    finally:
+        dev.stop()
+
+
+def _copy(raw: Path, home: Path, day: str, *, late: bool | None = None) -> None:
+    """Copy the raw data of a day; only that of the late hours, or only that of the others, if told so."""
+    for file in sorted(raw.rglob("*.parquet")):
+        hour, its_day = file.parent.name, file.parent.parent.name
+        if its_day == day and (late is None or late == (hour in LATE_HOURS)):
+            place = home / "base" / file.relative_to(raw)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(file, place)
+
+
+def _click(dev: Dev, day: str) -> float:
+    clicked = time.time()
+    run = dev.ended(dev.launch(ALL, day))
+    assert run["status"] == "SUCCESS", run
+    return float(run["endTime"]) - clicked
+
+
+def _late(dev: Dev, raw: Path) -> float:
+    """Land the late hours of ads, and wait for the run that the sensor requests."""
+    _copy(raw, dev.home, LATE_DAY, late=True)
+
+    def requested() -> tuple[float, str] | None:
+        (sensors,) = (node["sensors"] for node in dev.ask(TICKS)["repositoriesOrError"]["nodes"])
+        ticks = [tick for each in sensors for tick in each["sensorState"]["ticks"] if each["name"] == "late_growth"]
+        return next(((tick["timestamp"], tick["runIds"][0]) for tick in ticks if tick["runIds"]), None)
+
+    ticked, run_id = dev.until(requested, "request for the late file", 60)
+    run = dev.ended(run_id)
+    assert run["status"] == "SUCCESS", run
+    return float(run["endTime"]) - ticked
+
+
+def _row(subject: str, seconds: list[float]) -> Row:
+    values = {"median_seconds": median(seconds), "min_seconds": min(seconds), "max_seconds": max(seconds)}
+    return Row("", subject, {**values, "rounds": len(seconds)})
