@@ -6,6 +6,7 @@ cluster (see Spark's own `spark-defaults.conf`), and the choice of Java (`java`)
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import socket
@@ -79,14 +80,19 @@ QUIET = {
 }
 
 SINGLE_MACHINE = {
-    "spark.driver.memory": "2g",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "4",
+    # Spark divides files among tasks by size, and takes 4 MB for opening one. A day's hours are smaller than that: the
+    # task with the largest hours would get as many files as the others, and they would wait for it.
+    "spark.sql.files.openCostInBytes": "262144",
     # No request needs an answer within milliseconds, so use the collector that takes the least processor time.
     "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",
 }
+
+_MEMORY_LIMITS = Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes")
+"""A container's limit of memory, in Linux's newer and older place; there is a word instead of a number without one."""
 
 CLUSTER = {
     # Files of about spark.sql.adaptive.advisoryPartitionSizeInBytes (64 MB), whatever the number of cores.
@@ -105,6 +111,18 @@ def spark_config(master: str) -> dict[str, str]:
         **REQUIRED,
         **LOCAL_COMMITTERS,
     }
+
+
+def ensure_driver_memory(master: str) -> None:
+    """Let the JVM of a single machine take a quarter of the memory, as Java itself would, but at least 2 GB.
+
+    Spark's own default is 1 GB, whatever the machine has. The value is in SPARK_DRIVER_MEMORY, so that the user's
+    variable and `spark.driver.memory` in `spark-defaults.conf` go first.
+    """
+    if master.startswith("local"):
+        limits = [text for file in _MEMORY_LIMITS if file.exists() and (text := file.read_text().strip()).isdigit()]
+        memory = min([os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), *map(int, limits)])
+        os.environ.setdefault("SPARK_DRIVER_MEMORY", f"{max(memory // 4, 2**31) >> 20}m")
 
 
 def submitted_session() -> SparkSession:

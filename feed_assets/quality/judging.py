@@ -134,10 +134,9 @@ def _first_that_applies(rules: Sequence[Rule]) -> Column:
 
 def _checked(records: DataFrame, schema: StructType, rules: Sequence[Rule], day: date) -> DataFrame:
     """The records of a day with `_refused`, why a record is quarantined, and for these records `_record`, as sent."""
-    reason = _first_that_applies(_all_rules(rules, day))
-    # `explode` instead of a plain column: Spark would move a filter on the column below the partner's expressions, and
-    # evaluate them again for each rule that names their column.
-    refused = records.select("*", F.explode(F.array(reason)).alias("_refused"))
+    # A plain column: Spark makes the JSON of `_raw` after a filter on it, for few records. It does not move the filter
+    # below the partner's expressions, which it would evaluate twice (spark.sql.optimizer.avoidDoubleFilterEval).
+    refused = records.withColumn("_refused", _first_that_applies(_all_rules(rules, day)))
     record = F.when(F.col("_refused").isNotNull(), F.coalesce("_malformed", "_raw"))
     columns = [_null_if_blank(field) for field in schema]
     return refused.select(*columns, "_file", "_line", "_refused", record.alias("_record"))

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from feed_assets.engine.buckets import bucket_jars, bucket_settings, check_classes
 from feed_assets.engine.java import ensure_java
-from feed_assets.engine.session import check_master, interrupts_put_off, spark_config
+from feed_assets.engine.session import check_master, ensure_driver_memory, interrupts_put_off, spark_config
 from feed_assets.resources.storage import BlackboardResource
 
 
@@ -38,7 +38,9 @@ class SparkResource(LazyPySparkResource):
             jars = {}
             if SparkSession.getActiveSession() is None:
                 ensure_java()
-                check_master(self.spark_config.get("spark.master", "local"))
+                master = self.spark_config.get("spark.master", "local")
+                check_master(master)
+                ensure_driver_memory(master)
                 jars = {"spark.jars": ",".join(map(str, bucket_jars()))} if client else {}
             with interrupts_put_off():
                 session = SparkSession.builder.config(map={**self.spark_config, **jars}).getOrCreate()

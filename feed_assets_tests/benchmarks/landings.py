@@ -54,7 +54,7 @@ def measure(scratch: Path, *, quick: bool = False) -> Report:
     notes = [
         f"A file of {COUNTED // MB} MB and {HOURS} hours takes these requests: {requests}. COPY is on the server.",
         "Real logs of a week, repeated to the size. Seconds and peaks are of the whole command, with its start.",
-        "Memory is resident, of Python and of Java: driver and executors together on local[2], with a heap of 2 GiB.",
+        "Memory is resident, of Python and of Java: driver and executors together on local[2].",
         "Disk: `temporary` is the driver's, `spark` the executors' shuffle. The server has the same disk.",
     ]
     return Report("landing", "one large file in a bucket", rows, (), notes)

@@ -9,16 +9,18 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from math import floor, log10
 from pathlib import Path
 from statistics import median
 from time import perf_counter
-from typing import Any
+from typing import Any, Self
 
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 PACKAGES = ("dagster", "pyspark", "duckdb", "pyarrow", "boto3", "moto")
@@ -43,6 +45,11 @@ class Comparison:
     value: float
     goal: str = ""
     reached: bool | None = None
+
+    @classmethod
+    def at_most(cls, name: str, value: float, goal: float | None) -> Self:
+        """A number that should not exceed this goal, if there is one."""
+        return cls(name, value) if goal is None else cls(name, value, f"<= {goal:g}", value <= goal)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +115,16 @@ def timed(what: Callable[[], object]) -> float:
     start = perf_counter()
     what()
     return perf_counter() - start
+
+
+@contextmanager
+def progress(what: str, total: int) -> Iterator[Callable[[str], None]]:
+    """Show on stderr how far a measurement is. After each of its `total` steps, call the result with the outcome."""
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    console = Console(stderr=True)
+    with Progress(*columns, TextColumn("{task.fields[last]}"), console=console, transient=True) as bar:
+        task = bar.add_task(what, total=total, last="")
+        yield lambda last: bar.update(task, advance=1, last=last)
 
 
 def machine() -> dict[str, Any]:
