@@ -109,7 +109,7 @@ class Run:
         assert answer["__typename"] == "TerminateRunSuccess", answer
 
 
-def until(look: Callable[[], Any], seconds: float = 60) -> Any:
+def until(look: Callable[[], Any], seconds: float = 180) -> Any:
     """The first answer that says something."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
