@@ -60,10 +60,11 @@ def read_updates(spark: SparkSession, updates: Sequence[Update], schema: StructT
     left out.
     """
     frames = [_read(spark, kind, sizes, schema) for kind, sizes in sorted(_sizes_by_format(updates).items())]
+    if frames:
+        return reduce(DataFrame.unionByName, frames)
     # An empty frame made from Python's side would start Python's workers. With the filter, Spark knows before it runs
     # that there are no rows, and skips joins with them.
-    nothing = spark.range(0).select(*map(_null, schema)).where(functions.lit(False))  # noqa: FBT003 - a literal
-    return reduce(DataFrame.unionByName, frames) if frames else nothing
+    return spark.range(0).select(*map(_null, schema)).where(functions.lit(False))  # noqa: FBT003 - a literal
 
 
 def _null(field: StructField) -> Column:
