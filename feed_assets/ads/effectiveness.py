@@ -41,7 +41,7 @@ from feed_assets.ads.schemas import AD_EFFECTIVENESS, COUNT, TOTAL_COST
 from feed_assets.datasets import ONE_DAY
 from feed_assets.engine.jvm import estimated_bytes
 from feed_assets.engine.listed_files import ONE_TASK
-from feed_assets.engine.moments import microseconds, start_of, within
+from feed_assets.engine.moments import between_midnights, microseconds, within
 from feed_assets.engine.spark_schemas import as_declared
 
 CONFIDENCE: Final = 0.95
@@ -116,7 +116,7 @@ def ads_with_shared_clicks(
     shown = ads.filter(within("event_time", day - ONE_DAY, days=3))
     clicked = clicks.filter(within("event_time", day, days=2)).withColumn("_click", F.xxhash64("source", "click_id"))
     explained = _by_name(shown, clicked, day).unionByName(_by_user(shown, clicked, attribution_window))
-    impressions = _impressions(shown.filter(within("event_time", day)))
+    impressions = _impressions(_shown_on(day, shown))
     per_ad = impressions.join(_clicks(explained, day), "ad_id", "full_outer")
     shared = [CLICKS_BEFORE, CLICKS_AFTER]
     declared = StructType([*AD_EFFECTIVENESS, *(StructField(name, LongType()) for name in shared)])
@@ -128,24 +128,20 @@ def _by_name(ads: DataFrame, clicks: DataFrame, day: date) -> DataFrame:
 
     `_click` is a hash that identifies the click. An id has few impressions: at most one for each source and day.
     """
-    named = clicks.filter(F.col("impression_id").isNotNull())
-    impression = F.struct("event_time", "source", "ad_id", "user_id")
+    named = clicks.filter(F.col("impression_id").isNotNull()).withColumn("_today", within("event_time", day))
+    flags = within("event_time", day - ONE_DAY).alias("before"), within("event_time", day + ONE_DAY).alias("after")
+    impression = F.struct("event_time", "source", "ad_id", "user_id", *flags)
     impressions = (
         _touched(ads, named, "impression_id").groupBy("impression_id").agg(F.collect_list(impression).alias("_alike"))
     )
-
-    def near(shown: Column) -> Column:
-        # A click on the next day can belong to the day or the next day, as in the next day's own run.
-        today = F.col("event_time") < start_of(day + ONE_DAY)
-        return F.when(today, shown.event_time < start_of(day + ONE_DAY)).otherwise(shown.event_time >= start_of(day))
-
-    def ranked(shown: Column) -> Column:
-        differs = [~shown[name].eqNullSafe(F.col(name)) for name in ("ad_id", "user_id")]
-        return F.struct(*differs, shown.event_time, shown.source, shown.ad_id)
-
+    # SQL, because PySpark gives the variable of a lambda a new name each time, which Java would compile anew.
+    # A click on the next day can belong to the day or the next day, as in the next day's own run.
+    near = "filter(_alike, shown -> NOT if(_today, shown.after, shown.before))"
+    differs = "NOT shown.ad_id <=> ad_id, NOT shown.user_id <=> user_id"
+    ranked = f"transform({near}, shown -> struct({differs}, shown.event_time, shown.source, shown.ad_id))"
     return (
         named.join(impressions.hint(SORTED), "impression_id", "left")
-        .withColumn("_seen", F.array_min(F.transform(F.filter("_alike", near), ranked)))
+        .withColumn("_seen", F.expr(f"array_min({ranked})"))
         .select(
             "_seen.source",
             "impression_id",
@@ -212,6 +208,13 @@ def _touched(ads: DataFrame, clicks: DataFrame, *key: str) -> DataFrame:
     return ads.withColumn("_key", F.xxhash64(*key)).join(keys, "_key", "left_semi").drop("_key")
 
 
+def _shown_on(day: date, ads: DataFrame) -> DataFrame:
+    """The ads of the day."""
+    if estimated_bytes(ads) > ONE_TASK:
+        ads = ads.filter(between_midnights("event_time", day))
+    return ads.filter(within("event_time", day))
+
+
 def _impressions(ads: DataFrame) -> DataFrame:
     """Per ad: impressions, users, cost, and the campaign it was shown for most often.
 
@@ -232,10 +235,10 @@ def _impressions(ads: DataFrame) -> DataFrame:
 
 def _clicks(explained: DataFrame, day: date) -> DataFrame:
     """Per ad: the counts of the day's clicks, the median time to click, the hashes of shared clicks."""
-    today = F.col("clicked_at") < start_of(day + ONE_DAY)
+    today = within("clicked_at", day)
     explains = F.col("shown_at").isNotNull()
     of_today = explains & within("shown_at", day)
-    of_yesterday = explains & (F.col("shown_at") < start_of(day))
+    of_yesterday = explains & within("shown_at", day - ONE_DAY)
     per_impression = (
         explained.filter(today | of_today)
         .groupBy("ad_id", F.when(of_today, F.struct("source", "impression_id", "shown_at")).alias("_impression"))
@@ -248,7 +251,7 @@ def _clicks(explained: DataFrame, day: date) -> DataFrame:
         )
     )
     clicked = F.col("_impression").isNotNull()
-    after_midnight = clicked & (F.col("_first") >= start_of(day + ONE_DAY))
+    after_midnight = clicked & within("_first", day + ONE_DAY)
     delay = F.greatest(F.unix_micros("_first") - F.unix_micros("_impression.shown_at"), F.lit(0))
     return per_impression.groupBy("ad_id").agg(
         F.count_if(clicked).alias("clicks"),

@@ -1,4 +1,4 @@
-"""UTC days and durations as Spark literals that no time zone setting can shift."""
+"""UTC days and durations in Spark's terms, so that no time zone setting can shift them."""
 
 from __future__ import annotations
 
@@ -14,18 +14,27 @@ EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND: Final = timedelta(microseconds=1)
 
 
-def start_of(day: date) -> Column:
-    """Midnight at the start of the UTC day, TIMESTAMP."""
-    since_epoch = midnight(day) - EPOCH
-    return F.timestamp_micros(F.lit(microseconds(since_epoch)))
-
-
 def within(column: str, day: date, *, days: int = 1) -> Column:
-    """Whether the TIMESTAMP column lies in the UTC day, or in the `days` days that begin with it."""
-    moment = F.col(column)
-    return (moment >= start_of(day)) & (moment < start_of(day + days * ONE_DAY))
+    """Whether the TIMESTAMP column lies in the UTC day, or in the `days` days that begin with it.
+
+    Spark writes a number into the code that it generates, and hands an array to it. So the array keeps the code equal
+    for all days, and Java compiles it once instead of each day anew.
+    """
+    moment = F.unix_micros(F.col(column))
+    starts = [F.lit(_since_epoch(day + number * ONE_DAY)) for number in range(days)]
+    return F.array_contains(F.array(*starts), moment - F.pmod(moment, F.lit(microseconds(ONE_DAY))))
+
+
+def between_midnights(column: str, day: date) -> Column:
+    """`within` the day, in a form with which Parquet leaves out rows that it need not read. Its code is the day's own."""
+    start, end = (F.timestamp_micros(F.lit(_since_epoch(each))) for each in (day, day + ONE_DAY))
+    return (F.col(column) >= start) & (F.col(column) < end)
 
 
 def microseconds(duration: timedelta) -> int:
     """The duration in whole microseconds, the precision of Spark's times."""
     return duration // MICROSECOND
+
+
+def _since_epoch(day: date) -> int:
+    return microseconds(midnight(day) - EPOCH)
