@@ -26,7 +26,7 @@ def within(column: str, day: date, *, days: int = 1) -> Column:
 
 
 def between_midnights(column: str, day: date) -> Column:
-    """`within` the day, in a form with which Parquet leaves out rows that it need not read. Its code is the day's own."""
+    """`within` the day, in a form with which Parquet leaves out rows. Its code is the day's own."""
     start, end = (F.timestamp_micros(F.lit(_since_epoch(each))) for each in (day, day + ONE_DAY))
     return (F.col(column) >= start) & (F.col(column) < end)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import cache
 
 from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType, StructField, StructType
@@ -10,14 +11,21 @@ from pyspark.sql.types import DataType, StructField, StructType
 from feed_assets.file_feed import Column
 
 
+def named_types(columns: Mapping[str, str]) -> StructType:
+    """A schema of nullable columns, name -> name of the type. Needs a running session, as `spark_schema`."""
+    return StructType([StructField(name, _type(type_)) for name, type_ in columns.items()])
+
+
 def spark_schema(columns: Iterable[Column]) -> StructType:
     """The columns in Spark's types. Parsing the names of types needs a running session."""
     return StructType(
-        [
-            StructField(each.name, DataType.fromDDL(each.type), each.nullable, {"comment": each.description})
-            for each in columns
-        ]
+        [StructField(each.name, _type(each.type), each.nullable, {"comment": each.description}) for each in columns]
     )
+
+
+@cache
+def _type(name: str) -> DataType:
+    return DataType.fromDDL(name)
 
 
 def declared_columns(schema: StructType) -> tuple[Column, ...]:

@@ -22,6 +22,7 @@ from dagster._core.instance.ref import InstanceRef  # the only way to open an in
 
 from feed_assets.datasets import ONE_DAY, midnight
 from feed_assets.io_manager.metadata import DATA_VERSION_TAG
+from feed_assets.operations.event_log import keep_open
 from feed_assets.operations.failed_runs import failures
 from feed_assets.sensors.busy import BACKFILL_TAG
 from feed_assets.sensors.liveness import alive, fail_dead_runs, first_tags
@@ -68,6 +69,7 @@ def instance_at(home: Path, overrides: Mapping[str, Any]) -> Iterator[dg.Dagster
             f"{home / CONFIG} cannot be used: {error}\nCorrect it, or remove it to keep Dagster's defaults."
         ) from error
     with dg.DagsterInstance.from_ref(ref) as instance:
+        keep_open(instance)
         yield instance
 
 

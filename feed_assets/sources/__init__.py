@@ -18,6 +18,7 @@ from feed_assets.sources.raw import (
     raw_frame,
     read_set,
     read_sets,
+    record_count,
     records_by_hour,
 )
 from feed_assets.sources.source_errors import SourceError
@@ -43,5 +44,6 @@ __all__ = [
     "raw_frame",
     "read_set",
     "read_sets",
+    "record_count",
     "records_by_hour",
 ]

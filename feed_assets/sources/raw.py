@@ -136,16 +136,16 @@ def raw_frame(spark: SparkSession, blackboard: Blackboard, source: Source, *raw_
     from pyspark.sql import functions  # noqa: PLC0415 - listing must not need Spark
 
     from feed_assets.engine.listed_files import read_listed  # noqa: PLC0415 - as above
+    from feed_assets.engine.spark_schemas import named_types  # noqa: PLC0415 - as above
     from feed_assets.sources.expressions import empty_frame, needed_columns  # noqa: PLC0415 - as above
     from feed_assets.sources.records import with_nulls  # noqa: PLC0415 - as above
 
     declared = dict(source.format.declared) or dict.fromkeys(needed_columns(spark, source), "string")
-    nothing = empty_frame(spark, declared | RECORD_COLUMNS)
-    schema = nothing.schema
+    columns = declared | RECORD_COLUMNS
     sizes = _sizes(blackboard, raw_inputs)
     if not sizes:
-        return nothing
-    frame: DataFrame = with_nulls(read_listed(spark.read, "parquet", sizes, schema), source)
+        return empty_frame(spark, columns)
+    frame: DataFrame = with_nulls(read_listed(spark.read, "parquet", sizes, named_types(columns)), source)
     if all(landed_by(file.path) for each in raw_inputs for file in each.files):
         return frame
     # Files of other receivers lack `_file` and `_line`: use the name and the row of the raw file.
@@ -155,6 +155,12 @@ def raw_frame(spark: SparkSession, blackboard: Blackboard, source: Source, *raw_
             "_line": functions.coalesce("_line", functions.col("_metadata.row_index") + 1),
         }
     )
+
+
+def record_count(spark: SparkSession, blackboard: Blackboard, raw_inputs: Iterable[RawInput]) -> int:
+    """How many records these files have: one Spark job, over the files' footers."""
+    sizes = _sizes(blackboard, raw_inputs)
+    return _line_numbers(spark, sizes).count() if sizes else 0
 
 
 def records_by_day(
@@ -214,17 +220,22 @@ def _sizes(blackboard: Blackboard, raw_inputs: Iterable[RawInput]) -> dict[str, 
 def _records_by_hour(spark: SparkSession, sizes: Mapping[str, int]) -> dict[str, int]:
     """How many records these files, URI -> bytes, have by hour, such as `2019-11-24/05`."""
     from pyspark.sql import functions  # noqa: PLC0415 - listing must not need Spark
-    from pyspark.sql.types import LongType, StructType  # noqa: PLC0415 - as above
-
-    from feed_assets.engine.listed_files import read_listed  # noqa: PLC0415 - as above
 
     if not sizes:
         return {}
-    schema = StructType().add("_line", LongType())
-    files = read_listed(spark.read, "parquet", sizes, schema)
+    files = _line_numbers(spark, sizes)
     hour = functions.regexp_extract(functions.col("_metadata.file_path"), r"/(\d{4}-\d\d-\d\d/\d\d)/[^/]+$", 1)
     counted = files.groupBy(hour.alias("hour")).agg(functions.count("*").alias("records")).collect()
     return {row.hour: row.records for row in counted}
+
+
+def _line_numbers(spark: SparkSession, sizes: Mapping[str, int]) -> DataFrame:
+    """These files, URI -> bytes, for counting: of their columns only `_line`, of which Spark reads no value."""
+    from pyspark.sql.types import LongType, StructType  # noqa: PLC0415 - listing must not need Spark
+
+    from feed_assets.engine.listed_files import read_listed  # noqa: PLC0415 - as above
+
+    return read_listed(spark.read, "parquet", sizes, StructType().add("_line", LongType()))
 
 
 def _landings_by_day(

@@ -102,8 +102,12 @@ def with_nulls(frame: DataFrame, source: Source) -> DataFrame:
     texts = [name for name, type_ in frame.dtypes if type_ == "string" and name not in RESERVED_COLUMNS]
     if not tokens or not texts:
         return frame
+    # A literal for the list instead of one for each token and column: there are hundreds.
+    null = functions.lit(tokens)
     columns = {name: functions.col(quoted(name)) for name in texts}
-    return frame.withColumns({name: functions.when(~column.isin(tokens), column) for name, column in columns.items()})
+    return frame.withColumns(
+        {name: functions.when(~functions.array_contains(null, column), column) for name, column in columns.items()}
+    )
 
 
 def _delimited(lines: DataFrame, text: DelimitedFormat, columns: Sequence[str]) -> DataFrame:

@@ -14,7 +14,7 @@ from functools import partial
 from feed_assets.datasets import ONE_DAY, Place
 from feed_assets.file_feed import Claim, FeedInput, RawInput, Record, in_full, latest, read_record
 from feed_assets.file_feed.wording import counted
-from feed_assets.sources import Source, absences, evening, evening_read, raw_frame, read_sets, records_by_hour
+from feed_assets.sources import Source, absences, evening, evening_read, read_sets, record_count, records_by_hour
 from feed_assets.steps.raw_hours import Slice
 from feed_assets.steps.run import Run, Window
 
@@ -54,7 +54,7 @@ class RawReader:
             self.inputs.append(snapshot)
             size = f"{counted(len(files), 'raw file')}, {snapshot.bytes:,} bytes"
             log.info(f"{source.key} {day}: the read set is {size}.")
-        self._count(source, read)
+        self._count(read)
         self._explain_empty(source, [each for each, snapshot in read.items() if not snapshot.files])
         return found | {each.key: [snapshot] for each, snapshot in read.items()}
 
@@ -75,14 +75,14 @@ class RawReader:
     def _belongs(self, moment: datetime, window: Window | None) -> bool:
         return self._single or (window is not None and window[0] <= moment < window[1])
 
-    def _count(self, source: Source, read: Mapping[Slice, RawInput]) -> None:
+    def _count(self, read: Mapping[Slice, RawInput]) -> None:
         """Count the records in one job. Counting them in the step's own pass would keep Spark from compiling it."""
         spark, board = self.run.spark(), self.run.board
         if not self._single:
             self.records.update(records_by_hour(spark, board, read.values()))
         elif any(snapshot.files for snapshot in read.values()):
             # Spark counts from Parquet's footers; grouping by hour would take half as long again.
-            self.records[min(each.start for each in read)] += raw_frame(spark, board, source, *read.values()).count()
+            self.records[min(each.start for each in read)] += record_count(spark, board, read.values())
 
     def _explain_empty(self, source: Source, empty: Sequence[Slice]) -> None:
         """Note why slices without a raw file are complete; if the reason is unknown, the checks judge.

@@ -18,6 +18,7 @@ from dagster._grpc.impl import core_execute_run
 from dagster._utils.hosted_user_process import recon_job_from_origin
 from dagster._utils.interrupts import capture_interrupts
 
+from feed_assets.operations.event_log import keep_open
 from feed_assets.workers.pool import BEGUN, DONE, READY
 
 MOST_RUNS = 200
@@ -67,6 +68,7 @@ def work(pool: Connection, module: str, idle: float) -> None:
 def _execute(run_id: str) -> dg.DagsterRunStatus | None:
     """Execute a run as Dagster's own processes for runs do. Returns its status at the end."""
     with dg.DagsterInstance.get() as instance:
+        keep_open(instance)
         run = instance.get_run_by_id(run_id)
         if run is None or run.job_code_origin is None or run.status not in UNBEGUN:
             return None

@@ -1,0 +1,56 @@
+"""Dagster's event log in SQLite, with connections that stay open. Not here: other storages, which keep their own."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Final
+
+import dagster as dg
+from dagster._core.storage.event_log import SqliteEventLogStorage
+from dagster._core.storage.sql import create_engine
+from dagster._core.storage.sqlite import SQLITE_BUSY_TIMEOUT_SECONDS
+
+OPEN: Final = 4
+"""So many databases stay open: the index of all runs, and those of the last runs, of which each has its own."""
+
+
+def keep_open(instance: dg.DagsterInstance) -> None:
+    """Let this instance keep the connections of its event log, if that is in SQLite.
+
+    For each event Dagster opens a connection and compiles its SQL, which takes more than half of the event's time. A
+    day of three assets has more than a hundred events.
+    """
+    log = instance.event_log_storage
+    if isinstance(log, SqliteEventLogStorage):
+        connect = _Databases(log._connect, log.conn_string_for_shard).connect  # noqa: SLF001 - the only place to step in
+        log._connect = connect  # type: ignore[method-assign]  # noqa: SLF001 - as above
+
+
+class _Databases:
+    """The open databases of an event log: the index, and a shard for each run."""
+
+    def __init__(self, create: Callable[[str], AbstractContextManager[Any]], address: Callable[[str], str]) -> None:
+        self._create, self._address = create, address
+        self._engines: OrderedDict[str, Any] = OrderedDict()
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def connect(self, shard: str) -> Iterator[Any]:
+        """A connection in a transaction; no other thread has one meanwhile, as with Dagster's own method."""
+        with self._lock, self._engine(shard).begin() as connection:
+            yield connection
+
+    def _engine(self, shard: str) -> Any:
+        if shard not in self._engines:
+            with self._create(shard):
+                pass  # Dagster makes the tables that the database lacks.
+            timeout = {"timeout": SQLITE_BUSY_TIMEOUT_SECONDS}
+            self._engines[shard] = create_engine(self._address(shard), connect_args=timeout)
+        self._engines.move_to_end(shard)
+        while len(self._engines) > OPEN:
+            _, oldest = self._engines.popitem(last=False)
+            oldest.dispose()
+        return self._engines[shard]
