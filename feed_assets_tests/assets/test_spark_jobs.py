@@ -1,4 +1,4 @@
-"""How many Spark jobs a small day takes: each job of a few thousand rows costs more than the rows."""
+"""What Spark does for a small day besides its rows, which cost the least: jobs, and compiling generated code."""
 
 from __future__ import annotations
 
@@ -33,3 +33,20 @@ def test_a_small_dirty_day_takes_twelve_jobs(shop, spark):
     # Clean: the raw records are counted; published and quarantined rows are written; the audit counts in one query.
     # Effectiveness: its rows are kept in memory, summed up, and written; the audit counts.
     assert jobs == {"clean_ads": 4, "clean_clicks": 4, "ad_effectiveness": 4}
+
+
+def test_every_day_runs_the_code_that_spark_generated_for_the_first(shop, spark):
+    machine = spark._jvm
+    compiled = machine.org.apache.spark.metrics.source.CodegenMetrics.METRIC_COMPILATION_TIME()
+
+    def compiled_for(day):
+        time = f"{day} 12:30:00"
+        shop.land([*ads(20, day), *ads(3, day), ad("no-ad", time, ad=None)])
+        shop.land_clicks([click("k", time, impression="i1"), click("u", time, user="u7"), click("no", time, ad="")])
+        before = compiled.getCount()
+        for asset in ALL:
+            assert shop.run(asset, day=day, config=LENIENT).success
+        return compiled.getCount() - before
+
+    compiled_for("2019-11-24")
+    assert compiled_for("2019-11-28") == 0
