@@ -7,8 +7,10 @@ storage answers and of nothing else, as it is run again from its start for each 
 
 from __future__ import annotations
 
+import gc
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -99,7 +101,21 @@ def explore(
     content of storage. Programs may end with the `expected` errors. Without `content_tags`, tags do not tell the
     content (see `Blackboard.tag_of`). Raises ViolationError, for a shortest way that leads to one.
     """
-    run = _Run(actors, expected, observe, content_tags=content_tags)
+    with _no_search_for_garbage():
+        return _explore(_Run(actors, expected, observe, content_tags=content_tags), objects, check)
+
+
+@contextmanager
+def _no_search_for_garbage() -> Iterator[None]:
+    """States have no cycles, and there are so many that the search for garbage would take a third of the time."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def _explore(run: _Run, objects: Objects, check: Callable[[Reached], None]) -> Exploration:
     first = run.first(objects)
     cause: dict[_State, tuple[_State, str] | None] = {first: None}
     reached: dict[_State, Reached] = {}
@@ -173,6 +189,7 @@ class _Run:
         content_tags: bool,
     ) -> None:
         self._actors = actors
+        self._witnesses = [at for at, actor in enumerate(actors) if actor.witness]
         self._expected = expected
         self._observe = observe
         self._content_tags = content_tags
@@ -219,16 +236,17 @@ class _Run:
 
     def witnessing(self, state: _State, before: _State) -> _State:
         """The state in which every program that is running has witnessed what is in storage."""
-        if not any(actor.witness for actor in self._actors):
+        if not self._witnesses:
             return state
-        seen = frozenset({self._observation(before.stored), self._observation(state.stored)})
-        progress = tuple(
-            now._replace(witnessed=now.witnessed | seen)
-            if actor.witness and (now != then or (now.answers and now.end is None))
-            else now
-            for actor, now, then in zip(self._actors, state.progress, before.progress, strict=True)
-        )
-        return _State(state.stored, progress)
+        seen = self._observation(before.stored), self._observation(state.stored)
+        progress = list(state.progress)
+        for at in self._witnesses:
+            now = progress[at]
+            if now is not before.progress[at] or (now.answers and now.end is None):
+                witnessed = now.witnessed
+                if seen[0] not in witnessed or seen[1] not in witnessed:
+                    progress[at] = _Progress(now.answers, now.end, now.lost, witnessed.union(seen))
+        return _State(state.stored, tuple(progress))
 
     def _observation(self, stored: int) -> int:
         if stored not in self._observed:
@@ -241,7 +259,7 @@ class _Run:
         if end is not None:
             moved = _Progress(end=end, witnessed=progress.witnessed)
         else:
-            moved = progress._replace(answers=answers)
+            moved = _Progress(answers, None, progress.lost, progress.witnessed)
         return self._moved(state, at, moved, stored)
 
     def _moved(self, state: _State, at: int, progress: _Progress, stored: int | None = None) -> _State:
