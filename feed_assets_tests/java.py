@@ -1,7 +1,7 @@
 """Options with which every Java that the tests start takes less processor time.
 
-Here: the options, the variables that carry them, and an archive of Spark's classes. Not here: anything that changes what
-Spark computes, and options of the product, which follow these and so overrule them.
+Here: the options, the variables that carry them, and an archive of Spark's classes. Not here: anything that changes
+what Spark computes, and options of the product, which follow these and so overrule them.
 """
 
 from __future__ import annotations

@@ -117,7 +117,7 @@ def _no_search_for_garbage() -> Iterator[None]:
 
 def _explore(run: _Run, objects: Objects, check: Callable[[Reached], None]) -> Exploration:
     first = run.first(objects)
-    cause: dict[_State, tuple[_State, str] | None] = {first: None}
+    cause: dict[_State, tuple[_State, _Step] | None] = {first: None}
     reached: dict[_State, Reached] = {}
     following: dict[_State, tuple[_State, ...]] = {}
     waiting = deque([first])
@@ -177,6 +177,10 @@ class _State(NamedTuple):
     progress: tuple[_Progress, ...]
 
 
+_Step = tuple[Any, ...]
+"""What happened, in words with places for the actor's name and the request: few steps are ever told."""
+
+
 class _Run:
     """The programs, and what each does next after certain answers."""
 
@@ -194,6 +198,7 @@ class _Run:
         self._observe = observe
         self._content_tags = content_tags
         self._stored = _Numbers[Stored]()
+        self._objects: dict[int, Objects] = {}
         self._answers = _Numbers[Any]()  # an answer, and the number of the answers before it
         self._answers.of(None)  # the number of no answer yet
         self._requests = _Numbers[Request]()
@@ -213,26 +218,29 @@ class _Run:
             if progress.end is not None and isinstance(end := self._ends[progress.end], End)
         }
         results = {name: result for name, (result, _) in ended.items()}
-        return Reached(dict(self._stored[state.stored]), results, {name: seen for name, (_, seen) in ended.items()})
+        objects = self._objects.get(state.stored)
+        if objects is None:
+            objects = self._objects[state.stored] = dict(self._stored[state.stored])
+        return Reached(objects, results, {name: seen for name, (_, seen) in ended.items()})
 
-    def steps(self, state: _State) -> Iterator[tuple[_State, str]]:
+    def steps(self, state: _State) -> Iterator[tuple[_State, _Step]]:
         for at, (actor, progress) in enumerate(zip(self._actors, state.progress, strict=True)):
             if progress.end is not None:
                 continue
             number, end = self._next(at, progress.answers)
             if number is None:  # it ends without any request
-                yield self._moved(state, at, progress._replace(answers=0, end=end)), f"{actor.name}: ends"
+                yield self._moved(state, at, progress._replace(answers=0, end=end)), ("{}: ends", actor.name)
                 continue
             request = self._requests[number]
             stored, answer = self._perform(state.stored, number)
-            yield self._answered(state, at, progress, stored, answer), f"{actor.name}: {request}"
+            yield self._answered(state, at, progress, stored, answer), ("{}: {}", actor.name, request)
             if actor.may_crash:
                 crashed = _Progress(end=self._ends.of(_Crash()))
-                yield self._moved(state, at, crashed), f"{actor.name}: crashes before {request}"
+                yield self._moved(state, at, crashed), ("{}: crashes before {}", actor.name, request)
             if progress.lost < actor.lost_answers and request.operation in WRITES:
                 lost = Failed(UnavailableError, f"The answer to {request} was lost.")
                 unsure = progress._replace(lost=progress.lost + 1)
-                yield self._answered(state, at, unsure, stored, lost), f"{actor.name}: {request}, its answer lost"
+                yield self._answered(state, at, unsure, stored, lost), ("{}: {}, its answer lost", actor.name, request)
 
     def witnessing(self, state: _State, before: _State) -> _State:
         """The state in which every program that is running has witnessed what is in storage."""
@@ -299,12 +307,12 @@ class _Run:
         return tuple(reversed(found))
 
 
-def _way(state: _State, cause: Mapping[_State, tuple[_State, str] | None]) -> list[str]:
+def _way(state: _State, cause: Mapping[_State, tuple[_State, _Step] | None]) -> list[str]:
     way = []
     step = cause[state]
     while step is not None:
-        state, what = step
-        way.append(what)
+        state, (words, *parts) = step
+        way.append(words.format(*parts))
         step = cause[state]
     return way[::-1]
 
