@@ -13,6 +13,8 @@ from uuid import uuid4
 import boto3
 import pytest
 
+from feed_assets_tests.java import use_quick_java
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from types_boto3_s3 import S3Client
@@ -33,8 +35,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     The other tests go to the other process file by file. The groups have no effect on a run in one process.
     """
     for item in items:
-        uses_spark = "spark" in getattr(item, "fixturenames", ())
-        item.add_marker(pytest.mark.xdist_group("spark" if uses_spark else item.nodeid.partition("::")[0]))
+        item.add_marker(pytest.mark.xdist_group("spark" if _uses_spark(item) else item.nodeid.partition("::")[0]))
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Let each Java that tests start be quick; its archive takes 15 s, so it is made where a test is to use Spark."""
+    cache = getattr(session.config, "cache", None)
+    if cache and not session.config.option.collectonly:
+        use_quick_java(cache.mkdir("java"), make=any(map(_uses_spark, session.items)))
+
+
+def _uses_spark(item: pytest.Item) -> bool:
+    return "spark" in getattr(item, "fixturenames", ())
 
 
 @pytest.fixture(autouse=True)

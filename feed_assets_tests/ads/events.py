@@ -20,6 +20,8 @@ SECOND = timedelta(seconds=1)
 MICROSECOND = timedelta(microseconds=1)
 HOUR = timedelta(hours=1)
 ONE_DAY = timedelta(days=1)
+FEW = 100
+"""How many rows a frame has at least that several tasks read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +69,12 @@ PROVENANCE = {
 }
 
 
+def frame(spark: SparkSession, values: Sequence[tuple[Any, ...]], schema: StructType) -> DataFrame:
+    """A frame of these rows; few are read by one task, as a small day's are, so that nothing is shuffled."""
+    whole = spark.createDataFrame(values, schema)
+    return whole.coalesce(1) if len(values) < FEW else whole
+
+
 def unjudged_ads(spark: SparkSession, ads: Iterable[Ad]) -> DataFrame:
     """The frame that `canonical` would give."""
     return _unjudged(spark, list(ads), CLEAN_ADS)
@@ -100,12 +108,12 @@ def rows(frame: DataFrame) -> list[dict[str, Any]]:
 def _unjudged(spark: SparkSession, events: Sequence[Ad | Click], schema: StructType) -> DataFrame:
     nullable = [StructField(field.name, field.dataType) for field in schema]
     values = [tuple(asdict(event).values()) for event in events]
-    return spark.createDataFrame(values, StructType([*nullable, *PROVENANCE.values()]))
+    return frame(spark, values, StructType([*nullable, *PROVENANCE.values()]))
 
 
 def _clean(spark: SparkSession, events: Sequence[Ad | Click], schema: StructType) -> DataFrame:
     names = [field.name for field in fields(events[0]) if field.name in schema.names] if events else []
-    return spark.createDataFrame([tuple(getattr(event, name) for name in names) for event in events], schema)
+    return frame(spark, [tuple(getattr(event, name) for name in names) for event in events], schema)
 
 
 def _aware(value: Any) -> Any:

@@ -14,6 +14,7 @@ from feed_assets.ads import CLEAN_ADS, CLEAN_CLICKS, judge_ads, judge_clicks
 from feed_assets.engine.judged_rows import QUARANTINE, published_rows, quarantined_rows, verdict_counts
 from feed_assets_tests.ads.events import (
     DAY,
+    FEW,
     HOUR,
     MICROSECOND,
     MIDNIGHT,
@@ -347,8 +348,8 @@ def exchanges(frame: DataFrame, capsys: pytest.CaptureFixture[str]) -> int:
 def test_ads_are_moved_once_clicks_twice_and_quarantined_records_never(
     spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    ads = judge_ads(unjudged_ads(spark, [Ad()]), day=DAY)
-    clicks = judge_clicks(unjudged_clicks(spark, [Click()]), day=DAY)
+    ads = judge_ads(unjudged_ads(spark, [Ad()] * FEW), day=DAY)
+    clicks = judge_clicks(unjudged_clicks(spark, [Click()] * FEW), day=DAY)
 
     assert exchanges(published_rows(ads), capsys) == 1
     assert exchanges(published_rows(clicks), capsys) == 2

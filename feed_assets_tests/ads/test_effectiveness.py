@@ -22,6 +22,7 @@ from feed_assets_tests.ads.events import (
     clean_ads,
     clean_clicks,
     described,
+    frame,
     rows,
 )
 
@@ -36,14 +37,14 @@ def effectiveness(
     **more: Any,
 ) -> dict[str, dict[str, Any]]:
     """The rows by ad."""
-    frame = ad_effectiveness(
+    found = ad_effectiveness(
         clean_ads(spark, ads),
         clean_clicks(spark, clicks),
-        spark.createDataFrame(list(catalog), AD_CATALOG),
+        frame(spark, list(catalog), AD_CATALOG),
         **{"day": DAY, **more},
     )
-    assert described(frame.schema) == described(AD_EFFECTIVENESS)
-    return {row["ad_id"]: row for row in rows(frame)}
+    assert described(found.schema) == described(AD_EFFECTIVENESS)
+    return {row["ad_id"]: row for row in rows(found)}
 
 
 def figures(row: dict[str, Any]) -> dict[str, int]:

@@ -28,6 +28,7 @@ from feed_assets_tests.ads.events import (
     Click,
     clean_ads,
     clean_clicks,
+    frame,
     rows,
 )
 
@@ -126,14 +127,14 @@ def together(cases: Sequence[Case]) -> Case:
 def computed(
     spark: SparkSession, case: Case, *, day: Any = DAY, window: timedelta = ONE_DAY
 ) -> dict[str, dict[str, Any]]:
-    frame = ad_effectiveness(
+    found = ad_effectiveness(
         clean_ads(spark, case.ads),
         clean_clicks(spark, case.clicks),
-        spark.createDataFrame([], AD_CATALOG),
+        frame(spark, [], AD_CATALOG),
         day=day,
         attribution_window=window,
     )
-    return {row["ad_id"]: row for row in rows(frame)}
+    return {row["ad_id"]: row for row in rows(found)}
 
 
 def assert_as_the_reference_says(spark: SparkSession, cases: Sequence[Case], day: Any, window: timedelta) -> None:

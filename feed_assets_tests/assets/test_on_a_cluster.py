@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import time
@@ -162,11 +163,15 @@ def test_a_backfill_goes_on_when_a_worker_is_killed_and_publishes_each_day_once(
     versitygw.client().create_bucket(Bucket=bucket)
     sources = write_sources(tmp_path / "sources", SHOP_ADS, SHOP_CLICKS)
     base = f"s3://{bucket}/base"
-    (tmp_path / "spark-defaults.conf").write_text("spark.sql.shuffle.partitions 4\n")  # 200 take half a minute
+    quick = {
+        "spark.sql.shuffle.partitions": 4,  # 200 take half a minute
+        "spark.executor.extraJavaOptions": os.environ.get("SPARK_DAEMON_JAVA_OPTS", ""),
+    }
+    options = [part for name, value in quick.items() for part in ("--conf", f"{name}={value}")]
     environment = {
         **os.environ,
         **cluster.environment,
-        "SPARK_CONF_DIR": str(tmp_path),
+        "PYSPARK_SUBMIT_ARGS": shlex.join([*options, "pyspark-shell"]),
         "FEED_ASSETS_BASE": base,
         "FEED_ASSETS_SOURCES": str(sources),
         "FEED_ASSETS_FIRST_DAY": DAY,

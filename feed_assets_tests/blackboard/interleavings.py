@@ -7,8 +7,10 @@ storage answers and of nothing else, as it is run again from its start for each 
 
 from __future__ import annotations
 
+import gc
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -99,9 +101,23 @@ def explore(
     content of storage. Programs may end with the `expected` errors. Without `content_tags`, tags do not tell the
     content (see `Blackboard.tag_of`). Raises ViolationError, for a shortest way that leads to one.
     """
-    run = _Run(actors, expected, observe, content_tags=content_tags)
+    with _no_search_for_garbage():
+        return _explore(_Run(actors, expected, observe, content_tags=content_tags), objects, check)
+
+
+@contextmanager
+def _no_search_for_garbage() -> Iterator[None]:
+    """States have no cycles, and there are so many that the search for garbage would take a third of the time."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def _explore(run: _Run, objects: Objects, check: Callable[[Reached], None]) -> Exploration:
     first = run.first(objects)
-    cause: dict[_State, tuple[_State, str] | None] = {first: None}
+    cause: dict[_State, tuple[_State, _Step] | None] = {first: None}
     reached: dict[_State, Reached] = {}
     following: dict[_State, tuple[_State, ...]] = {}
     waiting = deque([first])
@@ -161,6 +177,10 @@ class _State(NamedTuple):
     progress: tuple[_Progress, ...]
 
 
+_Step = tuple[Any, ...]
+"""What happened, in words with places for the actor's name and the request: few steps are ever told."""
+
+
 class _Run:
     """The programs, and what each does next after certain answers."""
 
@@ -173,10 +193,12 @@ class _Run:
         content_tags: bool,
     ) -> None:
         self._actors = actors
+        self._witnesses = [at for at, actor in enumerate(actors) if actor.witness]
         self._expected = expected
         self._observe = observe
         self._content_tags = content_tags
         self._stored = _Numbers[Stored]()
+        self._objects: dict[int, Objects] = {}
         self._answers = _Numbers[Any]()  # an answer, and the number of the answers before it
         self._answers.of(None)  # the number of no answer yet
         self._requests = _Numbers[Request]()
@@ -196,39 +218,43 @@ class _Run:
             if progress.end is not None and isinstance(end := self._ends[progress.end], End)
         }
         results = {name: result for name, (result, _) in ended.items()}
-        return Reached(dict(self._stored[state.stored]), results, {name: seen for name, (_, seen) in ended.items()})
+        objects = self._objects.get(state.stored)
+        if objects is None:
+            objects = self._objects[state.stored] = dict(self._stored[state.stored])
+        return Reached(objects, results, {name: seen for name, (_, seen) in ended.items()})
 
-    def steps(self, state: _State) -> Iterator[tuple[_State, str]]:
+    def steps(self, state: _State) -> Iterator[tuple[_State, _Step]]:
         for at, (actor, progress) in enumerate(zip(self._actors, state.progress, strict=True)):
             if progress.end is not None:
                 continue
             number, end = self._next(at, progress.answers)
             if number is None:  # it ends without any request
-                yield self._moved(state, at, progress._replace(answers=0, end=end)), f"{actor.name}: ends"
+                yield self._moved(state, at, progress._replace(answers=0, end=end)), ("{}: ends", actor.name)
                 continue
             request = self._requests[number]
             stored, answer = self._perform(state.stored, number)
-            yield self._answered(state, at, progress, stored, answer), f"{actor.name}: {request}"
+            yield self._answered(state, at, progress, stored, answer), ("{}: {}", actor.name, request)
             if actor.may_crash:
                 crashed = _Progress(end=self._ends.of(_Crash()))
-                yield self._moved(state, at, crashed), f"{actor.name}: crashes before {request}"
+                yield self._moved(state, at, crashed), ("{}: crashes before {}", actor.name, request)
             if progress.lost < actor.lost_answers and request.operation in WRITES:
                 lost = Failed(UnavailableError, f"The answer to {request} was lost.")
                 unsure = progress._replace(lost=progress.lost + 1)
-                yield self._answered(state, at, unsure, stored, lost), f"{actor.name}: {request}, its answer lost"
+                yield self._answered(state, at, unsure, stored, lost), ("{}: {}, its answer lost", actor.name, request)
 
     def witnessing(self, state: _State, before: _State) -> _State:
         """The state in which every program that is running has witnessed what is in storage."""
-        if not any(actor.witness for actor in self._actors):
+        if not self._witnesses:
             return state
-        seen = frozenset({self._observation(before.stored), self._observation(state.stored)})
-        progress = tuple(
-            now._replace(witnessed=now.witnessed | seen)
-            if actor.witness and (now != then or (now.answers and now.end is None))
-            else now
-            for actor, now, then in zip(self._actors, state.progress, before.progress, strict=True)
-        )
-        return _State(state.stored, progress)
+        seen = self._observation(before.stored), self._observation(state.stored)
+        progress = list(state.progress)
+        for at in self._witnesses:
+            now = progress[at]
+            if now is not before.progress[at] or (now.answers and now.end is None):
+                witnessed = now.witnessed
+                if seen[0] not in witnessed or seen[1] not in witnessed:
+                    progress[at] = _Progress(now.answers, now.end, now.lost, witnessed.union(seen))
+        return _State(state.stored, tuple(progress))
 
     def _observation(self, stored: int) -> int:
         if stored not in self._observed:
@@ -241,7 +267,7 @@ class _Run:
         if end is not None:
             moved = _Progress(end=end, witnessed=progress.witnessed)
         else:
-            moved = progress._replace(answers=answers)
+            moved = _Progress(answers, None, progress.lost, progress.witnessed)
         return self._moved(state, at, moved, stored)
 
     def _moved(self, state: _State, at: int, progress: _Progress, stored: int | None = None) -> _State:
@@ -281,12 +307,12 @@ class _Run:
         return tuple(reversed(found))
 
 
-def _way(state: _State, cause: Mapping[_State, tuple[_State, str] | None]) -> list[str]:
+def _way(state: _State, cause: Mapping[_State, tuple[_State, _Step] | None]) -> list[str]:
     way = []
     step = cause[state]
     while step is not None:
-        state, what = step
-        way.append(what)
+        state, (words, *parts) = step
+        way.append(words.format(*parts))
         step = cause[state]
     return way[::-1]
 

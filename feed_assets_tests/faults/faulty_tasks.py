@@ -7,6 +7,7 @@ the partitions of `UNFINISHED`. Not here: killing, which the test does when it s
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
@@ -115,7 +116,8 @@ def staged(unstaged: list[Unstaged]) -> Staged:
 
 def main(base: str, master: str, folder: Path) -> None:
     """Publish the partitions of `FAULTS`, and leave those of `UNFINISHED` unfinished; never returns."""
-    spark = SparkResource.on(master, base, **SETTINGS).spark_session
+    executors = {"spark.executor.extraJavaOptions": os.environ.get("SPARK_DAEMON_JAVA_OPTS", "")}
+    spark = SparkResource.on(master, base, **SETTINGS, **executors).spark_session
     for name, value in SMALL_PARTS.items():
         spark.conf.set(name, value)
     feed = Feed(open_blackboard(base), LOCATION)

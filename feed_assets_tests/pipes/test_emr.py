@@ -108,8 +108,8 @@ def base(versitygw, s3_server, monkeypatch) -> Iterator[str]:
 @pytest.fixture
 def cluster(versitygw, monkeypatch):
     ensure_java()
-    names = ("PATH", "HOME", "JAVA_HOME", "FEED_ASSETS_JRE")
-    variables = {name: os.environ[name] for name in names} | versitygw.environment
+    names = ("PATH", "HOME", "JAVA_HOME", "FEED_ASSETS_JRE", "SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS")
+    variables = {name: os.environ[name] for name in names if name in os.environ} | versitygw.environment
     return Cluster({**variables, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable}, monkeypatch)
 
 
