@@ -19,7 +19,7 @@ help: ## show this list
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "feed_assets needs Python 3.11 or newer: make PYTHON=python3.11 ..." >&2; exit 1; }
-	@echo "Setting up $(VENV) (once; again only when pyproject.toml or constraints.txt change): about 700 MB of packages ..." >&2
+	@echo "Setting up $(VENV) (once; again only when pyproject.toml or constraints.txt change): about 700 MB of packages, and half a minute for Spark's classes ..." >&2
 	@if command -v uv >/dev/null 2>&1; then \
 	    { test -x $(BIN)/python || uv venv --quiet --python "$$(command -v $(PYTHON))" $(VENV); } && \
 	    uv pip install --python $(BIN)/python --constraint constraints.txt --editable '.[dev]'; \
@@ -27,6 +27,7 @@ $(READY): pyproject.toml constraints.txt
 	    { test -x $(BIN)/pip || $(PYTHON) -m venv --clear $(VENV); } && \
 	    PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --disable-pip-version-check --editable '.[dev]'; \
 	fi >&2
+	@$(BIN)/feed-assets prepare >/dev/null 2>&1 || true  # not every Java can
 	@touch $(READY)
 
 demo: $(READY) ## the main job on real logs, told step by step; BASE=s3://bucket/prefix puts its data elsewhere

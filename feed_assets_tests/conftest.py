@@ -39,10 +39,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Let each Java that tests start be quick; its archive takes 15 s, so it is made where a test is to use Spark."""
-    cache = getattr(session.config, "cache", None)
-    if cache and not session.config.option.collectonly:
-        use_quick_java(cache.mkdir("java"), make=any(map(_uses_spark, session.items)))
+    """Let each Java that tests start be quick."""
+    if not session.config.option.collectonly:
+        use_quick_java()
 
 
 def _uses_spark(item: pytest.Item) -> bool:

@@ -36,6 +36,7 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "sources": LazyCommand("sources_command", "The partners' sources; `sources check` has Spark analyse them."),
     "quarantine": LazyCommand("quarantine_command", "The records set aside, by reason, with examples."),
     "doctor": LazyCommand("doctor", "Check Java, Spark, storage, Dagster and more, and say what to do."),
+    "prepare": LazyCommand("prepare", "Make Spark start faster, and fetch what it needs for S3."),
     "feed": LazyCommand("feed_command", "Look at a File Feed and operate it: any feed, on a disk or in S3."),
 }
 

@@ -97,7 +97,7 @@ def bucket_jars() -> list[Path]:
         if not jars:
             raise JarsError(f"{VARIABLE} is {named}, and no jar is there. {_how_to_get()}")
         return jars
-    cached = _cache() / f"s3-jars-{hashlib.sha256(repr((_packages(), _EXCLUDED)).encode()).hexdigest()[:16]}"
+    cached = user_cache() / f"s3-jars-{hashlib.sha256(repr((_packages(), _EXCLUDED)).encode()).hexdigest()[:16]}"
     if not cached.is_dir():
         _fetch(cached)
     return sorted(cached.glob("*.jar"))
@@ -128,7 +128,8 @@ def _packages() -> list[str]:
     return [f"org.apache.hadoop:hadoop-aws:{hadoop}", _COMMITTERS, *sdk]
 
 
-def _cache() -> Path:
+def user_cache() -> Path:
+    """Where this user's caches of the package are."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "feed_assets"
 
 
@@ -164,6 +165,6 @@ def _fetch(target: Path) -> None:
 
 def _how_to_get() -> str:
     return (
-        f"On a machine that reaches Maven's repository, run a command on a bucket once, copy {_cache()}/s3-jars-*, "
+        f"On a machine that reaches Maven's repository, run a command on a bucket once, copy {user_cache()}/s3-jars-*, "
         f"and set {VARIABLE} to the directory here."
     )

@@ -73,9 +73,11 @@ LEAN = {
     "spark.sql.codegen.hugeMethodLimit": "8000",
 }
 
+JAVA_OPTIONS: Final = "spark.driver.defaultJavaOptions"
+
 QUIET = {
     # Spark puts these options before those of `spark-defaults.conf`, which so may name another file.
-    "spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile={QUIET_LOGS.as_uri()}",
+    JAVA_OPTIONS: f"-Dlog4j2.configurationFile={QUIET_LOGS.as_uri()}",
     "spark.ui.showConsoleProgress": "false",
 }
 

@@ -24,6 +24,7 @@ import yaml
 
 from feed_assets.blackboard import local_directory
 from feed_assets.engine.buckets import bucket_jars
+from feed_assets.engine.class_archive import archive_file, can_archive
 from feed_assets.engine.java import ensure_java, major_version
 from feed_assets.engine.session import check_master
 from feed_assets.operations.day_runs import CONFIG, instance_at
@@ -102,7 +103,8 @@ def require_writable(folder: Path, variable: str) -> None:
 
 def _java() -> Finding:
     home = ensure_java()
-    return Finding("ok", f"Java {major_version(home / 'bin' / 'java')} in {home}")
+    slow = "" if archive_file().is_file() or not can_archive() else "; `feed-assets prepare` lets Spark start faster"
+    return Finding("ok", f"Java {major_version(home / 'bin' / 'java')} in {home}{slow}")
 
 
 def _spark(master: str) -> Finding:

@@ -11,8 +11,15 @@ from dagster_pyspark import LazyPySparkResource
 from pyspark.sql import SparkSession
 
 from feed_assets.engine.buckets import bucket_jars, bucket_settings, check_classes
+from feed_assets.engine.class_archive import archive_options
 from feed_assets.engine.java import ensure_java
-from feed_assets.engine.session import check_master, ensure_driver_memory, interrupts_put_off, spark_config
+from feed_assets.engine.session import (
+    JAVA_OPTIONS,
+    check_master,
+    ensure_driver_memory,
+    interrupts_put_off,
+    spark_config,
+)
 from feed_assets.resources.storage import BlackboardResource
 
 
@@ -35,15 +42,17 @@ class SparkResource(LazyPySparkResource):
         """The session of this process, started on first use. Raises JavaError, MasterError and JarsError."""
         if self._spark_session is None:
             client = BlackboardResource.at(self.base).s3.get_client() if self.base.startswith("s3://") else None
-            jars = {}
+            started: dict[str, str] = {}
             if SparkSession.getActiveSession() is None:
                 ensure_java()
                 master = self.spark_config.get("spark.master", "local")
                 check_master(master)
                 ensure_driver_memory(master)
-                jars = {"spark.jars": ",".join(map(str, bucket_jars()))} if client else {}
+                started = {"spark.jars": ",".join(map(str, bucket_jars()))} if client else {}
+                if options := archive_options():
+                    started[JAVA_OPTIONS] = f"{self.spark_config.get(JAVA_OPTIONS, '')} {options}"
             with interrupts_put_off():
-                session = SparkSession.builder.config(map={**self.spark_config, **jars}).getOrCreate()
+                session = SparkSession.builder.config(map={**self.spark_config, **started}).getOrCreate()
             if client:
                 check_classes(session)
                 # Not at the start: a session that runs already takes them as well, and no process list shows them.

