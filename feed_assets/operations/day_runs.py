@@ -22,8 +22,8 @@ from dagster._core.instance.ref import InstanceRef  # the only way to open an in
 
 from feed_assets.datasets import ONE_DAY, midnight
 from feed_assets.io_manager.metadata import DATA_VERSION_TAG
-from feed_assets.operations.event_log import keep_open
 from feed_assets.operations.failed_runs import failures
+from feed_assets.resources.event_log import keep_open
 from feed_assets.sensors.busy import BACKFILL_TAG
 from feed_assets.sensors.liveness import alive, fail_dead_runs, first_tags
 from feed_assets.sources import SourceError

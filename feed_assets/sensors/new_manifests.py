@@ -31,6 +31,7 @@ from feed_assets.file_feed.wording import counted
 from feed_assets.io_manager.asset_events import INVALIDATED, has_event_about, still_in_force
 from feed_assets.io_manager.metadata import DATA_VERSION_TAG
 from feed_assets.resources import BlackboardResource, Clock, StateResource
+from feed_assets.resources.event_log import event_log
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.busy import goes_on
 from feed_assets.sensors.ticks import MAX_EVENTS, TICK_SECONDS, load_cursor, requests_of_tick, run_requests
@@ -275,7 +276,7 @@ class _Tick:
                 "": (materialization.tags if materialization else None) or {}
             }
         else:
-            tags_by_partition = instance.event_log_storage.get_latest_tags_by_partition(
+            tags_by_partition = event_log(instance).get_latest_tags_by_partition(
                 key,
                 dg.DagsterEventType.ASSET_MATERIALIZATION,
                 [DATA_VERSION_TAG],

@@ -18,7 +18,7 @@ from dagster._grpc.impl import core_execute_run
 from dagster._utils.hosted_user_process import recon_job_from_origin
 from dagster._utils.interrupts import capture_interrupts
 
-from feed_assets.operations.event_log import keep_open
+from feed_assets.resources.event_log import keep_open
 from feed_assets.workers.pool import BEGUN, DONE, READY
 
 MOST_RUNS = 200

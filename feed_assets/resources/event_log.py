@@ -1,4 +1,4 @@
-"""Dagster's event log in SQLite, with connections that stay open. Not here: other storages, which keep their own."""
+"""Dagster's event log: its storage, and connections to SQLite that stay open. Not here: what is read and written."""
 
 from __future__ import annotations
 
@@ -9,12 +9,17 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final
 
 import dagster as dg
-from dagster._core.storage.event_log import SqliteEventLogStorage
+from dagster._core.storage.event_log import EventLogStorage, SqliteEventLogStorage
 from dagster._core.storage.sql import create_engine
 from dagster._core.storage.sqlite import SQLITE_BUSY_TIMEOUT_SECONDS
 
 OPEN: Final = 4
 """So many databases stay open: the index of all runs, and those of the last runs, of which each has its own."""
+
+
+def event_log(instance: dg.DagsterInstance) -> EventLogStorage:
+    """The storage of this instance's events."""
+    return instance.event_log_storage
 
 
 def keep_open(instance: dg.DagsterInstance) -> None:
@@ -23,7 +28,7 @@ def keep_open(instance: dg.DagsterInstance) -> None:
     For each event Dagster opens a connection and compiles its SQL, which takes more than half of the event's time. A
     day of three assets has more than a hundred events.
     """
-    log = instance.event_log_storage
+    log = event_log(instance)
     if isinstance(log, SqliteEventLogStorage):
         connect = _Databases(log._connect, log.conn_string_for_shard).connect  # noqa: SLF001 - the only place to step in
         log._connect = connect  # type: ignore[method-assign]  # noqa: SLF001 - as above

@@ -7,7 +7,7 @@ import sys
 import dagster as dg
 import pytest
 
-from feed_assets.operations.event_log import OPEN, keep_open
+from feed_assets.resources.event_log import OPEN, keep_open
 
 opened = []
 
