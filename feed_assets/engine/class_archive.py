@@ -43,24 +43,26 @@ def can_archive() -> bool:
 
 def archive_options() -> str:
     """Options for a Java that is to use the archive; none without an archive."""
-    file = archive_file()
-    return f"{_SILENT} -XX:SharedArchiveFile={file}" if file.is_file() else ""
+    try:
+        file = archive_file()
+        return f"{_SILENT} {_option('SharedArchiveFile', file)}" if file.is_file() else ""
+    except (OSError, RuntimeError):  # without a home that can be read, as some containers have none
+        return ""
 
 
 def make_archive() -> Path:
     """Make the archive, if it is not there, and return its place. Takes half a minute. Raises ArchiveError."""
-    target = archive_file()
-    if target.is_file():
-        return target
     if not can_archive():
         raise ArchiveError(
             f"The Java in {ensure_java()} cannot archive Spark's classes. A Java 17 or 21 of a Linux distribution can. "
             "Without an archive all works, and Spark takes some seconds more to start."
         )
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        _make(target)
-    except OSError as error:
+        target = archive_file()
+        if not target.is_file():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            _make(target)
+    except (OSError, RuntimeError) as error:
         raise ArchiveError(f"The archive of Spark's classes could not be made: {error}") from error
     return target
 
@@ -69,12 +71,16 @@ def _make(target: Path) -> None:
     # Beside the target, so that the rename is atomic: two processes may make it at once.
     with TemporaryDirectory(dir=target.parent) as scratch:
         made = Path(scratch, "classes.jsa")
-        _start_spark(f"-XX:ArchiveClassesAtExit={made}")
+        _start_spark(_option("ArchiveClassesAtExit", made))
         if not made.is_file():
             raise ArchiveError("The archive of Spark's classes could not be made: Java wrote none.")
         # Java writes part of an archive on a full disk, and would crash with it.
-        _start_spark(f"-XX:SharedArchiveFile={made}")
+        _start_spark(_option("SharedArchiveFile", made))
         made.rename(target)
+
+
+def _option(name: str, file: Path) -> str:
+    return f'"-XX:{name}={file}"'  # Spark divides options at spaces
 
 
 def _start_spark(option: str) -> None:

@@ -49,17 +49,18 @@ def shared_classes(cache, tmp_path):
 
 @pytest.mark.skipif(not a_java_with_archive(), reason="needs a Java of a distribution")
 def test_spark_starts_with_the_archive_that_the_command_made_and_without_one_that_is_none(tmp_path):
-    shown, _ = prepare(tmp_path, SPARK_SUBMIT_OPTS="-XX:TieredStopAtLevel=1")
-    (archive,) = (tmp_path / "feed_assets").iterdir()
-    again, _ = prepare(tmp_path)
+    cache = tmp_path / "my cache"
+    shown, _ = prepare(cache, SPARK_SUBMIT_OPTS="-XX:TieredStopAtLevel=1")
+    (archive,) = (cache / "feed_assets").iterdir()
+    again, _ = prepare(cache)
 
     assert str(archive) in shown
     assert again == shown
-    assert shared_classes(tmp_path, tmp_path) > 1000
+    assert shared_classes(cache, tmp_path) > 1000
 
     with archive.open("r+b") as file:
         file.write(bytes(4096))
-    assert shared_classes(tmp_path, tmp_path) == 0
+    assert shared_classes(cache, tmp_path) == 0
 
 
 def test_a_java_that_cannot_archive_is_named(tmp_path):
