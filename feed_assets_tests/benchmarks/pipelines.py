@@ -20,6 +20,7 @@ import dagster as dg
 import duckdb
 
 from feed_assets.file_feed import require_latest
+from feed_assets.resources.event_log import keep_open
 from feed_assets_tests.benchmarks import bare_script, duckdb_script
 from feed_assets_tests.benchmarks.generated import portal, portal_sources, write_day
 from feed_assets_tests.benchmarks.results import Comparison, Report, Rounds, Row, progress, timed
@@ -49,6 +50,7 @@ def measure(scratch: Path, *, quick: bool = False) -> Report:
     rows: list[Row] = []
     comparisons: list[Comparison] = []
     with dg.DagsterInstance.local_temp(str(_made(scratch / "dagster"))) as instance:
+        keep_open(instance)  # as the project's own processes do
         for size, turns in (QUICK_SIZES if quick else SIZES).items():
             rounds, steps, jobs = _rounds(scratch, instance, size, turns)
             label = f"{size:,} impressions"
