@@ -134,6 +134,7 @@ def running(
     with pytest.MonkeyPatch.context() as patch:
         for name, value in {**environment, "DAGSTER_HOME": str(home), "PYTHONPATH": str(ROOT)}.items():
             patch.setenv(name, value)
+        sys.modules.pop(module, None)  # it may have read other variables when an earlier test loaded it
         process = start_pool(home, module, *arguments)
         target = ModuleTarget(module, None, str(ROOT), location_name=module)
         with dg.DagsterInstance.get() as instance, WorkspaceProcessContext(instance, target) as workspace:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib import import_module
 
 import dagster as dg
 import pytest
@@ -49,8 +50,7 @@ def workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workers]:
 @pytest.fixture(scope="module")
 def warm(workers: Workers) -> Installation:
     """The installation on which the workers work."""
-    from feed_assets_tests.workers import spark_project  # noqa: PLC0415 - reads the environment
-
+    spark_project = import_module(PROJECT)  # reads the environment
     installation = Installation(replace(spark_project.settings, scan_seconds=0), workers.instance)
     return replace(installation, _definitions=spark_project.defs)
 
