@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import cache
 
 from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType, StructField, StructType
 
 from feed_assets.file_feed import Column
-
-
-def named_types(columns: Mapping[str, str]) -> StructType:
-    """A schema of nullable columns, name -> name of the type. Needs a running session, as `spark_schema`."""
-    return StructType([StructField(name, _type(type_)) for name, type_ in columns.items()])
 
 
 def spark_schema(columns: Iterable[Column]) -> StructType:

@@ -136,16 +136,15 @@ def raw_frame(spark: SparkSession, blackboard: Blackboard, source: Source, *raw_
     from pyspark.sql import functions  # noqa: PLC0415 - listing must not need Spark
 
     from feed_assets.engine.listed_files import read_listed  # noqa: PLC0415 - as above
-    from feed_assets.engine.spark_schemas import named_types  # noqa: PLC0415 - as above
     from feed_assets.sources.expressions import empty_frame, needed_columns  # noqa: PLC0415 - as above
     from feed_assets.sources.records import with_nulls  # noqa: PLC0415 - as above
 
     declared = dict(source.format.declared) or dict.fromkeys(needed_columns(spark, source), "string")
-    columns = declared | RECORD_COLUMNS
+    nothing = empty_frame(spark, declared | RECORD_COLUMNS)
     sizes = _sizes(blackboard, raw_inputs)
     if not sizes:
-        return empty_frame(spark, columns)
-    frame: DataFrame = with_nulls(read_listed(spark.read, "parquet", sizes, named_types(columns)), source)
+        return nothing
+    frame: DataFrame = with_nulls(read_listed(spark.read, "parquet", sizes, nothing.schema), source)
     if all(landed_by(file.path) for each in raw_inputs for file in each.files):
         return frame
     # Files of other receivers lack `_file` and `_line`: use the name and the row of the raw file.

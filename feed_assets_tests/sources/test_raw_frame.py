@@ -9,6 +9,7 @@ from feed_assets.ads import KINDS
 from feed_assets.blackboard.local import LocalBlackboard
 from feed_assets.sources.loading import load_source
 from feed_assets.sources.raw import RECORD_COLUMNS, raw_frame, read_set
+from feed_assets.sources.spec import ParquetFormat
 
 SOURCE = load_source(Path(__file__).parent / "partners" / "portal_clicks.yaml", KINDS)
 DAY = date(2019, 11, 24)
@@ -89,3 +90,13 @@ def test_a_name_with_characters_of_a_pattern_is_read_literally(spark, blackboard
     received("a1x.parquet", "SELECT '2' AS click")
 
     assert sorted(row.click for row in read(spark, blackboard).collect()) == ["1", "2"]
+
+
+def test_a_declared_text_of_limited_length_is_read_as_text(spark, blackboard, received):
+    received("a.parquet", "SELECT '1' AS click, 'a7' AS ad, CAST(7 AS BIGINT) AS _line")
+    columns = dict.fromkeys(["click", "time", "impression", "user"], "string") | {"ad": "varchar(5)"}
+    declaring = SOURCE.model_copy(update={"format": ParquetFormat(type="parquet", columns=columns)})
+
+    (row,) = raw_frame(spark, blackboard, declaring, read_set(blackboard, SOURCE.key, DAY)).collect()
+
+    assert (row.click, row.ad) == ("1", "a7")
