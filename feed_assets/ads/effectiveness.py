@@ -210,9 +210,8 @@ def _touched(ads: DataFrame, clicks: DataFrame, *key: str) -> DataFrame:
 
 def _shown_on(day: date, ads: DataFrame) -> DataFrame:
     """The ads of the day."""
-    if estimated_bytes(ads) > ONE_TASK:
-        ads = ads.filter(between_midnights("event_time", day))
-    return ads.filter(within("event_time", day))
+    of_day = within if estimated_bytes(ads) <= ONE_TASK else between_midnights
+    return ads.filter(of_day("event_time", day))
 
 
 def _impressions(ads: DataFrame) -> DataFrame:
