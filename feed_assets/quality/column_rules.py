@@ -13,7 +13,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from feed_assets.engine.sql import quoted
-from feed_assets.quality.expectation import UNKNOWN_VALUES, Expectation, Judgement, Reference, Subject
+from feed_assets.quality.expectation import (
+    IDENTITIES,
+    ROWS,
+    UNKNOWN_VALUES,
+    Expectation,
+    Judgement,
+    Reference,
+    Subject,
+)
 from feed_assets.quality.rule_text import Value, check_name, joined, literal, rows_counted
 
 
@@ -28,25 +36,20 @@ def unique(*columns: str, blocking: bool = True, name: str = "") -> Expectation:
     """No two rows are alike in these columns. A row with NULL in one of them counts as a repetition."""
 
     def judge(_: Subject, counted: Mapping[str, Any]) -> Judgement:
-        surplus = counted["rows"] - counted["identities"]
+        rows = counted[ROWS]
+        surplus = rows - counted[IDENTITIES]
         return Judgement(
             surplus == 0,
-            {"rows": counted["rows"], "rows with an identity seen before": surplus},
-            f"{surplus:,} of {rows_counted(counted['rows'])} repeat {joined(columns)}, limit 0.",
+            {"rows": rows, "rows with an identity seen before": surplus},
+            f"{surplus:,} of {rows_counted(rows)} repeat {joined(columns)}, limit 0.",
         )
 
-    unnamed = " OR ".join(f"{quoted(column)} IS NULL" for column in columns)
-    identity = ", ".join(map(quoted, columns))
     return Expectation(
         name or check_name("unique", columns),
         f"No two rows share their identity ({', '.join(columns)}).",
         judge,
-        # As one struct: Spark compares structs faster than the values of several columns.
-        {"rows": "count(1)", "identities": f"count(DISTINCT IF({unnamed}, NULL, struct({identity})))"},
-        blocking,
-        own_pass=True,
-        # As many different hashes as rows: then no two identities are equal. Spark compares hashes fastest.
-        hashed={"rows": "count(1)", "identities": f"count(DISTINCT IF({unnamed}, NULL, xxhash64({identity})))"},
+        blocking=blocking,
+        identity=columns,
     )
 
 

@@ -73,10 +73,9 @@ class Reference:
 class Expectation:
     """One rule: `counts` are named SQL aggregates over the update's rows, and `judge` decides on their values.
 
-    An expectation with `own_pass` is counted in a pass of its own: beside distinct values, Spark carries every
-    other counter once for each value. `hashed`, if given, is counted first: if its values are all equal, they are those
-    of `counts` too. With a `reference`, the values that the other feed lacks are counted too. `judge`
-    gets their number as UNKNOWN_VALUES, None if that feed has no valid update.
+    With the columns of an `identity`, `judge` also gets the number of rows as ROWS, and the number of distinct
+    identities as IDENTITIES; a row with NULL in one of the columns has none. With a `reference`, it also gets the
+    number of values that the other feed lacks as UNKNOWN_VALUES, None if that feed has no valid update.
     """
 
     name: str
@@ -84,16 +83,17 @@ class Expectation:
     judge: Callable[[Subject, Mapping[str, Any]], Judgement]
     counts: Mapping[str, str] = field(default_factory=dict)
     blocking: bool = True
-    own_pass: bool = False
-    hashed: Mapping[str, str] = field(default_factory=dict)
+    identity: tuple[str, ...] = ()
     reference: Reference | None = None
 
     @property
     def counted_names(self) -> tuple[str, ...]:
         """The names of the values that `judge` gets."""
-        return (*self.counts, *([UNKNOWN_VALUES] if self.reference else []))
+        identities = (ROWS, IDENTITIES) if self.identity else ()
+        return (*self.counts, *identities, *([UNKNOWN_VALUES] if self.reference else []))
 
 
+ROWS, IDENTITIES = "rows", "identities"
 UNKNOWN_VALUES = "unknown_values"
 NOT_KNOWN = "not known: no record"
 WITHOUT_RECORD = Judgement(

@@ -6,7 +6,7 @@ Here: storage and Spark for an audit. Not here: finding the update (`steps.candi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from functools import partial, reduce
 from typing import Any
@@ -16,7 +16,10 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone writes Spark
 from pyspark.sql.types import DataType, StructField, StructType
 
 from feed_assets.datasets import FeedDeclaration
+from feed_assets.engine.jvm import estimated_bytes
+from feed_assets.engine.listed_files import ONE_TASK
 from feed_assets.engine.spark_schemas import declared_columns, spark_schema
+from feed_assets.engine.sql import quoted
 from feed_assets.engine.update_files import count_update, parquet_schema, read_updates
 from feed_assets.file_feed import (
     Feed,
@@ -30,10 +33,13 @@ from feed_assets.file_feed import (
     read_record,
     records,
 )
-from feed_assets.quality.expectation import UNKNOWN_VALUES, Expectation, Reference, Subject
+from feed_assets.quality.expectation import IDENTITIES, ROWS, UNKNOWN_VALUES, Expectation, Reference, Subject
 
 EMPTY_SOURCES = "empty_sources"
 """The detail of a record with the reasons why sources without a raw file are complete; by source."""
+
+_Pass = tuple[Sequence[tuple[str, str]], DataFrame]
+"""Counts by expectation and name, and a frame with one row that has their values in this order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,36 +106,55 @@ def count(
 ) -> Mapping[tuple[str, str], Any]:
     """All counts of all expectations, by expectation and name.
 
-    Costs one query with a pass for all together and one for each expectation with `own_pass`, and a join for each
-    reference. If hashes do not decide an expectation, costs one more query.
+    Costs one query with a pass for all together and one for each identity, and a join for each reference. If the hashes
+    of identities repeat, costs one more query.
     """
-    if not any(each.counts or each.reference for each in expectations):
+    if not any(each.counted_names for each in expectations):
         return {}
     rows = read_updates(spark, [update], spark_schema(declaration.columns))
-    together = [each for each in expectations if not each.own_pass]
-    counted = _counted(rows, [together, *([each] for each in expectations if each.own_pass)])
-    undecided = [
-        replace(each, hashed={})
-        for each in expectations
-        if each.hashed and len({counted[each.name, name] for name in each.hashed}) > 1
-    ]
-    counted |= _counted(rows, [[each] for each in undecided])
+    identified = [each for each in expectations if each.identity]
+    counted = _counted([_aggregated(rows, expectations), *(_identities(rows, each, "xxhash64") for each in identified)])
+    undecided = [each for each in identified if counted[each.name, ROWS] != counted[each.name, IDENTITIES]]
+    counted |= _counted([_identities(rows, each, "struct") for each in undecided])
     for each in expectations:
         if each.reference is not None:
             counted[each.name, UNKNOWN_VALUES] = _unknown_values(rows, update, each.reference, now)
     return counted
 
 
-def _counted(rows: DataFrame, groups: Sequence[Sequence[Expectation]]) -> dict[tuple[str, str], Any]:
-    """The counts of these expectations, in one query with a pass for each group; Spark runs the passes side by side."""
-    names, passes = [], []
-    for number, group in enumerate(groups):
-        counts = {(each.name, name): sql for each in group for name, sql in (each.hashed or each.counts).items()}
-        named = [f"{sql} AS c{number}_{position}" for position, sql in enumerate(counts.values())]
-        names.append(list(counts))
-        passes += [rows.selectExpr(*named).withColumn("pass", F.lit(number))] if named else []
-    found = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), passes).collect() if passes else []
-    return {name: row[f"c{row['pass']}_{n}"] for row in found for n, name in enumerate(names[row["pass"]])}
+def _aggregated(rows: DataFrame, expectations: Sequence[Expectation]) -> _Pass:
+    """One row with the counts of all expectations."""
+    counts = {(each.name, name): sql for each in expectations for name, sql in each.counts.items()}
+    return list(counts), rows.selectExpr(*counts.values())
+
+
+def _identities(rows: DataFrame, expectation: Expectation, value: str) -> _Pass:
+    """One row with the number of rows and of distinct identities, each taken as this function of its columns.
+
+    As many distinct hashes as rows: then no two identities are equal. Spark compares hashes fastest, then structs.
+    """
+    columns = list(map(quoted, expectation.identity))
+    unnamed = " OR ".join(f"{column} IS NULL" for column in columns)
+    identities = rows.selectExpr(f"IF({unnamed}, NULL, {value}({', '.join(columns)})) AS identity")
+    if estimated_bytes(rows) > ONE_TASK:
+        # Nearly all are different, so they go to their tasks at once. Else Spark would count them in each task before.
+        identities = identities.repartition("identity")
+    alike = identities.groupBy("identity").agg(F.count(F.lit(1)).alias("rows"))
+    names = [(expectation.name, ROWS), (expectation.name, IDENTITIES)]
+    return names, alike.selectExpr("coalesce(sum(rows), 0)", "count(identity)")
+
+
+def _counted(passes: Sequence[_Pass]) -> dict[tuple[str, str], Any]:
+    """The counts of these passes, taken in one query; Spark runs the passes side by side."""
+    named = [(names, row) for names, row in passes if names]
+    numbered = [
+        row.toDF(*(f"c{number}_{position}" for position in range(len(names)))).withColumn("pass", F.lit(number))
+        for number, (names, row) in enumerate(named)
+    ]
+    found = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), numbered).collect() if numbered else []
+    return {
+        name: row[f"c{row['pass']}_{position}"] for row in found for position, name in enumerate(named[row["pass"]][0])
+    }
 
 
 def _unknown_values(rows: DataFrame, update: Update, reference: Reference, now: datetime) -> int | None:
