@@ -77,14 +77,27 @@ def quarantined_rows(judged: DataFrame) -> DataFrame:
 
 
 def verdict_counts(judged: DataFrame) -> list[Column]:
-    """Named counts over a judged frame, for `DataFrame.observe`: the pass that writes also counts.
+    """Named counts over a judged frame, for `DataFrame.observe`: the pass that publishes also counts the other rows.
 
-    Their names are `published`, `quarantined: <reason>` and `duplicate: <reason>`; if the frame was not made by
-    `with_reasons`, `published`, `quarantined` and `duplicate`. Their sum is the number of rows.
+    Their names are `quarantined`, and `duplicate: <reason>` for each reason; `duplicate` if the frame was not made by
+    `with_reasons`. Spark evaluates them one by one for each row, so there are few.
     """
-    published = F.count_if(F.col(VERDICT) == Verdict.PUBLISHED.value).alias(Verdict.PUBLISHED.value)
+    quarantined = F.count_if(F.col(VERDICT) == Verdict.QUARANTINED.value).alias(Verdict.QUARANTINED.value)
+    if not (reasons := _reasons(judged, Verdict.DUPLICATE)):
+        return [quarantined, F.count_if(F.col(VERDICT) == Verdict.DUPLICATE.value).alias(Verdict.DUPLICATE.value)]
+    return [quarantined, *(F.count_if(F.col(REASON) == reason).alias(name) for name, reason in reasons.items())]
+
+
+def reason_counts(judged: DataFrame) -> list[Column]:
+    """Named counts over the `quarantined_rows` of a judged frame, for `DataFrame.observe`: `quarantined: <reason>`.
+
+    There are none if the frame was not made by `with_reasons`.
+    """
+    reasons = _reasons(judged, Verdict.QUARANTINED)
+    return [F.count_if(F.col("reason") == reason).alias(name) for name, reason in reasons.items()]
+
+
+def _reasons(judged: DataFrame, verdict: Verdict) -> dict[str, str]:
+    """The reasons of a verdict, each by the name of its count."""
     reasons: Mapping[str, str] = judged.schema[REASON].metadata.get(REASONS, {})
-    if not reasons:
-        others = (Verdict.QUARANTINED.value, Verdict.DUPLICATE.value)
-        return [published, *(F.count_if(F.col(VERDICT) == each).alias(each) for each in others)]
-    return [published, *(F.count_if(F.col(REASON) == name).alias(f"{of}: {name}") for name, of in reasons.items())]
+    return {f"{verdict}: {reason}": reason for reason, of in reasons.items() if of == verdict}

@@ -5,11 +5,12 @@ Not here: which records are quarantined (`engine.judged_rows`), and publishing o
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Observation
 
-from feed_assets.engine.judged_rows import quarantined_rows
+from feed_assets.engine.judged_rows import Verdict, quarantined_rows, reason_counts
 from feed_assets.engine.jvm import estimated_bytes
 from feed_assets.engine.listed_files import ONE_TASK
 from feed_assets.engine.update_files import Written, write_files
@@ -26,9 +27,12 @@ class Unstaged:
     facts: Facts
 
 
-def write_quarantine(claimed: Claim, judged: DataFrame, rows: Rows, facts: Facts) -> Unstaged:
-    """Write the quarantined records of a judged frame under their update's name; `facts` are those of the update.
+def write_quarantine(
+    claimed: Claim, judged: DataFrame, quarantined: int, facts: Facts
+) -> tuple[Unstaged, Mapping[str, int]]:
+    """Write the quarantined records of a judged frame under their update's name, and count them by reason.
 
+    `quarantined` is the number of these records: the pass that published has counted it. `facts` are the update's.
     Every judged update has a quarantine, possibly without files: so the latest quarantine is always that of the update
     in force, whichever updates are published, overtaken or invalidated.
     """
@@ -38,14 +42,23 @@ def write_quarantine(claimed: Claim, judged: DataFrame, rows: Rows, facts: Facts
     # Few records from many tasks: without a shuffle, a file for each task.
     refused = quarantined_rows(judged)
     refused = refused if estimated_bytes(judged) <= ONE_TASK else refused.hint("rebalance")
-    written = write_files(refused, kept.uri, "json") if rows.quarantined else Written(files=0, rows=0)
+    written, reasons = Written(files=0, rows=0), {}
+    if quarantined:
+        observation, counts = Observation(), reason_counts(judged)
+        written = write_files(refused.observe(observation, *counts) if counts else refused, kept.uri, "json")
+        reasons = counted(observation) if counts else {Verdict.QUARANTINED.value: quarantined}
     own = replace(
         facts,
-        rows=Rows(read=rows.quarantined, published=written.rows, quarantined=0, duplicates=0, reasons={}),
+        rows=Rows(read=quarantined, published=written.rows, quarantined=0, duplicates=0, reasons={}),
         schema=(),
         inputs=(FeedInput(feed=claimed.feed.location, partition=claimed.partition, update=claimed.name),),
         code_version="",
         config_digest="",
         details={"quarantined_from": f"{claimed.feed.location} {claimed.name}"},
     )
-    return Unstaged(kept, written.files, own)
+    return Unstaged(kept, written.files, own), reasons
+
+
+def counted(observation: Observation) -> dict[str, int]:
+    """The counts that an observation found, without zeros; none if Spark knew before that there are no rows."""
+    return {name: int(value) for name, value in observation.get.items() if value}

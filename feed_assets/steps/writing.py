@@ -5,16 +5,15 @@ Not here: reading and staging (`step`), and publishing (`step`, `audit`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from pyspark.sql import DataFrame, Observation
 
-from feed_assets.engine.judged_rows import BOOKKEEPING, VERDICT, published_rows, verdict_counts
+from feed_assets.engine.judged_rows import BOOKKEEPING, VERDICT, Verdict, published_rows, verdict_counts
 from feed_assets.engine.update_files import write_files
 from feed_assets.file_feed import Claim, Facts, FeedError, Rows
 from feed_assets.file_feed.quarantine import QUARANTINE
-from feed_assets.steps.quarantining import Unstaged, write_quarantine
+from feed_assets.steps.quarantining import Unstaged, counted, write_quarantine
 
 
 class MissingColumnsError(FeedError):
@@ -34,9 +33,17 @@ def write(claimed: Claim, frame: DataFrame, facts: Facts, *, read: int) -> list[
     verdicts = Observation()
     judged = frame.drop(*BOOKKEEPING).observe(verdicts, *verdict_counts(frame))
     written = write_files(_conform(published_rows(judged), claimed, facts), claimed.uri)
-    counts = {name: int(value or 0) for name, value in verdicts.get.items()}
-    rows = _rows(counts, read=read, published=written.rows)
-    quarantine = write_quarantine(claimed, frame, rows, facts)
+    duplicates = counted(verdicts)
+    quarantined = duplicates.pop(Verdict.QUARANTINED.value, 0)
+    quarantine, reasons = write_quarantine(claimed, frame, quarantined, facts)
+    # Each number has its own count, so that a check can compare them.
+    rows = Rows(
+        read=read,
+        published=written.rows,
+        quarantined=quarantined,
+        duplicates=sum(duplicates.values()),
+        reasons={**reasons, **duplicates},
+    )
     details = {**facts.details, QUARANTINE: quarantine.claim.feed.location}
     return [quarantine, Unstaged(claimed, written.files, replace(facts, rows=rows, details=details))]
 
@@ -50,16 +57,3 @@ def _conform(frame: DataFrame, claimed: Claim, facts: Facts) -> DataFrame:
             f"it has {', '.join(frame.columns)}. Return these columns, or declare others in `feed_metadata(...)`."
         )
     return frame.select(names)
-
-
-def _rows(counts: Mapping[str, int], *, read: int, published: int) -> Rows:
-    """The accounting of one write: each number has its own count, so that a check can compare them."""
-    quarantined = {name: count for name, count in counts.items() if name.startswith("quarantined") and count}
-    duplicates = {name: count for name, count in counts.items() if name.startswith("duplicate") and count}
-    return Rows(
-        read=read,
-        published=published,
-        quarantined=sum(quarantined.values()),
-        duplicates=sum(duplicates.values()),
-        reasons={**quarantined, **duplicates},
-    )
