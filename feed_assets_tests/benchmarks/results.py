@@ -23,6 +23,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+LEFT_OUT = "Left out of quick measurements: it takes minutes."
 PACKAGES = ("dagster", "pyspark", "duckdb", "pyarrow", "boto3", "moto")
 
 Value = str | int | float
