@@ -33,6 +33,7 @@ def write_quarantine(
     """Write the quarantined records of a judged frame under their update's name, and count them by reason.
 
     `quarantined` is the number of these records: the pass that published has counted it. `facts` are the update's.
+
     Every judged update has a quarantine, possibly without files: so the latest quarantine is always that of the update
     in force, whichever updates are published, overtaken or invalidated.
     """
