@@ -23,9 +23,6 @@ from feed_assets.cli.output import complain, file_size, json_option, print_json,
 from feed_assets.file_feed.wording import counted
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from feed_assets.blackboard import Blackboard
     from feed_assets.resources import Settings
     from feed_assets.sources import Source
     from feed_assets.sources.ledger import Landing
@@ -86,7 +83,7 @@ def land(ctx: click.Context, source: str, files: tuple[Path, ...], *, again: boo
         say(line)
 
     def landed(name: str, landing: Landing) -> Landed:
-        return _landed(spark, board, name, landing, wanted, settings, now)
+        return _landed(name, landing, wanted, settings, now)
 
     earlier = [] if files else list(current_landings(board, wanted.key))
     gone = files_gone(board, wanted.key, earlier)
@@ -164,20 +161,10 @@ def _source(installation: Installation, name: str) -> Source:
     return wanted[0]
 
 
-def _landed(
-    spark: SparkSession,
-    board: Blackboard,
-    name: str,
-    landing: Landing,
-    source: Source,
-    settings: Settings,
-    now: datetime,
-) -> Landed:
-    from feed_assets.sources.raw import records_by_day  # noqa: PLC0415 - loads pydantic
-
+def _landed(name: str, landing: Landing, source: Source, settings: Settings, now: datetime) -> Landed:
     days = [] if landing.already_landed else _unwatched(landing, source, settings, now)
     outdated = landing.description not in {None, source.landing_digest}
-    return Landed(name, landing, outdated, records_by_day(spark, board, landing, days))
+    return Landed(name, landing, outdated, {day: landing.records_of(day) for day in days})
 
 
 def _unwatched(landing: Landing, source: Source, settings: Settings, now: datetime) -> list[str]:

@@ -12,7 +12,7 @@ import json
 import logging
 import zlib
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import astuple, replace
 
 from feed_assets.blackboard import NotFoundError
 from feed_assets.file_feed.feed import Feed
@@ -38,7 +38,7 @@ def summarized(inputs: _Inputs) -> tuple[tuple[FeedInput | RawInput, ...], bytes
     if sum(len(each.files) for each in raw) <= INLINE_FILES:
         return tuple(inputs), None
     kept = (replace(each, files=(), listed=each.hours) if isinstance(each, RawInput) else each for each in inputs)
-    files = [[each.source, each.partition, [[file.path, file.size, file.tag] for file in each.files]] for each in raw]
+    files = [[each.source, each.partition, [list(astuple(file)) for file in each.files]] for each in raw]
     # mtime=0: the same bytes for the same read sets.
     return tuple(kept), gzip.compress(json.dumps(files, separators=(",", ":")).encode(), mtime=0)
 

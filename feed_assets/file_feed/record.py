@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any, Literal, TypeVar
@@ -59,20 +59,25 @@ class FeedInput:
 
 @dataclass(frozen=True, slots=True)
 class RawFile:
-    """A raw file that was read."""
+    """A raw file that was read, and how many records it has; None if unknown."""
 
     path: str
     size: int
     tag: str
+    records: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RawHour:
-    """The raw files of one hour: their number, their bytes, and a digest of their paths, sizes and tags."""
+    """The raw files of one hour: their number, bytes and records, and a digest of their paths, sizes and tags.
+
+    `records` is None if the number of a file is unknown.
+    """
 
     files: int
     size: int
     digest: str
+    records: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,14 +105,17 @@ class RawInput:
         return sum(file.size for file in self.files) + sum(hour.size for hour in self.listed.values())
 
     @property
+    def records(self) -> int | None:
+        """The records of all files; None if the number of a file is unknown."""
+        return _sum([*(file.records for file in self.files), *(hour.records for hour in self.listed.values())])
+
+    @property
     def hours(self) -> Mapping[str, RawHour]:
         """The totals of each hour that has files, `00` to `23`: the first folder in their paths."""
-        files: dict[str, list[tuple[str, int, str]]] = {}
+        files: dict[str, list[RawFile]] = {}
         for file in self.files:
-            files.setdefault(file.path.partition("/")[0], []).append((file.path, file.size, file.tag))
-        hashed = {hour: _hashed(json.dumps(sorted(of))) for hour, of in files.items()}
-        sizes = {hour: sum(size for _, size, _ in of) for hour, of in files.items()}
-        return self.listed or {hour: RawHour(len(of), sizes[hour], hashed[hour]) for hour, of in files.items()}
+            files.setdefault(file.path.partition("/")[0], []).append(file)
+        return self.listed or {hour: _totals(of) for hour, of in files.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +246,17 @@ def inputs_digest(inputs: Iterable[FeedInput | RawInput]) -> str:
     so `inputs` must be in full (see `read_sets.in_full`).
     """
     return _hashed("\n".join(sorted(line for each in inputs if (line := _line(each)) is not None)))
+
+
+def _totals(files: Sequence[RawFile]) -> RawHour:
+    digest = _hashed(json.dumps(sorted((file.path, file.size, file.tag) for file in files)))
+    return RawHour(len(files), sum(file.size for file in files), digest, _sum([file.records for file in files]))
+
+
+def _sum(numbers: Sequence[int | None]) -> int | None:
+    """The sum; None if a number is unknown."""
+    known = [number for number in numbers if number is not None]
+    return sum(known) if len(known) == len(numbers) else None
 
 
 def _hashed(text: str) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from feed_assets.blackboard.port import Blackboard
-from feed_assets.sources.layout import LandingId, landed_path, ledger_key, raw_file_key
+from feed_assets.sources.layout import LandingId, ledger_key
 from feed_assets.sources.ledger import Landing, counting, read_landing, touched_days
 from feed_assets.sources.plan import in_parallel
 from feed_assets.sources.raw import raw_keys
@@ -70,17 +70,16 @@ def files_gone(
     One listing of the raw files, from the first to the last of the days.
     """
     expected = {
-        each.id: [(hour[:10], hour[11:]) for hour in each.partitions if days is None or hour[:10] in days]
+        each.id: {hour: key for hour, key in each.raw_keys.items() if days is None or hour[:10] in days}
         for each in landed
     }
-    touched = sorted(day for hours in expected.values() for day, _ in hours)
+    touched = sorted(hour[:10] for keys in expected.values() for hour in keys)
     if not touched:
         return {}
     present = raw_keys(blackboard, source_key, date.fromisoformat(touched[0]), date.fromisoformat(touched[-1]))
     gone: dict[LandingId, tuple[str, ...]] = {}
-    for landing, hours in expected.items():
-        keys = (raw_file_key(source_key, day, landed_path(hour, landing)) for day, hour in hours)
-        if missing := tuple(key for key in keys if key not in present):
+    for landing, keys in expected.items():
+        if missing := tuple(key for key in keys.values() if key not in present):
             gone[landing] = missing
     return gone
 

@@ -38,14 +38,17 @@ stays in force until a person decides otherwise."""
 class Decision:
     """The decision about one raw partition, and every number it rests on.
 
-    `baseline` is the read set processed last, `current` that of now. `growth_percent` is None if the baseline has no
-    bytes. `added`, `removed` and `changed` count files, and are None if only totals were compared; a changed file has
-    the same name, but another size or tag.
+    `baseline` is the read set processed last, `current` that of now. Growth is that of records, or of bytes if a file
+    does not tell how many records it has: then both numbers of records are None. `growth_percent` is None if the
+    baseline has none. `added`, `removed` and `changed` count files, and are None if only totals were compared; a
+    changed file has the same name, but another size or tag.
     """
 
     kind: GrowthKind
     threshold_percent: Decimal
     growth_percent: Decimal | None
+    baseline_records: int | None
+    current_records: int | None
     baseline_bytes: int
     current_bytes: int
     baseline_files: int
@@ -87,20 +90,25 @@ class Decision:
         files = f"{self.baseline_files} -> {self.current_files} files"
         differences = f" ({self.added} added, {self.removed} removed, {self.changed} changed)"
         known = differences if self.removed is not None else ""
-        return f"{self.baseline_bytes} -> {self.current_bytes} bytes, {files}{known}"
+        records = f"{self.baseline_records} -> {self.current_records} records, "
+        counted = records if self.baseline_records is not None else ""
+        return f"{counted}{self.baseline_bytes} -> {self.current_bytes} bytes, {files}{known}"
 
 
 def decide(baseline: RawInput | None, current: RawInput | None, threshold_percent: Decimal) -> Decision:
     """Compare the read set that a partition was last processed from, None if it never was, with the current one.
 
-    Growth is measured in bytes, against the baseline: several small growths add up until the partition is processed
-    again. A growth of exactly the threshold counts. Replaced or removed files count whatever the growth, because the
-    published update contains them. If only totals are known, a change below the threshold counts as files replaced
-    (see `Decision.needs_files`).
+    Growth is measured against the baseline: several small growths add up until the partition is processed again. It
+    is measured in records, which the names of landed files tell, because small Parquet files have as much footer as
+    data; in bytes, if a file of another receiver is among them. A growth of exactly the threshold counts. Replaced or
+    removed files count whatever the growth, because the published update contains them. If only totals are known, a
+    change below the threshold counts as files replaced (see `Decision.needs_files`).
     """
     by_file = not any(each.listed for each in (baseline, current) if each)
     before, after = _parts(baseline, by_file=by_file), _parts(current, by_file=by_file)
     baseline_bytes, current_bytes = (each.bytes if each else 0 for each in (baseline, current))
+    records = _records(baseline, current)
+    size_before, size_now = records or (baseline_bytes, current_bytes)
     removed = len(before.keys() - after.keys()) if by_file else None
     changed = sum(after[path] != before[path] for path in before.keys() & after.keys()) if by_file else None
     if baseline is None and after:
@@ -109,9 +117,9 @@ def decide(baseline: RawInput | None, current: RawInput | None, threshold_percen
         kind = GrowthKind.UNCHANGED
     elif not after:
         kind = GrowthKind.VANISHED
-    elif current_bytes < baseline_bytes:
+    elif size_now < size_before:
         kind = GrowthKind.SHRUNK
-    elif current_bytes > baseline_bytes and _reaches(baseline_bytes, current_bytes, threshold_percent):
+    elif size_now > size_before and _reaches(size_before, size_now, threshold_percent):
         kind = GrowthKind.GROWN
     elif removed or changed or not by_file:
         kind = GrowthKind.REPLACED
@@ -120,7 +128,9 @@ def decide(baseline: RawInput | None, current: RawInput | None, threshold_percen
     return Decision(
         kind=kind,
         threshold_percent=threshold_percent,
-        growth_percent=_growth(baseline_bytes, current_bytes),
+        growth_percent=_growth(size_before, size_now),
+        baseline_records=records[0] if records else None,
+        current_records=records[1] if records else None,
         baseline_bytes=baseline_bytes,
         current_bytes=current_bytes,
         baseline_files=baseline.count if baseline else 0,
@@ -129,6 +139,12 @@ def decide(baseline: RawInput | None, current: RawInput | None, threshold_percen
         removed=removed,
         changed=changed,
     )
+
+
+def _records(baseline: RawInput | None, current: RawInput | None) -> tuple[int, int] | None:
+    """The records of both; None if a file does not tell how many it has."""
+    before, now = (each.records if each else 0 for each in (baseline, current))
+    return None if before is None or now is None else (before, now)
 
 
 def _parts(read: RawInput | None, *, by_file: bool) -> Mapping[str, object]:

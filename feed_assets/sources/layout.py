@@ -17,7 +17,7 @@ QUARANTINE = "quarantine/landing/"
 DIGEST_LENGTH = 16
 
 _LANDING = rf"([0-9a-f]{{{DIGEST_LENGTH}}})(?:-([1-9]\d*))?"
-_LANDED_NAME = re.compile(rf"landed-{_LANDING}\.parquet")
+_LANDED_NAME = re.compile(rf"landed-{_LANDING}(?:\.(0|[1-9]\d*))?\.parquet")
 _RAW_PATH = re.compile(r"(\d{4}-\d\d-\d\d)/((?:[01]\d|2[0-3])/([^/_.][^/]*\.parquet))")
 _LEDGER_PATH = re.compile(rf"([0-9a-f]{{{DIGEST_LENGTH}}})/([1-9]\d*)\.json")
 
@@ -47,9 +47,12 @@ def raw_file_key(source_key: str, day: str, path: str) -> str:
     return f"{RAW}{source_key}/{day}/{path}"
 
 
-def landed_path(hour: str, landing: LandingId) -> str:
-    """The path, relative to its day, of the file that a landing adds to an hour."""
-    return f"{hour}/landed-{landing}.parquet"
+def landed_path(hour: str, landing: LandingId, records: int | None = None) -> str:
+    """The path, relative to its day, of the file that a landing adds to an hour.
+
+    Its name tells how many records it has; not in landings of earlier versions, where `records` is None.
+    """
+    return f"{hour}/landed-{landing}{'' if records is None else f'.{records}'}.parquet"
 
 
 def ledger_prefix(source_key: str, digest: str | None = None) -> str:
@@ -100,6 +103,12 @@ def quarantine_key(source_key: str, landing: LandingId) -> str:
 def landed_by(path: str) -> LandingId | None:
     """The landing that wrote a raw file, by its path relative to the day; None if another receiver named the file."""
     return _landing(_LANDED_NAME.fullmatch(path.rpartition("/")[2]))
+
+
+def records_in(path: str) -> int | None:
+    """How many records a raw file has, by its path; None if its name does not tell."""
+    match = _LANDED_NAME.fullmatch(path.rpartition("/")[2])
+    return int(match[3]) if match and match[3] else None
 
 
 def entered(path: str) -> LandingId | None:

@@ -25,8 +25,10 @@ from feed_assets.sources.layout import (
     LEDGER,
     LandingId,
     entered,
+    landed_path,
     ledger_key,
     ledger_prefix,
+    raw_file_key,
     touched_prefix,
     touching,
 )
@@ -35,6 +37,7 @@ from feed_assets.sources.source_errors import EarlierLedgerError
 FORMAT = 1
 
 _TIMES = ("landed_at", "future_until")
+_LISTS = ("partitions", "withdrawn", "days", "records")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +46,9 @@ class Landing:
 
     - Records: `read` = `landed` + `filtered` + the sum of `quarantined`. `malformed` counts the landed records that do
       not parse as declared, but have a time. `quarantined` counts by reason; `quarantine_key` has them as JSON lines.
-    - `partitions` are the hours that got records, as `YYYY-MM-DD/HH`; `withdrawn` the hours that got an empty file,
-      because only superseded landings have records in that day.
+    - `partitions` are the hours that got records, as `YYYY-MM-DD/HH`, and `records` is the number of these for each
+      hour; empty in landings of earlier versions. `withdrawn` are the hours that got an empty file, because only
+      superseded landings have records in that day.
     - `description` is the source's `landing_digest` when the file landed, None if unknown.
     - `days` are the days of all records that have a usable time, with the filtered ones.
     - `future_until` is when the first record quarantined as of the future has a usable time; None without such records.
@@ -69,6 +73,7 @@ class Landing:
     already_landed: bool = False
     days: tuple[str, ...] = ()
     future_until: datetime | None = None
+    records: tuple[int, ...] = ()
 
     @property
     def id(self) -> LandingId:
@@ -79,6 +84,20 @@ class Landing:
     def touched(self) -> frozenset[str]:
         """The days that have a record, or that got a file."""
         return frozenset((*self.days, *(hour[:10] for hour in (*self.partitions, *self.withdrawn))))
+
+    def records_of(self, day: str) -> int:
+        """How many records landed in this day; 0 for a landing of an earlier version, which does not tell."""
+        counts = zip(self.partitions, self.records, strict=False)
+        return sum(count for hour, count in counts if hour[:10] == day)
+
+    @property
+    def raw_keys(self) -> dict[str, str]:
+        """Hour -> key of the raw file with the records of that hour."""
+        counts = self.records or (None,) * len(self.partitions)
+        return {
+            hour: raw_file_key(self.source, hour[:10], landed_path(hour[11:], self.id, count))
+            for hour, count in zip(self.partitions, counts, strict=True)
+        }
 
     def covers(self, day: date) -> bool:
         """Whether the file had records of this day, with those that the source's filter leaves out."""
@@ -95,7 +114,7 @@ def landing_from_json(fields: Mapping[str, Any]) -> Landing:
     """The landing of a JSON object; fields that a later version added are left out."""
     names = {field.name for field in dataclass_fields(Landing)}
     known: dict[str, Any] = {name: value for name, value in fields.items() if name in names}
-    lists: dict[str, Any] = {name: tuple(known[name]) for name in ("partitions", "withdrawn", "days") if name in known}
+    lists: dict[str, Any] = {name: tuple(known[name]) for name in _LISTS if name in known}
     times: dict[str, Any] = {name: datetime.fromisoformat(known[name]) for name in _TIMES if known.get(name)}
     return Landing(**{**known, **lists, **times})
 

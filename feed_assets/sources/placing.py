@@ -16,7 +16,8 @@ from uuid import uuid4
 
 from pyspark.sql import Column, DataFrame, Observation, SparkSession, functions
 
-from feed_assets.blackboard.port import Blackboard
+from feed_assets.blackboard.port import Blackboard, Entry
+from feed_assets.engine.listed_files import rows_by_path
 from feed_assets.engine.paths import to_read, to_write
 from feed_assets.engine.sql import quoted
 from feed_assets.sources.expressions import event_time
@@ -69,10 +70,10 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class StagedRecords:
-    """The file that Spark wrote for each hour, `YYYY-MM-DD/HH` -> key, and for each reason of quarantine."""
+    """The file that Spark wrote for each hour, `YYYY-MM-DD/HH`, and for each reason of quarantine."""
 
-    hours: Mapping[str, str]
-    quarantined: Mapping[str, str]
+    hours: Mapping[str, Entry]
+    quarantined: Mapping[str, Entry]
 
 
 def write_by_hour(
@@ -146,20 +147,33 @@ def usable_from(micros: int | None) -> datetime | None:
     return EARLIEST + min(timedelta(microseconds=micros), last - EARLIEST) - AHEAD
 
 
-def staged_records(keys: Iterable[str], prefix: str) -> StagedRecords:
-    """The files of `write_by_hour` among these keys of one landing's folder, which is the prefix."""
-    hours: dict[str, str] = {}
-    quarantined: dict[str, str] = {}
-    for key in keys:
-        match = _STAGED.fullmatch(key.removeprefix(prefix))
+def staged_records(entries: Iterable[Entry], prefix: str) -> StagedRecords:
+    """The files of `write_by_hour` among these of one landing's folder, which is the prefix."""
+    hours: dict[str, Entry] = {}
+    quarantined: dict[str, Entry] = {}
+    for entry in entries:
+        match = _STAGED.fullmatch(entry.key.removeprefix(prefix))
         if match is None:
             continue
         is_hour = match[1] != _QUARANTINED
         files, place = (hours, f"{match[1]}/{match[2]}") if is_hour else (quarantined, unquote(match[2]))
         if place in files:
-            raise LandingError(f"Spark wrote two files for one hour, {files[place]} and {key}; land the file again")
-        files[place] = key
+            both = f"{files[place].key} and {entry.key}"
+            raise LandingError(f"Spark wrote two files for one hour, {both}; land the file again")
+        files[place] = entry
     return StagedRecords(hours, quarantined)
+
+
+def records_by_hour(
+    session: SparkSession, blackboard: Blackboard, staged: Mapping[LandingId, StagedRecords]
+) -> dict[LandingId, dict[str, int]]:
+    """How many records each landing has in each hour that got some. One Spark job."""
+    sizes = {blackboard.uri(entry.key): entry.size for records in staged.values() for entry in records.hours.values()}
+    counts = rows_by_path(session, sizes, "_landing=([^/]+/_day=[^/]+/_hour=[^/]+)/[^/]+$")
+    return {
+        landing: {hour: counts[f"{landing}/_day={hour[:10]}/_hour={hour[11:]}"] for hour in records.hours}
+        for landing, records in staged.items()
+    }
 
 
 def write_quarantine(
@@ -168,7 +182,7 @@ def write_quarantine(
     """Write the quarantined records of each landing as one file of JSON lines into its folder of the attempt."""
     schema = "_file STRING, _line BIGINT, _malformed STRING"
     target = to_write(blackboard.uri(attempt))
-    uris = [blackboard.uri(key) for records in staged.values() for key in records.quarantined.values()]
+    uris = [blackboard.uri(entry.key) for records in staged.values() for entry in records.quarantined.values()]
     if uris:
         read = session.read.schema(schema).option("basePath", target).parquet(*map(to_read, uris))
         named = read.selectExpr("_landing", "_file AS file", "_line AS line", "_hour AS reason", "_malformed AS record")

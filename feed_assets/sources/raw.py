@@ -10,7 +10,8 @@ earlier ones at once. Files of other receivers always count.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import date, datetime
 from itertools import groupby
@@ -20,8 +21,8 @@ from feed_assets.blackboard.listing import list_all
 from feed_assets.blackboard.port import PAGE_SIZE, Blackboard, Entry
 from feed_assets.datasets import is_day
 from feed_assets.file_feed import RawFile, RawInput
-from feed_assets.sources.layout import RAW, LandingId, landed_by, landed_path, raw_file_key, raw_prefix, split_raw
-from feed_assets.sources.ledger import Landing, check_layout, counting, entries, touched_days
+from feed_assets.sources.layout import RAW, LandingId, landed_by, raw_file_key, raw_prefix, records_in, split_raw
+from feed_assets.sources.ledger import check_layout, counting, entries, touched_days
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -156,34 +157,31 @@ def raw_frame(spark: SparkSession, blackboard: Blackboard, source: Source, *raw_
     )
 
 
-def record_count(spark: SparkSession, blackboard: Blackboard, raw_inputs: Iterable[RawInput]) -> int:
-    """How many records these files have: one Spark job, over the files' footers."""
-    sizes = _sizes(blackboard, raw_inputs)
-    return _line_numbers(spark, sizes).count() if sizes else 0
+def record_count(spark: SparkSession, blackboard: Blackboard, raw_inputs: Collection[RawInput]) -> int:
+    """How many records these files have: one Spark job over the footers of files whose names do not tell."""
+    from feed_assets.engine.listed_files import row_count  # noqa: PLC0415 - listing must not need Spark
+
+    known = sum(file.records or 0 for each in raw_inputs for file in each.files)
+    return known + row_count(spark, _sizes(blackboard, _silent(raw_inputs)))
 
 
-def records_by_day(
-    spark: SparkSession, blackboard: Blackboard, landing: Landing, days: Collection[str]
-) -> dict[str, int]:
-    """How many records a landing put into each of these days, possibly 0: one listing and one Spark job."""
-    keys = {
-        raw_file_key(landing.source, hour[:10], landed_path(hour[11:], landing.id))
-        for hour in landing.partitions
-        if hour[:10] in days
-    }
-    records = dict.fromkeys(days, 0)
-    if keys:
-        listed = _entries(blackboard, raw_prefix(landing.source), min(days), f"{max(days)}0")
-        sizes = {blackboard.uri(entry.key): entry.size for entry in listed if entry.key in keys}
-        for hour, count in _records_by_hour(spark, sizes).items():
-            records[hour[:10]] += count
-    return records
+def records_by_hour(
+    spark: SparkSession, blackboard: Blackboard, raw_inputs: Collection[RawInput]
+) -> dict[datetime, int]:
+    """How many records these files have by hour (UTC); as `record_count`."""
+    from feed_assets.engine.listed_files import rows_by_path  # noqa: PLC0415 - listing must not need Spark
 
-
-def records_by_hour(spark: SparkSession, blackboard: Blackboard, raw_inputs: Iterable[RawInput]) -> dict[datetime, int]:
-    """How many records these files have by hour (UTC): one Spark job, over the files' footers."""
-    counts = _records_by_hour(spark, _sizes(blackboard, raw_inputs))
+    silent = _sizes(blackboard, _silent(raw_inputs))
+    counts = Counter(rows_by_path(spark, silent, r"/(\d{4}-\d\d-\d\d/\d\d)/[^/]+$"))
+    for each in raw_inputs:
+        for file in each.files:
+            counts[f"{each.partition}/{file.path[:2]}"] += file.records or 0
     return {datetime.strptime(f"{hour}+0000", "%Y-%m-%d/%H%z"): count for hour, count in counts.items()}
+
+
+def _silent(raw_inputs: Iterable[RawInput]) -> list[RawInput]:
+    """The files whose names do not tell how many records they have."""
+    return [replace(each, files=tuple(file for file in each.files if file.records is None)) for each in raw_inputs]
 
 
 def changed_raw_files(blackboard: Blackboard, raw_inputs: Iterable[RawInput]) -> list[str]:
@@ -216,27 +214,6 @@ def _sizes(blackboard: Blackboard, raw_inputs: Iterable[RawInput]) -> dict[str, 
     }
 
 
-def _records_by_hour(spark: SparkSession, sizes: Mapping[str, int]) -> dict[str, int]:
-    """How many records these files, URI -> bytes, have by hour, such as `2019-11-24/05`."""
-    from pyspark.sql import functions  # noqa: PLC0415 - listing must not need Spark
-
-    if not sizes:
-        return {}
-    files = _line_numbers(spark, sizes)
-    hour = functions.regexp_extract(functions.col("_metadata.file_path"), r"/(\d{4}-\d\d-\d\d/\d\d)/[^/]+$", 1)
-    counted = files.groupBy(hour.alias("hour")).agg(functions.count("*").alias("records")).collect()
-    return {row.hour: row.records for row in counted}
-
-
-def _line_numbers(spark: SparkSession, sizes: Mapping[str, int]) -> DataFrame:
-    """These files, URI -> bytes, for counting: of their columns only `_line`, of which Spark reads no value."""
-    from pyspark.sql.types import LongType, StructType  # noqa: PLC0415 - listing must not need Spark
-
-    from feed_assets.engine.listed_files import read_listed  # noqa: PLC0415 - as above
-
-    return read_listed(spark.read, "parquet", sizes, StructType().add("_line", LongType()))
-
-
 def _landings_by_day(
     blackboard: Blackboard, source_key: str, first: str, last: str, at_once: int | None
 ) -> tuple[dict[str, set[LandingId]], str | None]:
@@ -266,7 +243,7 @@ def _counting_files(
     """
     prefix = f"{raw_prefix(source_key)}{day}/"
     while True:
-        files = [RawFile(entry.key.removeprefix(prefix), entry.size, entry.tag) for entry in objects]
+        files = [_file(entry, prefix) for entry in objects]
         landings = {file: landed_by(file.path) for file in files if split_raw(f"{day}/{file.path}")}
         found = known | met
         unknown = {each.digest for each in landings.values() if each is not None and each not in found} - absent
@@ -281,6 +258,11 @@ def _counting_files(
         met |= more
         # The landing may have completed after the files were listed.
         objects = list(list_all(blackboard, prefix))
+
+
+def _file(entry: Entry, prefix: str) -> RawFile:
+    path = entry.key.removeprefix(prefix)
+    return RawFile(path, entry.size, entry.tag, records_in(path))
 
 
 def _day_of(source_key: str, entry: Entry) -> str:

@@ -20,6 +20,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from feed_assets.blackboard.listing import list_all
 from feed_assets.blackboard.port import AlreadyExistsError, Blackboard, BlackboardError, UnavailableError
 from feed_assets.engine.paths import to_read, to_write
 from feed_assets.sources.expressions import needed_columns
@@ -37,6 +38,7 @@ from feed_assets.sources.partner_file import PartnerFile, check_column_names
 from feed_assets.sources.placing import (
     Counts,
     StagedRecords,
+    records_by_hour,
     staged_records,
     usable_from,
     write_by_hour,
@@ -91,12 +93,11 @@ def _stage(
         for landings, records, size in _records(session, source, contents, to_write(blackboard.uri(attempt))):
             counts |= write_by_hour(records, source, landings, blackboard.uri(attempt), size=size, now=now)
         folders = {landing: upload.folder for landing, upload in uploads.items()}
-        staged = {landing: staged_records(keys(blackboard, folder), folder) for landing, folder in folders.items()}
+        staged = {landing: staged_records(list_all(blackboard, folder), folder) for landing, folder in folders.items()}
+        by_hour = records_by_hour(session, blackboard, staged)
         write_quarantine(session, blackboard, staged, attempt)
-        return [
-            _plan(session, blackboard, source, each, uploads[each.landing], staged[each.landing], counts[each.landing])
-            for each in due
-        ]
+        made = [(each, uploads[each.landing], staged[each.landing], counts[each.landing]) for each in due]
+        return [_plan(session, blackboard, source, *each, by_hour[each[0].landing]) for each in made]
     except Exception as error:
         # What is staged takes space, on a disk that may be full.
         if not (isinstance(error, UnavailableError) and error.transient):
@@ -134,9 +135,12 @@ def _plan(
     upload: _Upload,
     records: StagedRecords,
     counts: Counts,
+    by_hour: Mapping[str, int],
 ) -> Plan:
     landing, sent, folder = due.landing, due.sent, upload.folder
+    hours = sorted(records.hours)
     withdrawn = _withdrawn(records, due.before)
+    nothing = _stage_nothing(session, blackboard, withdrawn, f"{folder}nothing")
     quarantine = quarantine_key(source.key, landing) if records.quarantined else None
     return Plan(
         Landing(
@@ -152,14 +156,15 @@ def _plan(
             malformed=counts.malformed,
             quarantined=counts.quarantined,
             quarantine_key=quarantine,
-            partitions=tuple(sorted(records.hours)),
+            partitions=tuple(hours),
+            records=tuple(by_hour[hour] for hour in hours),
             withdrawn=withdrawn,
             days=counts.days,
             future_until=usable_from(counts.first_future),
         ),
         (
-            *_raw_copies(source, landing, records.hours),
-            *_raw_copies(source, landing, _stage_nothing(session, blackboard, withdrawn, f"{folder}nothing")),
+            *((records.hours[hour].key, _raw_key(source, landing, hour, by_hour[hour])) for hour in hours),
+            *((empty, _raw_key(source, landing, hour, 0)) for hour, empty in nothing.items()),
             *([(_quarantine_in(blackboard, folder), quarantine)] if quarantine else []),
             (upload.kept, sent_key(source.key, landing.digest)),
         ),
@@ -190,11 +195,8 @@ def _upload(blackboard: Blackboard, sent: PartnerFile, folder: str) -> _Upload:
     return _Upload(folder, kept, content)
 
 
-def _raw_copies(source: Source, landing: LandingId, hours: Mapping[str, str]) -> list[tuple[str, str]]:
-    return [
-        (staged, raw_file_key(source.key, hour[:10], landed_path(hour[11:], landing)))
-        for hour, staged in sorted(hours.items())
-    ]
+def _raw_key(source: Source, landing: LandingId, hour: str, records: int) -> str:
+    return raw_file_key(source.key, hour[:10], landed_path(hour[11:], landing, records))
 
 
 def _withdrawn(staged: StagedRecords, before: Iterable[Landing]) -> tuple[str, ...]:

@@ -76,12 +76,14 @@ class RawReader:
         return self._single or (window is not None and window[0] <= moment < window[1])
 
     def _count(self, read: Mapping[Slice, RawInput]) -> None:
-        """Count the records in one job. Counting them in the step's own pass would keep Spark from compiling it."""
+        """Count the records: landed files tell their number, others are counted in one job.
+
+        Counting them in the step's own pass would keep Spark from compiling it.
+        """
         spark, board = self.run.spark(), self.run.board
         if not self._single:
             self.records.update(records_by_hour(spark, board, read.values()))
         elif any(snapshot.files for snapshot in read.values()):
-            # Spark counts from Parquet's footers; grouping by hour would take half as long again.
             self.records[min(each.start for each in read)] += record_count(spark, board, read.values())
 
     def _explain_empty(self, source: Source, empty: Sequence[Slice]) -> None:

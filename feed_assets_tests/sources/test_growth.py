@@ -1,5 +1,6 @@
 """The decision about late data, on the numbers of the case it comes from and on arbitrary read sets."""
 
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 
@@ -15,7 +16,7 @@ FIVE = Decimal(5)
 
 
 def day(**files):
-    """A read set of files given as `name=size` or `name=(size, tag)`."""
+    """A read set of files given as `name=size`, `name=(size, tag)` or `name=(size, tag, records)`."""
     listed = [
         RawFile(name, *(content if isinstance(content, tuple) else (content, "first")))
         for name, content in files.items()
@@ -116,6 +117,42 @@ def test_nothing_then_and_nothing_now_is_unchanged(baseline, current):
     assert decide(baseline, current, FIVE).kind is GrowthKind.UNCHANGED
 
 
+FOOTER = 900
+
+
+def sent(**records):
+    """A read set of landed files given as `name=records`: Parquet, each with a footer."""
+    return day(**{name: (FOOTER + 10 * count, "first", count) for name, count in records.items()})
+
+
+def test_growth_is_that_of_the_records_where_all_files_tell_their_number():
+    decision = decide(sent(a=90), sent(a=90, late=10), FIVE)
+
+    assert (decision.kind, decision.baseline_records, decision.current_records) == (GrowthKind.GROWN, 90, 100)
+    assert round(decision.growth_percent, 1) == Decimal("11.1")  # of bytes: 56 %
+
+
+def test_a_drip_of_tiny_files_counts_as_its_records():
+    drops = {f"drop{number}": 1 for number in range(49)}
+
+    assert decide(sent(a=1000), sent(a=1000, **drops), FIVE).kind is GrowthKind.BELOW_THRESHOLD
+    assert decide(sent(a=1000), sent(a=1000, **drops, last=1), FIVE).kind is GrowthKind.GROWN
+
+
+def test_a_file_of_another_receiver_is_compared_in_bytes():
+    before, now = sent(a=90), sent(a=90, late=10)
+    foreign = RawFile("foreign", 100_000, "first")
+    decision = decide(*(replace(each, files=(*each.files, foreign)) for each in (before, now)), FIVE)
+
+    assert (decision.kind, decision.current_records) == (GrowthKind.BELOW_THRESHOLD, None)
+
+
+def test_a_landing_that_replaces_another_by_as_many_records_is_a_replacement():
+    decision = decide(day(a=(1000, "first", 10)), day(b=(2000, "first", 10)), FIVE)
+
+    assert (decision.kind, decision.growth_percent) == (GrowthKind.REPLACED, 0)
+
+
 @pytest.mark.parametrize(
     ("baseline", "current", "sentence"),
     [
@@ -142,6 +179,14 @@ def test_nothing_then_and_nothing_now_is_unchanged(baseline, current):
                 "grown from nothing (threshold 5 %): 0 -> 3 bytes, 0 -> 1 files "
                 "(1 added, 0 removed, 0 changed); "
                 "to be processed again"
+            ),
+        ),
+        (
+            sent(a=90),
+            sent(a=90, b=10),
+            (
+                "grown, +11.11 % (threshold 5 %): 90 -> 100 records, 1800 -> 2800 bytes, 1 -> 2 files "
+                "(1 added, 0 removed, 0 changed); to be processed again"
             ),
         ),
         (
@@ -178,6 +223,16 @@ def test_every_pair_of_read_sets_has_a_decision_that_is_unchanged_exactly_when_t
     if decision.kind is GrowthKind.GROWN and decision.growth_percent is not None:
         assert decision.growth_percent.compare(threshold) >= 0
     assert not (decision.reprocess and decision.current_files == 0)
+
+
+@given(baseline=st.sets(st.integers(0, 10**40)), current=st.sets(st.integers(0, 10**40)), threshold=thresholds)
+def test_records_are_compared_as_bytes_are(baseline, current, threshold):
+    # The number of records is part of a file's name.
+    by_records = [day(**{str(count): (7, "t", count) for count in each}) for each in (baseline, current)]
+    by_bytes = [day(**{str(count): (count, "t") for count in each}) for each in (baseline, current)]
+
+    found, expected = (decide(*each, threshold) for each in (by_records, by_bytes))
+    assert (found.kind, found.growth_percent) == (expected.kind, expected.growth_percent)
 
 
 @given(baseline=read_sets, threshold=thresholds, sizes=st.lists(st.integers(1, 10**12), min_size=1, max_size=5))

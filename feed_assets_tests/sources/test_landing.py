@@ -5,6 +5,7 @@ import gzip
 import json
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -757,3 +758,19 @@ def test_directories_and_files_may_have_any_name(spark, described, sent, tmp_pat
 
     assert [row["_file"] for _, row in records(spark, blackboard, source)] == ["lög [1] {a}.csv"]
     assert [record["line"] for record in quarantined(blackboard, landing)] == [3]
+
+
+def test_a_raw_file_tells_its_records_so_a_tenth_that_lands_late_is_a_tenth(spark, blackboard, described, sent):
+    source = described()
+    lines = [f"{number},2019-11-24T{number % 3:02}:00:00Z,shoe\n" for number in range(100)]
+    land(spark, blackboard, source, sent("most.csv", "id,time,ad\n" + "".join(lines[:90])), now=NOW)
+    before = read_set(blackboard, source.key, DAY)
+    land(spark, blackboard, source, sent("late.csv", "id,time,ad\n" + "".join(lines[90:])), now=NOW)
+    now = read_set(blackboard, source.key, DAY)
+
+    decision = decide(before, now, source.growth_threshold_percent)
+    assert (decision.baseline_records, decision.current_records) == (90, 100)
+    for file in now.files:
+        assert raw_frame(spark, blackboard, source, replace(now, files=(file,))).count() == file.records
+    landed = {key for landing in current_landings(blackboard, source.key) for key in landing.raw_keys.values()}
+    assert landed == set(everything(blackboard, "raw/ads/"))
