@@ -8,7 +8,6 @@ from __future__ import annotations
 import ipaddress
 import logging
 import os
-import signal
 import socket
 from collections.abc import Callable
 from dataclasses import asdict, fields
@@ -37,8 +36,8 @@ JOURNAL = ".receiving"
 """Below the base's own directory. No name of a feed begins with a dot."""
 
 VARIABLES = "FEED_ASSETS_RECEIVE"
-GRACE = 30
-"""Seconds that requests have to end after SIGTERM."""
+RECEIVE_BYTES = 2**20
+"""What the system keeps of a connection's body before it is read."""
 
 _Command = Callable[..., None]
 
@@ -88,16 +87,28 @@ def receive(
     """
     if ctx.invoked_subcommand is not None:
         return
+    from feed_assets.receiving.running import run  # noqa: PLC0415 - loads the server
+
     installation = load_installation()
     settings = installation.settings
     _check(installation, host, tls_certificate, tls_key, no_tokens=no_tokens)
-    _require_free(host, port)
     ready_to_compute(settings)
+    listening = _listening(host, port)
     directory = None if journal == BLACKBOARD else Path(journal or own_directory(settings.base) / JOURNAL).absolute()
-    place = partial(_place, settings, installation.sources, directory, name)
     url = f"http{'s' if tls_certificate else ''}://{host}:{port}"
-    listen = {"host": host, "port": port, "ssl_certfile": tls_certificate, "ssl_keyfile": tls_key}
-    _serve(installation, place, Limits(**limits), listen, url, with_tokens=not no_tokens)
+    say(f"The receiver listens on {url}. Its API is at {url}/docs. Ctrl-C ends it.")
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
+    run(
+        installation.sources,
+        Store(settings.state),
+        _journal(settings, directory, name),
+        partial(_place, settings, installation.sources, directory, name),
+        Limits(**limits),
+        listening,
+        now=settings.clock.now,
+        with_tokens=not no_tokens,
+        tls={"ssl_certfile": tls_certificate, "ssl_keyfile": tls_key},
+    )
     say("Stopped. What has not landed lands after the next start.")
 
 
@@ -132,60 +143,17 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _require_free(host: str, port: int) -> None:
+def _listening(host: str, port: int) -> socket.socket:
+    """A socket on which the server listens. Raises ClickException if the port is taken."""
     try:
-        with socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET):
-            pass
+        listening = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
         raise click.ClickException(
             f"The receiver cannot listen on {host}:{port} ({os.strerror(error.errno or 0)}): name another with --port."
         ) from None
-
-
-def _serve(
-    installation: Installation,
-    place: Callable[[], Place],
-    limits: Limits,
-    listen: dict[str, Any],
-    url: str,
-    *,
-    with_tokens: bool,
-) -> None:
-    """Run the server until a signal; then end requests, seal the journal, and end the lander."""
-    import uvicorn  # noqa: PLC0415 - loaded with the server only
-
-    from feed_assets.receiving.committing import Committer  # noqa: PLC0415 - as above
-    from feed_assets.receiving.keeping import Keeper  # noqa: PLC0415 - as above
-    from feed_assets.receiving.server import Metrics, Receiver, create_app  # noqa: PLC0415 - as above
-
-    store, journal, metrics = Store(installation.settings.state), place().journal, Metrics()
-    keeper = Keeper(journal, store, place, landed=metrics.land)
-    committer = Committer(journal, store, keeper.add, limits, observe=metrics.observe)
-    keeper.recorded = committer.forget
-    clock = installation.settings.clock
-    receiver = Receiver(installation.sources, store, committer, keeper, limits, metrics, with_tokens, clock.now)
-    receiver.refresh()
-    # uvicorn raises the signal again when all is done.
-    signal.signal(signal.SIGTERM, lambda *_: None)
-    signal.signal(signal.SIGINT, lambda *_: None)
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
-    committer.start()
-    keeper.start()
-    try:
-        say(f"The receiver listens on {url}, and its journal is {journal}. The API: {url}/docs. Ctrl-C ends it.")
-        config = uvicorn.Config(
-            create_app(receiver),
-            **listen,
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            limit_concurrency=limits.connections,
-            timeout_graceful_shutdown=GRACE,
-        )
-        uvicorn.Server(config).run()
-    finally:
-        committer.close()
-        keeper.stop()
+    # Connections inherit it. A batch larger than the system's default would wait for the window to open again.
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)
+    return listening
 
 
 def _journal(settings: Settings, directory: Path | None, name: str) -> Journal:

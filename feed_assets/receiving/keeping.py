@@ -62,7 +62,7 @@ class Keeper:
     """Looks after the sealed segments of a journal. `start` and `stop` it once; `add` is for any thread.
 
     `place` is called in the lander's process, so it must be picklable. `recorded` gets the keys of answers that the
-    store has; `landed` gets each outcome without a problem.
+    store has; `landed` gets each outcome without a problem. `processes` is the context of multiprocessing.
     """
 
     journal: Journal
@@ -70,6 +70,7 @@ class Keeper:
     place: Callable[[], Place]
     recorded: Callable[[list[str]], None] = lambda _: None
     landed: Callable[[Outcome], None] = lambda _: None
+    processes: Any = None
     backlog: Backlog = field(default_factory=Backlog)
     _new: queue.SimpleQueue[Sealed] = field(default_factory=queue.SimpleQueue)
     _kept: dict[str, _Kept] = field(default_factory=dict)
@@ -133,7 +134,7 @@ class Keeper:
             for each in self._kept.values():
                 each.sent = False
         if now >= self._start_at:
-            context = get_context("spawn")
+            context = self.processes or get_context("spawn")
             self._connection, theirs = context.Pipe()
             self._process = context.Process(target=work, args=(theirs, self.place), name="lander", daemon=True)
             self._process.start()

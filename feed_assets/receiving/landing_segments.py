@@ -57,11 +57,15 @@ class Place:
     spark: Callable[[], SparkSession]
     now: Callable[[], datetime]
 
+    def land(self, source: Source, files: Sequence[Path]) -> Iterator[Landing | Exception]:
+        """Land files of a source; yields the landing of each, or its error."""
+        from feed_assets.sources.landing import land_files  # noqa: PLC0415 - loads Spark's Python side
+
+        return land_files(self.spark(), self.blackboard, source, files, now=self.now())
+
 
 def land_segments(place: Place, segments: Sequence[str]) -> list[Outcome]:
     """Land sealed segments: one file for each and for each source. A problem of a source keeps up no other source."""
-    from feed_assets.sources.landing import land_files  # noqa: PLC0415 - loads Spark's Python side
-
     sources = {source.key: source for source in place.sources}
     landings: dict[str, list[Landing]] = {segment: [] for segment in segments}
     problems: dict[str, list[str]] = {segment: [] for segment in segments}
@@ -77,7 +81,7 @@ def land_segments(place: Place, segments: Sequence[str]) -> list[Outcome]:
             else:
                 paths = list(of_segment.values())
                 try:
-                    outcomes = list(land_files(place.spark(), place.blackboard, sources[key], paths, now=place.now()))
+                    outcomes = list(place.land(sources[key], paths))
                 except Exception as error:  # noqa: BLE001 - the other sources land
                     outcomes = [error] * len(paths)
             for segment, outcome in zip(of_segment, outcomes, strict=True):
