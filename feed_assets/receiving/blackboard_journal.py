@@ -15,7 +15,7 @@ from itertools import groupby
 
 from feed_assets.blackboard import AlreadyExistsError, Blackboard, check_key, list_all
 from feed_assets.blackboard import Entry as Object
-from feed_assets.receiving.journal import Entry, JournalError, new_segment, read_frames
+from feed_assets.receiving.journal import Entry, JournalError, new_segment, read_all
 
 PREFIX = ".receiving/"
 SEALS_STAY = timedelta(days=1)
@@ -88,7 +88,7 @@ class BlackboardJournal:
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             for start in range(0, len(keys), _AT_ONCE):
                 for content in pool.map(self._blackboard.read, keys[start : start + _AT_ONCE]):
-                    yield from (entry for entry, _ in read_frames(BytesIO(content.data)))
+                    yield from read_all(BytesIO(content.data), self._blackboard.uri(content.entry.key))
 
     def remove(self, segment: str) -> None:
         """See `Journal.remove`."""

@@ -20,16 +20,13 @@ from typing import TypeAlias
 
 import msgspec
 
-from feed_assets.blackboard import BlackboardError
-from feed_assets.receiving.journal import Entry, Header, Journal, JournalError, frame
+from feed_assets.receiving.journal import MEDIUM_ERRORS, Entry, Header, Journal, frame
 from feed_assets.receiving.limits import Limits
 from feed_assets.state import Store, StoreError
 from feed_assets.state.answers import answers
 
 REPEATS: timedelta = timedelta(hours=24)
 """How long a request that is repeated gets the answer of the first."""
-
-MEDIUM_ERRORS = (OSError, BlackboardError, JournalError)
 
 _log = logging.getLogger(__name__)
 _header = msgspec.json.Decoder(Header).decode

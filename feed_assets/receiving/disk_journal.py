@@ -9,10 +9,10 @@ import fcntl
 import logging
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
-from feed_assets.receiving.journal import Entry, JournalError, new_segment, read_frames
+from feed_assets.receiving.journal import Entry, JournalError, new_segment, read_all, read_frames
 
 _ENDING = ".segment"
 _log = logging.getLogger(__name__)
@@ -66,14 +66,13 @@ class DiskJournal:
     def seal(self, segment: str) -> None:
         """See `Journal.seal`. What nobody acknowledged is cut off its end."""
         path = self._path(segment)
-        length = self._durable
-        if segment != self._segment:
-            with path.open("rb") as file:
-                length = max((after for _, after in read_frames(file)), default=0)
         with path.open("r+b") as file:
-            if cut := path.stat().st_size - length:
-                _log.warning("%s: cut %d bytes off its end, which nobody acknowledged", path, cut)
-                file.truncate(length)
+            length = self._durable
+            if segment != self._segment:
+                length = max((after for _, after in read_frames(file)), default=0)
+                file.seek(length)
+                _keep(path.with_suffix(".cut"), file.read())
+            file.truncate(length)
             os.fsync(file.fileno())
         if segment == self._segment and self._file is not None:
             os.close(self._file)
@@ -90,8 +89,7 @@ class DiskJournal:
         except FileNotFoundError:
             return
         with closing(file):
-            for entry, _ in read_frames(file):
-                yield entry
+            yield from read_all(file, str(self._path(segment)))
 
     def remove(self, segment: str) -> None:
         """See `Journal.remove`."""
@@ -100,6 +98,14 @@ class DiskJournal:
 
     def _path(self, segment: str) -> Path:
         return self._directory / f"{segment}{_ENDING}"
+
+
+def _keep(path: Path, cut: bytes) -> None:
+    """Keep what is cut off a segment, for people: it is half of an entry, unless the disk has damaged it."""
+    if cut:
+        _log.warning("%d bytes at the end of a segment are no entry and are not landed; they are in %s", len(cut), path)
+        with suppress(OSError):
+            path.write_bytes(cut)
 
 
 def _sync(directory: Path) -> None:

@@ -130,9 +130,9 @@ class Door:
             [(f"f{number}", msgspec.Raw, _NULL) for number in range(len(names))],
             rename={f"f{number}": name for number, name in enumerate(names)},
         )
-        groups = {"identify it": identity, "give its time": time}
+        groups = {"nothing identifies the record": identity, "the record has no time": time}
         needed = [
-            (f"has no value for {', '.join(group)}, which {what}", [names.index(name) for name in group])
+            (f"{what}: no value for {' or '.join(group)}", [names.index(name) for name in group])
             for what, group in groups.items()
             if group and set(group) <= set(names)
         ]

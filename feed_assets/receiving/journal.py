@@ -3,12 +3,13 @@
 Here: an entry, its frame, and the port of a medium. Not here: the media (`disk_journal`, `blackboard_journal`), and who
 writes and reads (`committing`, `landing_segments`).
 
-A frame is a mark, the length and the CRC-32 of its payload, and the payload: a header of JSON, and a record a line. A
+A frame is a mark, the length and a CRC-32 of its payload, and the payload: a header of JSON, and a record a line. A
 frame that is cut off or damaged ends its segment: it was never acknowledged.
 """
 
 from __future__ import annotations
 
+import os
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
@@ -19,13 +20,19 @@ from uuid import uuid4
 
 import msgspec
 
+from feed_assets.blackboard import BlackboardError
+
 _FRAME: Final = struct.Struct("<4sII")
 _MARK: Final = b"fa01"
-"""So that zeros, which a disk may leave after a power cut, are no frames."""
+"""So that zeros, which a disk may leave after a power cut, are no frame."""
 
 
 class JournalError(Exception):
     """The journal cannot be used; the message says what, where and what to do."""
+
+
+MEDIUM_ERRORS: Final = (OSError, BlackboardError, JournalError)
+"""What a journal raises if its medium fails."""
 
 
 class Header(msgspec.Struct, frozen=True):
@@ -58,7 +65,7 @@ _header = msgspec.json.Decoder(Header).decode
 def frame(entry: Entry) -> bytes:
     """The entry as the journal holds it."""
     payload = b"\n".join((_encode(entry.header), entry.records))
-    return _FRAME.pack(_MARK, len(payload), zlib.crc32(payload)) + payload
+    return _FRAME.pack(_MARK, len(payload), _checksum(payload)) + payload
 
 
 def read_frames(file: BinaryIO) -> Iterator[tuple[Entry, int]]:
@@ -67,16 +74,30 @@ def read_frames(file: BinaryIO) -> Iterator[tuple[Entry, int]]:
     while len(start := file.read(_FRAME.size)) == _FRAME.size:
         mark, length, checksum = _FRAME.unpack(start)
         payload = file.read(length) if mark == _MARK else b""
-        if mark != _MARK or len(payload) < length or zlib.crc32(payload) != checksum:
+        if mark != _MARK or len(payload) < length or _checksum(payload) != checksum:
             return
         position += _FRAME.size + length
         header, _, records = payload.partition(b"\n")
         yield Entry(_header(header), records), position
 
 
+def _checksum(payload: bytes) -> int:
+    # With the length: the checksum of nothing is 0, as that of a frame whose rest is zeros.
+    return zlib.crc32(payload, len(payload) + 1)
+
+
+def read_all(file: BinaryIO, name: str) -> Iterator[Entry]:
+    """The entries of a file that nobody writes any more. Raises JournalError if a byte is no part of them."""
+    after = 0
+    for entry, after in read_frames(file):  # noqa: B007 - needed after the loop
+        yield entry
+    if file.seek(0, os.SEEK_END) != after:
+        raise JournalError(f"{name} is damaged at byte {after:,}; restore it, or move it away to do without its events")
+
+
 def new_segment() -> str:
     """The name of a new segment, unlike that of any other; names sort by time."""
-    return f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{uuid4().hex[:16]}"
+    return f"{datetime.now(UTC):%Y%m%dT%H%M%S%f}-{uuid4().hex[:16]}"
 
 
 class Journal(Protocol):
@@ -106,7 +127,7 @@ class Journal(Protocol):
         ...
 
     def entries(self, segment: str) -> Iterator[Entry]:
-        """The entries of a sealed segment, in order; none if it does not exist."""
+        """The entries of a sealed segment, in order; none if it does not exist. Raises JournalError if damaged."""
         ...
 
     def remove(self, segment: str) -> None:

@@ -20,8 +20,8 @@ from typing import Any
 
 import msgspec
 
-from feed_assets.receiving.committing import MEDIUM_ERRORS, REPEATS, Sealed
-from feed_assets.receiving.journal import Journal
+from feed_assets.receiving.committing import REPEATS, Sealed
+from feed_assets.receiving.journal import MEDIUM_ERRORS, Journal
 from feed_assets.receiving.landing_segments import Outcome, Place, work
 from feed_assets.state import Store, StoreError
 from feed_assets.state.answers import record_answers

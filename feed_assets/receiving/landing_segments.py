@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import msgspec
 
 from feed_assets.blackboard import Blackboard
-from feed_assets.receiving.journal import Entry, Journal
+from feed_assets.receiving.journal import MEDIUM_ERRORS, Entry, Journal
 from feed_assets.sources import Source
 
 if TYPE_CHECKING:
@@ -72,8 +72,11 @@ def land_segments(place: Place, segments: Sequence[str]) -> list[Outcome]:
     with TemporaryDirectory(prefix="feed-assets-receive-") as scratch:
         files: dict[str, dict[str, Path]] = {}
         for segment in segments:
-            for key, file in write_files(place.journal, segment, Path(scratch)).items():
-                files.setdefault(key, {})[segment] = file
+            try:
+                for key, file in write_files(place.journal, segment, Path(scratch)).items():
+                    files.setdefault(key, {})[segment] = file
+            except MEDIUM_ERRORS as error:
+                problems[segment].append(str(error))
         for key, of_segment in files.items():
             if key not in sources:
                 outcomes: list[Landing | Exception] = [LookupError("is no source any more; describe it again")]

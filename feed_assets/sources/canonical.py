@@ -28,10 +28,10 @@ class SessionSettingsError(RuntimeError):
 def canonical(raw: DataFrame, source: Source) -> DataFrame:
     """The records of a raw frame in the canonical columns of their kind, one row each, ready to be judged.
 
-    `raw` holds the partner's columns, `_file`, `_line`, `_malformed`; look-ups add theirs.
-    The result has the columns of the kind's schema,
-    NULL if no usable value was sent; `source`; `_file`, `_line`, `_malformed`; `_raw`, the partner's fields as a JSON
-    object; `_unparsable`, the first of the kind's `parsed` columns that is NULL although all its fields were sent.
+    `raw` holds the partner's columns, `_file`, `_line`, `_malformed`. Look-ups add columns. The result has the columns
+    of the kind's schema, NULL if no usable value was sent; `source`; `_file`, `_line`, `_malformed`; `_raw`, the
+    partner's fields as a JSON object; `_unparsable`, the first of the kind's `parsed` columns that is NULL although
+    all its fields were sent.
 
     Raises SessionSettingsError if the session does not have `SESSION_SETTINGS`, and SpecError if Spark does not take
     an expression or `raw` lacks a column that an expression names.
