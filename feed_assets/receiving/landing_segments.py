@@ -13,7 +13,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from multiprocessing import parent_process
@@ -146,18 +146,19 @@ def _rejected(reason: str, line: bytes) -> bytes:
     return msgspec.json.encode([reason, line.decode(errors="backslashreplace")]) + b"\n"
 
 
-def work(connection: Connection, place: Callable[[], Place], together: int = TOGETHER) -> None:
+def work(connection: Connection, place: Callable[[], Place]) -> None:
     """Land the segments whose names come, several together, and send each `Outcome`. Ends with the parent."""
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, signal.SIG_IGN)  # the receiver gets them, too, and ends this process
     threading.Thread(target=_end_with_parent, name="watch-parent", daemon=True).start()
     here = place()
-    while True:
-        segments = [connection.recv()]
-        while len(segments) < together and connection.poll():
-            segments.append(connection.recv())
-        for outcome in land_segments(here, segments):
-            connection.send(outcome)
+    with suppress(EOFError, BrokenPipeError):  # the parent has ended
+        while True:
+            segments = [connection.recv()]
+            while len(segments) < TOGETHER and connection.poll():
+                segments.append(connection.recv())
+            for outcome in land_segments(here, segments):
+                connection.send(outcome)
 
 
 def _end_with_parent() -> None:

@@ -40,7 +40,7 @@ def measure(scratch: Path, *, quick: bool = False) -> Report:
             under_way(f"{clients} clients, {subject}")
             with serving(scratch / f"{size}-{clients}" / "base", *NO_LANDING) as server:
                 load = asyncio.run(_load(server, clients, size, seconds))
-                appends = _metric(server, "feed_assets_receive_commit_seconds_count")
+                appends = server.metric("feed_assets_receive_commit_seconds_count")
             rates[size, clients] = len(load.latencies) / load.seconds
             percentiles = quantiles(load.latencies, n=100)
             rows.append(
@@ -133,11 +133,6 @@ def _request(port: int, size: int, start: int) -> bytes:
     body = b"\n".join(event(number) for number in range(start, start + size))
     head = f"POST /v1/events/shop_ads HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/x-ndjson\r\n"
     return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
-
-
-def _metric(server: Server, name: str) -> float:
-    (line,) = [line for line in str(server.get("/metrics").body).splitlines() if line.startswith(f"{name} ")]
-    return float(line.split()[1])
 
 
 def _memory(base: Path) -> Comparison:

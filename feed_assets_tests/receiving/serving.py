@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import signal
+import ssl
 import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,36 +50,47 @@ class Answered:
 
 @dataclass(slots=True)
 class Server:
-    """A receiver that runs on a base."""
+    """A receiver that runs on a port. `tls` has its certificate and key."""
 
-    process: subprocess.Popen[bytes]
+    process: Any
     port: int
     log: Path
+    tls: tuple[str, str] | None = None
 
     def get(self, path: str) -> Answered:
-        return self._ask(urllib.request.Request(f"http://127.0.0.1:{self.port}{path}"))
+        return self._ask(urllib.request.Request(f"{self.url}{path}"))
 
     def post(self, body: bytes, source: str = "shop_ads", **headers: str) -> Answered:
         """Send a body; headers are named with `_` for `-`."""
-        given = {"Content-Type": "application/x-ndjson"} | {
-            name.replace("_", "-"): value for name, value in headers.items()
-        }
-        url = f"http://127.0.0.1:{self.port}/v1/events/{source}"
-        return self._ask(urllib.request.Request(url, data=body, headers=given, method="POST"))
+        given = {"Content-Type": "application/x-ndjson"}
+        given |= {name.replace("_", "-"): value for name, value in headers.items()}
+        return self._ask(urllib.request.Request(f"{self.url}/v1/events/{source}", data=body, headers=given))
 
-    def kill(self) -> None:
-        """Kill it, as the kernel does when memory runs out."""
-        self.process.kill()
-        self.process.wait()
+    @property
+    def url(self) -> str:
+        return f"http{'s' if self.tls else ''}://127.0.0.1:{self.port}"
 
-    def end(self) -> int:
-        """Send SIGTERM; the exit code."""
-        self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(60)
+    def metric(self, name: str) -> float:
+        """A figure of `/metrics`, by its name and labels."""
+        (line,) = [line for line in str(self.get("/metrics").body).splitlines() if line.startswith(f"{name} ")]
+        return float(line.split()[1])
+
+    def wait(self, path: str = "/health", wanted: str = "") -> None:
+        """Wait until it answers with 200, with this text if any."""
+        while True:
+            with suppress(OSError):
+                answer = self.get(path)
+                if answer.status == 200 and wanted in json.dumps(answer.body):
+                    return
+            ended = self.process.poll() if hasattr(self.process, "poll") else self.process.exitcode
+            if ended is not None:
+                raise AssertionError(self.log.read_text(encoding="utf-8"))
+            time.sleep(0.02)
 
     def _ask(self, request: urllib.request.Request) -> Answered:
+        context = ssl.create_default_context(cafile=self.tls[0]) if self.tls else None
         try:
-            with urllib.request.urlopen(request, timeout=30) as answer:
+            with urllib.request.urlopen(request, timeout=30, context=context) as answer:
                 return _answered(answer.status, answer.read(), answer.headers)
         except urllib.error.HTTPError as error:
             with error:
@@ -100,33 +111,17 @@ def environment(base: Path) -> dict[str, str]:
 
 
 @contextmanager
-def serving(base: Path, *options: str, tokens: bool = False) -> Iterator[Server]:
-    """A receiver of the command line, ready for requests; it is killed at the end."""
-    server = start(base, *options, tokens=tokens)
+def serving(base: Path, *options: str) -> Iterator[Server]:
+    """A receiver of the command line without tokens, ready for requests; it is killed at the end."""
+    port, log = free_port(), base.parent / "receiver.log"
+    command = [sys.executable, "-m", "feed_assets.cli", "receive", "--no-tokens", "--port", str(port), *options]
+    variables = environment(base)
+    with log.open("ab") as output:
+        process = subprocess.Popen(command, env=variables, stdout=output, stderr=subprocess.STDOUT, process_group=0)
+    server = Server(process, port, log)
     try:
+        server.wait()
         yield server
     finally:
-        server.kill()
-
-
-def start(base: Path, *options: str, tokens: bool = False) -> Server:
-    """Start a receiver of the command line, and wait until it answers."""
-    port, log = free_port(), base.parent / "receiver.log"
-    base.parent.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", "feed_assets.cli", "receive", "--port", str(port), *options]
-    with log.open("ab") as output:
-        process = subprocess.Popen(
-            [*command, *([] if tokens else ["--no-tokens"])],
-            env=environment(base),
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            process_group=0,
-        )
-    server = Server(process, port, log)
-    while process.poll() is None:
-        try:
-            if server.get("/health").status == 200:
-                return server
-        except OSError:
-            time.sleep(0.05)
-    raise AssertionError(log.read_text(encoding="utf-8"))
+        process.kill()
+        process.wait()
