@@ -54,10 +54,10 @@ def run(
     keeper.recorded = committer.forget
     receiver = Receiver(sources, store, committer, keeper, limits, metrics, with_tokens, now)
     receiver.refresh()
+    committer.start()
     for each in (signal.SIGTERM, signal.SIGINT):
         signal.signal(each, lambda *_: None)  # uvicorn raises the signal again when all is done
     sys.setswitchinterval(SWITCH_SECONDS)
-    committer.start()
     keeper.start()
     try:
         config = uvicorn.Config(

@@ -33,11 +33,13 @@ from feed_assets.sources.partner_file import inspect
 from feed_assets.sources.plan import Plan, complete, tidy, write_plan
 from feed_assets.state import Store
 from feed_assets.state.address import sqlite_url
-from feed_assets_tests.harness import free_port
+from feed_assets_tests.harness import SHOP_CLICKS, free_port
 from feed_assets_tests.receiving.serving import EVENTS, Server
 
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(["feed_assets_tests.receiving.light"])
+FILES = SHOP_CLICKS.replace("shop_clicks", "shop_files")
+"""A source that takes files only."""
 DURABLE = ".durable"
 """Beside a segment: how many of its bytes have survived a power cut, if there is one now."""
 
@@ -94,10 +96,11 @@ class WithoutSpark(Place):
 
 
 def describe(base: Path) -> None:
-    """Describe the source of the receiver on this base."""
+    """Describe the sources of the receiver on this base."""
     sources = base.parent / "sources"
     sources.mkdir(parents=True, exist_ok=True)
     (sources / "shop_ads.yaml").write_text(EVENTS, encoding="utf-8")
+    (sources / "shop_files.yaml").write_text(FILES, encoding="utf-8")
 
 
 @contextmanager
