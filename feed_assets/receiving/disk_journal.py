@@ -33,7 +33,7 @@ class DiskJournal:
 
     def claim(self) -> None:
         """See `Journal.claim`. The directory is free again when the process ends, however it ends."""
-        self._directory.mkdir(parents=True, exist_ok=True)
+        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         _sync(self._directory.parent)
         self._lock = os.open(self._directory / "lock", os.O_CREAT | os.O_RDWR, 0o600)
         try:

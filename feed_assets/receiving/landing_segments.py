@@ -151,10 +151,11 @@ def work(connection: Connection, place: Callable[[], Place]) -> None:
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, signal.SIG_IGN)  # the receiver gets them, too, and ends this process
     threading.Thread(target=_end_with_parent, name="watch-parent", daemon=True).start()
-    here = place()
+    here: Place | None = None
     with suppress(EOFError, BrokenPipeError):  # the parent has ended
         while True:
             segments = [connection.recv()]
+            here = here or place()
             while len(segments) < TOGETHER and connection.poll():
                 segments.append(connection.recv())
             for outcome in land_segments(here, segments):

@@ -240,6 +240,21 @@ def test_a_lander_that_dies_is_started_again_and_lands_what_is_due(tmp_path):
         server.wait("/ready", '"backlog_segments": 0')
 
 
+def test_a_disk_that_takes_no_more_is_answered_with_503_until_it_does(tmp_path):
+    with running_light(Light(tmp_path / "base", Limits(roll_seconds=3600))) as server:
+        process = psutil.Process(server.process.pid)
+        server.post(GOOD)
+        process.rlimit(psutil.RLIMIT_FSIZE, (10, psutil.RLIM_INFINITY))
+        refused, ready = server.post(GOOD), server.get("/ready")
+        process.rlimit(psutil.RLIMIT_FSIZE, (psutil.RLIM_INFINITY, psutil.RLIM_INFINITY))
+        taken = server.post(GOOD)
+
+        assert (refused.status, refused.headers["retry-after"]) == (503, "5")
+        assert (ready.status, ready.body["journal_writable"]) == (503, False)
+        assert taken.status == 202
+        assert server.get("/ready").status == 200
+
+
 def test_the_server_loads_no_spark():
     code = "import sys, feed_assets.receiving.running; sys.exit('pyspark' in sys.modules or 'dagster' in sys.modules)"
 
