@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from feed_assets.blackboard import local_directory
 from feed_assets.cli.clock import Deadline, now
-from feed_assets.cli.installation import Installation, load_installation, own_directory, ready_to_compute
+from feed_assets.cli.installation import Installation, load_installation, ready_to_compute
 from feed_assets.cli.output import complain, json_option, print_json, print_table, say
 from feed_assets.file_feed.wording import counted
 from feed_assets.receiving.limits import Limits
@@ -33,12 +34,9 @@ if TYPE_CHECKING:
 
 BLACKBOARD = "blackboard"
 JOURNAL = ".receiving"
-"""Below the base's own directory. No name of a feed begins with a dot."""
+"""Below a local base. No name of a feed begins with a dot."""
 
 VARIABLES = "FEED_ASSETS_RECEIVE"
-RECEIVE_BYTES = 2**20
-"""What the system keeps of a connection's body before it is read."""
-
 _Command = Callable[..., None]
 
 
@@ -62,7 +60,7 @@ def _limits(command: _Command) -> _Command:
 @click.option(
     "--journal",
     metavar="DIRECTORY|blackboard",
-    help="Where events are until they have landed. Default: `.receiving` in a local base; for a bucket, beside it.",
+    help="Where events are until they have landed. Default: `.receiving` in a local base, else in this directory.",
 )
 @click.option("--name", default=socket.gethostname, help="Of the journal on the blackboard. Default: this machine's.")
 @_limits
@@ -94,7 +92,11 @@ def receive(
     _check(installation, host, tls_certificate, tls_key, no_tokens=no_tokens)
     ready_to_compute(settings)
     listening = _listening(host, port)
-    directory = None if journal == BLACKBOARD else Path(journal or own_directory(settings.base) / JOURNAL).absolute()
+    directory = (
+        None
+        if journal == BLACKBOARD
+        else Path(journal or (local_directory(settings.base) or Path.cwd()) / JOURNAL).absolute()
+    )
     url = f"http{'s' if tls_certificate else ''}://{host}:{port}"
     say(f"The receiver listens on {url}. Its API is at {url}/docs. Ctrl-C ends it.")
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
@@ -126,7 +128,9 @@ def _check(installation: Installation, host: str, certificate: str | None, key: 
         )
     if no_tokens and not _is_loopback(host):
         raise click.ClickException(f"--no-tokens would let everybody who reaches {host} write; add tokens instead.")
-    valid = [each for each in tokens(Store(installation.settings.state)) if each.is_valid(now())]
+    valid = [
+        each for each in tokens(Store(installation.settings.state)) if each.is_valid(installation.settings.clock.now())
+    ]
     if not no_tokens and not valid:
         raise click.ClickException(
             "There is no valid token: `feed-assets receive tokens add --partner NAME --source SOURCE` makes one. "
@@ -146,14 +150,11 @@ def _is_loopback(host: str) -> bool:
 def _listening(host: str, port: int) -> socket.socket:
     """A socket on which the server listens. Raises ClickException if the port is taken."""
     try:
-        listening = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
         raise click.ClickException(
             f"The receiver cannot listen on {host}:{port} ({os.strerror(error.errno or 0)}): name another with --port."
         ) from None
-    # Connections inherit it. A batch larger than the system's default would wait for the window to open again.
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)
-    return listening
 
 
 def _journal(settings: Settings, directory: Path | None, name: str) -> Journal:

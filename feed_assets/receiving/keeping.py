@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
@@ -30,8 +30,8 @@ LOOK_EVERY = 0.2
 """Seconds between two looks at new segments and at the lander."""
 AGAIN_AFTER = 30.0
 """Seconds until a segment that did not land is tried again."""
-MOST_PAUSE = 60.0
-"""The longest pause in seconds before the lander is started again; each pause is twice as long as the one before."""
+FIRST_PAUSE, MOST_PAUSE = 1.0, 60.0
+"""The pauses in seconds before the lander is started again; each is twice as long as the one before."""
 
 _log = logging.getLogger(__name__)
 _encode = msgspec.json.Encoder().encode
@@ -79,7 +79,7 @@ class Keeper:
     _process: Any = None
     _connection: Connection | None = None
     _start_at: float = 0.0
-    _pause: float = 1.0
+    _pause: float = FIRST_PAUSE
 
     def add(self, sealed: Sealed) -> None:
         """Look after this segment."""
@@ -131,8 +131,10 @@ class Keeper:
             _log.error("The lander ended with exit code %s; it starts again", self._process.exitcode)
             self._process, self._start_at = None, now + self._pause
             self._pause = min(2 * self._pause, MOST_PAUSE)
-            for each in self._kept.values():
-                each.sent = False
+            in_hand = [each for each in self._kept.values() if each.sent and not each.landed]
+            for each in in_hand:
+                # The only one may be what ended it; the others go first.
+                each.sent, each.due = False, now + (AGAIN_AFTER if len(in_hand) == 1 else 0)
         if now >= self._start_at:
             context = self.processes or get_context("spawn")
             self._connection, theirs = context.Pipe()
@@ -158,7 +160,7 @@ class Keeper:
                 return
             self.recorded(list(given))
         for each in due:
-            each.recorded = True
+            each.recorded, each.sealed = True, replace(each.sealed, repeatable={})
 
     def _exchange(self) -> None:
         """Send the lander what is due, and take outcomes."""
@@ -167,7 +169,10 @@ class Keeper:
             while self._connection is not None and self._connection.poll():
                 self._take(self._connection.recv())
             for name, each in self._kept.items():
-                if self._connection is not None and not each.sent and not each.landed and now >= each.due:
+                alone = self._pause > FIRST_PAUSE  # after the lander died: one segment at a time, until one has landed
+                if self._connection is None or (alone and any(other.sent for other in self._kept.values())):
+                    return
+                if not each.sent and not each.landed and now >= each.due:
                     self._connection.send(name)
                     each.sent = True
 
@@ -179,7 +184,7 @@ class Keeper:
             for problem in outcome.problems:
                 _log.error("Segment %s of %s is kept, and tried again: %s", outcome.segment, self.journal, problem)
             return
-        each.landed, self._pause = True, 1.0
+        each.sent, each.landed, self._pause = False, True, FIRST_PAUSE
         self.landed(outcome)
 
     def _remove(self) -> None:

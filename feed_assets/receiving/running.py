@@ -19,7 +19,8 @@ from feed_assets.receiving.journal import Journal
 from feed_assets.receiving.keeping import Keeper
 from feed_assets.receiving.landing_segments import Place
 from feed_assets.receiving.limits import Limits
-from feed_assets.receiving.server import Metrics, Receiver, create_app
+from feed_assets.receiving.metrics import Metrics
+from feed_assets.receiving.server import Receiver, create_app
 from feed_assets.sources import Source
 from feed_assets.state import Store
 

@@ -16,27 +16,18 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import count
-from typing import Any, Final
+from typing import Final
 from uuid import uuid4
 
 import msgspec
 from fastapi import FastAPI, HTTPException, Request, Response
-from prometheus_client import (
-    CONTENT_TYPE_LATEST,
-    GC_COLLECTOR,
-    PROCESS_COLLECTOR,
-    CollectorRegistry,
-    Counter,
-    Gauge,
-    Histogram,
-    generate_latest,
-)
-from pydantic import BaseModel
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.requests import ClientDisconnect
 
 from feed_assets.receiving import journal
 from feed_assets.receiving.access import bearer
 from feed_assets.receiving.committing import Committer, UnavailableError
+from feed_assets.receiving.documentation import BODY, PARAMETERS, REFUSALS, TYPES, Answer, Problem
 from feed_assets.receiving.door import (
     JSON_TYPES,
     LINES_TYPES,
@@ -48,8 +39,8 @@ from feed_assets.receiving.door import (
     split,
 )
 from feed_assets.receiving.keeping import Keeper
-from feed_assets.receiving.landing_segments import Outcome
 from feed_assets.receiving.limits import Limits
+from feed_assets.receiving.metrics import Metrics
 from feed_assets.sources import Source
 from feed_assets.state import Store, StoreError
 from feed_assets.state.tokens import Token, tokens
@@ -67,58 +58,6 @@ _CLOSE: Final = {"Connection": "close"}
 
 _log = logging.getLogger(__name__)
 _encode = msgspec.json.Encoder().encode
-
-
-class RecordError(BaseModel):
-    """A record that cannot be used: its index in the request, from 0, and the reason. It is kept in quarantine."""
-
-    index: int
-    reason: str
-
-
-class Answer(BaseModel):
-    """All records of the request are durable. `rejected` of them cannot be used; `errors` has each."""
-
-    request_id: str
-    accepted: int
-    rejected: int
-    errors: list[RecordError]
-
-
-class Problem(BaseModel):
-    """Why nothing of the request was taken."""
-
-    detail: str
-
-
-class Metrics:
-    """What `/metrics` shows. No label names a source or a partner: everybody who reaches the server may read it."""
-
-    def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        self.registry.register(PROCESS_COLLECTOR)
-        self.registry.register(GC_COLLECTOR)
-        of: dict[str, Any] = {"registry": self.registry}
-        self.requests = Counter("feed_assets_receive_requests", "Requests for events by status", ["status"], **of)
-        self.events = Counter("feed_assets_receive_events", "Durable records by outcome", ["outcome"], **of)
-        self.repeats = Counter("feed_assets_receive_repeats", "Requests that repeated an earlier one", **of)
-        self.commit = Histogram("feed_assets_receive_commit_seconds", "Seconds of an append to the journal", **of)
-        sizes = (1, 2, 5, 10, 20, 50, 100, 200, 500)
-        self.group = Histogram("feed_assets_receive_commit_requests", "Requests in an append", buckets=sizes, **of)
-        self.held = Gauge("feed_assets_receive_held_bytes", "Bytes of requests that are not answered yet", **of)
-        self.backlog = Gauge("feed_assets_receive_backlog_segments", "Sealed segments that have not landed", **of)
-        self.oldest = Gauge("feed_assets_receive_backlog_seconds", "Age of the oldest of them", **of)
-        self.landed = Counter("feed_assets_receive_landed", "Landed records by outcome", ["outcome"], **of)
-
-    def observe(self, requests: int, seconds: float) -> None:
-        """An append of so many requests."""
-        self.group.observe(requests)
-        self.commit.observe(seconds)
-
-    def land(self, outcome: Outcome) -> None:
-        """A segment has landed."""
-        self.landed.labels("landed").inc(outcome.landed)
-        self.landed.labels("quarantined").inc(outcome.quarantined)
 
 
 @dataclass(slots=True)
@@ -247,8 +186,8 @@ def create_app(receiver: Receiver) -> FastAPI:
         "/v1/events/{source:path}",
         status_code=202,
         response_model=Answer,
-        responses={code: {"model": Problem, "description": what} for code, what in _REFUSALS.items()},
-        openapi_extra={"parameters": _PARAMETERS, "requestBody": _BODY},
+        responses={code: {"model": Problem, "description": what} for code, what in REFUSALS.items()},
+        openapi_extra={"parameters": PARAMETERS, "requestBody": BODY},
     )
     async def post_events(request: Request) -> Response:
         """Take events of a source: `<kind>/<name>`, or its name if no other kind has a source of this name.
@@ -303,7 +242,7 @@ async def _take(receiver: Receiver, request: Request) -> Response:
     idempotency_key = request.headers.get("idempotency-key")
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type not in JSON_TYPES | LINES_TYPES:
-        raise HTTPException(415, f"The Content-Type is {media_type!r}; send {_TYPES}.", _CLOSE)
+        raise HTTPException(415, f"The Content-Type is {media_type!r}; send {TYPES}.", _CLOSE)
     if idempotency_key is not None and not _KEY.fullmatch(idempotency_key):
         raise HTTPException(400, "Idempotency-Key takes 1 to 255 visible characters of ASCII.", _CLOSE)
     receiver.spend(token, 0)
@@ -372,37 +311,3 @@ async def _refresh(receiver: Receiver) -> None:
             await asyncio.to_thread(receiver.refresh)
         except StoreError as error:
             _log.error("Tokens stay as they were read last: %s", error)
-
-
-_TYPES: Final = "application/json, or application/x-ndjson for an object a line"
-_TEXT: Final = {"type": "string"}
-_PARAMETERS: Final = [
-    {"name": "source", "in": "path", "required": True, "schema": _TEXT, "description": "`<kind>/<name>`, or the name"},
-    {"name": "Authorization", "in": "header", "schema": _TEXT, "description": "`Bearer TOKEN`"},
-    {
-        "name": "Idempotency-Key",
-        "in": "header",
-        "schema": {**_TEXT, "maxLength": 255},
-        "description": "Names the request. For 24 hours, the same request is not taken again.",
-    },
-]
-_EVENTS: Final = {"type": "array", "items": {"type": "object"}}
-_BODY: Final = {
-    "required": True,
-    "content": {
-        "application/json": {"schema": {"oneOf": [_EVENTS, {"type": "object"}]}},
-        "application/x-ndjson": {"schema": {"type": "string"}},
-    },
-}
-_REFUSALS: Final[dict[int | str, str]] = {
-    400: "The body is no JSON, or not the gzip that it says to be",
-    401: "No valid token",
-    403: "The token does not write this source",
-    404: "There is no such source (only without tokens)",
-    408: "The body came too slowly",
-    413: "The body, unpacked or not, or its number of records is too large",
-    415: "The source takes no events, or the body is of another type",
-    422: "The Idempotency-Key named another request before",
-    429: "Too many records for the token, or too much under way; `Retry-After` says when to go on",
-    503: "The journal cannot be written; nothing was taken",
-}

@@ -240,6 +240,20 @@ def test_a_lander_that_dies_is_started_again_and_lands_what_is_due(tmp_path):
         server.wait("/ready", '"backlog_segments": 0')
 
 
+def test_a_segment_that_ends_the_lander_each_time_holds_up_no_other(tmp_path):
+    light = Light(tmp_path / "base", Limits(roll_seconds=0.1))
+    with running_light(light) as server:
+        server.post(GOOD.replace(b"1", b"poison", 1))
+        while len(light.opened().segments()) < 1:
+            time.sleep(0.02)
+        time.sleep(0.3)
+        server.post(GOOD)
+        while not (light.base / "raw/.sent/ads/shop_ads").exists():
+            time.sleep(0.02)
+
+        assert server.get("/ready").body["backlog_segments"] >= 1
+
+
 def test_a_disk_that_takes_no_more_is_answered_with_503_until_it_does(tmp_path):
     with running_light(Light(tmp_path / "base", Limits(roll_seconds=3600))) as server:
         process = psutil.Process(server.process.pid)
