@@ -22,7 +22,7 @@ import msgspec
 
 from feed_assets.receiving.committing import REPEATS, Sealed
 from feed_assets.receiving.journal import MEDIUM_ERRORS, Journal
-from feed_assets.receiving.landing_segments import Outcome, Place, work
+from feed_assets.receiving.landing_segments import TOGETHER, Outcome, Place, work
 from feed_assets.state import Store, StoreError
 from feed_assets.state.answers import record_answers
 
@@ -163,18 +163,19 @@ class Keeper:
             each.recorded, each.sealed = True, replace(each.sealed, repeatable={})
 
     def _exchange(self) -> None:
-        """Send the lander what is due, and take outcomes."""
-        now = time.monotonic()
+        """Take outcomes, and send the lander what is due: after it died, one segment at a time until one has landed."""
+        now, most = time.monotonic(), 1 if self._pause > FIRST_PAUSE else 2 * TOGETHER
+        if self._connection is None:
+            return
         with suppress(OSError, EOFError):  # the lander has ended
-            while self._connection is not None and self._connection.poll():
+            while self._connection.poll():
                 self._take(self._connection.recv())
+            sent = sum(each.sent for each in self._kept.values())
             for name, each in self._kept.items():
-                alone = self._pause > FIRST_PAUSE  # after the lander died: one segment at a time, until one has landed
-                if self._connection is None or (alone and any(other.sent for other in self._kept.values())):
-                    return
-                if not each.sent and not each.landed and now >= each.due:
+                if sent < most and not each.sent and not each.landed and now >= each.due:
                     self._connection.send(name)
                     each.sent = True
+                    sent += 1
 
     def _take(self, outcome: Outcome) -> None:
         each = self._kept[outcome.segment]

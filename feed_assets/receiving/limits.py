@@ -21,7 +21,7 @@ class Limits:
     records: int = _setting(50_000, "the most records in a body")
     record_bytes: int = _setting(2**20, "the largest record; larger ones go to quarantine")
     body_seconds: float = _setting(30.0, "the slowest body")
-    held_bytes: int = _setting(256 * 2**20, "of all requests that are not answered yet")
+    held_bytes: int = _setting(128 * 2**20, "of all requests that are not answered yet")
     connections: int = _setting(1_000, "at the same time")
     rate: float = _setting(0.0, "records a second of a partner; 0 is any number")
     backlog_seconds: float = _setting(900.0, "the oldest event that has not landed, while the receiver is ready")

@@ -48,10 +48,6 @@ from feed_assets.state.tokens import Token, tokens
 REFRESH_SECONDS: Final = 5.0
 """How often tokens are read again: a token that is revoked stays valid for so long at most."""
 
-_IDS: Final = uuid4().hex
-_NUMBERS: Final = count(1)
-"""A request's id is that of the process and a number: random numbers cost a call of the system each."""
-
 _KEY: Final = re.compile(r"[\x21-\x7e]{1,255}")
 _CLOSE: Final = {"Connection": "close"}
 """For an answer that comes before the body was read: what is left of the body is not a request."""
@@ -62,7 +58,10 @@ _encode = msgspec.json.Encoder().encode
 
 @dataclass(slots=True)
 class Receiver:
-    """What the server needs, and the state of all its requests."""
+    """What the server needs, and the state of all its requests.
+
+    A request's id is that of the receiver and a number: random ids would cost a call of the system each.
+    """
 
     sources: Sequence[Source]
     store: Store
@@ -73,6 +72,8 @@ class Receiver:
     with_tokens: bool = True
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     held: int = 0
+    id: str = field(default_factory=lambda: uuid4().hex)
+    numbers: Iterator[int] = field(default_factory=lambda: count(1))
     _tokens: Sequence[Token] = ()
     _names: dict[str, Source] = field(default_factory=dict)
     _doors: dict[str, Door] = field(default_factory=dict)
@@ -85,11 +86,10 @@ class Receiver:
         for source in filter(can_be_pushed, self.sources):
             self._doors[source.key] = Door.of(source, record_bytes=self.limits.record_bytes)
 
-    def refresh(self) -> bool:
-        """Read the tokens. Returns whether any is valid. Raises StoreError."""
+    def refresh(self) -> None:
+        """Read the tokens. Raises StoreError."""
         if self.with_tokens:
             self._tokens = tokens(self.store)
-        return any(each.is_valid(self.now()) for each in self._tokens)
 
     def door(self, name: str, token: Token | None) -> tuple[str, Door]:
         """The key of the source of this name, and its door. Raises HTTPException if the token may not write it."""
@@ -251,7 +251,7 @@ async def _take(receiver: Receiver, request: Request) -> Response:
             body = await receiver.body(request, hold)
         except ClientDisconnect:
             return Response(status_code=499)  # nobody reads it; the metrics count it
-        entry = _entry(receiver.limits, key, door, body, media_type, token, idempotency_key)
+        entry = _entry(receiver, key, door, body, media_type, token, idempotency_key)
         receiver.spend(token, entry.header.accepted + len(entry.header.rejected))
         del body
         try:
@@ -264,17 +264,17 @@ async def _take(receiver: Receiver, request: Request) -> Response:
 
 
 def _entry(
-    limits: Limits, source: str, door: Door, body: bytes, media_type: str, token: Token | None, key: str | None
+    receiver: Receiver, source: str, door: Door, body: bytes, media_type: str, token: Token | None, key: str | None
 ) -> journal.Entry:
     """What the journal keeps of a request."""
     try:
         records = split(body, media_type)
     except BodyError as error:
         raise HTTPException(400, str(error)) from None
-    if len(records) > limits.records:
-        raise HTTPException(413, f"The body has {len(records):,} records, more than {limits.records:,}; send parts.")
+    if len(records) > (most := receiver.limits.records):
+        raise HTTPException(413, f"The body has {len(records):,} records, more than {most:,}; send it in parts.")
     rejected = door.judge(records)
-    request_id = f"{_IDS}-{next(_NUMBERS)}"
+    request_id = f"{receiver.id}-{next(receiver.numbers)}"
     header = journal.Header(source, request_id, len(records) - len(rejected), rejected, at=datetime.now(UTC))
     if key is not None:
         partner = token.partner if token else ""
