@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 
 import dagster as dg
 
 from feed_assets.assets.external import raw_key
+from feed_assets.engine.sql import columns_in
 from feed_assets.sources import Source
 
 COLUMN_LINEAGE = "dagster/column_lineage"
-LITERAL = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"")
 
 
 def clean_lineage(sources: Iterable[Source]) -> dict[str, dg.TableColumnLineage]:
@@ -25,16 +24,6 @@ def clean_lineage(sources: Iterable[Source]) -> dict[str, dg.TableColumnLineage]
             used = columns_in(expression, source.format.declared)
             lineage.setdefault(column, []).extend((raw_key(source), name) for name in used)
     return lineage_entry(lineage)
-
-
-def columns_in(expression: str, declared: Iterable[str]) -> list[str]:
-    """The declared columns that a SQL expression names, ignoring case and literals."""
-    text = LITERAL.sub("''", expression)
-    return [
-        name
-        for name in declared
-        if re.search(rf"`{re.escape(name)}`|(?<![\w`.]){re.escape(name)}(?![\w`]|\s*\()", text, re.IGNORECASE)
-    ]
 
 
 def lineage_entry(lineage: Mapping[str, Iterable[tuple[dg.AssetKey, str]]]) -> dict[str, dg.TableColumnLineage]:

@@ -1,9 +1,25 @@
 """Names in Spark's SQL.
 
-Here: quoting. Not here: expressions of sources (`sources.expressions`), and rules (`quality`).
+Here: quoting, and names in expressions as far as they can be told without Spark. Not here: expressions of sources
+(`sources.expressions`), and rules (`quality`).
 """
+
+import re
+from collections.abc import Iterable
+
+LITERAL = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"")
 
 
 def quoted(column: str) -> str:
     """A column's name as Spark's SQL takes it, with any characters."""
     return f"`{column.replace('`', '``')}`"
+
+
+def columns_in(expression: str, declared: Iterable[str]) -> list[str]:
+    """The declared columns that a SQL expression names, ignoring case and literals."""
+    text = LITERAL.sub("''", expression)
+    return [
+        name
+        for name in declared
+        if re.search(rf"`{re.escape(name)}`|(?<![\w`.]){re.escape(name)}(?![\w`]|\s*\()", text, re.IGNORECASE)
+    ]

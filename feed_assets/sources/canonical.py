@@ -16,6 +16,7 @@ from feed_assets.engine.session import SESSION_SETTINGS
 from feed_assets.engine.sql import quoted
 from feed_assets.sources.expressions import check_expressions, event_time, named_columns
 from feed_assets.sources.kinds import EVENT_TIME, SOURCE
+from feed_assets.sources.lookups import with_table
 from feed_assets.sources.partner_columns import columns_named
 from feed_assets.sources.spec import RESERVED_COLUMNS, Source, SpecError
 
@@ -27,9 +28,10 @@ class SessionSettingsError(RuntimeError):
 def canonical(raw: DataFrame, source: Source) -> DataFrame:
     """The records of a raw frame in the canonical columns of their kind, one row each, ready to be judged.
 
-    `raw` holds the partner's columns, `_file`, `_line`, `_malformed`. The result has the columns of the kind's schema,
-    NULL if no usable value was sent; `source`; `_file`, `_line`, `_malformed`; `_raw`, the partner's fields as a JSON
-    object; `_unparsable`, the first of the kind's `parsed` columns that is NULL although all its fields were sent.
+    `raw` holds the partner's columns, `_file`, `_line`, `_malformed`. Look-ups add columns. The result has the columns
+    of the kind's schema, NULL if no usable value was sent; `source`; `_file`, `_line`, `_malformed`; `_raw`, the
+    partner's fields as a JSON object; `_unparsable`, the first of the kind's `parsed` columns that is NULL although
+    all its fields were sent.
 
     Raises SessionSettingsError if the session does not have `SESSION_SETTINGS`, and SpecError if Spark does not take
     an expression or `raw` lacks a column that an expression names.
@@ -40,6 +42,7 @@ def canonical(raw: DataFrame, source: Source) -> DataFrame:
     kind = source.declared_kind
     types = {column.name: column.type for column in kind.schema}
     sent = [name for name in raw.columns if name not in RESERVED_COLUMNS]
+    records = reduce(with_table, source.tables, raw)
     values = {name: F.expr(text) for name, text in source.expressions.items()}
     values |= {EVENT_TIME: event_time(raw, source), SOURCE: F.lit(source.name)}
     unreadable = [
@@ -47,7 +50,7 @@ def canonical(raw: DataFrame, source: Source) -> DataFrame:
         for name in kind.parsed
         if (were_sent := _all_sent(raw.sparkSession, source.columns.get(name))) is not None
     ]
-    return raw.select(
+    return records.select(
         *[values[name].cast(type_).alias(name) for name, type_ in (types | {SOURCE: "string"}).items()],
         "_file",
         "_line",

@@ -10,6 +10,7 @@ import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Final
 
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.logger import PySparkLogger
@@ -22,6 +23,9 @@ from feed_assets.sources.partner_columns import UnnamedColumnsError, columns_nam
 from feed_assets.sources.positions import Location
 from feed_assets.sources.spec import RESERVED_COLUMNS, ParquetFormat, Source, SpecError
 
+_AT_LANDING: Final[tuple[Location, ...]] = (("filter",), ("columns", "event_time"))
+"""Expressions that landing evaluates; the others are evaluated when a day is processed."""
+
 _passed: set[tuple[Kind, str]] = set()
 """Descriptions of the sources that passed `check_expressions` in this process."""
 
@@ -33,7 +37,7 @@ def check_expressions(spark: SparkSession, source: Source) -> None:
     type that its canonical column can hold. A source that passed is not checked again in this process. The session
     must have `SESSION_SETTINGS`.
     """
-    description = (source.declared_kind, source.model_dump_json())
+    description = (source.declared_kind, f"{source.model_dump_json()} {source.digest}")
     if description in _passed:
         return
     with _quiet_analysis():
@@ -41,7 +45,8 @@ def check_expressions(spark: SparkSession, source: Source) -> None:
     named, problems = _named(spark, source)
     declared = source.format.declared
     # Without declared columns, only the header of each file names them, so any name may be right.
-    frame = empty_frame(spark, declared or dict.fromkeys(_distinct_names(named), "string"))
+    columns = declared or dict.fromkeys(_distinct_names(named), "string")
+    frame = empty_frame(spark, {**columns, **dict.fromkeys(_looked_up(source).values(), "string")})
     with _quiet_analysis():
         for location, names in named.items():
             message = _foreign_name(names, declared)
@@ -65,7 +70,10 @@ def needed_columns(spark: SparkSession, source: Source) -> tuple[str, ...]:
 
 
 def named_columns(spark: SparkSession, source: Source) -> dict[Location, tuple[str, ...]]:
-    """The partner's columns that each field of the source names. Raises SpecError as `needed_columns` does."""
+    """The partner's columns that each field of the source names, without those that it looks up.
+
+    Raises SpecError as `needed_columns` does.
+    """
     named, problems = _named(spark, source)
     if problems:
         raise SpecError("\n".join(source.problem(location, message) for location, message in problems.items()))
@@ -118,16 +126,26 @@ def _named(spark: SparkSession, source: Source) -> tuple[dict[Location, tuple[st
     """The columns that each field names, and the problem of each field that cannot be parsed."""
     named: dict[Location, tuple[str, ...]] = {
         ("identity", position): (name,) for position, name in enumerate(source.identity)
-    }
+    } | {("lookups", table): (key,) for table, key in source.lookups.items()}
+    looked_up = _looked_up(source)
     problems: dict[Location, str] = {}
     for location, expression in _expressions(source).items():
         try:
-            named[location] = columns_named(spark, expression)
+            names = columns_named(spark, expression)
+            named[location] = tuple(name for name in names if name.lower() not in looked_up)
+            if len(named[location]) < len(names) and location in _AT_LANDING:
+                message = "uses a column that is looked up later, when a day is processed; use what the partner sends"
+                problems[location] = message
         except UnnamedColumnsError as error:
             problems[location] = f"{expression!r}: {error}"
         except ParseException as error:
             problems[location] = _refusal(expression, error)
     return named, problems
+
+
+def _looked_up(source: Source) -> dict[str, str]:
+    """The columns that the source's tables add: in lower case -> as the tables spell them."""
+    return {name.lower(): name for table in source.tables for name in table.columns}
 
 
 def _distinct_names(named: Mapping[Location, tuple[str, ...]]) -> tuple[str, ...]:

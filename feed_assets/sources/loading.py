@@ -67,14 +67,17 @@ def _read(path: Path, kinds: Iterable[Kind]) -> tuple[Source | None, list[str]]:
     document = read_document(text)
     problems = list(document.problems)
     source = None
+    unread: list[str] = []
     if document.values is not None:
         try:
             source = Source.of(document.values, kinds).described_in(path, document)
         except ValidationError as error:
             for details in error.errors(include_url=False):
                 problems += _problems(document, details)
+        except SpecError as error:
+            unread = str(error).splitlines()
     ordered = sorted(problems, key=lambda problem: (problem.line, problem.field))
-    return source, [": ".join(filter(None, (f"{path}:{p.line}", p.field, p.message))) for p in ordered]
+    return source, [": ".join(filter(None, (f"{path}:{p.line}", p.field, p.message))) for p in ordered] + unread
 
 
 def _problems(document: Document, details: ErrorDetails) -> Iterator[Problem]:

@@ -28,12 +28,13 @@ from pydantic import (
 )
 
 from feed_assets.engine.sql import quoted
-from feed_assets.sources.kinds import Kind, by_name
+from feed_assets.sources.kinds import SOURCE, Kind, by_name
+from feed_assets.sources.lookups import Table, read_table
 from feed_assets.sources.positions import Document, Location, dotted
 from feed_assets.sources.source_errors import SourceError
 
 RESERVED_COLUMNS = frozenset(
-    {"_file", "_line", "_malformed", "_record", "_day", "_hour", "_sent", "_time", "_outcome"}
+    {"_file", "_line", "_malformed", "_record", "_day", "_hour", "_sent", "_time", "_outcome", "_key"}
     | {"_decoded", "_elements", "_faulty", "_metadata", "_seen", "_landing", "_counter", "_future"}
 )
 """Names that raw files, landing and Spark use, so that no column of a partner can have them."""
@@ -174,6 +175,8 @@ class Source(_Model):
     - `event_time` is an instant if its expression is a TIMESTAMP, wall time in `time_zone` if it is a TIMESTAMP_NTZ.
     - Records that do not pass `filter` belong to another source of the same log.
     - `identity` names the partner's columns that identify an event.
+    - `lookups` maps CSV files beside the description to the partner's column that their rows are found by. Expressions
+      can use the other columns of these tables, except those that landing needs: `event_time` and `filter`.
     - Raw partitions that grew by `growth_threshold_percent` are processed again if at most `lookback_days` old (up to
       ten years). A day is due `buffer_hours` after its last hour (up to a year): the partner may send until then.
     - If `may_be_empty`, a day without landed files has no events; else its files are still to come.
@@ -188,12 +191,16 @@ class Source(_Model):
     filter: Expression | None = None
     columns: dict[str, Expression]
     identity: Annotated[tuple[ColumnName, ...], Field(min_length=1)]
+    lookups: dict[Annotated[str, StringConstraints(pattern=r"^[\w.-]+\.csv$")], ColumnName] = Field(
+        default_factory=dict
+    )
     growth_threshold_percent: Annotated[Decimal, Field(ge=0, allow_inf_nan=False)]
     lookback_days: Annotated[int, Field(ge=1, le=3650)]
     buffer_hours: Annotated[int, Field(ge=0, le=8760)] = 3
     may_be_empty: bool = False
 
     _declared_kind: Kind = PrivateAttr()
+    _tables: tuple[Table, ...] = PrivateAttr(default=())
     _origin: tuple[Path, Document] | None = PrivateAttr(default=None)
 
     @classmethod
@@ -231,7 +238,8 @@ class Source(_Model):
     def digest(self) -> str:
         """16 hex digits that change with the result of processing the source's records, not with its schedule."""
         others = {"description", "growth_threshold_percent", "lookback_days", "buffer_hours", "may_be_empty"}
-        return hashlib.sha256(self.model_dump_json(exclude=others).encode()).hexdigest()[:16]
+        described = self.model_dump_json(exclude=others if self.lookups else {*others, "lookups"})
+        return hashlib.sha256("\n".join((described, *(each.sha256 for each in self.tables))).encode()).hexdigest()[:16]
 
     @property
     def landing_digest(self) -> str:
@@ -243,10 +251,31 @@ class Source(_Model):
         decisive = (parsing, sorted(self.null_tokens), self.time_zone, self.filter, event_time)
         return hashlib.sha256(json.dumps(decisive).encode()).hexdigest()[:16]
 
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """The tables of its look-ups. Raises SpecError if they were not read."""
+        if len(self._tables) < len(self.lookups):
+            raise SpecError(self.problem(("lookups",), "has not been read; load the source from its file"))
+        return self._tables
+
     def described_in(self, path: Path, document: Document) -> Self:
-        """The same source, with the file and the lines of its fields."""
+        """The same source, with the file and the lines of its fields, and with the tables beside the file.
+
+        Raises SpecError with a line for each table that cannot be used.
+        """
         copy = self.model_copy()
         copy._origin = (path, document)  # noqa: SLF001 - a Source's own
+        taken = {SOURCE, *(name.lower() for name in self.format.declared), *RESERVED_COLUMNS}
+        tables, problems = [], []
+        for name, key in self.lookups.items():
+            try:
+                tables.append(read_table(path.with_name(name), key, taken))
+                taken |= {column.lower() for column in tables[-1].columns}
+            except ValueError as error:
+                problems.append(copy.problem(("lookups", name), str(error)))
+        if problems:
+            raise SpecError("\n".join(problems))
+        copy._tables = tuple(tables)  # noqa: SLF001 - as above
         return copy
 
     @property

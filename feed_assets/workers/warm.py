@@ -115,8 +115,8 @@ def _modules() -> set[str]:
 
 
 def _files_of(sources: Path) -> set[str]:
-    """The descriptions of the sources, and the variables of the environment."""
-    return {*map(str, sources.glob("*.yaml")), ENVIRONMENT}
+    """The descriptions of the sources, their tables, and the variables of the environment."""
+    return {*map(str, sources.glob("*.yaml")), *map(str, sources.glob("*.csv")), ENVIRONMENT}
 
 
 def _states(files: set[str]) -> States:

@@ -1,0 +1,259 @@
+"""`feed-assets receive`: the server for partners who push events, and the tokens of these partners.
+
+Here: the commands, and where the receiver finds its journal, Spark and sources. Not here: the receiver (`receiving`).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import os
+import socket
+from collections.abc import Callable
+from dataclasses import asdict, fields
+from datetime import datetime
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from feed_assets.blackboard import local_directory
+from feed_assets.cli.clock import Deadline, now
+from feed_assets.cli.installation import Installation, load_installation, ready_to_compute
+from feed_assets.cli.output import complain, json_option, print_json, print_table, say
+from feed_assets.file_feed.wording import counted
+from feed_assets.receiving.limits import Limits
+from feed_assets.state import Store
+
+if TYPE_CHECKING:
+    from feed_assets.receiving.journal import Journal
+    from feed_assets.receiving.landing_segments import Place
+    from feed_assets.resources import Settings
+    from feed_assets.sources import Source
+
+BLACKBOARD = "blackboard"
+JOURNAL = ".receiving"
+"""Below a local base. No name of a feed begins with a dot."""
+
+VARIABLES = "FEED_ASSETS_RECEIVE"
+_Command = Callable[..., None]
+
+
+def _limits(command: _Command) -> _Command:
+    """Add an option for each limit."""
+    for each in reversed(fields(Limits)):
+        name, kind, default = f"--{each.name.replace('_', '-')}", type(each.default), each.default
+        range_ = (click.IntRange if kind is int else click.FloatRange)(0, min_open=each.name != "rate")
+        command = click.option(name, type=range_, default=default, show_default=True, help=each.metadata["meaning"])(
+            command
+        )
+    return command
+
+
+@click.group(invoke_without_command=True, context_settings={"auto_envvar_prefix": VARIABLES})
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", "-p", type=click.IntRange(1, 65535), default=8080, show_default=True, help="Port to listen on.")
+@click.option("--tls-certificate", type=click.Path(exists=True, dir_okay=False), help="Certificate chain, in PEM.")
+@click.option("--tls-key", type=click.Path(exists=True, dir_okay=False), help="The certificate's key, in PEM.")
+@click.option("--no-tokens", is_flag=True, help="Take events of everybody on this machine; only on loopback.")
+@click.option(
+    "--journal",
+    metavar="DIRECTORY|blackboard",
+    help="Where events are until they have landed. Default: `.receiving` in a local base, else in this directory.",
+)
+@click.option("--name", default=socket.gethostname, help="Of the journal on the blackboard. Default: this machine's.")
+@_limits
+@click.pass_context
+def receive(
+    ctx: click.Context,
+    /,
+    host: str,
+    port: int,
+    tls_certificate: str | None,
+    tls_key: str | None,
+    journal: str | None,
+    name: str,
+    *,
+    no_tokens: bool,
+    **limits: Any,
+) -> None:
+    """Serve POST /v1/events/SOURCE until SIGTERM or Ctrl-C, and land what comes.
+
+    Events are durable when their answer comes. The API is documented at /docs. Each option is a variable, too, such as
+    FEED_ASSETS_RECEIVE_PORT.
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    from feed_assets.receiving.running import run  # noqa: PLC0415 - loads the server
+
+    installation = load_installation()
+    settings = installation.settings
+    _check(installation, host, tls_certificate, tls_key, no_tokens=no_tokens)
+    ready_to_compute(settings)
+    listening = _listening(host, port)
+    directory = (
+        None
+        if journal == BLACKBOARD
+        else Path(journal or (local_directory(settings.base) or Path.cwd()) / JOURNAL).absolute()
+    )
+    url = f"http{'s' if tls_certificate else ''}://{host}:{port}"
+    say(f"The receiver listens on {url}. Its API is at {url}/docs. Ctrl-C ends it.")
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
+    run(
+        installation.sources,
+        Store(settings.state),
+        _journal(settings, directory, name),
+        partial(_place, settings, installation.sources, directory, name),
+        Limits(**limits),
+        listening,
+        now=settings.clock.now,
+        with_tokens=not no_tokens,
+        tls={"ssl_certfile": tls_certificate, "ssl_keyfile": tls_key},
+    )
+    say("Stopped. What has not landed lands after the next start.")
+
+
+def _check(installation: Installation, host: str, certificate: str | None, key: str | None, *, no_tokens: bool) -> None:
+    """Raise ClickException if nobody could push, or everybody could."""
+    from feed_assets.receiving.door import can_be_pushed  # noqa: PLC0415 - loads the formats of bodies
+    from feed_assets.state.tokens import tokens  # noqa: PLC0415 - loads the database
+
+    if bool(certificate) != bool(key):
+        raise click.UsageError("TLS takes both: --tls-certificate and --tls-key.")
+    if not any(can_be_pushed(source) for source in installation.sources):
+        where = installation.settings.sources_directory
+        raise click.ClickException(
+            f"No source in {where} takes events: describe one with `format: {{type: jsonl, ...}}`."
+        )
+    if no_tokens and not _is_loopback(host):
+        raise click.ClickException(f"--no-tokens would let everybody who reaches {host} write; add tokens instead.")
+    valid = [
+        each for each in tokens(Store(installation.settings.state)) if each.is_valid(installation.settings.clock.now())
+    ]
+    if not no_tokens and not valid:
+        raise click.ClickException(
+            "There is no valid token: `feed-assets receive tokens add --partner NAME --source SOURCE` makes one. "
+            "To try it out on this machine only, use --no-tokens."
+        )
+    if not _is_loopback(host) and not certificate:
+        complain(f"Warning: tokens and events cross the network to {host} unencrypted: use TLS, or a proxy that does.")
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    """A socket on which the server listens. Raises ClickException if the port is taken."""
+    try:
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as error:
+        raise click.ClickException(
+            f"The receiver cannot listen on {host}:{port} ({os.strerror(error.errno or 0)}): name another with --port."
+        ) from None
+
+
+def _journal(settings: Settings, directory: Path | None, name: str) -> Journal:
+    from feed_assets.receiving.blackboard_journal import BlackboardJournal  # noqa: PLC0415 - loaded with the server only
+    from feed_assets.receiving.disk_journal import DiskJournal  # noqa: PLC0415 - as above
+    from feed_assets.resources import BlackboardResource  # noqa: PLC0415 - loads Dagster
+
+    if directory is not None:
+        return DiskJournal(directory)
+    return BlackboardJournal(BlackboardResource.at(settings.base).blackboard, name)
+
+
+def _place(settings: Settings, sources: tuple[Source, ...], directory: Path | None, name: str) -> Place:
+    """What the lander works on, made in its process: Spark starts with the first segment."""
+    from feed_assets.receiving.landing_segments import Place  # noqa: PLC0415 - as above
+    from feed_assets.resources import BlackboardResource  # noqa: PLC0415 - as above
+
+    board = BlackboardResource.at(settings.base).blackboard
+    return Place(board, _journal(settings, directory, name), sources, partial(_spark, settings), settings.clock.now)
+
+
+@cache
+def _spark(settings: Settings) -> Any:
+    """The Spark of the lander's process, which ends with it."""
+    from feed_assets.engine.jvm import end_with_java  # noqa: PLC0415 - loads Spark
+    from feed_assets.resources import SparkResource  # noqa: PLC0415 - as above
+
+    spark = SparkResource.on(settings.spark_master, settings.base).spark_session
+    end_with_java(spark)
+    return spark
+
+
+@receive.group("tokens")
+def tokens() -> None:
+    """Add, list and revoke the tokens with which partners push."""
+
+
+@tokens.command("add")
+@click.option("--partner", required=True, help="Whose token it is.")
+@click.option("--source", "names", required=True, multiple=True, help="A source that it may write; may be repeated.")
+@click.option("--expires", type=Deadline(), help="A time, or a span such as 90d. Default: when it is revoked.")
+def add(partner: str, names: tuple[str, ...], expires: datetime | None) -> None:
+    """Print a new token. It is shown once: only a digest of it is stored.
+
+    A partner has up to two valid tokens, so that one can replace the other.
+    """
+    from feed_assets.receiving.access import add_token  # noqa: PLC0415 - loads the database
+    from feed_assets.receiving.door import can_be_pushed  # noqa: PLC0415 - loads the formats of bodies
+
+    installation = load_installation()
+    can = [source for source in installation.sources if can_be_pushed(source)]
+    keys: list[str] = []
+    for name in names:
+        wanted = [source.key for source in can if name in {source.name, source.key}]
+        if len(wanted) != 1:
+            known = ", ".join(source.key for source in can) or "none, as none has `type: jsonl`"
+            raise click.BadParameter(f"{name!r} is no single source that takes events: {known}.", param_hint="--source")
+        keys += wanted
+    text = add_token(Store(installation.settings.state), partner, dict.fromkeys(keys), now=now(), expires=expires)
+    say(f"{partner} writes {', '.join(keys)} with this token, which is not shown again:")
+    click.echo(text)
+
+
+@tokens.command("list")
+@json_option
+def list_(*, as_json: bool) -> None:
+    """List the tokens that were not revoked, without their secrets."""
+    from feed_assets.state.tokens import tokens as stored  # noqa: PLC0415 - loads the database
+
+    found = stored(Store(load_installation().settings.state))
+    if as_json:
+        print_json([{name: value for name, value in asdict(each).items() if name != "digest"} for each in found])
+        return
+    rows = [
+        (each.id, each.partner, ", ".join(each.sources), _minute(each.created), _expiry(each.expires)) for each in found
+    ]
+    print_table(
+        ["token", "partner", "sources", "created", "expires"], rows, empty="There is no token.", keep=("token",)
+    )
+
+
+@tokens.command("revoke")
+@click.argument("token_id", metavar="TOKEN")
+def revoke(token_id: str) -> None:
+    """Revoke the token of this id, as `tokens list` shows it. A receiver that runs refuses it after five seconds."""
+    from feed_assets.state.tokens import remove_token  # noqa: PLC0415 - loads the database
+
+    with Store(load_installation().settings.state).writing() as transaction:
+        removed = remove_token(transaction, token_id, now=now())
+    if not removed:
+        raise click.ClickException(f"There is no token {token_id!r}: `feed-assets receive tokens list` shows all ids.")
+    say(f"Revoked {counted(1, 'token')}.")
+
+
+def _minute(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%d %H:%M}"
+
+
+def _expiry(moment: datetime | None) -> str:
+    if moment is None:
+        return "never"
+    return _minute(moment) if now() < moment else f"{_minute(moment)}, expired"

@@ -1,0 +1,7 @@
+"""Events that partners push: a server, its journal, and the landing of the journal. No Dagster.
+
+Here: validation at the door (`door`), the journal that makes events durable (`journal`, `disk_journal`,
+`blackboard_journal`), the thread that writes it (`committing`), landing its segments (`landing_segments`, in a process
+of its own, which `keeping` supervises), tokens (`access`) and HTTP (`server`). Not here: how files land
+(`sources.landing`), and commands (`cli.receive`).
+"""

@@ -1,0 +1,236 @@
+"""The thread that writes the journal: one append, and one wait for the medium, for all requests that came meanwhile.
+
+Here: group commit, requests that are repeated, and when a segment is sealed. Not here: what becomes of a sealed segment
+(`keeping`), and media.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import TypeAlias
+
+import msgspec
+
+from feed_assets.receiving.journal import MEDIUM_ERRORS, Entry, Header, Journal, frame
+from feed_assets.receiving.limits import Limits
+from feed_assets.state import Store, StoreError
+from feed_assets.state.answers import answers
+
+REPEATS: timedelta = timedelta(hours=24)
+"""How long a request that is repeated gets the answer of the first."""
+
+_log = logging.getLogger(__name__)
+_header = msgspec.json.Decoder(Header).decode
+
+
+class UnavailableError(Exception):
+    """Nothing of a request was acknowledged; it can be sent again."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Submission:
+    header: Header
+    frame: bytes
+    result: asyncio.Future[Header]
+
+
+_Results: TypeAlias = list[tuple[asyncio.Future[Header], Header | UnavailableError]]
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """A sealed segment, with the headers of its requests that may be repeated, by their key."""
+
+    name: str
+    repeatable: Mapping[str, Header]
+    since: float = field(default_factory=time.time)
+
+
+class Committer:
+    """Makes entries durable. `start` and `close` it once; `sealed` is called, in its thread, with each sealed segment.
+
+    A segment is sealed when it has `roll_bytes`, or `roll_seconds` after its first entry. `observe` gets the number of
+    requests and the seconds of each append.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        store: Store,
+        sealed: Callable[[Sealed], None],
+        limits: Limits,
+        *,
+        observe: Callable[[int, float], None] = lambda *_: None,
+    ) -> None:
+        self._journal, self._store, self._sealed, self._observe = journal, store, sealed, observe
+        self._limits = limits
+        self._queue: queue.SimpleQueue[_Submission | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run_or_die, name="committer")
+        self._segment = ""
+        self._bytes = 0
+        self._due = 0.0
+        self._unknown = False  # whether the medium has to tell which entries are in the segment
+        self._repeatable: dict[str, Header] = {}
+        self._recent: dict[str, Header] = {}
+        self.failure = ""
+        """Why the last append failed; empty if it succeeded."""
+
+    def start(self) -> None:
+        """Seal what a killed process left, then take entries. Raises the errors of the medium."""
+        self._journal.claim()
+        for segment in self._journal.segments():
+            self._seal(segment, ask=True)
+        self._thread.start()
+
+    async def commit(self, entry: Entry) -> Header:
+        """Wait until the entry is durable. Returns its header, or that of the request that it repeats.
+
+        Raises UnavailableError if it may be lost.
+        """
+        result = asyncio.get_running_loop().create_future()
+        self._queue.put(_Submission(entry.header, frame(entry), result))
+        # A client that goes away does not take its entry back.
+        return await asyncio.shield(result)
+
+    def forget(self, keys: Sequence[str]) -> None:
+        """The answers with these keys are in the store now."""
+        for key in keys:
+            self._recent.pop(key, None)
+
+    def close(self) -> None:
+        """Write what was submitted, seal the segment, and end. Nothing may be submitted any more."""
+        self._queue.put(None)
+        self._thread.join()
+
+    def _run_or_die(self) -> None:
+        try:
+            self._run()
+        except BaseException:  # noqa: BLE001 - whatever it is
+            # Requests would wait for ever. The next process finds all that was acknowledged.
+            _log.critical("The journal cannot be written any more; the receiver ends", exc_info=True)
+            os._exit(os.EX_SOFTWARE)
+
+    def _run(self) -> None:
+        while True:
+            group = self._next_group()
+            if submissions := [each for each in group if each is not None]:
+                self._settle(submissions)
+            if self._segment and (
+                None in group or self._bytes >= self._limits.roll_bytes or time.monotonic() >= self._due
+            ):
+                self._try_to_seal()
+            if None in group:
+                return
+
+    def _next_group(self) -> list[_Submission | None]:
+        """All that was submitted meanwhile, up to `roll_bytes`; nothing if the segment is due before anything comes."""
+        group: list[_Submission | None] = []
+        size = 0
+        wait = max(0.0, self._due - time.monotonic()) if self._segment else None
+        with suppress(queue.Empty):
+            while size < self._limits.roll_bytes:
+                each = self._queue.get_nowait() if group else self._queue.get(timeout=wait)
+                group.append(each)
+                if each is None:
+                    break
+                size += len(each.frame)
+        return group
+
+    def _settle(self, group: Sequence[_Submission]) -> None:
+        results: _Results
+        try:
+            results = self._commit(group)
+            self.failure = ""
+        except MEDIUM_ERRORS as error:
+            self.failure = f"{self._journal}: {error}"
+            _log.error("Nothing of %d requests was acknowledged. %s", len(group), self.failure)
+            results = [(each.result, UnavailableError(str(error))) for each in group]
+            # Only a sealed segment tells which of the requests are in it.
+            self._try_to_seal()
+        group[0].result.get_loop().call_soon_threadsafe(_resolve, results)
+
+    def _commit(self, group: Sequence[_Submission]) -> _Results:
+        """Write the requests of a group that repeat no other; the answer to each."""
+        first, problem = self._given({each.header.key for each in group if each.header.key})
+        results: _Results = []
+        new: list[_Submission] = []
+        for each in group:
+            key = each.header.key
+            if key and problem and key not in first:
+                results.append((each.result, UnavailableError(problem)))
+                continue
+            header = first.setdefault(key, each.header) if key else each.header
+            if header is each.header:
+                new.append(each)
+            results.append((each.result, header))
+        if new:
+            self._append(new)
+        return results
+
+    def _given(self, keys: set[str]) -> tuple[dict[str, Header], str]:
+        """The requests with these keys that were answered before; and why the store cannot tell, if it cannot."""
+        recent = {key: self._recent[key] for key in keys if key in self._recent}
+        try:
+            stored = answers(self._store, keys - recent.keys(), after=datetime.now(UTC) - REPEATS)
+        except StoreError as error:
+            return recent, str(error)
+        return recent | {key: _header(text) for key, text in stored.items()}, ""
+
+    def _append(self, new: Sequence[_Submission]) -> None:
+        started = time.monotonic()
+        if self._unknown:
+            self._seal_open()
+        if not self._segment:
+            self._segment = self._journal.begin()
+            self._due, self._bytes = started + self._limits.roll_seconds, 0
+        self._unknown = True
+        self._journal.append([each.frame for each in new])
+        self._unknown = False
+        self._bytes += sum(len(each.frame) for each in new)
+        self._note(each.header for each in new)
+        self._observe(len(new), time.monotonic() - started)
+
+    def _note(self, headers: Iterable[Header]) -> None:
+        repeatable = {header.key: header for header in headers if header.key}
+        self._repeatable |= repeatable
+        self._recent |= repeatable
+
+    def _try_to_seal(self) -> None:
+        """Seal the open segment. If that fails, try again in a second; until then nothing is acknowledged."""
+        try:
+            self._seal_open()
+        except MEDIUM_ERRORS as error:
+            self._unknown, self._due = True, time.monotonic() + 1
+            self.failure = f"{self._journal}: {error}"
+
+    def _seal_open(self) -> None:
+        if self._segment:
+            self._seal(self._segment, ask=self._unknown)
+            self._segment, self._unknown = "", False
+
+    def _seal(self, segment: str, *, ask: bool) -> None:
+        """Seal a segment. `ask` the medium for its entries, if others may be in it than those acknowledged here."""
+        self._journal.seal(segment)
+        if ask:
+            self._note(entry.header for entry in self._journal.entries(segment))
+        self._sealed(Sealed(segment, self._repeatable))
+        self._repeatable = {}
+
+
+def _resolve(results: _Results) -> None:
+    for future, result in results:
+        if future.cancelled():
+            continue
+        if isinstance(result, UnavailableError):
+            future.set_exception(result)
+        else:
+            future.set_result(result)

@@ -1,0 +1,63 @@
+"""What the API's documentation says of requests and answers. Not here: the routes (`server`)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pydantic import BaseModel
+
+
+class RecordError(BaseModel):
+    """A record that cannot be used: its index in the request, from 0, and the reason. It is kept in quarantine."""
+
+    index: int
+    reason: str
+
+
+class Answer(BaseModel):
+    """All records of the request are durable. `rejected` of them cannot be used; `errors` has each."""
+
+    request_id: str
+    accepted: int
+    rejected: int
+    errors: list[RecordError]
+
+
+class Problem(BaseModel):
+    """Why nothing of the request was taken."""
+
+    detail: str
+
+
+TYPES: Final = "application/json, or application/x-ndjson for an object a line"
+_TEXT: Final = {"type": "string"}
+PARAMETERS: Final = [
+    {"name": "source", "in": "path", "required": True, "schema": _TEXT, "description": "`<kind>/<name>`, or the name"},
+    {"name": "Authorization", "in": "header", "schema": _TEXT, "description": "`Bearer TOKEN`"},
+    {
+        "name": "Idempotency-Key",
+        "in": "header",
+        "schema": {**_TEXT, "maxLength": 255},
+        "description": "Names the request. For 24 hours, the same request is not taken again.",
+    },
+]
+_EVENTS: Final = {"type": "array", "items": {"type": "object"}}
+BODY: Final = {
+    "required": True,
+    "content": {
+        "application/json": {"schema": {"oneOf": [_EVENTS, {"type": "object"}]}},
+        "application/x-ndjson": {"schema": {"type": "string"}},
+    },
+}
+REFUSALS: Final[dict[int | str, str]] = {
+    400: "The body is no JSON, or not the gzip that it says to be",
+    401: "No valid token",
+    403: "The token does not write this source",
+    404: "There is no such source (only without tokens)",
+    408: "The body came too slowly",
+    413: "The body, unpacked or not, or its number of records is too large",
+    415: "The source takes no events, or the body is of another type",
+    422: "The Idempotency-Key named another request before",
+    429: "Too many records for the token, or too much under way; `Retry-After` says when to go on",
+    503: "The journal cannot be written; nothing was taken",
+}

@@ -1,0 +1,180 @@
+"""What is known of a request's body without Spark: its bytes, its records, and which records cannot be used.
+
+Here: formats of bodies, and validation against a source. Not here: HTTP, and the evaluation of expressions: a record
+that passes here may still go to quarantine, as in a file of the partner.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from feed_assets.engine.sql import columns_in
+from feed_assets.receiving.limits import Limits
+from feed_assets.sources import Source
+from feed_assets.sources.kinds import EVENT_TIME
+from feed_assets.sources.spec import JsonLinesFormat
+
+JSON_TYPES: Final = frozenset({"application/json"})
+LINES_TYPES: Final = frozenset(
+    {"application/x-ndjson", "application/ndjson", "application/jsonl", "application/jsonlines"}
+)
+DEEPEST: Final = 100
+"""The most levels of objects and arrays in a record. Spark reads up to 1,000."""
+
+_UTF_8: Final = {"utf-8", "ascii", "utf-8-sig"}
+_BOM: Final = b"\xef\xbb\xbf"
+_STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*"')
+_array = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_UNNAMEABLE: Final = re.compile(r'["\\\x00-\x1f]')
+"""In the name of a column: the decoder does not know such names, so its values are not looked at."""
+_NULL: Final = msgspec.Raw(b"null")
+
+
+class BodyError(Exception):
+    """A body is not what its headers say; the message says what to do."""
+
+
+class TooLargeError(Exception):
+    """A body exceeds a limit; the message names it."""
+
+
+class Body:
+    """Takes a body as it comes, and unpacks it if it is gzip. `limits` hold before memory is spent."""
+
+    def __init__(self, limits: Limits, *, packed: bool) -> None:
+        self._limits = limits
+        self._sent = self._size = 0
+        self._chunks: list[bytes] = []
+        self._member = zlib.decompressobj(wbits=31) if packed else None
+
+    def expect(self, size: int) -> None:
+        """Raise TooLargeError if so many more bytes, as they are sent, are too many."""
+        if self._sent + size > self._limits.body_bytes:
+            raise TooLargeError(f"The body has more than {self._limits.body_bytes:,} bytes; send it in parts.")
+
+    def take(self, chunk: bytes) -> int:
+        """Take a chunk. Returns its bytes, unpacked. Raises TooLargeError, BodyError."""
+        self.expect(len(chunk))
+        self._sent += len(chunk)
+        before = self._size
+        if self._member is None:
+            self._add(chunk)
+        while self._member is not None and chunk:
+            if self._member.eof:
+                self._member = zlib.decompressobj(wbits=31)
+            try:
+                self._add(self._member.decompress(chunk, self._limits.unpacked_bytes - self._size + 1))
+            except zlib.error as error:
+                raise BodyError(f"The body is not gzip: {error}. Pack it with gzip, or not at all.") from None
+            chunk = self._member.unconsumed_tail or self._member.unused_data
+        return self._size - before
+
+    def whole(self) -> bytes:
+        """The unpacked body, once all of it was taken. Raises BodyError if it was cut off."""
+        if self._member is not None and not self._member.eof:
+            raise BodyError("The body is gzip that was cut off; send it again.")
+        return b"".join(self._chunks)
+
+    def _add(self, unpacked: bytes) -> None:
+        self._chunks.append(unpacked)
+        self._size += len(unpacked)
+        if self._size > self._limits.unpacked_bytes:
+            raise TooLargeError(f"The body has more than {self._limits.unpacked_bytes:,} bytes; send it in parts.")
+
+
+def split(body: bytes, media_type: str) -> list[bytes]:
+    """The records of a body, each in one line. Raises BodyError if the body is no JSON."""
+    body = body.removeprefix(_BOM).strip()
+    if media_type in LINES_TYPES:
+        return [line for each in body.split(b"\n") if (line := each.strip())]
+    if body.startswith(b"["):
+        try:
+            return [_in_one_line(bytes(each)) for each in _array(body)]
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise BodyError(
+                f"The body is not an array of JSON: {error}. Nothing was taken. In newline-delimited JSON "
+                "(application/x-ndjson), a bad record spoils no other."
+            ) from None
+    return [_in_one_line(body)] if body else []
+
+
+def _in_one_line(record: bytes) -> bytes:
+    """JSON has line breaks only where a space does the same."""
+    return record.strip().replace(b"\n", b" ").replace(b"\r", b" ")
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """Validates the records of one source. Make it with `Door.of`."""
+
+    _decode: Callable[[bytes], msgspec.Struct]
+    _needed: Sequence[tuple[str, Sequence[int]]]
+    _nulls: frozenset[bytes]
+    _most: int
+
+    @classmethod
+    def of(cls, source: Source, *, record_bytes: int) -> Door:
+        """The door of a source whose records have at most so many bytes."""
+        declared = {name.lower(): name for name in source.format.declared}
+        identity = [declared[name.lower()] for name in source.identity]
+        time = columns_in(source.columns[EVENT_TIME], source.format.declared)
+        names = [name for name in dict.fromkeys((*identity, *time)) if not _UNNAMEABLE.search(name)]
+        record = msgspec.defstruct(
+            "Record",
+            [(f"f{number}", msgspec.Raw, _NULL) for number in range(len(names))],
+            rename={f"f{number}": name for number, name in enumerate(names)},
+        )
+        groups = {"nothing identifies the record": identity, "the record has no time": time}
+        needed = [
+            (f"{what}: no value for {' or '.join(group)}", [names.index(name) for name in group])
+            for what, group in groups.items()
+            if group and set(group) <= set(names)
+        ]
+        nulls = {b"null", *map(msgspec.json.encode, source.null_tokens)}
+        return cls(msgspec.json.Decoder(record).decode, needed, frozenset(nulls), record_bytes)
+
+    def judge(self, records: Iterable[bytes]) -> tuple[tuple[int, str], ...]:
+        """The records that cannot be used: each with its index, from 0, and the reason.
+
+        A record lacks its identity, or its time, if all columns that make it are missing, null or null tokens.
+        """
+        reason = self._reason
+        return tuple((index, found) for index, record in enumerate(records) if (found := reason(record)))
+
+    def _reason(self, record: bytes) -> str:
+        if len(record) > self._most:
+            return f"has {len(record):,} bytes, more than {self._most:,}"
+        if record.count(b"{") + record.count(b"[") > DEEPEST and _depth(record) > DEEPEST:
+            return f"is nested more than {DEEPEST} levels deep"
+        try:
+            values = msgspec.structs.astuple(self._decode(record))
+            if not record.isascii():
+                record.decode()
+        except UnicodeDecodeError:
+            return "is not UTF-8"
+        except (msgspec.DecodeError, RecursionError) as error:
+            return f"is not a JSON object: {error}"
+        for message, positions in self._needed:
+            if all(bytes(values[each]) in self._nulls for each in positions):
+                return message
+        return ""
+
+
+def can_be_pushed(source: Source) -> bool:
+    """Whether the source's format is JSON lines, in an encoding in which JSON can be sent."""
+    return isinstance(source.format, JsonLinesFormat) and source.format.encoding in _UTF_8
+
+
+def _depth(record: bytes) -> int:
+    """The most levels of objects and arrays."""
+    depth = deepest = 0
+    for each in _STRING.sub(b"", record):
+        depth += (each in b"{[") - (each in b"}]")
+        deepest = max(deepest, depth)
+    return deepest

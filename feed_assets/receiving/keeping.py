@@ -1,0 +1,208 @@
+"""The thread that looks after sealed segments: answers into the store, the lander, and removal once all has landed.
+
+Here: the lander as a supervised child process. Not here: what it does (`landing_segments`), and the open segment
+(`committing`). A segment is removed after the ledger has all of it, and the store the answers to its requests.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from typing import Any
+
+import msgspec
+
+from feed_assets.receiving.committing import REPEATS, Sealed
+from feed_assets.receiving.journal import MEDIUM_ERRORS, Journal
+from feed_assets.receiving.landing_segments import TOGETHER, Outcome, Place, work
+from feed_assets.state import Store, StoreError
+from feed_assets.state.answers import record_answers
+
+LOOK_EVERY = 0.2
+"""Seconds between two looks at new segments and at the lander."""
+AGAIN_AFTER = 30.0
+"""Seconds until a segment that did not land is tried again."""
+FIRST_PAUSE, MOST_PAUSE = 1.0, 60.0
+"""The pauses in seconds before the lander is started again; each is twice as long as the one before."""
+
+_log = logging.getLogger(__name__)
+_encode = msgspec.json.Encoder().encode
+
+
+@dataclass(slots=True)
+class _Kept:
+    sealed: Sealed
+    recorded: bool = False
+    sent: bool = False
+    landed: bool = False
+    due: float = 0.0
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Backlog:
+    """What has not landed: sealed segments, the age of the oldest in seconds, and problems, with names of sources."""
+
+    segments: int = 0
+    oldest_seconds: float = 0.0
+    problems: tuple[str, ...] = ()
+    lander_alive: bool = False
+
+
+@dataclass(slots=True)
+class Keeper:
+    """Looks after the sealed segments of a journal. `start` and `stop` it once; `add` is for any thread.
+
+    `place` is called in the lander's process, so it must be picklable. `recorded` gets the keys of answers that the
+    store has; `landed` gets each outcome without a problem. `processes` is the context of multiprocessing.
+    """
+
+    journal: Journal
+    store: Store
+    place: Callable[[], Place]
+    recorded: Callable[[list[str]], None] = lambda _: None
+    landed: Callable[[Outcome], None] = lambda _: None
+    processes: Any = None
+    backlog: Backlog = field(default_factory=Backlog)
+    _new: queue.SimpleQueue[Sealed] = field(default_factory=queue.SimpleQueue)
+    _kept: dict[str, _Kept] = field(default_factory=dict)
+    _stopping: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+    _process: Any = None
+    _connection: Connection | None = None
+    _start_at: float = 0.0
+    _pause: float = FIRST_PAUSE
+
+    def add(self, sealed: Sealed) -> None:
+        """Look after this segment."""
+        self._new.put(sealed)
+
+    def start(self) -> None:
+        """Start the thread, and the lander."""
+        self._thread = threading.Thread(target=self._run, name="keeper")
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Record the answers of all segments; end the lander. What has not landed is left for the next start."""
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join()
+        if self._process is not None:
+            self._process.kill()
+            self._process.join()
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self._turn()
+            except Exception:  # noqa: BLE001 - nobody else looks after the lander
+                _log.exception("Looking after the segments failed; it is tried again")
+            self._stopping.wait(LOOK_EVERY)
+        self._take_new()
+        self._record()
+
+    def _turn(self) -> None:
+        self._take_new()
+        self._supervise()
+        self._record()
+        self._exchange()
+        self._remove()
+        self._tell()
+
+    def _take_new(self) -> None:
+        with suppress(queue.Empty):
+            while True:
+                sealed = self._new.get_nowait()
+                self._kept[sealed.name] = _Kept(sealed)
+
+    def _supervise(self) -> None:
+        if self._process is not None and self._process.is_alive():
+            return
+        now = time.monotonic()
+        if self._process is not None:
+            _log.error("The lander ended with exit code %s; it starts again", self._process.exitcode)
+            self._process, self._start_at = None, now + self._pause
+            self._pause = min(2 * self._pause, MOST_PAUSE)
+            in_hand = [each for each in self._kept.values() if each.sent and not each.landed]
+            for each in in_hand:
+                # The only one may be what ended it; the others go first.
+                each.sent, each.due = False, now + (AGAIN_AFTER if len(in_hand) == 1 else 0)
+        if now >= self._start_at:
+            context = self.processes or get_context("spawn")
+            self._connection, theirs = context.Pipe()
+            self._process = context.Process(target=work, args=(theirs, self.place), name="lander", daemon=True)
+            self._process.start()
+            theirs.close()
+
+    def _record(self) -> None:
+        """Put the answers of segments into the store, in one transaction."""
+        due = [each for each in self._kept.values() if not each.recorded]
+        if not due:
+            return
+        given = {
+            key: (header.at, _encode(header).decode()) for each in due for key, header in each.sealed.repeatable.items()
+        }
+        if given:
+            try:
+                with self.store.writing() as transaction:
+                    record_answers(transaction, given, forget=datetime.now(UTC) - REPEATS)
+            except StoreError as error:
+                _log.error("Segments are kept until their answers are recorded: %s", error)
+                self._stopping.wait(1)
+                return
+            self.recorded(list(given))
+        for each in due:
+            each.recorded, each.sealed = True, replace(each.sealed, repeatable={})
+
+    def _exchange(self) -> None:
+        """Take outcomes, and send the lander what is due: after it died, one segment at a time until one has landed."""
+        now, most = time.monotonic(), 1 if self._pause > FIRST_PAUSE else 2 * TOGETHER
+        if self._connection is None:
+            return
+        with suppress(OSError, EOFError):  # the lander has ended
+            while self._connection.poll():
+                self._take(self._connection.recv())
+            sent = sum(each.sent for each in self._kept.values())
+            for name, each in self._kept.items():
+                if sent < most and not each.sent and not each.landed and now >= each.due:
+                    self._connection.send(name)
+                    each.sent = True
+                    sent += 1
+
+    def _take(self, outcome: Outcome) -> None:
+        each = self._kept[outcome.segment]
+        each.problems = outcome.problems
+        if outcome.problems:
+            each.sent, each.due = False, time.monotonic() + AGAIN_AFTER
+            for problem in outcome.problems:
+                _log.error("Segment %s of %s is kept, and tried again: %s", outcome.segment, self.journal, problem)
+            return
+        each.sent, each.landed, self._pause = False, True, FIRST_PAUSE
+        self.landed(outcome)
+
+    def _remove(self) -> None:
+        for name in [name for name, each in self._kept.items() if each.landed and each.recorded]:
+            try:
+                self.journal.remove(name)
+            except MEDIUM_ERRORS as error:
+                _log.error("Segment %s has landed, and is removed later: %s", name, error)
+                return
+            del self._kept[name]
+
+    def _tell(self) -> None:
+        kept = list(self._kept.values())
+        oldest = min((each.sealed.since for each in kept), default=time.time())
+        self.backlog = Backlog(
+            len(kept),
+            time.time() - oldest,
+            tuple(problem for each in kept for problem in each.problems),
+            self._process is not None and self._process.is_alive(),
+        )

@@ -1,0 +1,168 @@
+"""Landing the segments of a journal, and the process that does so: the only one of a receiver that loads Spark.
+
+Here: the file of a segment for each source, and the loop of the process. Not here: landing files (`sources.landing`),
+and who starts the process and removes segments (`keeping`).
+
+The file of a segment is always the same, whoever writes it and how often, and no two segments have equal files. So a
+segment that is landed again, after any crash, adds nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from multiprocessing import parent_process
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, BinaryIO
+
+import msgspec
+
+from feed_assets.blackboard import Blackboard
+from feed_assets.receiving.journal import MEDIUM_ERRORS, Entry, Journal
+from feed_assets.sources import Source
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from feed_assets.sources.ledger import Landing
+
+TOGETHER = 16
+"""Up to so many segments land together, as many as the files of one Spark job."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a segment: records by outcome, and the problem of each source that did not land."""
+
+    segment: str
+    landed: int = 0
+    quarantined: int = 0
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where segments land: made in the process that lands them, as none of it can be sent to another."""
+
+    blackboard: Blackboard
+    journal: Journal
+    sources: Sequence[Source]
+    spark: Callable[[], SparkSession]
+    now: Callable[[], datetime]
+
+    def land(self, source: Source, files: Sequence[Path]) -> Iterator[Landing | Exception]:
+        """Land files of a source; yields the landing of each, or its error."""
+        from feed_assets.sources.landing import land_files  # noqa: PLC0415 - loads Spark's Python side
+
+        return land_files(self.spark(), self.blackboard, source, files, now=self.now())
+
+
+def land_segments(place: Place, segments: Sequence[str]) -> list[Outcome]:
+    """Land sealed segments: one file for each and for each source. A problem of a source keeps up no other source."""
+    sources = {source.key: source for source in place.sources}
+    landings: dict[str, list[Landing]] = {segment: [] for segment in segments}
+    problems: dict[str, list[str]] = {segment: [] for segment in segments}
+    with TemporaryDirectory(prefix="feed-assets-receive-") as scratch:
+        files: dict[str, dict[str, Path]] = {}
+        for segment in segments:
+            try:
+                for key, file in write_files(place.journal, segment, Path(scratch)).items():
+                    files.setdefault(key, {})[segment] = file
+            except MEDIUM_ERRORS as error:
+                problems[segment].append(str(error))
+        for key, of_segment in files.items():
+            if key not in sources:
+                outcomes: list[Landing | Exception] = [LookupError("is no source any more; describe it again")]
+                outcomes *= len(of_segment)
+            else:
+                paths = list(of_segment.values())
+                try:
+                    outcomes = list(place.land(sources[key], paths))
+                except Exception as error:  # noqa: BLE001 - the other sources land
+                    outcomes = [error] * len(paths)
+            for segment, outcome in zip(of_segment, outcomes, strict=True):
+                if isinstance(outcome, Exception):
+                    problems[segment].append(f"{key}: {outcome}")
+                else:
+                    landings[segment].append(outcome)
+    return [
+        Outcome(
+            segment,
+            sum(each.landed for each in landings[segment]),
+            sum(sum(each.quarantined.values()) for each in landings[segment]),
+            tuple(problems[segment]),
+        )
+        for segment in segments
+    ]
+
+
+def write_files(journal: Journal, segment: str, folder: Path) -> dict[str, Path]:
+    """Write the records of a segment as JSON lines, a file for each source. Returns the files by the source's key."""
+    paths: dict[str, Path] = {}
+    files: dict[str, BinaryIO] = {}
+    with ExitStack() as stack:
+        for entry in journal.entries(segment):
+            key = entry.header.source
+            if not entry.records:
+                continue
+            if key not in files:
+                paths[key] = folder / key / f"{segment}.jsonl"
+                paths[key].parent.mkdir(parents=True, exist_ok=True)
+                files[key] = stack.enter_context(paths[key].open("wb"))
+                files[key].writelines(_marked(entry, segment))
+            else:
+                files[key].writelines(_lines(entry))
+    return paths
+
+
+def _lines(entry: Entry) -> Iterator[bytes]:
+    """The lines of an entry. A rejected record is an array of its reason and its text, which lands in quarantine."""
+    if not entry.header.rejected:
+        yield entry.records
+        return
+    rejected = dict(entry.header.rejected)
+    for index, line in enumerate(entry.records.split(b"\n")[:-1]):
+        yield _rejected(rejected[index], line) if index in rejected else line + b"\n"
+
+
+def _marked(entry: Entry, segment: str) -> Iterator[bytes]:
+    """The same lines; the first names the segment, in a key that no partner can have sent."""
+    first, *others = _lines(entry)
+    if entry.header.rejected[:1] and entry.header.rejected[0][0] == 0:
+        yield first[:-2] + b"," + msgspec.json.encode(segment) + b"]\n"
+    else:
+        yield b'{"_segment ' + segment.encode() + b'":true,' + first[1:]
+    yield from others
+
+
+def _rejected(reason: str, line: bytes) -> bytes:
+    return msgspec.json.encode([reason, line.decode(errors="backslashreplace")]) + b"\n"
+
+
+def work(connection: Connection, place: Callable[[], Place]) -> None:
+    """Land the segments whose names come, several together, and send each `Outcome`. Ends with the parent."""
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, signal.SIG_IGN)  # the receiver gets them, too, and ends this process
+    threading.Thread(target=_end_with_parent, name="watch-parent", daemon=True).start()
+    here: Place | None = None
+    with suppress(EOFError, BrokenPipeError):  # the parent has ended
+        while True:
+            segments = [connection.recv()]
+            here = here or place()
+            while len(segments) < TOGETHER and connection.poll():
+                segments.append(connection.recv())
+            for outcome in land_segments(here, segments):
+                connection.send(outcome)
+
+
+def _end_with_parent() -> None:
+    if (parent := parent_process()) is not None:
+        wait([parent.sentinel])
+    os._exit(0)

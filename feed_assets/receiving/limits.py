@@ -1,0 +1,27 @@
+"""The settings of a receiver, each with its default and a line for people. Not here: what enforces them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+def _setting(default: float, meaning: str) -> Any:
+    return field(default=default, metadata={"meaning": meaning})
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What requests may cost, and when events land. 0 is no limit for `rate` only."""
+
+    roll_seconds: float = _setting(60.0, "Seconds after the first event until events land,")
+    roll_bytes: int = _setting(64 * 2**20, "or the bytes at which they land before that.")
+    body_bytes: int = _setting(16 * 2**20, "The largest body, as it is sent.")
+    unpacked_bytes: int = _setting(64 * 2**20, "The largest body, unpacked.")
+    records: int = _setting(50_000, "The most records in a body.")
+    record_bytes: int = _setting(2**20, "The largest record; larger ones go to quarantine.")
+    body_seconds: float = _setting(30.0, "Seconds that a body may take.")
+    held_bytes: int = _setting(128 * 2**20, "Bytes of all requests that are not answered yet.")
+    connections: int = _setting(1_000, "Connections at the same time.")
+    rate: float = _setting(0.0, "Records a second of a partner; 0 is any number.")
+    backlog_seconds: float = _setting(900.0, "Up to this age of the oldest segment, it is ready.")

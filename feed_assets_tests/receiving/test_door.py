@@ -1,0 +1,128 @@
+"""The door: the records of a body, and which of them cannot be used."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from feed_assets.ads import KINDS
+from feed_assets.receiving.door import Body, BodyError, Door, TooLargeError, can_be_pushed, split
+from feed_assets.receiving.limits import Limits
+from feed_assets.sources import load_source
+from feed_assets_tests.receiving.serving import EVENTS
+
+LINES, ARRAY = "application/x-ndjson", "application/json"
+GOOD = b'{"id":"1","time":"2019-11-24 12:00:00"}'
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=10,
+)
+
+
+@given(st.lists(st.dictionaries(st.text(max_size=5), values), max_size=5), st.sampled_from([None, 1]))
+def test_an_array_and_lines_of_the_same_records_are_the_same_records_however_they_are_spaced(records, indent):
+    array = json.dumps(records, indent=indent).encode()
+    lines = "\r\n\r\n".join(json.dumps(record) for record in records).encode()
+
+    found = split(array, ARRAY)
+
+    assert [json.loads(each) for each in found] == [json.loads(each) for each in split(lines, LINES)] == records
+    assert not any(b"\n" in each or b"\r" in each for each in found)
+
+
+def test_numbers_keep_all_their_digits_and_one_object_is_a_record():
+    assert split(b' [{"n":0.10000000000000000000001},\n{"n":1e400}] ', ARRAY) == [
+        b'{"n":0.10000000000000000000001}',
+        b'{"n":1e400}',
+    ]
+    assert split(b'\xef\xbb\xbf{\n"n": 1\n}', ARRAY) == [b'{ "n": 1 }']
+    assert split(b"", ARRAY) == split(b"\n", LINES) == split(b"[]", ARRAY) == []
+
+
+@pytest.mark.parametrize("body", [b'[{"a":1},', b"[" * 100_000, b'[{"a":1}] x'])
+def test_an_array_that_is_cut_off_or_too_deep_is_refused_whole(body):
+    with pytest.raises(BodyError, match="Nothing was taken"):
+        split(body, ARRAY)
+
+
+@pytest.mark.parametrize(
+    ("record", "reason"),
+    [
+        (GOOD, ""),
+        (b'{"id":null,"time":"never"}', "nothing identifies the record: no value for id"),
+        (b'{"id":"null","time":"never"}', "nothing identifies the record: no value for id"),
+        (b'{"ID":"1","time":"never"}', "nothing identifies the record: no value for id"),
+        (b'{"id":1,"time":""}', "the record has no time: no value for time"),
+        (b'{"id":1,"time":0}', ""),
+        (b"nope", "is not a JSON object: JSON is malformed: invalid character (byte 4)"),
+        (b"[1]", "is not a JSON object: Expected `object`, got `array`"),
+        (GOOD[:-1], "is not a JSON object: Input data was truncated"),
+        (GOOD + b"x", "is not a JSON object: JSON is malformed: trailing characters (byte 40)"),
+        (b'{"id":"1","time":"a\x00"}', "is not a JSON object: JSON is malformed: invalid character (byte 19)"),
+        (b'{"id":"1","time":"1","ad":"\xff"}', "is not UTF-8"),
+        (b'{"id":1,"time":1,"ad":"' + b"x" * 1000 + b'"}', "has 1,025 bytes, more than 1,000"),
+        (b'{"id":1,"time":1,"ad":' + b"[" * 200 + b"]" * 200 + b"}", "is nested more than 100 levels deep"),
+        (b'{"id":1,"time":1,"ad":"' + b"[" * 200 + b'"}', ""),
+        (b'{"id":1,"time":1,"ad":[' + b"[]," * 200 + b"1]}", ""),
+    ],
+)
+def test_a_record_that_nobody_could_use_is_known_at_the_door(source, record, reason):
+    door = Door.of(source, record_bytes=1000)
+
+    assert door.judge([GOOD, record]) == (((1, reason),) if reason else ())
+
+
+def test_a_record_passes_if_any_column_of_its_identity_and_of_its_time_has_a_value(tmp_path):
+    path = tmp_path / "shop_ads.yaml"
+    path.write_text(
+        EVENTS.replace("identity: [id]", "identity: [ID, user]")
+        .replace("columns: [id,", 'columns: [id, "a\\"b",')
+        .replace("to_timestamp(time)", "coalesce(to_timestamp(`time`), date('2019-11-24'), ad, 'place')"),
+        encoding="utf-8",
+    )
+    door = Door.of(load_source(path, KINDS), record_bytes=1000)
+
+    assert [index for index, _ in door.judge([b'{"user":1,"ad":1}', b'{"user":1,"place":1}', b'{"ad":1}'])] == [1, 2]
+
+
+def test_only_json_lines_in_utf_8_are_pushed(tmp_path):
+    def described(text):
+        path = tmp_path / "shop_ads.yaml"
+        path.write_text(EVENTS.replace("type: jsonl,", text), encoding="utf-8")
+        return load_source(path, KINDS)
+
+    assert can_be_pushed(described("type: jsonl,"))
+    assert not can_be_pushed(described("type: jsonl, encoding: latin-1,"))
+    assert not can_be_pushed(described("type: csv,"))
+
+
+def taken(content, limits, step=1000):
+    body = Body(limits, packed=True)
+    for start in range(0, len(content), step):
+        body.take(content[start : start + step])
+    return body.whole()
+
+
+@pytest.mark.parametrize("step", [1, 7, 1000])
+def test_gzip_is_unpacked_as_it_comes_also_in_several_members(step):
+    assert taken(gzip.compress(b"a" * 100) + gzip.compress(b"b" * 100), Limits(), step) == b"a" * 100 + b"b" * 100
+
+
+def test_a_bomb_is_refused_before_it_is_unpacked_and_a_cut_or_other_body_is_named():
+    bomb = gzip.compress(b"\0" * 50_000_000)
+    limits = Limits(unpacked_bytes=10_000)
+    body = Body(limits, packed=True)
+
+    with pytest.raises(TooLargeError, match="10,000"):
+        body.take(bomb)
+    assert sum(map(len, body._chunks)) == 10_001
+    with pytest.raises(BodyError, match="cut off"):
+        taken(gzip.compress(b"abc")[:-1], limits)
+    with pytest.raises(BodyError, match="is not gzip"):
+        taken(b"abc", limits)

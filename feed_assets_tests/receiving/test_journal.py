@@ -1,0 +1,189 @@
+"""Journals: what was appended is there, what was cut off is not, and a sealed segment never changes."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from feed_assets.blackboard import AlreadyExistsError
+from feed_assets.blackboard.memory import MemoryBlackboard
+from feed_assets.receiving import blackboard_journal, disk_journal
+from feed_assets.receiving.blackboard_journal import BlackboardJournal
+from feed_assets.receiving.disk_journal import DiskJournal
+from feed_assets.receiving.journal import Entry, Header, JournalError, frame
+from feed_assets_tests.blackboard.recording import RecordingBlackboard
+
+
+def entry(number, records=b'{"id":1}\n'):
+    return Entry(Header("ads/shop_ads", f"request-{number}", 1), records)
+
+
+@pytest.fixture(params=["disk", "blackboard"])
+def opened(request, tmp_path):
+    """Opens the journal again, as the next process does."""
+    board = MemoryBlackboard()
+
+    def open_():
+        return DiskJournal(tmp_path / "journal") if request.param == "disk" else BlackboardJournal(board, "here")
+
+    return open_
+
+
+def numbers(journal, segment):
+    return [each.header.request_id for each in journal.entries(segment)]
+
+
+def test_what_was_appended_is_there_in_order_for_the_next_process_until_it_is_removed(opened):
+    journal = opened()
+    journal.claim()
+    first = journal.begin()
+    journal.append([frame(entry(1)), frame(entry(2, b""))])
+    journal.append([frame(entry(3))])
+    journal.seal(first)
+    second = journal.begin()
+    journal.append([frame(entry(4))])
+
+    later = opened()
+
+    assert later.segments() == [first, second]
+    for segment in later.segments():
+        later.seal(segment)
+    assert list(later.entries(first)) == [entry(1), entry(2, b""), entry(3)]
+    assert numbers(later, second) == ["request-4"]
+    later.remove(first)
+    later.remove(first)
+    assert later.segments() == [second]
+    assert numbers(later, first) == []
+
+
+def test_every_cut_of_the_last_entry_is_recognized_and_nothing_before_it_is_lost(tmp_path):
+    whole, last = frame(entry(1)), frame(entry(2))
+    for kept in range(len(last)):
+        for rest in (b"", b"\0" * (len(last) - kept)):
+            journal = DiskJournal(tmp_path)
+            segment = journal.begin()
+            journal.append([whole])
+            path = tmp_path / f"{segment}.segment"
+            with path.open("ab") as file:
+                file.write(last[:kept] + rest)
+
+            later = DiskJournal(tmp_path)
+            later.seal(segment)
+            assert numbers(later, segment) == ["request-1"]
+            assert path.read_bytes() == whole
+            cut = last[:kept] + rest
+            assert (path.with_suffix(".cut").read_bytes() if cut else b"") == cut
+            later.remove(segment)
+
+
+@pytest.mark.parametrize("broken", ["write", "fdatasync"])
+def test_an_append_that_fails_leaves_nothing_once_the_segment_is_sealed(tmp_path, monkeypatch, broken):
+    journal = DiskJournal(tmp_path)
+    segment = journal.begin()
+    journal.append([frame(entry(1))])
+    write = os.write
+
+    def fail(*arguments):
+        if broken == "write":
+            write(arguments[0], bytes(arguments[1])[:10])
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(disk_journal.os, broken, fail)
+        with pytest.raises(OSError, match="No space"):
+            journal.append([frame(entry(2))])
+    journal.seal(segment)
+
+    assert numbers(journal, segment) == ["request-1"]
+    assert numbers(DiskJournal(tmp_path), segment) == ["request-1"]
+
+
+def test_damage_inside_a_sealed_segment_is_an_error_and_not_its_end(tmp_path):
+    journal = DiskJournal(tmp_path)
+    segment = journal.begin()
+    journal.append([frame(entry(number)) for number in range(3)])
+    journal.seal(segment)
+    path = tmp_path / f"{segment}.segment"
+    damaged = bytearray(path.read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    path.write_bytes(damaged)
+
+    with pytest.raises(JournalError, match=f"{segment}.segment is damaged at byte"):
+        list(journal.entries(segment))
+
+
+def test_a_directory_has_one_receiver_at_a_time(tmp_path):
+    first = DiskJournal(tmp_path)
+    first.claim()
+
+    with pytest.raises(JournalError, match="--journal"):
+        DiskJournal(tmp_path).claim()
+    os.close(first._lock)
+    DiskJournal(tmp_path).claim()
+
+
+def test_nothing_is_appended_to_a_segment_that_another_receiver_of_the_name_has_sealed_or_landed_and_removed():
+    board = MemoryBlackboard()
+    journal, other = BlackboardJournal(board, "here"), BlackboardJournal(board, "here")
+    for removed in (False, True):
+        segment = journal.begin()
+        journal.append([frame(entry(1))])
+        other.seal(segment)
+        if removed:
+            other.remove(segment)
+
+        with pytest.raises(JournalError, match="another receiver of this name"):
+            journal.append([frame(entry(2))])
+        journal.seal(segment)
+        assert numbers(journal, segment) == ([] if removed else ["request-1"])
+    assert journal.segments() == [journal.segments()[0]]
+
+
+def test_an_append_whose_answer_was_lost_is_recognized_as_its_own(monkeypatch):
+    board = MemoryBlackboard()
+    journal = BlackboardJournal(board, "here")
+    segment = journal.begin()
+    create = board.create
+
+    def answer_lost(key, data):
+        create(key, data)
+        raise AlreadyExistsError(key)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(board, "create", answer_lost)
+        journal.append([frame(entry(1))])
+    journal.append([frame(entry(2))])
+    journal.seal(segment)
+
+    assert numbers(journal, segment) == ["request-1", "request-2"]
+
+
+def test_a_removal_that_was_killed_leaves_nothing_that_would_land_and_goes_on_later(monkeypatch):
+    board = MemoryBlackboard()
+    journal = BlackboardJournal(board, "here")
+    segment = journal.begin()
+    for number in range(3):
+        journal.append([frame(entry(number))])
+    journal.seal(segment)
+    delete = board.delete
+    monkeypatch.setattr(board, "delete", lambda *keys: delete(keys[0]))  # killed after the first object
+
+    journal.remove(segment)
+    monkeypatch.setattr(board, "delete", delete)
+
+    assert journal.segments() == []
+    assert numbers(journal, segment) == []
+    monkeypatch.setattr(blackboard_journal, "SEALS_STAY", -blackboard_journal.SEALS_STAY)
+    assert journal.segments() == []
+    assert board.page("").entries == ()
+
+
+def test_the_requests_of_a_journal_on_the_blackboard_are_one_for_each_append():
+    board = RecordingBlackboard(MemoryBlackboard())
+    journal = BlackboardJournal(board, "here")
+    journal.begin()
+    for _ in range(3):
+        journal.append([frame(entry(1)), frame(entry(2))])
+
+    assert len(board.requests) == 3

@@ -1,0 +1,68 @@
+"""`feed-assets receive`: what it refuses, its tokens, and its start and end as a process."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+
+import pytest
+from click.testing import CliRunner
+
+from feed_assets.cli import main
+from feed_assets_tests.harness import SHOP_ADS
+from feed_assets_tests.receiving.serving import SOURCE, environment, serving
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    for name, value in environment(tmp_path / "base").items():
+        monkeypatch.setenv(name, value)
+    return lambda *arguments: CliRunner().invoke(main, ["receive", *arguments], catch_exceptions=False)
+
+
+def test_tokens_are_added_up_to_two_shown_once_listed_without_their_secret_and_revoked(run):
+    added = [run("tokens", "add", "--partner", "acme", "--source", "shop_ads", "--expires", "90d") for _ in range(3)]
+    listed = json.loads(run("tokens", "list", "--json").stdout)
+
+    assert [each.exit_code for each in added] == [0, 0, 1]
+    assert "acme has 2 valid tokens" in added[2].stderr
+    texts = [each.stdout.strip() for each in added[:2]]
+    assert [text.split("_")[1] for text in texts] == [each["id"] for each in listed]
+    assert {tuple(each["sources"]) for each in listed} == {(SOURCE,)}
+    assert all(text.split("_", 2)[2] not in json.dumps(listed) for text in texts)
+    assert run("tokens", "revoke", listed[0]["id"]).exit_code == 0
+    assert "There is no token" in run("tokens", "revoke", listed[0]["id"]).stderr
+    assert listed[0]["id"] not in run("tokens", "list").stdout
+    assert "is no single source that takes events: ads/shop_ads" in run(
+        "tokens", "add", "--partner", "x", "--source", "other"
+    ).stderr.replace("\n", " ")
+
+
+def test_a_server_that_nobody_or_everybody_could_use_does_not_start(run, tmp_path):
+    def refusal(*options):
+        result = run(*options)
+        assert result.exit_code in {1, 2}
+        return " ".join(result.stderr.split())
+
+    assert "There is no valid token: `feed-assets receive tokens add" in refusal()
+    assert "would let everybody who reaches 0.0.0.0 write" in refusal("--no-tokens", "--host", "0.0.0.0")
+    assert "TLS takes both" in refusal("--no-tokens", "--tls-key", str(tmp_path / "sources" / "shop_ads.yaml"))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        assert "name another with --port" in refusal("--no-tokens", "--port", str(taken.getsockname()[1]))
+    assert "--body-bytes" in refusal("--body-bytes", "0")
+    (tmp_path / "sources" / "shop_ads.yaml").write_text(SHOP_ADS, encoding="utf-8")
+    assert "takes events: describe one with `format: {type: jsonl" in refusal("--no-tokens")
+
+
+def test_the_command_serves_until_sigterm_and_a_second_one_does_not_take_its_journal(tmp_path, run):
+    with serving(tmp_path / "base") as server:
+        assert server.post(b'{"id":"1","time":"2019-11-24 12:00:00"}').status == 202
+        second = run("--no-tokens", "--port", "65001")
+        os.kill(server.process.pid, signal.SIGTERM)
+        assert server.process.wait(30) == 0
+
+    assert "is the journal of another receiver that runs now" in second.stderr
+    assert "Stopped." in server.log.read_text()
+    assert len(list((tmp_path / "base" / ".receiving").glob("*.segment"))) == 1

@@ -1,0 +1,275 @@
+"""The API of the real server: who may send what, limits, broken clients, and what it shows of itself."""
+
+from __future__ import annotations
+
+import datetime as dt
+import gzip
+import ipaddress
+import json
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+import time
+from contextlib import closing
+
+import psutil
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from feed_assets.receiving.access import add_token
+from feed_assets.receiving.limits import Limits
+from feed_assets.state.tokens import remove_token
+from feed_assets_tests.listening import family, listening
+from feed_assets_tests.receiving.light import Light, describe, running_light
+from feed_assets_tests.receiving.serving import SOURCE
+
+NOW = dt.datetime.now(dt.UTC)
+GOOD = b'{"id":"1","time":"2019-11-24 12:00:00"}\n'
+HEAD = b"POST /v1/events/shop_ads HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-ndjson\r\n"
+LIMITS = Limits(
+    roll_seconds=3600, body_bytes=20_000, unpacked_bytes=50_000, records=100, record_bytes=1000, body_seconds=0.5
+)
+
+
+@pytest.fixture(scope="module")
+def open_server(tmp_path_factory):
+    """A server without tokens, with small limits."""
+    with running_light(Light(tmp_path_factory.mktemp("open") / "base", LIMITS)) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory):
+    """A certificate of 127.0.0.1 and its key, which it has signed itself."""
+    folder, key = tmp_path_factory.mktemp("tls"), ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
+    names = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+    made = x509.CertificateBuilder(name, name, key.public_key(), 1, NOW, NOW + dt.timedelta(days=1))
+    signed = made.add_extension(names, critical=False).sign(key, hashes.SHA256())
+    pem, plain = serialization.Encoding.PEM, serialization.NoEncryption()
+    (folder / "certificate.pem").write_bytes(signed.public_bytes(pem))
+    (folder / "key.pem").write_bytes(key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain))
+    return str(folder / "certificate.pem"), str(folder / "key.pem")
+
+
+def test_good_and_bad_records_are_answered_with_counts_and_an_error_for_each_bad_one(open_server):
+    body = b"[" + GOOD + b"," + GOOD + b',{"id":""}]'
+    sent = {
+        "lines": open_server.post(GOOD + GOOD + b'{"id":""}'),
+        "array": open_server.post(body, Content_Type="application/json; charset=utf-8"),
+        "gzip": open_server.post(gzip.compress(body), Content_Type="application/json", Content_Encoding="gzip"),
+        "key": open_server.post(GOOD + GOOD + b'{"id":""}', source=SOURCE),
+    }
+
+    errors = [{"index": 2, "reason": "nothing identifies the record: no value for id"}]
+    for answer in sent.values():
+        assert answer.status == 202
+        assert {name: answer.body[name] for name in ("accepted", "rejected", "errors")} == {
+            "accepted": 2,
+            "rejected": 1,
+            "errors": errors,
+        }
+    assert len({answer.body["request_id"] for answer in sent.values()}) == len(sent)
+
+
+def test_a_request_with_a_key_is_taken_once_and_its_key_names_no_other_request(open_server):
+    before = open_server.metric('feed_assets_receive_events_total{outcome="accepted"}')
+
+    first, again = (open_server.post(GOOD, Idempotency_Key="a key") for _ in range(2))
+    assert (first.status, again.status) == (400, 400)  # a space
+    first, again = (open_server.post(GOOD, Idempotency_Key="key-1") for _ in range(2))
+    other = open_server.post(GOOD + GOOD, Idempotency_Key="key-1")
+
+    assert first.body == again.body
+    assert again.headers["idempotency-replayed"] == "true"
+    assert other.status == 422
+    assert open_server.metric('feed_assets_receive_events_total{outcome="accepted"}') == before + 1
+
+
+@pytest.mark.parametrize(
+    ("body", "options", "status", "words"),
+    [
+        (GOOD, {"source": "nobody"}, 404, "check the name"),
+        (GOOD, {"source": "shop_files"}, 415, "clicks/shop_files takes files, not events"),
+        (GOOD, {"Content_Type": "text/csv"}, 415, "application/x-ndjson"),
+        (GOOD, {"Content_Encoding": "br"}, 415, "pack it with gzip"),
+        (GOOD, {"Content_Encoding": "gzip"}, 400, "is not gzip"),
+        (b"[1,", {"Content_Type": "application/json"}, 400, "not an array of JSON"),
+        pytest.param(b" " * 20_001, {}, 413, "20,000 bytes", id="large"),
+        (gzip.compress(b" " * 50_001), {"Content_Encoding": "gzip"}, 413, "50,000 bytes"),
+        pytest.param(b"{}\n" * 101, {}, 413, "101 records, more than 100", id="many"),
+    ],
+)
+def test_a_request_that_is_refused_says_why_and_leaves_nothing(open_server, body, options, status, words):
+    before = open_server.metric("feed_assets_receive_commit_seconds_count")
+
+    answer = open_server.post(body, **options)
+
+    assert (answer.status, words in answer.body["detail"]) == (status, True), answer.body
+    assert open_server.metric("feed_assets_receive_commit_seconds_count") == before
+
+
+def test_a_slow_body_is_ended_and_one_that_breaks_off_leaves_nothing_while_others_are_served(open_server):
+    head = HEAD + b"Content-Length: 100\r\n\r\n"
+    before = open_server.metric('feed_assets_receive_events_total{outcome="accepted"}')
+
+    with closing(socket.create_connection(("127.0.0.1", open_server.port))) as slow:
+        slow.sendall(head + GOOD)
+        with closing(socket.create_connection(("127.0.0.1", open_server.port))) as broken:
+            broken.sendall(head + GOOD)
+        assert open_server.post(GOOD).status == 202
+        assert slow.recv(1000).startswith(b"HTTP/1.1 408")
+
+    assert open_server.metric('feed_assets_receive_events_total{outcome="accepted"}') == before + 1
+    assert open_server.metric("feed_assets_receive_held_bytes") == 0
+
+
+def test_the_server_documents_itself_and_shows_its_state_without_a_name_of_a_source(open_server):
+    open_server.post(GOOD)
+    api = open_server.get("/openapi.json").body
+    ready, metrics = open_server.get("/ready"), open_server.get("/metrics")
+
+    post = api["paths"]["/v1/events/{source}"]["post"]
+    assert set(post["responses"]) >= {"202", "400", "401", "403", "413", "415", "429", "503"}
+    assert set(post["requestBody"]["content"]) == {"application/json", "application/x-ndjson"}
+    assert open_server.get("/docs").status == open_server.get("/health").status == 200
+    assert ready.status == 200
+    assert ready.body["journal_writable"]
+    assert ready.body["lander_alive"]
+    assert "shop_ads" not in json.dumps([api, ready.body, metrics.body])
+    assert listening(family(open_server.process.pid)) == {(psutil.Process(open_server.process.pid).name(), "loopback")}
+
+
+def test_a_token_writes_its_sources_only_over_tls_until_it_is_revoked_and_its_successor_beside_it(
+    tmp_path, certificate
+):
+    light = Light(tmp_path / "base", LIMITS, tokens=True, tls=certificate)
+    describe(light.base)
+    acme = add_token(light.store, "acme", [SOURCE], now=NOW, expires=None)
+    next_one = add_token(light.store, "acme", [SOURCE], now=NOW, expires=NOW + dt.timedelta(days=1))
+    other = add_token(light.store, "other", ["ads/mall_ads"], now=NOW, expires=None)
+    expired = add_token(light.store, "gone", [SOURCE], now=NOW, expires=NOW)
+    secrets = [each.rpartition("_")[2] for each in (acme, next_one, other, expired)]
+
+    with running_light(light) as server:
+
+        def status(token, source="shop_ads", scheme="Bearer"):
+            answer = server.post(GOOD, source, Authorization=f"{scheme} {token}")
+            return answer.status, answer.body.get("detail", "").replace(source, "SOURCE")
+
+        assert [status(each)[0] for each in (acme, next_one, expired, acme[:-1], "", "fa__", acme.upper())] == [
+            *[202, 202],
+            *[401] * 5,
+        ]
+        assert server.post(GOOD).status == status(acme, scheme="Basic")[0] == 401
+        assert status(other) == status(other, "nobody") == status(acme, "mall_ads")
+        assert status(other)[0] == 403
+        with light.store.writing() as transaction:
+            assert remove_token(transaction, acme.split("_")[1], now=NOW)
+        while status(acme)[0] == 202:
+            time.sleep(0.1)
+        assert status(next_one)[0] == 202
+        repeated = [server.post(GOOD, Authorization=f"Bearer {next_one}", Idempotency_Key="k").body for _ in range(2)]
+        assert repeated[0] == repeated[1]
+        with pytest.raises(ssl.SSLError):
+            ssl.create_default_context().wrap_socket(
+                socket.create_connection(("127.0.0.1", server.port)), server_hostname="127.0.0.1"
+            )
+
+    stored = (light.base / ".state" / "state.db").read_bytes() + (light.base / "log").read_bytes()
+    assert not any(secret.encode() in stored for secret in secrets)
+
+
+def test_a_partner_that_sends_more_than_its_rate_waits_and_too_much_under_way_is_refused(tmp_path):
+    limits = Limits(roll_seconds=3600, rate=10, held_bytes=1000, body_seconds=5)
+    with running_light(Light(tmp_path / "base", limits)) as server:
+        burst = [server.post(GOOD * 12), server.post(GOOD)]
+        large = b"x" * 1001
+
+        assert [answer.status for answer in burst] == [202, 429]
+        assert int(burst[1].headers["retry-after"]) >= 1
+        time.sleep(0.5)
+        refused = server.post(large)
+        assert (refused.status, refused.headers["retry-after"]) == (429, "1")
+        assert server.post(GOOD).status == 202
+
+
+def test_a_signal_ends_the_server_after_what_is_in_flight_and_the_next_lands_it_all(tmp_path):
+    light = Light(tmp_path / "base", Limits(roll_seconds=3600))
+    with running_light(light) as server:
+        server.post(GOOD)
+        answers = []
+
+        def slowly():
+            with closing(socket.create_connection(("127.0.0.1", server.port))) as connection:
+                connection.sendall(HEAD + b"Content-Length: %d\r\n\r\n" % len(GOOD))
+                time.sleep(0.3)
+                connection.sendall(GOOD)
+                answers.append(connection.recv(1000))
+
+        client = threading.Thread(target=slowly)
+        client.start()
+        time.sleep(0.1)
+        psutil.Process(server.process.pid).terminate()
+        client.join()
+        server.process.join(30)
+        assert server.process.exitcode == 0
+    assert answers[0].startswith(b"HTTP/1.1 202")
+    assert len(light.opened().segments()) == 1
+
+    with running_light(light) as server:
+        while light.opened().segments():
+            time.sleep(0.02)
+    (sent,) = (light.base / "raw/.sent/ads/shop_ads").iterdir()
+    assert len(sent.read_bytes().splitlines()) == 2
+
+
+def test_a_lander_that_dies_is_started_again_and_lands_what_is_due(tmp_path):
+    light = Light(tmp_path / "base", Limits(roll_seconds=0.2))
+    with running_light(light) as server:
+        server.post(GOOD)
+        (lander,) = psutil.Process(server.process.pid).children()
+        lander.kill()
+        while not (light.base / "raw/.sent/ads/shop_ads").exists():
+            time.sleep(0.02)
+        server.wait("/ready", '"backlog_segments": 0')
+
+
+def test_a_segment_that_ends_the_lander_each_time_holds_up_no_other(tmp_path):
+    light = Light(tmp_path / "base", Limits(roll_seconds=0.1))
+    with running_light(light) as server:
+        server.post(GOOD.replace(b"1", b"poison", 1))
+        while len(light.opened().segments()) < 1:
+            time.sleep(0.02)
+        time.sleep(0.3)
+        server.post(GOOD)
+        while not (light.base / "raw/.sent/ads/shop_ads").exists():
+            time.sleep(0.02)
+
+        assert server.get("/ready").body["backlog_segments"] >= 1
+
+
+def test_a_disk_that_takes_no_more_is_answered_with_503_until_it_does(tmp_path):
+    with running_light(Light(tmp_path / "base", Limits(roll_seconds=3600))) as server:
+        process = psutil.Process(server.process.pid)
+        server.post(GOOD)
+        process.rlimit(psutil.RLIMIT_FSIZE, (10, psutil.RLIM_INFINITY))
+        refused, ready = server.post(GOOD), server.get("/ready")
+        process.rlimit(psutil.RLIMIT_FSIZE, (psutil.RLIM_INFINITY, psutil.RLIM_INFINITY))
+        taken = server.post(GOOD)
+
+        assert (refused.status, refused.headers["retry-after"]) == (503, "5")
+        assert (ready.status, ready.body["journal_writable"]) == (503, False)
+        assert taken.status == 202
+        assert server.get("/ready").status == 200
+
+
+def test_the_server_loads_no_spark():
+    code = "import sys, feed_assets.receiving.running; sys.exit('pyspark' in sys.modules or 'dagster' in sys.modules)"
+
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
