@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from feed_assets.warehouse.port import (
     Warehouse,
     WarehouseError,
 )
-from feed_assets.warehouse.rows import csv_chunks, mapped, query, reading
+from feed_assets.warehouse.rows import mapped, query, reading, send_csv
 
 LONGEST_NAME = 63
 """Bytes of a name; PostgreSQL cuts longer names without an error."""
@@ -85,10 +85,12 @@ class PostgresqlWarehouse(Warehouse):
             select = query(database, files, table.columns, added, render=_rendered)
             if select is None:
                 return 0
-            with cursor.copy(into.encode()) as copy, closing(csv_chunks(database, select)) as chunks:
-                for chunk in chunks:
-                    copy.write(chunk)
-            return int(cursor.rowcount)
+            with cursor.copy(into.encode()) as copy:
+                sent = send_csv(database, select, copy.write)
+            if cursor.rowcount != sent:
+                # Servers before PostgreSQL 18 take a line `\\.` inside a text for the end.
+                raise WarehouseError(f"{self.title} took {cursor.rowcount} of {sent} rows. Nothing was loaded.")
+            return sent
 
     def type_of(self, spark: str) -> str | None:
         """See `Warehouse.type_of`."""

@@ -6,9 +6,10 @@ Python passes on bytes, and never holds a row.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,7 +20,8 @@ from feed_assets.engine.duckdb_sql import literal, quoted_name, rows_of
 from feed_assets.file_feed import Column
 from feed_assets.warehouse.port import WarehouseError
 
-CHUNK = 256 * 1024
+CHUNK = 2**20
+CSV = "FORMAT csv, HEADER false, NULLSTR ''"
 MEMORY = "1GB"
 """What DuckDB holds while it writes CSV."""
 
@@ -105,6 +107,7 @@ def reading() -> Iterator[duckdb.DuckDBPyConnection]:
     settings: dict[str, str | bool | int | float | list[str]] = {
         "memory_limit": MEMORY,
         "preserve_insertion_order": False,
+        "threads": 1,  # the database is the slower side, and needs the other cores
         "autoinstall_known_extensions": False,
     }
     with duckdb.connect(config=settings) as database:
@@ -121,17 +124,19 @@ def unreadable(error: duckdb.Error) -> str:
     return f"The update's files cannot be loaded: {text}. Correct the data or the declared columns, and publish again."
 
 
-def csv_chunks(database: duckdb.DuckDBPyConnection, select: str) -> Generator[bytes]:
-    """The rows as CSV without header, piece by piece: NULL is nothing, everything else is quoted.
+def send_csv(database: duckdb.DuckDBPyConnection, select: str, send: Callable[[bytes], object]) -> int:
+    """Send the rows as CSV without header, piece by piece; returns their number. NULL is nothing, and "" a text of 0.
 
     DuckDB writes into a pipe in a thread, so it is at most some pieces ahead. Raises duckdb.Error, also after the last
-    piece: until the end, nobody knows that the rows are complete.
+    piece: until it returns, nobody knows that the rows are complete.
     """
     receiving, sending = os.pipe()
+    with suppress(AttributeError, OSError):  # Linux only, and up to a limit: fewer switches between both sides
+        fcntl.fcntl(sending, fcntl.F_SETPIPE_SZ, CHUNK)
 
-    def write() -> None:
+    def write() -> int:
         try:
-            database.execute(f"COPY ({select}) TO '/dev/fd/{sending}' ({CSV})")
+            return int(database.execute(f"COPY ({select}) TO '/dev/fd/{sending}' ({CSV})").fetchall()[0][0])
         finally:
             os.close(sending)
 
@@ -139,14 +144,7 @@ def csv_chunks(database: duckdb.DuckDBPyConnection, select: str) -> Generator[by
         written = thread.submit(write)
         try:
             while chunk := pipe.read(CHUNK):
-                yield chunk
-        except BaseException:
-            database.interrupt()
-            pipe.close()
-            with suppress(duckdb.Error):
-                written.result()
-            raise
-        written.result()
-
-
-CSV = "FORMAT csv, HEADER false, NULLSTR '', FORCE_QUOTE *"
+                send(chunk)
+        finally:
+            pipe.close()  # so that DuckDB stops if sending failed
+        return written.result()
