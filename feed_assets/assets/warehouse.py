@@ -3,6 +3,7 @@
 Here: wiring and metadata. Not here: loading (`feed_assets.warehouse`), and when it runs (`sensors.warehouse_loads`).
 """
 
+import warnings
 from collections.abc import Iterable, Iterator
 from time import monotonic
 from typing import Any
@@ -16,7 +17,7 @@ from feed_assets.io_manager.retries import retrying
 from feed_assets.resources import BlackboardResource, Clock, WarehouseResource
 from feed_assets.warehouse import Loaded, Warehouse, difference, load
 
-FOLDER = "warehouse"
+FOLDER, CHECK = "warehouse", "rows_as_published"
 NOTHING = "none"
 """The data version of a partition that has no rows, because no update is in force."""
 
@@ -82,7 +83,7 @@ def _table(key: dg.AssetKey, spec: dg.AssetSpec, declaration: FeedDeclaration, k
             begun = monotonic()
             with retrying(context.retry_number):
                 feed = declaration.on(blackboard.blackboard)
-                author = f"run {context.run_id}"
+                author = f"run {context.run.run_id}"
                 line, wrote = load(warehouse.warehouse, declaration, feed, partition, now=clock.now, author=author)
             what = "loaded" if wrote else "was loaded before"
             context.log.info(f"{declaration.location} {partition or ''}: {line.update or NOTHING} {what}")
@@ -99,12 +100,8 @@ def _table(key: dg.AssetKey, spec: dg.AssetSpec, declaration: FeedDeclaration, k
 
 
 def _check(key: dg.AssetKey, spec: dg.AssetSpec, declaration: FeedDeclaration) -> dg.AssetChecksDefinition:
-    @dg.asset_check(
-        asset=key,
-        name="rows_as_published",
-        partitions_def=spec.partitions_def,
-        description="The table has the rows of the update that was loaded: as many as its record states, and no other.",
-    )
+    text = "The table has the rows of the update that was loaded: as many as its record states, and no other."
+
     def check(
         context: dg.AssetCheckExecutionContext, blackboard: BlackboardResource, warehouse: WarehouseResource
     ) -> dg.AssetCheckResult:
@@ -118,7 +115,10 @@ def _check(key: dg.AssetKey, spec: dg.AssetSpec, declaration: FeedDeclaration) -
         advice = ". Materialize the asset to load it again" if found else ""
         return dg.AssetCheckResult(passed=not found, description=f"{told or 'the table has its rows'}{advice}.")
 
-    return check
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dg.PreviewWarning)  # partitions of a check, as for audits
+        made = dg.asset_check(asset=key, name=CHECK, partitions_def=spec.partitions_def, description=text)
+        return made(check)
 
 
 def _partitions(
