@@ -8,6 +8,7 @@ from urllib.parse import unquote, urlsplit
 from feed_assets.warehouse.port import Warehouse, WarehouseError
 
 VARIABLE = "FEED_ASSETS_WAREHOUSE"
+"""The environment variable with the URL of the warehouse, which can hold a password."""
 DUCKDB, POSTGRESQL, SNOWFLAKE = "duckdb", "postgresql", "snowflake"
 _NAMES = {"duckdb": DUCKDB, "postgres": POSTGRESQL, "postgresql": POSTGRESQL, "snowflake": SNOWFLAKE}
 

@@ -8,6 +8,7 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 
+from feed_assets.ads import AD_CATALOG
 from feed_assets.io_manager import feed_metadata
 from feed_assets.project import Project
 from feed_assets.warehouse import Warehouse, WarehouseError, open_warehouse
@@ -173,14 +174,27 @@ def test_a_warehouse_that_is_busy_is_asked_again_in_the_next_tick(store, source,
     assert len(tick(store)) == 1
 
 
+def test_a_feed_without_partitions_is_loaded_as_well(store, warehouse) -> None:
+    catalog = dg.AssetSpec("catalog", metadata=feed_metadata("catalog/v1.0", AD_CATALOG, warehouse="catalog"))
+    whole = replace(store, _definitions=Project(store.settings, ()).definitions(assets=[catalog]))
+    source = Source(board=store.board, location="catalog/v1.0", table="catalog")
+    for count in (2, 3):
+        update = source.publish(ads(count), None)
+        whole.tick("new_manifests")
+        (request,) = whole.tick("warehouse_loads").requests
+        assert request.partition_key is None
+        result = whole.run("warehouse/catalog", day=None, tags=request.tags)
+        assert result.success, messages(result)
+        assert warehouse.count("catalog", "") == {update: count}
+    assert whole.tick("warehouse_loads").requests == ()
+
+
 def test_without_a_warehouse_there_is_no_table_and_no_sensor(desk) -> None:
     assert not any(key.path[0] == "warehouse" for key in desk.definitions.resolve_asset_graph().get_all_asset_keys())
     assert "warehouse_loads" not in [each.name for each in desk.definitions.sensors]
 
 
 def test_two_feeds_cannot_have_one_table_and_a_table_needs_a_plain_name(store) -> None:
-    from feed_assets.ads import AD_CATALOG  # noqa: PLC0415 - loads Spark's Python side
-
     assets = [dg.AssetSpec(name, metadata=feed_metadata(f"{name}/v1.0", AD_CATALOG, warehouse="one")) for name in "ab"]
     with pytest.raises(dg.DagsterInvalidDefinitionError, match=r"a/v1.0 and b/v1.0 name the same table, one"):
         Project(store.settings, ()).definitions(assets=assets)

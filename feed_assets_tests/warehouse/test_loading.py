@@ -87,6 +87,8 @@ def test_a_feed_without_partitions_an_empty_update_and_the_standing_of_each_day(
     update = whole.publish(2, None)
     assert whole.load(duckdb, None)[0].partition == ""
     assert duckdb.count("catalog", "") == {update: 2}
+    (only,) = standings(duckdb, whole.declaration, whole.feed, now=whole.now())
+    assert (only.partition, only.in_force, only.state) == ("", update, "loaded")
 
     source = Source()
     empty, first, gone = source.publish(0, files=0), source.publish(1, "2019-11-20"), source.publish(1, "2019-11-21")
