@@ -19,19 +19,12 @@ PARTITION, UPDATE = "_partition", "_update"
 """The columns of every row besides those of its feed."""
 
 LOG = "feed_assets_loads"
-LOG_COLUMNS = {
-    "table_name": "string",
-    "partition_name": "string",
-    "number": "bigint",
-    "feed": "string",
-    "update_name": "string",
-    "row_count": "bigint",
-    "digest": "string",
-    "begun": "string",
-    "committed": "string",
-    "loaded_by": "string",
-}
-_LINE = ", ".join(list(LOG_COLUMNS)[1:])
+_NAMES = (
+    *("table_name", "partition_name", "number", "feed", "update_name", "row_count"),
+    *("digest", "begun", "committed", "loaded_by"),
+)
+LOG_COLUMNS = tuple(Column(name, "bigint" if name in {"number", "row_count"} else "string") for name in _NAMES)
+_LINE = ", ".join(_NAMES[1:])
 WAIT_SECONDS = 60
 """How long a load waits for another load of the same partition, or for a lock on the database."""
 
@@ -167,59 +160,53 @@ class Warehouse(ABC):
         """Create the log and the table, or add the columns that the feed has got since. Raises SchemaMismatchError."""
         if self.definitions(connection, table):
             with self._transaction(connection):
-                self.lock(connection, table.name, "")
+                self.lock(connection, LOG, "")
                 for statement in self.definitions(connection, table):
                     self.execute(connection, statement)
 
     def definitions(self, connection: Any, table: Table) -> list[str]:
-        """The statements that give a table the columns of its feed."""
-        log = {name: str(self.type_of(type_)) for name, type_ in LOG_COLUMNS.items()}
-        wanted = self._wanted(table)
-        found = self.columns(connection, table.name)
-        statements = []
-        if not self.columns(connection, LOG):
-            key = "PRIMARY KEY (table_name, partition_name, number)"
-            defined = ", ".join(f"{name} {type_}" for name, type_ in log.items())
-            statements.append(f"CREATE TABLE IF NOT EXISTS {LOG} ({defined}, {key})")
-        if not found:
-            statements += [f"CREATE TABLE IF NOT EXISTS {self.quoted(table.name)} ({self._defined(wanted)})"]
-            return [*statements, *self.after_creation(table.name)]
-        self._check(table, found, wanted)
-        add = f"ALTER TABLE {self.quoted(table.name)} ADD COLUMN IF NOT EXISTS"
-        added = {name: type_ for name, type_ in wanted.items() if name not in found}
-        return statements + [f"{add} {self._defined({name: type_})}" for name, type_ in added.items()]
+        """The statements that `prepare` executes. Raises SchemaMismatchError."""
+        columns = (*table.columns, Column(PARTITION, "string"), Column(UPDATE, "string"))
+        return [*self._definitions(connection, LOG, LOG_COLUMNS), *self._definitions(connection, table.name, columns)]
 
-    def _wanted(self, table: Table) -> dict[str, str]:
+    def _definitions(self, connection: Any, table: str, columns: Sequence[Column]) -> list[str]:
+        wanted, found = self._wanted(table, columns), self.columns(connection, table)
+        defined = {name: f"{self.quoted(name)} {type_}" for name, type_ in wanted.items()}
+        if not found:
+            create = f"CREATE TABLE IF NOT EXISTS {self.quoted(table)} ({', '.join(defined.values())})"
+            return [create, *self.after_creation(table)]
+        self._check(table, found, wanted)
+        add = f"ALTER TABLE {self.quoted(table)} ADD COLUMN IF NOT EXISTS"
+        return [f"{add} {definition}" for name, definition in defined.items() if name not in found]
+
+    def _wanted(self, table: str, columns: Sequence[Column]) -> dict[str, str]:
         """The columns of a table, by the names that `columns` gives, and their types. Raises SchemaMismatchError."""
         wanted: dict[str, str] = {}
-        own = (Column(PARTITION, "string"), Column(UPDATE, "string"))
-        for column in (*table.columns, *own):
+        for column in columns:
             name, type_ = self.quoted(column.name)[1:-1].replace('""', '"'), self.type_of(column.type)
             if type_ is None or any(name.lower() == each.lower() for each in wanted):
                 why = "is there twice" if type_ else f"is {column.type}, for which {self.kind} has no type without loss"
                 raise SchemaMismatchError(
-                    f"The column {column.name} of the table {table.name} {why}. Rename or convert it in the feed, "
-                    f"under a new version. {PARTITION} and {UPDATE} are added to each table."
+                    f"The column {column.name} of the table {table} {why}. Rename or convert it in the feed, under a "
+                    f"new version. {PARTITION} and {UPDATE} are added to each table."
                 )
             wanted[name] = type_
         return wanted
 
-    def _check(self, table: Table, found: Mapping[str, str], wanted: Mapping[str, str]) -> None:
+    def _check(self, table: str, found: Mapping[str, str], wanted: Mapping[str, str]) -> None:
         faults = [
-            f"{name} is {found[name]} there, and {wanted[name]} in the feed"
-            for name in wanted
-            if name in found and found[name] != wanted[name]
+            f"{name} is {type_} there, and {wanted[name]} in the feed"
+            if name in wanted
+            else f"{name} is not in the feed"
+            for name, type_ in found.items()
+            if wanted.get(name) != type_
         ]
-        faults += [f"{name} is not in the feed" for name in found if name not in wanted]
         if faults:
             raise SchemaMismatchError(
-                f"The table {table.name} in {self.title} does not fit its feed: {'; '.join(faults)}. Name another "
-                "table for the new version of the feed (`warehouse=` of `feed_metadata`); or alter or drop the table: "
+                f"The table {table} in {self.title} does not fit its feed: {'; '.join(faults)}. Name another table for "
+                "the new version of the feed (`warehouse=` of `feed_metadata`); or alter or drop the table: "
                 "`feed-assets warehouse load` fills a new one."
             )
-
-    def _defined(self, columns: Mapping[str, str]) -> str:
-        return ", ".join(f"{self.quoted(name)} {type_}" for name, type_ in columns.items())
 
 
 @dataclass(frozen=True, slots=True)

@@ -211,6 +211,15 @@ def test_loads_of_one_partition_wait_for_each_other(name: str, request: pytest.F
     assert counts(warehouse) == {update: 100}
 
 
+def test_tables_can_be_made_at_the_same_time(postgresql: Warehouse) -> None:
+    sources = [Source(location=f"feed-{number}/v1.0", table=f"table_{number}") for number in range(6)]
+    for source in sources:
+        source.publish(10)
+
+    with ThreadPoolExecutor(6) as threads:
+        assert all(wrote for _, wrote in threads.map(lambda source: source.load(postgresql), sources))
+
+
 def test_a_file_of_duckdb_that_another_process_has_open_is_waited_for_and_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
