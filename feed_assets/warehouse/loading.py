@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -158,22 +157,17 @@ def _is_valid(feed: Feed, partition: str | None, name: str) -> bool:
 
 def _fetched(update: Update) -> Iterator[list[Path]]:
     """The files of an update on this machine, some at a time; those of a disk are linked."""
-    with TemporaryDirectory(prefix="warehouse-") as scratch:
-        batch: dict[str, str | None] = {}
-        size = 0
-        for file in update.files:
-            if batch and size + file.size > BATCH_BYTES:
-                yield from _fetch(update, batch, Path(scratch) / "files")
-                batch, size = {}, 0
-            batch[update.key(file.path)] = file.tag
-            size += file.size
-        if batch:
-            yield from _fetch(update, batch, Path(scratch) / "files")
-
-
-def _fetch(update: Update, tags: dict[str, str | None], folder: Path) -> Iterator[list[Path]]:
-    yield list(fetch(update.feed.blackboard, tags, folder))
-    shutil.rmtree(folder)
+    batches: list[dict[str, str | None]] = [{}]
+    size = 0
+    for file in update.files:
+        if batches[-1] and size + file.size > BATCH_BYTES:
+            batches.append({})
+            size = 0
+        batches[-1][update.key(file.path)] = file.tag
+        size += file.size
+    for tags in filter(None, batches):
+        with TemporaryDirectory(prefix="warehouse-") as folder:
+            yield list(fetch(update.feed.blackboard, tags, Path(folder) / "files"))
 
 
 def _digest(update: Update) -> str:

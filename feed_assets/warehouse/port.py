@@ -195,9 +195,7 @@ class Warehouse(ABC):
 
     def _check(self, table: str, found: Mapping[str, str], wanted: Mapping[str, str]) -> None:
         faults = [
-            f"{name} is {type_} there, and {wanted[name]} in the feed"
-            if name in wanted
-            else f"{name} is not in the feed"
+            f"{name} is {type_} there, and {wanted.get(name, 'no column')} in the feed"
             for name, type_ in found.items()
             if wanted.get(name) != type_
         ]

@@ -42,6 +42,7 @@ TYPES = {
 """Types of Spark, and those of DuckDB that keep the same values."""
 
 _NESTED = re.compile(r"(array|map|struct)<.*>")
+_BINARY = re.compile(r"[:<,]binary[,>]")
 _TEXT = re.compile(r"(var)?char\(\d+\)")
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 
@@ -52,7 +53,7 @@ Render = Callable[[str, str], str]
 def mapped(spark: str, types: Mapping[str, str], *, nested: str, decimal: str) -> str | None:
     """The counterpart of a type of Spark: in `types`, or `nested` for arrays, maps and structs, or `decimal(p,s)`."""
     if _NESTED.fullmatch(spark):
-        return nested
+        return None if _BINARY.search(spark) else nested  # JSON has no bytes
     if found := _DECIMAL.fullmatch(spark):
         return f"{decimal}({found[1]},{found[2]})"
     return types.get("string" if _TEXT.fullmatch(spark) else spark)
@@ -125,7 +126,7 @@ def unreadable(error: duckdb.Error) -> str:
 
 
 def send_csv(database: duckdb.DuckDBPyConnection, select: str, send: Callable[[bytes], object]) -> int:
-    """Send the rows as CSV without header, piece by piece; returns their number. NULL is nothing, and "" a text of 0.
+    """Send the rows as CSV without header, piece by piece; returns their number. A NULL is an empty field, "" a text.
 
     DuckDB writes into a pipe in a thread, so it is at most some pieces ahead. Raises duckdb.Error, also after the last
     piece: until it returns, nobody knows that the rows are complete.

@@ -126,6 +126,7 @@ def test_a_changed_or_removed_column_is_refused_and_says_what_to_do(warehouse: W
     ("column", "message"),
     [
         (Column("wait", "interval day to second"), "wait of the table effect is interval day to second, for which"),
+        (Column("raw", "array<struct<a:binary>>"), r"raw of the table effect is array<struct<a:binary>>, for which"),
         (Column("_update", "string"), "_update of the table effect is there twice"),
         (Column("AD", "string"), "AD of the table effect is there twice"),
     ],
