@@ -23,7 +23,7 @@ from feed_assets.resources.notifier import WEBHOOK
 from feed_assets.state.address import VARIABLE as STATE
 from feed_assets.state.address import sqlite_url, state_url
 from feed_assets.warehouse import VARIABLE as WAREHOUSE
-from feed_assets.warehouse import WarehouseError, warehouse_kind
+from feed_assets.warehouse import warehouse_kind
 
 AS_OF_FILE = ".as-of"
 """A file in a base that fixes the time there, as in the demo's base."""
@@ -85,11 +85,13 @@ class Settings:
 
         They are BASE, STATE, AS_OF, FIRST_DAY, SOURCES, SPARK_MASTER, SENSOR_SECONDS, SCAN_SECONDS, LOG_LEVEL,
         ALERT_WEBHOOK and WAREHOUSE. The defaults of SOURCES and FIRST_DAY are `sources_directory` and `first_day`.
-        Raises SettingsError, or StoreError for STATE: the message names the variable and the values it takes.
+        Raises SettingsError, StoreError for STATE, or WarehouseError: the message names the variable and its values.
         """
         base = environment.get("FEED_ASSETS_BASE") or DEFAULT_BASE
         if "://" not in base:
             base = _local_base(base)
+        if warehouse := environment.get(WAREHOUSE, ""):
+            warehouse_kind(warehouse)
         return cls(
             base=base,
             state=_state(environment.get(STATE), base, environment.get("DAGSTER_HOME")),
@@ -101,7 +103,7 @@ class Settings:
             alerts=bool(environment.get(WEBHOOK)),
             sensor_seconds=_seconds(environment, "SENSOR_SECONDS", "30", least=1),
             scan_seconds=_seconds(environment, "SCAN_SECONDS", "600", least=0),
-            warehouse=_warehouse(environment.get(WAREHOUSE) or ""),
+            warehouse=warehouse,
         )
 
     @property
@@ -131,13 +133,6 @@ def _state(text: str | None, base: str, dagster_home: str | None) -> str:
     """
     folder = local_directory(base) or Path(dagster_home or DEFAULT_HOME)
     return state_url(text or sqlite_url(folder / STATE_FILE)).render_as_string(hide_password=False)
-
-
-def _warehouse(text: str) -> str:
-    try:
-        return text if not text or warehouse_kind(text) else ""
-    except WarehouseError as error:
-        raise SettingsError(str(error)) from None
 
 
 def _first_day(text: str) -> date:

@@ -16,7 +16,8 @@ from typing import Any
 import duckdb
 
 from feed_assets.engine.duckdb_sql import quoted_name
-from feed_assets.warehouse.port import WAIT_SECONDS, Parameters, Table, Warehouse, WarehouseError
+from feed_assets.file_feed import Column
+from feed_assets.warehouse.port import WAIT_SECONDS, Parameters, Warehouse, WarehouseError
 from feed_assets.warehouse.rows import duckdb_type, query, unreadable
 
 PAUSE = 0.05
@@ -85,15 +86,15 @@ class DuckdbWarehouse(Warehouse):
         listed = f"SELECT column_name, data_type FROM duckdb_columns() WHERE table_name = ? AND {here}"  # noqa: S608
         return dict(self.execute(connection, listed, (table,)))
 
-    def insert(self, connection: Any, table: Table, files: Sequence[Path], added: Mapping[str, str]) -> int:
+    def insert(
+        self, connection: Any, into: str, columns: Sequence[Column], files: Sequence[Path], added: Mapping[str, str]
+    ) -> int:
         """DuckDB reads the files itself."""
-        names = ", ".join(self.quoted(name) for name in (*(column.name for column in table.columns), *added))
         try:
-            select = query(connection, files, table.columns, added)
+            select = query(connection, files, columns, added)
         except duckdb.Error as error:
             raise WarehouseError(unreadable(error)) from None
-        into = f"INSERT INTO {self.quoted(table.name)} ({names}) {select}"
-        return int(self.execute(connection, into)[0][0]) if select else 0
+        return int(self.execute(connection, f"INSERT INTO {into} {select}")[0][0]) if select else 0
 
     def type_of(self, spark: str) -> str | None:
         """See `Warehouse.type_of`."""

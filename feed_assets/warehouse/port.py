@@ -98,8 +98,13 @@ class Warehouse(ABC):
         """The columns of a table, and their types in the words of `type_of`; none without a table."""
 
     @abstractmethod
-    def insert(self, connection: Any, table: Table, files: Sequence[Path], added: Mapping[str, str]) -> int:
-        """Insert the rows of these files, with the same values `added` to each; returns their number."""
+    def insert(
+        self, connection: Any, into: str, columns: Sequence[Column], files: Sequence[Path], added: Mapping[str, str]
+    ) -> int:
+        """Insert the rows of these files `into` a table: the columns of the feed, and the values `added` to each row.
+
+        Returns the number of rows.
+        """
 
     @abstractmethod
     def type_of(self, spark: str) -> str | None:
@@ -242,7 +247,10 @@ class Transaction:
     def insert(self, files: Sequence[Path], update: str) -> int:
         """Insert the rows of files of this update; returns their number."""
         added = {PARTITION: self.partition, UPDATE: update}
-        return self.warehouse.insert(self.connection, self.table, files, added)
+        quoted = self.warehouse.quoted
+        names = ", ".join(quoted(name) for name in (*(column.name for column in self.table.columns), *added))
+        into = f"{quoted(self.table.name)} ({names})"
+        return self.warehouse.insert(self.connection, into, self.table.columns, files, added)
 
     def log(self, loaded: Loaded) -> None:
         """Add a line to the log."""

@@ -10,13 +10,13 @@ from typing import Any
 import psycopg
 
 from feed_assets.engine.duckdb_sql import quoted_name
+from feed_assets.file_feed import Column
 from feed_assets.warehouse.port import (
     LOG,
     PARTITION,
     WAIT_SECONDS,
     Parameters,
     SchemaMismatchError,
-    Table,
     Warehouse,
     WarehouseError,
 )
@@ -78,15 +78,15 @@ class PostgresqlWarehouse(Warehouse):
         there = "attrelid = to_regclass(?) AND attnum > 0 AND NOT attisdropped"
         return dict(self.execute(connection, f"{columns} WHERE {there}", (self.quoted(table),)))
 
-    def insert(self, connection: Any, table: Table, files: Sequence[Path], added: Mapping[str, str]) -> int:
+    def insert(
+        self, connection: Any, into: str, columns: Sequence[Column], files: Sequence[Path], added: Mapping[str, str]
+    ) -> int:
         """The rows go from DuckDB to the server as CSV, piece by piece."""
-        names = ", ".join(self.quoted(name) for name in (*(column.name for column in table.columns), *added))
-        into = f"COPY {self.quoted(table.name)} ({names}) FROM STDIN (FORMAT csv)"
         with reading() as database, self._explained(), connection.cursor() as cursor:
-            select = query(database, files, table.columns, added, render=_rendered)
+            select = query(database, files, columns, added, render=_rendered)
             if select is None:
                 return 0
-            with cursor.copy(into.encode()) as copy:
+            with cursor.copy(f"COPY {into} FROM STDIN (FORMAT csv)".encode()) as copy:
                 sent = send_csv(database, select, copy.write)
             if cursor.rowcount != sent:
                 # Servers before PostgreSQL 18 take a line `\\.` inside a text for the end.

@@ -19,6 +19,7 @@ import snowflake.connector
 from snowflake.connector.errors import OperationalError
 
 from feed_assets.engine.duckdb_sql import literal, quoted_name
+from feed_assets.file_feed import Column
 from feed_assets.warehouse.port import (
     WAIT_SECONDS,
     Parameters,
@@ -111,13 +112,14 @@ class SnowflakeWarehouse(Warehouse):
             return {}
         return {name: type_ for name, type_, *_ in self.execute(connection, f"DESCRIBE TABLE {self.quoted(table)}")}
 
-    def insert(self, connection: Any, table: Table, files: Sequence[Path], added: Mapping[str, str]) -> int:
+    def insert(
+        self, connection: Any, into: str, columns: Sequence[Column], files: Sequence[Path], added: Mapping[str, str]
+    ) -> int:
         """The rows go into the stage as packed CSV, and from there into the table."""
-        names = [*(column.name for column in table.columns), *added]
-        nested = [self.type_of(column.type) == "VARIANT" for column in table.columns] + [False] * len(added)
+        nested = [self.type_of(column.type) == "VARIANT" for column in columns] + [False] * len(added)
         fields = (f"PARSE_JSON(${place})" if each else f"${place}" for place, each in enumerate(nested, 1))
         with reading() as database, TemporaryDirectory() as folder:
-            select = query(database, files, table.columns, added, render=_rendered)
+            select = query(database, files, columns, added, render=_rendered)
             if select is None:
                 return 0
             packed = Path(folder) / "rows.csv.gz"
@@ -126,9 +128,8 @@ class SnowflakeWarehouse(Warehouse):
             self.execute(connection, f"{put} OVERWRITE = TRUE")
         # Without a query Snowflake would keep the text of a nested value as text. The emulator knows no such query.
         source = f"(SELECT {', '.join(fields)} FROM @{STAGE})" if any(nested) else f"@{STAGE}"  # noqa: S608 - constants
-        copy = f"COPY INTO {self.quoted(table.name)} ({', '.join(map(self.quoted, names))}) FROM {source}"
         options = f"FILE_FORMAT = ({FORMAT}) ON_ERROR = ABORT_STATEMENT FORCE = TRUE"
-        done = self.execute(connection, f"{copy} {options}")
+        done = self.execute(connection, f"COPY INTO {into} FROM {source} {options}")
         return sum(int(row[3]) for row in done)
 
     def type_of(self, spark: str) -> str | None:

@@ -12,7 +12,6 @@ from click.testing import CliRunner, Result
 from feed_assets.blackboard import open_blackboard
 from feed_assets.cli import main
 from feed_assets.resources import Settings
-from feed_assets.resources.settings import SettingsError
 from feed_assets.warehouse import WarehouseError, open_warehouse
 from feed_assets_tests.harness import DAY, EFFECTIVENESS, NEXT_DAY, SHOP_ADS, SHOP_CLICKS, write_sources
 from feed_assets_tests.state.server import SECRET
@@ -96,7 +95,7 @@ def test_wrong_requests_say_what_to_do(run: Run, source: Source, monkeypatch: py
     ["mysql://u:tiger@h/d", "duckdb://tiger/x", "duckdb:///", "postgresql://u:ti@ger@h:x/d", "snowflake://u:tiger@a/d"],
 )
 def test_a_url_that_cannot_be_used_is_not_shown(url: str) -> None:
-    with pytest.raises(SettingsError, match="FEED_ASSETS_WAREHOUSE must be duckdb:") as error:
+    with pytest.raises(WarehouseError, match="FEED_ASSETS_WAREHOUSE must be duckdb:") as error:
         Settings.from_environment({"FEED_ASSETS_WAREHOUSE": url})
     assert "tiger" not in str(error.value)
 

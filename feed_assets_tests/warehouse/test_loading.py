@@ -188,7 +188,7 @@ def test_of_a_bucket_only_some_files_are_on_this_machine_at_a_time(
     insert = duckdb.insert
 
     def counting(*arguments: object) -> int:
-        (folder,) = {each.parent for each in arguments[2]}
+        (folder,) = {each.parent for each in arguments[3]}
         seen.append(len(list(folder.iterdir())))
         return insert(*arguments)
 
