@@ -112,6 +112,15 @@ def _running(server: Callable[[Path], Server], folder: Path) -> Iterator[Server]
     started.kill()  # nobody is going to read the data again
 
 
+@pytest.fixture(scope="session")
+def server() -> Iterator[str]:
+    """The URL of a real PostgreSQL server, without a database."""
+    from feed_assets_tests.state.server import postgresql  # noqa: PLC0415 - as above
+
+    with postgresql() as url:
+        yield url
+
+
 @pytest.fixture(params=["memory", "s3"])
 def store(request: pytest.FixtureRequest) -> SizedStore:
     """Stores for tests of how requests grow: in memory with pages of 1000 objects, in a bucket with pages of 20."""

@@ -290,7 +290,7 @@ class Installation:
     ) -> dg.ExecuteInProcessResult:
         """A real run of these assets, with their checks unless told otherwise; no day where tags name a range."""
         job = self.definitions.resolve_implicit_global_asset_job_def()
-        selection = {dg.AssetKey(name) for name in assets}
+        selection = {dg.AssetKey.from_user_string(name) for name in assets}
         subset = job.get_subset(asset_selection=selection, asset_check_selection=None if checks else set())
         return subset.execute_in_process(
             instance=self.instance,
@@ -325,7 +325,7 @@ class Installation:
         keys = {
             key
             for key in self.definitions.resolve_asset_graph().asset_check_keys
-            if key.asset_key == dg.AssetKey(asset) and (not names or key.name in names)
+            if key.asset_key == dg.AssetKey.from_user_string(asset) and (not names or key.name in names)
         }
         subset = job.get_subset(asset_selection=set(), asset_check_selection=keys)
         return subset.execute_in_process(instance=self.instance, partition_key=day, raise_on_error=False)

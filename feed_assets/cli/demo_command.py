@@ -51,7 +51,8 @@ def demo() -> None:
     prepare_base(base)
     os.environ[BASE] = base
     directory = own_directory(base)
-    for name in ("FEED_ASSETS_AS_OF", "FEED_ASSETS_STATE"):  # the demo has its own time and state, and resets both
+    # The demo has its own time and state, and resets both. Its ads are not for anybody's warehouse.
+    for name in ("FEED_ASSETS_AS_OF", "FEED_ASSETS_STATE", "FEED_ASSETS_WAREHOUSE"):
         os.environ.pop(name, None)
     if not os.environ.get(HOME):
         write_config(directory / OWN_HOME)

@@ -35,6 +35,7 @@ EXPECTED: Mapping[str, int] = {
     "feed_assets.blackboard.port.BlackboardError": FAILED,
     "feed_assets.resources.settings.SettingsError": FAILED,
     "feed_assets.state.address.StoreError": FAILED,
+    "feed_assets.warehouse.port.WarehouseError": FAILED,
     "feed_assets.engine.buckets.JarsError": FAILED,
     "feed_assets.engine.class_archive.ArchiveError": FAILED,
     "feed_assets.engine.java.JavaError": FAILED,

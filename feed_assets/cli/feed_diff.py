@@ -19,11 +19,11 @@ from feed_assets.cli.clock import UpdateName, now
 from feed_assets.cli.feed_place import feed_argument, partition_option
 from feed_assets.cli.output import each_step, json_option, json_value, print_fields, print_json, print_table, progress
 from feed_assets.cli.row_diff import ChangedRow, RowDiff, RowDiffError, UnknownColumnError, diff_rows
+from feed_assets.engine.fetched_files import fetch_update, with_uris
 from feed_assets.file_feed import MANIFEST, Feed, File, NoValidUpdateError, Update, latest, require_latest
 from feed_assets.file_feed.names import SECOND
 from feed_assets.file_feed.reading import EARLIEST, read_manifest
 from feed_assets.file_feed.wording import counted
-from feed_assets.operations.fetched_files import fetch_update, with_uris
 
 
 @click.command("diff")

@@ -13,19 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from feed_assets.engine.duckdb_sql import UnknownFormatError, quoted_name, rows_of
 from feed_assets.file_feed import FeedError
 
 if TYPE_CHECKING:
     import duckdb
 
 MEMORY = "1GB"
-_READERS = {
-    "parquet": "read_parquet(?, hive_partitioning = false, union_by_name = true)",
-    "csv": "read_csv(?, header = true, all_varchar = true, hive_partitioning = false, union_by_name = true)",
-    "json": "read_json(?, format = 'auto', hive_partitioning = false, union_by_name = true)",
-}
-_FORMATS = {"parquet": "parquet", "csv": "csv", "tsv": "csv", "json": "json", "jsonl": "json", "ndjson": "json"}
-_PACKED = (".gz", ".zst")
 
 
 class RowDiffError(FeedError):
@@ -206,7 +200,7 @@ class _Comparison:
     def _selected(self, side: _Side) -> str:
         retyped = self._retyped()
         return ", ".join(
-            f"{_quoted(name)}{'::VARCHAR' if name in retyped else ''} AS c{number}"
+            f"{quoted_name(name)}{'::VARCHAR' if name in retyped else ''} AS c{number}"
             for number, name in enumerate(self.columns)
             if name in side.types
         )
@@ -223,26 +217,15 @@ class _Comparison:
 
 
 def _side(database: duckdb.DuckDBPyConnection, view: str, files: Sequence[Path]) -> _Side:
-    formats = {_format(file) for file in files}
-    if len(formats) > 1:
-        raise RowDiffError(f"Files of several formats ({', '.join(sorted(formats))}) in one update cannot be compared.")
-    # An empty text file has no columns.
-    paths = [str(file) for file in files if formats == {"parquet"} or file.stat().st_size]
-    if not paths:
+    try:
+        relation = rows_of(files)
+    except UnknownFormatError as error:
+        raise RowDiffError(f"The rows cannot be compared: {error}") from error
+    if relation is None:
         return _Side(view, {})
-    relation = _READERS[formats.pop()].replace("?", "[" + ", ".join(map(_literal, paths)) + "]")
     database.execute(f"CREATE TEMP VIEW {view} AS SELECT * FROM {relation}")  # noqa: S608 - quoted paths
     described = database.execute(f"DESCRIBE {view}").fetchall()
     return _Side(view, {name: kind for name, kind, *_ in described})
-
-
-def _format(file: Path) -> str:
-    suffix = file.name.removesuffix(_PACKED[0]).removesuffix(_PACKED[1]).rpartition(".")[2].lower()
-    if suffix not in _FORMATS:
-        raise RowDiffError(
-            f"{file} cannot be compared. Formats are {', '.join(_FORMATS)}; all but parquet also as .gz or .zst."
-        )
-    return _FORMATS[suffix]
 
 
 def _listed(numbers: Sequence[int], of: str = "") -> str:
@@ -251,13 +234,3 @@ def _listed(numbers: Sequence[int], of: str = "") -> str:
 
 def _same(numbers: Sequence[int], one: str, other: str) -> str:
     return " AND ".join(f"{one}.c{number} IS NOT DISTINCT FROM {other}.c{number}" for number in numbers)
-
-
-def _quoted(name: str) -> str:
-    doubled = name.replace('"', '""')
-    return f'"{doubled}"'
-
-
-def _literal(text: str) -> str:
-    doubled = text.replace("'", "''")
-    return f"'{doubled}'"

@@ -16,13 +16,14 @@ class FeedDeclaration:
     """A feed: its location and its schema.
 
     `location` is `<name>/<version>` below the base. `identity` names the columns that are unique in a partition. The
-    checks of an `audited` feed publish its updates.
+    checks of an `audited` feed publish its updates. `table` is the table of the warehouse that has its rows; "": none.
     """
 
     location: str
     columns: tuple[Column, ...]
     identity: tuple[str, ...] = ()
     audited: bool = False
+    table: str = ""
 
     def on(self, blackboard: Blackboard) -> Feed:
         """The feed on this blackboard."""

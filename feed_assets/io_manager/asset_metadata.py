@@ -5,6 +5,7 @@ The schema is there once, as Dagster's column schema: the UI shows it, readers a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -26,12 +27,16 @@ CONTEXT = "feed/context"
 EVENING_BEFORE = "feed/evening_before"
 """On an input of raw data, a frame a day: hours before the first day to read too, as context."""
 AUDITED = "feed/audited"
+TABLE = "feed/table"
+LOADS = "feed/loads"
+"""On a table of the warehouse: the location of its feed."""
 CONFIGURATION = "feed/configuration"
 """A digest of the asset's settings besides its code; a record's configuration includes it."""
 BOUNDARY = "feed/boundary"
 """On an output: digests of the data that its partition shares with the partitions `before` and `after`, for its record.
 Two neighbours agree if the `after` of the earlier equals the `before` of the later."""
 COLUMN_SCHEMA = "dagster/column_schema"
+PLAIN_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}", re.ASCII)
 
 
 def declared_feed(metadata: Mapping[str, Any]) -> FeedDeclaration | None:
@@ -53,17 +58,20 @@ def declared_feed(metadata: Mapping[str, Any]) -> FeedDeclaration | None:
         ),
         identity=tuple(name for name in identity.split(", ") if name),
         audited=bool(plain(metadata.get(AUDITED))),
+        table=str(plain(metadata.get(TABLE)) or ""),
     )
 
 
 def feed_metadata(
-    location: str, schema: StructType, *, identity: Sequence[str] = (), audited: bool = False
+    location: str, schema: StructType, *, identity: Sequence[str] = (), audited: bool = False, warehouse: str = ""
 ) -> dict[str, Any]:
     """The metadata that makes an asset a feed.
 
     `location` is a path below the base, `<name>/<version>`. `identity` names the columns that are unique in a
-    partition. An `audited` feed's updates stay staged until its checks publish them (see `checks.audit`). Raises
-    DagsterInvalidDefinitionError for another location.
+    partition. An `audited` feed's updates stay staged until its checks publish them (see `checks.audit`).
+    `warehouse` is a table: if FEED_ASSETS_WAREHOUSE is set, the update in force of each partition is loaded into it.
+
+    Raises DagsterInvalidDefinitionError for another location, or if the table is not a plain name.
     """
     try:
         check_key(location)
@@ -71,7 +79,17 @@ def feed_metadata(
         raise dg.DagsterInvalidDefinitionError(
             f"A feed's location is a path below the base, such as 'clean-orders/v1.0'. {error}"
         ) from None
-    return {FEED: location, IDENTITY: ", ".join(identity), AUDITED: audited, COLUMN_SCHEMA: table_schema(schema)}
+    if warehouse and not PLAIN_NAME.fullmatch(warehouse):
+        raise dg.DagsterInvalidDefinitionError(
+            f"{warehouse!r} cannot be a table of the warehouse: use a letter, then up to 62 of a to z, 0 to 9 and _."
+        )
+    return {
+        FEED: location,
+        IDENTITY: ", ".join(identity),
+        AUDITED: audited,
+        COLUMN_SCHEMA: table_schema(schema),
+        **({TABLE: warehouse} if warehouse else {}),
+    }
 
 
 def raw_metadata(source_key: str) -> dict[str, Any]:

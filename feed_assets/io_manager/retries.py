@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import dagster as dg
 
 from feed_assets.steps.transient import is_transient
+from feed_assets.warehouse import WarehouseError
 
 PAUSES = (1.0, 5.0, 25.0)
 """Seconds before each further attempt at a step."""
@@ -22,7 +23,7 @@ def retrying(attempts_before: int) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if not is_transient(error):
+        if not (error.transient if isinstance(error, WarehouseError) else is_transient(error)):
             raise
         pause = PAUSES[min(attempts_before, len(PAUSES) - 1)]
         raise dg.RetryRequested(max_retries=len(PAUSES), seconds_to_wait=pause) from error

@@ -22,7 +22,7 @@ from feed_assets.steps import Output, Run
 ROOT_RUN = "dagster/root_run_id"
 """The tag of the run that this run re-executes. The run of a job has it, too, and no other mark of its root."""
 
-INFRASTRUCTURE = frozenset({"blackboard", "clock", "file_feed", "io_manager", "project", "spark", "state"})
+INFRASTRUCTURE = frozenset({"blackboard", "clock", "file_feed", "io_manager", "project", "spark", "state", "warehouse"})
 """Resources that do not change an update's content, and are not part of its configuration."""
 
 

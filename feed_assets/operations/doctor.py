@@ -32,6 +32,8 @@ from feed_assets.resources import BlackboardResource, Settings, SettingsError
 from feed_assets.state import Store
 from feed_assets.state.address import VARIABLE as STATE
 from feed_assets.state.address import shown, state_url
+from feed_assets.warehouse import VARIABLE as WAREHOUSE
+from feed_assets.warehouse import open_warehouse
 
 LEAST_FREE, ENOUGH_FREE = 100 * 2**20, 2 * 2**30
 """A disk with fewer free bytes fails its check, or gets a warning."""
@@ -61,6 +63,7 @@ def examine(settings: Settings, home: Path | None) -> Iterator[tuple[str, Findin
         "clock": lambda: _clock(settings.as_of),
         "dagster": lambda: _dagster(home),
         "state": lambda: _state(settings.state),
+        **({"warehouse": lambda: _warehouse(settings.warehouse)} if settings.warehouse else {}),
         "disk": lambda: _disk(settings.base),
     }
     return ((name, checked(check)) for name, check in checks.items())
@@ -200,6 +203,12 @@ def _state(url: str) -> Finding:
     return Finding("warning", f"{place} is empty or older.", "The first use creates or migrates its tables.")
 
 
+def _warehouse(url: str) -> Finding:
+    warehouse = open_warehouse(url)
+    with warehouse.open(writes=False):
+        return Finding("ok", f"{warehouse.title} answers")
+
+
 def _disk(base: str) -> Finding:
     (place, free), *_ = free_space(base).items()
     found = f"{free / 2**20:,.0f} MiB are free for {place}"
@@ -210,7 +219,8 @@ def _disk(base: str) -> Finding:
 
 def _secrets() -> Iterator[str]:
     """The secrets of the environment. A password in a URL is there as it is written and as it is meant."""
-    with suppress(ValueError):
-        password = urlsplit(os.environ.get(STATE, "")).password or ""
-        yield from filter(None, (password, unquote(password)))
+    for variable in (STATE, WAREHOUSE):
+        with suppress(ValueError):
+            password = urlsplit(os.environ.get(variable, "")).password or ""
+            yield from filter(None, (password, unquote(password)))
     yield from (value for name, value in os.environ.items() if value and _SECRET.search(name))

@@ -14,11 +14,11 @@ from tempfile import TemporaryDirectory
 import duckdb
 
 from feed_assets.blackboard import Blackboard, list_all
+from feed_assets.engine.fetched_files import fetch, with_uris
+from feed_assets.engine.queried_files import readable_files
 from feed_assets.file_feed import Feed, FeedError, Update, begun, latest, latest_of_all, read_record, recorded_digests
 from feed_assets.file_feed.discovery import feed_locations
 from feed_assets.file_feed.quarantine import FOLDER
-from feed_assets.operations.fetched_files import fetch, with_uris
-from feed_assets.operations.queried_files import readable_files
 from feed_assets.sources.layout import quarantine_key
 from feed_assets.sources.ledger import counting, entries
 

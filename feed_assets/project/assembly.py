@@ -17,12 +17,21 @@ import dagster as dg
 from feed_assets import checks, sensors
 from feed_assets.assets import raw_key, raw_logs
 from feed_assets.assets.catalog import in_catalog
+from feed_assets.assets.warehouse import warehouse_tables
 from feed_assets.io_manager import FileFeedIOManager, declared_feed
 from feed_assets.partitions import daily, hourly
-from feed_assets.resources import BlackboardResource, Settings, SparkResource, StateResource, WebhookNotifier
+from feed_assets.resources import (
+    BlackboardResource,
+    Settings,
+    SparkResource,
+    StateResource,
+    WarehouseResource,
+    WebhookNotifier,
+)
 from feed_assets.resources.notifier import WEBHOOK
 from feed_assets.sources import Kind, Source, load_sources
 from feed_assets.state.address import VARIABLE as STATE
+from feed_assets.warehouse import warehouse_kind
 
 PROJECT = "project"
 """The resource in which `feed-assets --module` finds the project of some definitions."""
@@ -75,9 +84,9 @@ class Project:
         """The definitions of this project: its assets and checks, raw data, resources and sensors.
 
         `resources` are added, or replace the project's own: `blackboard`, `state`, `spark`, `clock`, `limits`,
-        `notifier`. `domain` is a tag of every asset. Add anything else with `dg.Definitions.merge`. Raises
-        DagsterInvalidDefinitionError if two daily assets read raw data of one kind, if one asset reads two kinds, or if
-        an audited asset has no checks.
+        `notifier`, `warehouse`. `domain` is a tag of every asset. Add anything else with `dg.Definitions.merge`. Raises
+        DagsterInvalidDefinitionError if two daily assets read raw data of one kind, if one asset reads two kinds, if an
+        audited asset has no checks, or if two feeds name the same table of the warehouse.
         """
         settings, own = self.settings, list(assets)
         _require_audits(own, asset_checks)
@@ -90,6 +99,7 @@ class Project:
             "clock": settings.clock,
             "limits": checks.Limits(),
             PROJECT: self,
+            **({"warehouse": WarehouseResource.at(settings.warehouse)} if settings.warehouse else {}),
             **({"notifier": WebhookNotifier(url=dg.EnvVar(WEBHOOK))} if settings.alerts else {}),
             **(resources or {}),
         }
@@ -99,9 +109,11 @@ class Project:
         file_feed = FileFeedIOManager(**shared, sources=sources)
         raw = [raw_logs(source, self.hours) for source in self.sources]
         lookback_days = max((source.lookback_days for source in self.sources), default=DEFAULT_LOOKBACK_DAYS)
+        loads = list(warehouse_tables(own, warehouse_kind(settings.warehouse))) if settings.warehouse else []
+        tables = [each for each in loads if not isinstance(each, dg.AssetChecksDefinition)]
         return dg.Definitions(
-            assets=in_catalog([*raw, *own], self.sources, settings, domain=domain),
-            asset_checks=asset_checks,
+            assets=[*in_catalog([*raw, *own], self.sources, settings, domain=domain), *tables],
+            asset_checks=[*asset_checks, *(each for each in loads if isinstance(each, dg.AssetChecksDefinition))],
             sensors=[
                 sensors.late_growth(self.sources, self._cleaned(own), interval_seconds=interval, run_config=run_config),
                 sensors.new_manifests(
@@ -111,6 +123,7 @@ class Project:
                     run_config=run_config,
                 ),
                 sensors.landings(self.sources, self.hours, interval_seconds=interval),
+                *([sensors.warehouse_loads(interval_seconds=interval, run_config=run_config)] if tables else []),
                 *([sensors.alerts(interval_seconds=interval)] if "notifier" in given else []),
             ],
             jobs=jobs,

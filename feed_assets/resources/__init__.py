@@ -7,6 +7,7 @@ from feed_assets.resources.notifier import Alert, Notifier, WebhookNotifier
 from feed_assets.resources.settings import Clock, Settings, SettingsError
 from feed_assets.resources.spark import SparkResource
 from feed_assets.resources.storage import BlackboardResource, StateResource
+from feed_assets.resources.warehouse import WarehouseResource
 
 __all__ = [
     "Alert",
@@ -17,5 +18,6 @@ __all__ = [
     "SettingsError",
     "SparkResource",
     "StateResource",
+    "WarehouseResource",
     "WebhookNotifier",
 ]

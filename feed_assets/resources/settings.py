@@ -22,6 +22,8 @@ from feed_assets.file_feed.names import fixed_time
 from feed_assets.resources.notifier import WEBHOOK
 from feed_assets.state.address import VARIABLE as STATE
 from feed_assets.state.address import sqlite_url, state_url
+from feed_assets.warehouse import VARIABLE as WAREHOUSE
+from feed_assets.warehouse import warehouse_kind
 
 AS_OF_FILE = ".as-of"
 """A file in a base that fixes the time there, as in the demo's base."""
@@ -54,9 +56,9 @@ class Clock(dg.ConfigurableResource[None]):
 class Settings:
     """The settings: data, days, sources, Spark, sensors.
 
-    `state` is the URL of the state database and can hold a password. `alerts` says whether a webhook is configured; its
-    address is a secret and stays in the environment. A scan for updates of other programs begins every `scan_seconds`;
-    0 means at each tick.
+    `state` is the URL of the state database, `warehouse` that of the warehouse ("": none); both can hold a password.
+    `alerts` says whether a webhook is configured; its address is a secret and stays in the environment. A scan for
+    updates of other programs begins every `scan_seconds`; 0 means at each tick.
     """
 
     base: str
@@ -69,6 +71,7 @@ class Settings:
     log_level: str
     alerts: bool = False
     scan_seconds: int = 600
+    warehouse: str = field(default="", repr=False)
 
     @classmethod
     def from_environment(
@@ -80,13 +83,15 @@ class Settings:
     ) -> Settings:
         """Read the variables `FEED_ASSETS_...`. Each has a default.
 
-        They are BASE, STATE, AS_OF, FIRST_DAY, SOURCES, SPARK_MASTER, SENSOR_SECONDS, SCAN_SECONDS, LOG_LEVEL and
-        ALERT_WEBHOOK. The defaults of SOURCES and FIRST_DAY are `sources_directory` and `first_day`. Raises
-        SettingsError, or StoreError for STATE: the message names the variable and the values it takes.
+        They are BASE, STATE, AS_OF, FIRST_DAY, SOURCES, SPARK_MASTER, SENSOR_SECONDS, SCAN_SECONDS, LOG_LEVEL,
+        ALERT_WEBHOOK and WAREHOUSE. The defaults of SOURCES and FIRST_DAY are `sources_directory` and `first_day`.
+        Raises SettingsError, StoreError for STATE, or WarehouseError: the message names the variable and its values.
         """
         base = environment.get("FEED_ASSETS_BASE") or DEFAULT_BASE
         if "://" not in base:
             base = _local_base(base)
+        if warehouse := environment.get(WAREHOUSE, ""):
+            warehouse_kind(warehouse)
         return cls(
             base=base,
             state=_state(environment.get(STATE), base, environment.get("DAGSTER_HOME")),
@@ -98,6 +103,7 @@ class Settings:
             alerts=bool(environment.get(WEBHOOK)),
             sensor_seconds=_seconds(environment, "SENSOR_SECONDS", "30", least=1),
             scan_seconds=_seconds(environment, "SCAN_SECONDS", "600", least=0),
+            warehouse=warehouse,
         )
 
     @property

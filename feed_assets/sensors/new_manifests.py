@@ -22,7 +22,6 @@ from feed_assets.file_feed import (
     Look,
     Watch,
     continue_scan,
-    is_update_name,
     look_at_logged,
     read_record,
 )
@@ -31,10 +30,16 @@ from feed_assets.file_feed.wording import counted
 from feed_assets.io_manager.asset_events import INVALIDATED, has_event_about, still_in_force
 from feed_assets.io_manager.metadata import DATA_VERSION_TAG
 from feed_assets.resources import BlackboardResource, Clock, StateResource
-from feed_assets.resources.event_log import event_log
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.busy import goes_on
-from feed_assets.sensors.ticks import MAX_EVENTS, TICK_SECONDS, load_cursor, requests_of_tick, run_requests
+from feed_assets.sensors.ticks import (
+    MAX_EVENTS,
+    TICK_SECONDS,
+    known_versions,
+    load_cursor,
+    requests_of_tick,
+    run_requests,
+)
 from feed_assets.state import Store
 
 SCAN_SECONDS = 10.0
@@ -228,6 +233,10 @@ class _Tick:
                 return replace(watch, cut_short=True)
         return watch
 
+    def _known_versions(self, node: FeedNode, partitions: Collection[str] | None = None) -> dict[str, str]:
+        key = self.feeds.keys[node.location]
+        return known_versions(self.context.instance, key, partitioned=node.partitioned, partitions=partitions)
+
     # --- events for Dagster --------------------------------------------------------------------------------------
 
     def _report(self, node: FeedNode, change: Change) -> None:
@@ -265,26 +274,6 @@ class _Tick:
             # Dagster shows a staged update before it is in force, even if it never comes into force.
             return record.state in {"staged", "publishing", "rejected"} and goes_on(self.context.instance, run)
         return change.kind == "older" or goes_on(self.context.instance, run)
-
-    def _known_versions(self, node: FeedNode, partitions: Collection[str] | None = None) -> dict[str, str]:
-        """The last update reported to Dagster of each partition, or of `partitions`, from one query."""
-        key, instance = self.feeds.keys[node.location], self.context.instance
-        if not node.partitioned:
-            event = instance.get_latest_materialization_event(key)
-            materialization = event.asset_materialization if event else None
-            tags_by_partition: Mapping[str, Mapping[str, str]] = {
-                "": (materialization.tags if materialization else None) or {}
-            }
-        else:
-            tags_by_partition = event_log(instance).get_latest_tags_by_partition(
-                key,
-                dg.DagsterEventType.ASSET_MATERIALIZATION,
-                [DATA_VERSION_TAG],
-                asset_partitions=None if partitions is None else sorted(partitions),
-            )
-        known = {partition: tags.get(DATA_VERSION_TAG, "") for partition, tags in tags_by_partition.items()}
-        # Dagster makes up a version if an event has none.
-        return {partition: version for partition, version in known.items() if is_update_name(version)}
 
 
 def _event(key: dg.AssetKey, node: FeedNode, change: Change) -> dg.AssetMaterialization | dg.AssetObservation:

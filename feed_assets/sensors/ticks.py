@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -12,6 +12,9 @@ import dagster as dg
 
 from feed_assets.blackboard import Blackboard
 from feed_assets.dependencies.requests import Request, Requests
+from feed_assets.file_feed import is_update_name
+from feed_assets.io_manager.metadata import DATA_VERSION_TAG
+from feed_assets.resources.event_log import event_log
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.busy import busy_partitions
 from feed_assets.state import LastRequest, Store
@@ -32,6 +35,26 @@ def load_cursor(text: str | None) -> dict[str, object]:
     except ValueError:
         return {}
     return content if isinstance(content, dict) else {}
+
+
+def known_versions(
+    instance: dg.DagsterInstance, key: dg.AssetKey, *, partitioned: bool, partitions: Collection[str] | None = None
+) -> dict[str, str]:
+    """The last update reported to Dagster of each partition, or of `partitions`, from one query."""
+    if partitioned:
+        tags = event_log(instance).get_latest_tags_by_partition(
+            key,
+            dg.DagsterEventType.ASSET_MATERIALIZATION,
+            [DATA_VERSION_TAG],
+            asset_partitions=None if partitions is None else sorted(partitions),
+        )
+        known = {partition: each.get(DATA_VERSION_TAG, "") for partition, each in tags.items()}
+    else:
+        event = instance.get_latest_materialization_event(key)
+        materialization = event.asset_materialization if event else None
+        known = {"": ((materialization.tags if materialization else None) or {}).get(DATA_VERSION_TAG, "")}
+    # Dagster makes up a version if an event has none.
+    return {partition: version for partition, version in known.items() if is_update_name(version)}
 
 
 def requests_of_tick(
@@ -59,7 +82,7 @@ def run_requests(
         dg.RunRequest(
             run_key=f"{sensor}:{','.join(_subjects(feeds, request))}",
             run_config=dict(run_config or {}),
-            partition_key=request.need.partition,
+            partition_key=request.need.partition or None,
             asset_selection=[feeds.keys[feed] for feed in request.need.feeds],
             tags={WHY_TAG: request.need.reason[:250], **dict(map(_tag, _subjects(feeds, request)))},
         )

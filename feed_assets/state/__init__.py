@@ -1,7 +1,7 @@
 """Small transactional facts in SQLite or PostgreSQL, with an ordered event log.
 
-Here: the database, its schema, and a module for each kind of fact; no other room knows SQL. Not here: the meaning of a
-fact (`dependencies.requests`), and data (`blackboard`).
+Here: the database, its schema, and a module for each kind of fact. Not here: the meaning of a fact
+(`dependencies.requests`), data (`blackboard`), and databases of others (`warehouse`).
 
 SQLite serves the processes of one machine, PostgreSQL those of several. Losing the database is harmless: the sensors
 request each run that is still due at most once more, and Dagster starts a run key once.

@@ -26,6 +26,7 @@ from feed_assets_tests.benchmarks import (
     sensor_ticks,
     sizes,
     storages,
+    warehouse,
 )
 from feed_assets_tests.benchmarks.results import Report, show, write
 
@@ -44,6 +45,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "latest": latest_update.measure,
     "ticks": sensor_ticks.measure,
     "sizes": sizes.measure,
+    "warehouse": warehouse.measure,
     "demo": commands.measure_demo,
     "test": commands.measure_tests,
 }

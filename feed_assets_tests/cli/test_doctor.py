@@ -126,6 +126,13 @@ def test_a_database_that_does_not_answer_fails_without_its_password(examined):
     assert "postgresql://me@127.0.0.1" in found["state"][1]
 
 
+def test_a_warehouse_is_asked_and_its_password_not_shown(examined, healthy):
+    url = f"postgresql://me:{SECRET}@127.0.0.1:{free_port()}/marts"
+
+    assert "postgresql://me@127.0.0.1" in examined(["warehouse"], FEED_ASSETS_WAREHOUSE=url)["warehouse"][1]
+    assert examined(FEED_ASSETS_WAREHOUSE=f"duckdb:///{healthy}/marts.db")["warehouse"][0] == "ok"
+
+
 def test_an_error_of_the_own_module_shows_no_secret(examined, healthy):
     (healthy / "broken.py").write_text("import os\nraise ValueError(os.environ['FEED_ASSETS_ALERT_WEBHOOK'])\n")
 

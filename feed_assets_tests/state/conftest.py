@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from feed_assets.state.address import sqlite_url
-from feed_assets_tests.state.server import new_database, postgresql
-
-
-@pytest.fixture(scope="session")
-def server() -> Iterator[str]:
-    """The URL of a PostgreSQL server, without a database."""
-    with postgresql() as url:
-        yield url
+from feed_assets_tests.state.server import new_database
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

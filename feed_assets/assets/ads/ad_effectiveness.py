@@ -32,7 +32,9 @@ def ad_effectiveness(partitions: dg.PartitionsDefinition) -> dg.AssetsDefinition
         group_name=GROUP,
         kinds={"pyspark", "parquet"},
         owners=OWNERS,
-        metadata=feed_metadata(EFFECTIVENESS_FEED, AD_EFFECTIVENESS, identity=["ad_id"], audited=True),
+        metadata=feed_metadata(
+            EFFECTIVENESS_FEED, AD_EFFECTIVENESS, identity=["ad_id"], audited=True, warehouse="ad_effectiveness"
+        ),
         description=(
             "One row for each ad that was shown or clicked on a day (UTC). A click counts for the day on which the ad "
             "was shown, so a day also reads the next day's clicks, and runs again when they arrive. The ads of the "

@@ -16,8 +16,8 @@ import duckdb
 
 from feed_assets.ads import wilson_interval
 from feed_assets.ads.schemas import EFFECTIVENESS_FEED
+from feed_assets.engine.queried_files import readable_files
 from feed_assets.file_feed import Feed, Update, latest_of_all
-from feed_assets.operations.queried_files import readable_files
 
 LOCATION = EFFECTIVENESS_FEED
 TOP_ADS = 20

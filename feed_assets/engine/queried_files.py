@@ -10,8 +10,8 @@ from tempfile import TemporaryDirectory
 
 import duckdb
 
+from feed_assets.engine.fetched_files import fetch_update, with_uris
 from feed_assets.file_feed import FeedError, Update
-from feed_assets.operations.fetched_files import fetch_update, with_uris
 
 
 @contextmanager

@@ -1,0 +1,145 @@
+"""`feed-assets warehouse`: load feeds into the warehouse, and show which days its tables have.
+
+Here: the commands. Not here: loading (`feed_assets.warehouse`). The sensor `warehouse_loads` does the same by itself.
+"""
+
+from __future__ import annotations
+
+import getpass
+import platform
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from datetime import date
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from feed_assets.cli.clock import DayParameter, now
+from feed_assets.cli.exit_codes import FAILED
+from feed_assets.cli.installation import Installation, load_installation
+from feed_assets.cli.output import complain, json_option, print_json, print_table, print_text, progress
+from feed_assets.file_feed.wording import counted
+
+if TYPE_CHECKING:
+    from feed_assets.datasets import FeedDeclaration
+    from feed_assets.file_feed import Feed
+    from feed_assets.warehouse import Standing, Warehouse
+
+_first = click.option("--from", "first", type=DayParameter(), metavar="DATE", help="Only from this day on.")
+_last = click.option("--to", "last", type=DayParameter(), metavar="DATE", help="Only up to this day, included.")
+_only = click.option("--feed", "names", metavar="NAME", multiple=True, help="Only this feed or table; repeatable.")
+
+
+@click.group()
+def warehouse() -> None:
+    """Load feeds into the warehouse that FEED_ASSETS_WAREHOUSE names, and show what its tables have."""
+
+
+@warehouse.command("load")
+@_first
+@_last
+@_only
+@json_option
+@click.pass_context
+def load_command(
+    ctx: click.Context, first: date | None, last: date | None, names: Sequence[str], *, as_json: bool
+) -> None:
+    """Load each partition whose table has another update than the one in force.
+
+    With --from or --to, it also compares the rows of the other partitions with what was loaded. An update that is
+    loaded already changes nothing. If a partition fails, the others go on, and the exit code is 1.
+    """
+    from feed_assets.file_feed import FeedError  # noqa: PLC0415 - see `_tables`
+    from feed_assets.warehouse import WarehouseError, load  # noqa: PLC0415 - as above
+
+    author = _author()
+    results: list[dict[str, Any]] = []
+    for place, declaration, feed, found in _tables(load_installation(), first, last, names):
+        due = [each for each in found if each.state != "loaded" or first or last]
+        with progress(declaration.table, len(due)) as bar:
+            for each in due:
+                bar.under_way(each.partition)
+                result: dict[str, Any] = {"table": declaration.table, "partition": each.partition or None}
+                try:
+                    line, wrote = load(place, declaration, feed, each.partition or None, now=now, author=author)
+                except (FeedError, WarehouseError) as error:
+                    result |= {"state": "failed", "reason": str(error)}
+                    complain(f"Error: {declaration.table} {each.partition}: {error}")
+                    bar()
+                else:
+                    result |= {"state": "loaded" if wrote else "unchanged", "update": line.update, "rows": line.rows}
+                    told = f"{line.rows} rows of {line.update}" if line.update else "no update is in force, no rows"
+                    bar(None if as_json else f"{declaration.table} {each.partition}  {result['state']}  {told}")
+                results.append(result)
+    if as_json:
+        print_json(results)
+    elif not results:
+        print_text("Every table has the updates in force.")
+    if failed := sum(each["state"] == "failed" for each in results):
+        complain(f"{failed} of {counted(len(results), 'partition')} failed.")
+        ctx.exit(FAILED)
+
+
+@warehouse.command("status")
+@_first
+@_last
+@_only
+@json_option
+def status_command(first: date | None, last: date | None, names: Sequence[str], *, as_json: bool) -> None:
+    """Show for each partition the update in force and the update that its table has, and whether it is behind."""
+    rows = [
+        {
+            "table": declaration.table,
+            "partition": each.partition or None,
+            "state": each.state,
+            "in_force": each.in_force,
+            **({} if each.loaded is None else {**asdict(each.loaded), "partition": each.partition or None}),
+        }
+        for _, declaration, _, found in _tables(load_installation(), first, last, names)
+        for each in found
+    ]
+    if as_json:
+        print_json(rows)
+        return
+    shown = ("table", "partition", "state", "in_force", "update", "rows", "committed", "author")
+    print_table(
+        [name.replace("_", " ") for name in shown],
+        [[row.get(name) for name in shown] for row in rows],
+        empty="No feed with a table has an update.",
+        keep=("partition", "state", "in force"),
+    )
+
+
+def _tables(
+    installation: Installation, first: date | None, last: date | None, names: Sequence[str]
+) -> Iterator[tuple[Warehouse, FeedDeclaration, Feed, list[Standing]]]:
+    """The feeds that name a table, with their partitions in this time."""
+    # Loaded late, as the help of the commands needs no Dagster.
+    from feed_assets.warehouse import VARIABLE, open_warehouse, standings  # noqa: PLC0415 - see above
+
+    if not installation.settings.warehouse:
+        raise click.ClickException(f"There is no warehouse: set {VARIABLE}, such as to duckdb:///warehouse.db.")
+    place = open_warehouse(installation.settings.warehouse)
+    known = {each.location: each.declaration for each in installation.feeds.feeds.values() if each.declaration.table}
+    if unknown := set(names) - {*known, *(each.table for each in known.values())}:
+        tables = ", ".join(f"{location} ({each.table})" for location, each in known.items()) or "none"
+        raise click.BadParameter(f"{min(unknown)} has no table. Feeds with tables: {tables}.", param_hint="--feed")
+    for location, declaration in known.items():
+        if names and not {location, declaration.table} & set(names):
+            continue
+        feed = declaration.on(installation.blackboard)
+        found = standings(place, declaration, feed, now=now())
+        yield place, declaration, feed, [each for each in found if _is_inside(each.partition, first, last)]
+
+
+def _is_inside(partition: str, first: date | None, last: date | None) -> bool:
+    """Whether a partition begins in this time, by its name; one without a day does if no time is given."""
+    day = partition[: len("2019-11-24")]
+    return (first is None or day >= str(first)) and (last is None or (bool(day) and day <= str(last)))
+
+
+def _author() -> str:
+    with suppress(KeyError, OSError):  # a container may have no name for its user
+        return f"{getpass.getuser()} on {platform.node()}"
+    return platform.node()

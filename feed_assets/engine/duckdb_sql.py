@@ -1,0 +1,54 @@
+"""Files and names in DuckDB's SQL. Not here: running it; this module does not load DuckDB."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from feed_assets.file_feed import FeedError
+
+_READERS = {
+    "parquet": "read_parquet(?, hive_partitioning = false, union_by_name = true)",
+    "csv": "read_csv(?, header = true, all_varchar = true, hive_partitioning = false, union_by_name = true)",
+    "json": "read_json(?, format = 'auto', hive_partitioning = false, union_by_name = true)",
+}
+_FORMATS = {"parquet": "parquet", "csv": "csv", "tsv": "csv", "json": "json", "jsonl": "json", "ndjson": "json"}
+_PACKED = (".gz", ".zst")
+
+
+class UnknownFormatError(FeedError):
+    """Files have no format that DuckDB reads here, or several formats."""
+
+
+def rows_of(files: Sequence[Path]) -> str | None:
+    """A relation of all rows of these files, for FROM; None if none of them has columns. Values of CSV are text.
+
+    Raises UnknownFormatError.
+    """
+    formats = {_format(file) for file in files}
+    if len(formats) > 1:
+        raise UnknownFormatError(f"Files of several formats ({', '.join(sorted(formats))}) in one update.")
+    # An empty text file has no columns.
+    paths = [str(file) for file in files if formats == {"parquet"} or file.stat().st_size]
+    return _READERS[formats.pop()].replace("?", f"[{', '.join(map(literal, paths))}]") if paths else None
+
+
+def quoted_name(name: str) -> str:
+    """A name of a column or a table, with any characters, in the SQL of most databases."""
+    doubled = name.replace('"', '""')
+    return f'"{doubled}"'
+
+
+def literal(text: str) -> str:
+    """A text as a literal of standard SQL."""
+    doubled = text.replace("'", "''")
+    return f"'{doubled}'"
+
+
+def _format(file: Path) -> str:
+    suffix = file.name.removesuffix(_PACKED[0]).removesuffix(_PACKED[1]).rpartition(".")[2].lower()
+    if suffix not in _FORMATS:
+        raise UnknownFormatError(
+            f"{file} has another format. Formats are {', '.join(_FORMATS)}; all but parquet also as .gz or .zst."
+        )
+    return _FORMATS[suffix]

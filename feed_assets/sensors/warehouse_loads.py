@@ -1,0 +1,131 @@
+"""The sensor for the warehouse: it loads each partition whose table has another update than the one in force.
+
+Here: finding them among what Dagster shows, and run requests. Not here: loading (`assets.warehouse`). Dagster shows the
+update in force of each partition (`new_manifests` and the runs report every change), and the update that its table has.
+Only where they differ, the storage and the warehouse are asked. So a tick without news costs two queries of Dagster's
+database for each table, and a lost database costs a comparison of all partitions.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+import dagster as dg
+
+from feed_assets.assets.warehouse import NOTHING, loaded_metadata
+from feed_assets.blackboard import Blackboard
+from feed_assets.dependencies.requests import Need, Requests, state_of
+from feed_assets.file_feed import FeedError, latest
+from feed_assets.file_feed.wording import counted
+from feed_assets.io_manager.asset_metadata import LOADS, plain
+from feed_assets.io_manager.metadata import DATA_VERSION_TAG
+from feed_assets.resources import BlackboardResource, Clock, StateResource, WarehouseResource
+from feed_assets.sensors.asset_graph import AssetFeedGraph
+from feed_assets.sensors.ticks import MAX_EVENTS, TICK_SECONDS, known_versions, requests_of_tick, run_requests
+from feed_assets.warehouse import Warehouse, WarehouseError
+
+NAME = "warehouse_loads"
+
+
+def warehouse_loads(*, interval_seconds: int, run_config: Mapping[str, Any] | None = None) -> dg.SensorDefinition:
+    """Requests a run, with `run_config`, for each partition whose table is behind its feed, in either direction."""
+
+    @dg.sensor(
+        name=NAME,
+        asset_selection=dg.AssetSelection.all(),
+        minimum_interval_seconds=interval_seconds,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description=(
+            "Loads a partition into its table when another update is in force: a newer one, or after an invalidation "
+            "the one before, or none. Reports loads by `feed-assets warehouse load`."
+        ),
+    )
+    def sensor(
+        context: dg.SensorEvaluationContext,
+        blackboard: BlackboardResource,
+        state: StateResource,
+        clock: Clock,
+        warehouse: WarehouseResource,
+    ) -> dg.SensorResult:
+        feeds = AssetFeedGraph.of(context.repository_def)
+        tables = _tables(feeds)
+        board, now = blackboard.blackboard, clock.now()
+        requests = requests_of_tick(context.instance, state.store, board, tables, now)
+        try:
+            events = _compare(context, feeds, tables, requests, warehouse.warehouse, board, now)
+        except WarehouseError as error:
+            if not error.transient:
+                raise
+            return dg.SensorResult(skip_reason=f"The warehouse cannot be asked now: {error}")
+        runs = run_requests(NAME, tables, requests.put_on_record(), run_config)
+        for note in requests.decided:
+            context.log.info(note)
+        decided = "; ".join(requests.decided[:3])
+        reason = None if runs else f"{counted(len(events), 'load')} reported, no run needed. {decided}"
+        return dg.SensorResult(run_requests=runs, asset_events=events, skip_reason=reason)
+
+    return sensor
+
+
+def _tables(feeds: AssetFeedGraph) -> AssetFeedGraph:
+    """The tables as feeds of their own, each at the path of its asset, so that requests for them are recorded alike."""
+    nodes, keys = {}, {}
+    for key in feeds.graph.toposorted_asset_keys:
+        if (location := plain(feeds.graph.get(key).metadata.get(LOADS))) in feeds.feeds:
+            name, node = key.to_user_string(), feeds.feeds[location]
+            declaration = replace(node.declaration, location=name)
+            nodes[name] = replace(node, name=name, declaration=declaration, upstream=(location,))
+            keys[name] = key
+    return replace(feeds, feeds=nodes, keys=keys, locations={key: name for name, key in keys.items()}, bounds={})
+
+
+def _compare(
+    context: dg.SensorEvaluationContext,
+    feeds: AssetFeedGraph,
+    tables: AssetFeedGraph,
+    requests: Requests,
+    warehouse: Warehouse,
+    board: Blackboard,
+    now: datetime,
+) -> list[dg.AssetMaterialization]:
+    """Plan the loads that are due; returns the events on loads that Dagster does not show."""
+    events: list[dg.AssetMaterialization] = []
+    deadline = time.monotonic() + TICK_SECONDS
+    for name, node in tables.feeds.items():
+        (above,) = node.upstream
+        feed = feeds.feeds[above].declaration.on(board)
+        in_force = known_versions(context.instance, feeds.keys[above], partitioned=node.partitioned)
+        shown = known_versions(context.instance, tables.keys[name], partitioned=node.partitioned)
+        differing = sorted(each for each in {*in_force, *shown} if in_force.get(each, "") != shown.get(each, ""))
+        loads = warehouse.last_loads(node.declaration.table) if differing else {}
+        for partition in differing:
+            if requests.full or len(events) >= MAX_EVENTS or time.monotonic() > deadline:
+                break  # the next tick goes on
+            if node.partitioned and not tables.has(name, partition):
+                continue
+            try:
+                update = latest(feed, partition or None, now=now)
+            except FeedError as error:
+                context.log.warning(f"{name} {partition} is not compared with its feed: {error}")
+                continue
+            line, wanted = loads.get(partition), update.name if update else None
+            if (line.update if line else None) != wanted:
+                state = state_of(str(line.number) if line else None, wanted or NOTHING)
+                if due := requests.not_yet_requested(partition, {name: state}):
+                    why = f"{above} is {wanted or NOTHING} now, the table has {(line and line.update) or NOTHING}"
+                    requests.add(Need(partition, due, why))
+            elif line is not None and shown.get(partition, "") != (wanted or ""):
+                events.append(
+                    dg.AssetMaterialization(
+                        tables.keys[name],
+                        partition=partition or None,
+                        description="Loaded outside Dagster.",
+                        metadata=loaded_metadata(warehouse, node.declaration.table, line),
+                        tags={DATA_VERSION_TAG: wanted or NOTHING},
+                    )
+                )
+    return events

@@ -1,0 +1,55 @@
+"""FEED_ASSETS_WAREHOUSE: the warehouse at a URL. Not here: the warehouses; each is loaded with its driver when used."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from feed_assets.warehouse.port import Warehouse, WarehouseError
+
+VARIABLE = "FEED_ASSETS_WAREHOUSE"
+"""The environment variable with the URL of the warehouse, which can hold a password."""
+DUCKDB, POSTGRESQL, SNOWFLAKE = "duckdb", "postgresql", "snowflake"
+_NAMES = {"duckdb": DUCKDB, "postgres": POSTGRESQL, "postgresql": POSTGRESQL, "snowflake": SNOWFLAKE}
+
+
+def warehouse_kind(url: str) -> str:
+    """The kind of the warehouse at a URL: `duckdb`, `postgresql` or `snowflake`. Raises WarehouseError."""
+    try:
+        parts = urlsplit(url)
+        kind, path = _NAMES.get(parts.scheme), parts.path.strip("/")
+        whole = {None: False, DUCKDB: path and not parts.netloc and not parts.query, POSTGRESQL: "@" not in path}
+        complete = bool(parts.port is None or parts.port) and whole.get(kind, parts.hostname and path.count("/") == 1)
+    except ValueError:
+        kind, complete = None, False
+    if kind is None or not complete:
+        raise WarehouseError(
+            f"{VARIABLE} must be duckdb:////directory/warehouse.db, postgresql://user:password@host:5432/database or "
+            "snowflake://user@account/database/schema?warehouse=NAME (%40 for an @ in the password). The present URL "
+            "is not shown, because it may contain a password."
+        )
+    return kind
+
+
+def open_warehouse(url: str) -> Warehouse:
+    """The warehouse at a URL; nothing is opened yet. Raises WarehouseError if it cannot be used."""
+    kind, parts = warehouse_kind(url), urlsplit(url)
+    user = f"{parts.username}@" if parts.username else ""
+    port = f":{parts.port}" if parts.port else ""
+    title = f"{kind}://{user}{parts.hostname or ''}{port}{parts.path}"
+    try:
+        if kind == DUCKDB:
+            from feed_assets.warehouse.duckdb_file import DuckdbWarehouse  # noqa: PLC0415 - loads its driver
+
+            # As in the URLs of SQLAlchemy: the path begins after three slashes.
+            return DuckdbWarehouse(Path(unquote(parts.path[1:])).absolute())
+        if kind == POSTGRESQL:
+            from feed_assets.warehouse.postgresql import PostgresqlWarehouse  # noqa: PLC0415 - as above
+
+            return PostgresqlWarehouse(f"postgresql{url[len(parts.scheme) :]}", title)
+        from feed_assets.warehouse.snowflake import SnowflakeWarehouse  # noqa: PLC0415 - as above
+    except ModuleNotFoundError as error:
+        extra = {POSTGRESQL: "postgres"}.get(kind, kind)
+        message = f"{title} needs the package {error.name}: pip install 'feed_assets[{extra}]'."
+        raise WarehouseError(message) from None
+    return SnowflakeWarehouse.at(parts, title)

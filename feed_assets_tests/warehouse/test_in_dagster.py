@@ -1,0 +1,202 @@
+"""The table of a feed in Dagster: an asset below the feed, loaded by a sensor when another update is in force."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import dagster as dg
+import pyarrow as pa
+import pytest
+
+from feed_assets.ads import AD_CATALOG
+from feed_assets.io_manager import feed_metadata
+from feed_assets.project import Project
+from feed_assets.warehouse import Warehouse, WarehouseError, open_warehouse
+from feed_assets_tests.harness import (
+    DAY,
+    EFFECTIVENESS,
+    NEXT_DAY,
+    Installation,
+    Interposed,
+    between,
+    failed_checks,
+    messages,
+    using_board,
+)
+from feed_assets_tests.warehouse.feeds import Source, counts
+
+TABLE, ASSET = "ad_effectiveness", "warehouse/ad_effectiveness"
+
+
+@pytest.fixture
+def store(desk: Installation, tmp_path) -> Installation:
+    """The worked example with a warehouse."""
+    settings = replace(desk.settings, warehouse=f"duckdb:///{tmp_path}/warehouse.db")
+    return replace(desk, settings=settings, _definitions=None)
+
+
+@pytest.fixture
+def warehouse(store: Installation) -> Warehouse:
+    return open_warehouse(store.settings.warehouse)
+
+
+@pytest.fixture
+def source(store: Installation) -> Source:
+    """Publishes effectiveness, as a run or another program does."""
+    return Source(board=store.board, location=EFFECTIVENESS, table=TABLE)
+
+
+def ads(count: int) -> pa.Table:
+    return pa.table({"ad_id": [f"ad {number}" for number in range(count)], "impressions": [1] * count})
+
+
+def tick(store: Installation) -> list[str]:
+    """The sensors after a change: what the loading sensor requests is run; returns the reasons."""
+    store.tick("new_manifests")
+    asked = store.tick("warehouse_loads")
+    for result in store.execute(asked):
+        assert result.success, messages(result)
+        assert failed_checks(result) == []
+    return [request.tags["feed_assets/why"] for request in asked.requests]
+
+
+def shown(store: Installation, day: str = DAY) -> dg.AssetMaterialization:
+    where = dg.AssetRecordsFilter(asset_key=dg.AssetKey(["warehouse", TABLE]), asset_partitions=[day])
+    return store.instance.fetch_materializations(where, limit=1).records[0].asset_materialization
+
+
+def test_each_change_of_the_update_in_force_is_loaded_once(store, warehouse, source) -> None:
+    assert tick(store) == []
+
+    old = source.publish(ads(3))
+    assert tick(store) == [f"ad-effectiveness/v1.0 is {old} now, the table has none"]
+    assert counts(warehouse, table=TABLE) == {old: 3}
+    assert tick(store) == []
+
+    new = source.publish(ads(4))
+    assert len(tick(store)) == 1
+    assert counts(warehouse, table=TABLE) == {new: 4}
+
+    source.invalidate(new)
+    assert tick(store) == [f"ad-effectiveness/v1.0 is {old} now, the table has {new}"]
+    assert counts(warehouse, table=TABLE) == {old: 3}
+
+    source.invalidate(old)
+    assert tick(store) == [f"ad-effectiveness/v1.0 is none now, the table has {old}"]
+    assert counts(warehouse, table=TABLE) == {}
+    assert tick(store) == []
+
+
+def test_the_asset_shows_what_was_loaded(store, source) -> None:
+    update = source.publish(ads(3))
+    tick(store)
+
+    metadata = shown(store).metadata
+    assert {name: metadata[name].value for name in ("update", "state", "dagster/row_count", "loads so far")} == {
+        "update": update,
+        "state": "in force",
+        "dagster/row_count": 3,
+        "loads so far": 1,
+    }
+    assert metadata["table"].value == f"{store.settings.warehouse} {TABLE}"
+    assert metadata["seconds"].value >= 0
+
+
+def test_a_tick_without_news_asks_neither_the_storage_nor_the_warehouse(store, source, monkeypatch) -> None:
+    source.publish(ads(3))
+    tick(store)
+    store.tick("new_manifests")
+
+    asked: list[str] = []
+    monkeypatch.setattr(
+        "feed_assets.warehouse.duckdb_file.DuckdbWarehouse.open", lambda *_, **__: asked.append("warehouse")
+    )
+    quiet = using_board(store, Interposed(store.board, lambda operation, _: asked.append(operation)))
+    assert quiet.tick("warehouse_loads").requests == ()
+    assert asked == []
+
+
+def test_a_load_outside_dagster_is_reported_and_not_repeated(store, warehouse, source) -> None:
+    update = source.publish(ads(2))
+    source.load(warehouse)
+    store.tick("new_manifests")
+
+    asked = store.tick("warehouse_loads")
+    assert asked.requests == ()
+    assert asked.told == [(ASSET, DAY, update)]
+    assert store.tick("warehouse_loads").told == []
+
+
+def test_the_check_finds_rows_that_are_not_as_recorded_and_a_materialization_repairs_them(
+    store, warehouse, source
+) -> None:
+    source.publish(ads(2))
+    tick(store)
+    with warehouse.open(writes=True) as connection:
+        warehouse.execute(connection, f"DELETE FROM {TABLE} WHERE ad_id = 'ad 1'")
+
+    assert failed_checks(store.check(ASSET)) == ["rows_as_published"]
+    assert failed_checks(store.run(ASSET)) == []
+    source.publish(ads(2), stated=3)
+    assert failed_checks(store.run(ASSET)) == ["rows_as_published"]
+
+
+def test_a_run_over_several_days_loads_each_and_the_sensor_corrects_what_dagster_shows(
+    store, warehouse, source
+) -> None:
+    first, second = source.publish(ads(1)), source.publish(ads(2), NEXT_DAY)
+
+    result = store.run(ASSET, day=None, tags=between(DAY, NEXT_DAY))
+    assert result.success, messages(result)
+    assert counts(warehouse, [DAY, NEXT_DAY], table=TABLE) == {first: 1, second: 2}
+
+    assert tick(store) == []
+    assert [shown(store, day).tags["dagster/data_version"] for day in (DAY, NEXT_DAY)] == [first, second]
+
+
+def test_a_day_that_was_never_published_fails_and_says_so(store) -> None:
+    result = store.run(ASSET)
+
+    assert not result.success
+    assert any("ad-effectiveness/v1.0 2019-11-24 has no valid update" in each for each in messages(result))
+
+
+def test_a_warehouse_that_is_busy_is_asked_again_in_the_next_tick(store, source, monkeypatch) -> None:
+    source.publish(ads(1))
+    store.tick("new_manifests")
+
+    def busy(*_: object, **__: object) -> None:
+        raise WarehouseError("the file is in use", transient=True)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("feed_assets.warehouse.duckdb_file.DuckdbWarehouse.open", busy)
+        assert "the file is in use" in store.tick("warehouse_loads").skipped
+    assert len(tick(store)) == 1
+
+
+def test_a_feed_without_partitions_is_loaded_as_well(store, warehouse) -> None:
+    catalog = dg.AssetSpec("catalog", metadata=feed_metadata("catalog/v1.0", AD_CATALOG, warehouse="catalog"))
+    whole = replace(store, _definitions=Project(store.settings, ()).definitions(assets=[catalog]))
+    source = Source(board=store.board, location="catalog/v1.0", table="catalog")
+    for count in (2, 3):
+        update = source.publish(ads(count), None)
+        whole.tick("new_manifests")
+        (request,) = whole.tick("warehouse_loads").requests
+        assert request.partition_key is None
+        result = whole.run("warehouse/catalog", day=None, tags=request.tags)
+        assert result.success, messages(result)
+        assert warehouse.count("catalog", "") == {update: count}
+    assert whole.tick("warehouse_loads").requests == ()
+
+
+def test_without_a_warehouse_there_is_no_table_and_no_sensor(desk) -> None:
+    assert not any(key.path[0] == "warehouse" for key in desk.definitions.resolve_asset_graph().get_all_asset_keys())
+    assert "warehouse_loads" not in [each.name for each in desk.definitions.sensors]
+
+
+def test_two_feeds_cannot_have_one_table_and_a_table_needs_a_plain_name(store) -> None:
+    assets = [dg.AssetSpec(name, metadata=feed_metadata(f"{name}/v1.0", AD_CATALOG, warehouse="one")) for name in "ab"]
+    with pytest.raises(dg.DagsterInvalidDefinitionError, match=r"a/v1.0 and b/v1.0 name the same table, one"):
+        Project(store.settings, ()).definitions(assets=assets)
+    with pytest.raises(dg.DagsterInvalidDefinitionError, match="'a; DROP' cannot be a table"):
+        feed_metadata("a/v1.0", AD_CATALOG, warehouse="a; DROP")

@@ -1,0 +1,39 @@
+"""A loader that is killed at any statement leaves the old rows or the new ones, and the next load completes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from feed_assets_tests.state.server import new_database
+
+KILLS = 32
+"""Each statement of a load, and as often at any time. Run `killing` for more."""
+
+
+@pytest.fixture(params=["duckdb", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "duckdb":
+        return f"duckdb:///{tmp_path}/warehouse.db"
+    return new_database(request.getfixturevalue("server"))
+
+
+def faults(folder: Path, url: str, *more: str) -> list[str]:
+    command = [sys.executable, "-m", "feed_assets_tests.warehouse.killing", str(folder / "base"), url, *more]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return list(json.loads(done.stdout)["faults"])
+
+
+def test_readers_see_the_old_rows_or_the_new_ones_and_the_next_load_completes(url: str, tmp_path: Path) -> None:
+    assert faults(tmp_path, url, str(KILLS)) == []
+
+
+def test_a_loader_without_a_transaction_is_found(server: str, tmp_path: Path) -> None:
+    found = faults(tmp_path, new_database(server), str(KILLS // 2), "--broken")
+
+    assert any("readers see {}" in each for each in found)
