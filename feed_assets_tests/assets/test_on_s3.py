@@ -103,7 +103,7 @@ def test_a_day_is_landed_processed_repaired_and_audited_in_a_bucket_and_nothing_
     shop_in_a_bucket, deliver, versitygw
 ):
     shop = shop_in_a_bucket
-    deliver("ads", ads(40))
+    deliver("ads", ads(20))
     deliver("clicks", [click("c1", impression="i3")])
 
     first = shop.run(*ALL)
