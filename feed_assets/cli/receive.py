@@ -44,8 +44,9 @@ _Command = Callable[..., None]
 def _limits(command: _Command) -> _Command:
     """Add an option for each limit."""
     for each in reversed(fields(Limits)):
-        name, kind, default = f"--{each.name.replace('_', '-')}", type(each.default), each.default
-        range_ = (click.IntRange if kind is int else click.FloatRange)(0, min_open=each.name != "rate")
+        name, default, most = f"--{each.name.replace('_', '-')}", each.default, each.metadata["most"]
+        kind = click.IntRange if isinstance(default, int) else click.FloatRange
+        range_ = kind(0, most, min_open=each.name != "rate")
         command = click.option(name, type=range_, default=default, show_default=True, help=each.metadata["meaning"])(
             command
         )
