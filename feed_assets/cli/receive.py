@@ -9,6 +9,7 @@ import ipaddress
 import logging
 import os
 import socket
+import ssl
 from collections.abc import Callable
 from dataclasses import asdict, fields
 from datetime import datetime
@@ -43,8 +44,9 @@ _Command = Callable[..., None]
 def _limits(command: _Command) -> _Command:
     """Add an option for each limit."""
     for each in reversed(fields(Limits)):
-        name, kind, default = f"--{each.name.replace('_', '-')}", type(each.default), each.default
-        range_ = (click.IntRange if kind is int else click.FloatRange)(0, min_open=each.name != "rate")
+        name, default, most = f"--{each.name.replace('_', '-')}", each.default, each.metadata["most"]
+        kind = click.IntRange if isinstance(default, int) else click.FloatRange
+        range_ = kind(0, most, min_open=each.name != "rate")
         command = click.option(name, type=range_, default=default, show_default=True, help=each.metadata["meaning"])(
             command
         )
@@ -92,11 +94,8 @@ def receive(
     _check(installation, host, tls_certificate, tls_key, no_tokens=no_tokens)
     ready_to_compute(settings)
     listening = _listening(host, port)
-    directory = (
-        None
-        if journal == BLACKBOARD
-        else Path(journal or (local_directory(settings.base) or Path.cwd()) / JOURNAL).absolute()
-    )
+    own = (local_directory(settings.base) or Path.cwd()) / JOURNAL
+    directory = None if journal == BLACKBOARD else Path(journal or own).absolute()
     url = f"http{'s' if tls_certificate else ''}://{host}:{port}"
     say(f"The receiver listens on {url}. Its API is at {url}/docs. Ctrl-C ends it.")
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
@@ -119,18 +118,23 @@ def _check(installation: Installation, host: str, certificate: str | None, key: 
     from feed_assets.receiving.door import can_be_pushed  # noqa: PLC0415 - loads the formats of bodies
     from feed_assets.state.tokens import tokens  # noqa: PLC0415 - loads the database
 
+    settings = installation.settings
     if bool(certificate) != bool(key):
         raise click.UsageError("TLS takes both: --tls-certificate and --tls-key.")
-    if not any(can_be_pushed(source) for source in installation.sources):
-        where = installation.settings.sources_directory
+    try:
+        if certificate:
+            ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(certificate, key)
+    except ssl.SSLError as error:
+        reason = error.reason or error
         raise click.ClickException(
-            f"No source in {where} takes events: describe one with `format: {{type: jsonl, ...}}`."
-        )
+            f"{certificate} and {key} are no certificate in PEM and its key: {reason}. Check both files."
+        ) from None
+    if not any(can_be_pushed(source) for source in installation.sources):
+        message = f"No source in {settings.sources_directory} takes events: describe one with `format: {{type: jsonl,"
+        raise click.ClickException(f"{message} ...}}`.")
     if no_tokens and not _is_loopback(host):
         raise click.ClickException(f"--no-tokens would let everybody who reaches {host} write; add tokens instead.")
-    valid = [
-        each for each in tokens(Store(installation.settings.state)) if each.is_valid(installation.settings.clock.now())
-    ]
+    valid = any(each.is_valid(settings.clock.now()) for each in tokens(Store(settings.state)))
     if not no_tokens and not valid:
         raise click.ClickException(
             "There is no valid token: `feed-assets receive tokens add --partner NAME --source SOURCE` makes one. "

@@ -2,7 +2,7 @@
 
 What was appended survives the machine and its disk. Objects are created conditionally: once a segment is sealed, no
 append to it succeeds, neither of a request that storage carries out late nor of another receiver of the same name. So
-the seal stays for a day after the segment was removed. A segment without its first object is removed.
+the seal stays for a week after the segment was removed. A segment without its first object is removed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from feed_assets.blackboard import Entry as Object
 from feed_assets.receiving.journal import Entry, JournalError, new_segment, read_all
 
 PREFIX = ".receiving/"
-SEALS_STAY = timedelta(days=1)
+SEALS_STAY = timedelta(days=7)
+"""Longer than any receiver appends to a segment (`roll_seconds`)."""
+
 _FIRST = f"/{1:08}"
 _AT_ONCE = 8
 
@@ -95,7 +97,7 @@ class BlackboardJournal:
         if _is_there(objects := self._objects(segment)):
             # First the object without which the others do not count: half a segment must not land.
             self._blackboard.delete(objects[0].key)
-        self._blackboard.delete(*(each.key for each in objects[1:] if each.size))
+        self._blackboard.delete(*(each.key for each in objects if each.size))
 
     def _objects(self, segment: str) -> list[Object]:
         return list(list_all(self._blackboard, f"{self._prefix}{segment}/"))

@@ -6,15 +6,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 
-def _setting(default: float, meaning: str) -> Any:
-    return field(default=default, metadata={"meaning": meaning})
+def _setting(default: float, meaning: str, most: float | None = None) -> Any:
+    return field(default=default, metadata={"meaning": meaning, "most": most})
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What requests may cost, and when events land. 0 is no limit for `rate` only."""
 
-    roll_seconds: float = _setting(60.0, "Seconds after the first event until events land,")
+    roll_seconds: float = _setting(60.0, "Seconds after the first event until events land,", most=86400)
     roll_bytes: int = _setting(64 * 2**20, "or the bytes at which they land before that.")
     body_bytes: int = _setting(16 * 2**20, "The largest body, as it is sent.")
     unpacked_bytes: int = _setting(64 * 2**20, "The largest body, unpacked.")

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from prometheus_client import (
-    GC_COLLECTOR,
-    PROCESS_COLLECTOR,
-    CollectorRegistry,
-    Counter,
-    Gauge,
-    Histogram,
-)
+from prometheus_client import GC_COLLECTOR, PROCESS_COLLECTOR, CollectorRegistry, Counter, Gauge, Histogram
 
 from feed_assets.receiving.landing_segments import Outcome
 

@@ -34,28 +34,25 @@ NO_LANDING = ("--roll-seconds", "86400", "--roll-bytes", str(2**40))
 def measure(scratch: Path, *, quick: bool = False) -> Report:
     """Events and requests a second, the median and the 99th percentile of a request, and the memory of the server."""
     seconds = QUICK_SECONDS if quick else SECONDS
-    rows, rates = [], {}
-    for size, subject in ((BATCH, f"batches of {BATCH:,}"), (1, "single events")):
-        for clients in CLIENTS if quick else (*CLIENTS, 32):
+    cases = [(size, clients) for size in (BATCH, 1) for clients in (CLIENTS if quick else (*CLIENTS, 32))]
+    with serving(scratch / "base", *NO_LANDING) as server:
+        rows, rates = [], {}
+        for size, clients in cases:
+            subject = f"batches of {size:,}" if size > 1 else "single events"
             under_way(f"{clients} clients, {subject}")
-            with serving(scratch / f"{size}-{clients}" / "base", *NO_LANDING) as server:
-                load = asyncio.run(_load(server, clients, size, seconds))
-                appends = server.metric("feed_assets_receive_commit_seconds_count")
+            before = server.metric("feed_assets_receive_commit_seconds_count")
+            load = asyncio.run(_load(server, clients, size, seconds))
+            appends = server.metric("feed_assets_receive_commit_seconds_count") - before
             rates[size, clients] = len(load.latencies) / load.seconds
             percentiles = quantiles(load.latencies, n=100)
-            rows.append(
-                Row(
-                    f"{clients} clients",
-                    subject,
-                    {
-                        "events_a_second": round(size * rates[size, clients]),
-                        "requests_a_second": round(rates[size, clients]),
-                        "p50_ms": 1000 * percentiles[49],
-                        "p99_ms": 1000 * percentiles[98],
-                        "requests_an_append": len(load.latencies) / appends,
-                    },
-                )
-            )
+            values = {
+                "events_a_second": round(size * rates[size, clients]),
+                "requests_a_second": round(rates[size, clients]),
+                "p50_ms": 1000 * percentiles[49],
+                "p99_ms": 1000 * percentiles[98],
+                "requests_an_append": len(load.latencies) / appends,
+            }
+            rows.append(Row(f"{clients} clients", subject, values))
     comparisons = [
         _at_least("events a second, 8 clients, in batches", BATCH * rates[BATCH, 8], BATCHES_GOAL),
         _at_least("requests a second, 8 clients, single events", rates[1, 8], SINGLE_GOAL),

@@ -13,7 +13,7 @@ from feed_assets_tests.receiving.kills import LIGHT, attack, judge
 from feed_assets_tests.receiving.light import MISTAKES
 
 
-@pytest.mark.parametrize(("journal", "kills"), [("disk", 25), ("blackboard", 10)])
+@pytest.mark.parametrize(("journal", "kills"), [("disk", 15), ("blackboard", 6)])
 def test_what_was_acknowledged_lands_once_however_often_the_receiver_or_the_power_fails(tmp_path, journal, kills):
     light = replace(LIGHT, base=tmp_path / "base", journal=journal)
 

@@ -49,6 +49,10 @@ def test_a_server_that_nobody_or_everybody_could_use_does_not_start(run, tmp_pat
     assert "There is no valid token: `feed-assets receive tokens add" in refusal()
     assert "would let everybody who reaches 0.0.0.0 write" in refusal("--no-tokens", "--host", "0.0.0.0")
     assert "TLS takes both" in refusal("--no-tokens", "--tls-key", str(tmp_path / "sources" / "shop_ads.yaml"))
+    certificate = tmp_path / "certificate.pem"
+    certificate.write_text("nothing")
+    tls = ("--tls-certificate", str(certificate), "--tls-key", str(certificate))
+    assert "are no certificate in PEM and its key" in refusal("--no-tokens", *tls)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         assert "name another with --port" in refusal("--no-tokens", "--port", str(taken.getsockname()[1]))
     assert "--body-bytes" in refusal("--body-bytes", "0")
