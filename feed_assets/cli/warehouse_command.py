@@ -19,6 +19,7 @@ from feed_assets.cli.clock import DayParameter, now
 from feed_assets.cli.exit_codes import FAILED
 from feed_assets.cli.installation import Installation, load_installation
 from feed_assets.cli.output import complain, json_option, print_json, print_table, print_text, progress
+from feed_assets.datasets import is_day
 from feed_assets.file_feed.wording import counted
 
 if TYPE_CHECKING:
@@ -134,9 +135,9 @@ def _tables(
 
 
 def _is_inside(partition: str, first: date | None, last: date | None) -> bool:
-    """Whether a partition begins in this time, by its name; one without a day does if no time is given."""
+    """Whether a partition begins in this time, by its name; a partition without a day does if no time is given."""
     day = partition[: len("2019-11-24")]
-    return (first is None or day >= str(first)) and (last is None or (bool(day) and day <= str(last)))
+    return not (first or last) or (is_day(day) and str(first or day) <= day <= str(last or day))
 
 
 def _author() -> str:

@@ -100,7 +100,8 @@ def _compare(
         feed = feeds.feeds[above].declaration.on(board)
         in_force = known_versions(context.instance, feeds.keys[above], partitioned=node.partitioned)
         shown = known_versions(context.instance, tables.keys[name], partitioned=node.partitioned)
-        differing = sorted(each for each in {*in_force, *shown} if in_force.get(each, "") != shown.get(each, ""))
+        unlike = {each for each in {*in_force, *shown} if in_force.get(each, "") != shown.get(each, "")}
+        differing = sorted((each for each in unlike if name not in requests.busy.get(each, ())), reverse=True)
         loads = warehouse.last_loads(node.declaration.table) if differing else {}
         for partition in differing:
             if requests.full or len(events) >= MAX_EVENTS or time.monotonic() > deadline:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -10,25 +11,25 @@ from feed_assets.warehouse.port import Warehouse, WarehouseError
 VARIABLE = "FEED_ASSETS_WAREHOUSE"
 """The environment variable with the URL of the warehouse, which can hold a password."""
 DUCKDB, POSTGRESQL, SNOWFLAKE = "duckdb", "postgresql", "snowflake"
-_NAMES = {"duckdb": DUCKDB, "postgres": POSTGRESQL, "postgresql": POSTGRESQL, "snowflake": SNOWFLAKE}
 
 
 def warehouse_kind(url: str) -> str:
     """The kind of the warehouse at a URL: `duckdb`, `postgresql` or `snowflake`. Raises WarehouseError."""
-    try:
+    with suppress(ValueError):  # of a wrong port
         parts = urlsplit(url)
-        kind, path = _NAMES.get(parts.scheme), parts.path.strip("/")
-        whole = {None: False, DUCKDB: path and not parts.netloc and not parts.query, POSTGRESQL: "@" not in path}
-        complete = bool(parts.port is None or parts.port) and whole.get(kind, parts.hostname and path.count("/") == 1)
-    except ValueError:
-        kind, complete = None, False
-    if kind is None or not complete:
-        raise WarehouseError(
-            f"{VARIABLE} must be duckdb:////directory/warehouse.db, postgresql://user:password@host:5432/database or "
-            "snowflake://user@account/database/schema?warehouse=NAME (%40 for an @ in the password). The present URL "
-            "is not shown, because it may contain a password."
-        )
-    return kind
+        path, complete = parts.path.strip("/"), parts.port != 0
+        match parts.scheme:
+            case "duckdb" if path and not (parts.netloc or parts.query or path.startswith(":")):
+                return DUCKDB
+            case "postgres" | "postgresql" if complete and "@" not in path:
+                return POSTGRESQL
+            case "snowflake" if complete and parts.hostname and path.count("/") == 1:
+                return SNOWFLAKE
+    raise WarehouseError(
+        f"{VARIABLE} must be duckdb:////directory/warehouse.db, postgresql://user:password@host:5432/database or "
+        "snowflake://user@account/database/schema?warehouse=NAME (%40 for an @ in the password). The present URL is "
+        "not shown, because it may contain a password."
+    )
 
 
 def open_warehouse(url: str) -> Warehouse:

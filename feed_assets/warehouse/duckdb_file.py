@@ -21,6 +21,9 @@ from feed_assets.warehouse.port import WAIT_SECONDS, Parameters, Warehouse, Ware
 from feed_assets.warehouse.rows import duckdb_type, query, unreadable
 
 PAUSE = 0.05
+QUESTION_SECONDS = 10
+"""How long a question waits for another process: a sensor's tick may take 60 s in all."""
+
 _WRITING: dict[Path, threading.Lock] = {}
 """A lock for each file: DuckDB refuses a second transaction that writes the same rows, instead of waiting."""
 
@@ -42,7 +45,8 @@ class DuckdbWarehouse(Warehouse):
             if not lock.acquire(timeout=WAIT_SECONDS):
                 raise self._busy(f"a thread of this process has been loading for {WAIT_SECONDS} s")
         try:
-            connection = self._connect() if writes or self.path.exists() else duckdb.connect()
+            wait = WAIT_SECONDS if writes else QUESTION_SECONDS
+            connection = self._connect(wait) if writes or self.path.exists() else duckdb.connect()
             with connection:
                 connection.execute("SET TimeZone = 'UTC'")
                 yield connection
@@ -50,8 +54,8 @@ class DuckdbWarehouse(Warehouse):
             if writes:
                 lock.release()
 
-    def _connect(self) -> duckdb.DuckDBPyConnection:
-        deadline = time.monotonic() + WAIT_SECONDS
+    def _connect(self, wait: float) -> duckdb.DuckDBPyConnection:
+        deadline = time.monotonic() + wait
         while True:
             try:
                 return duckdb.connect(self.path)

@@ -33,7 +33,7 @@ from feed_assets.file_feed import (
     require_latest,
 )
 from feed_assets.file_feed.reading import ATTEMPTS, is_valid, updates_from
-from feed_assets.warehouse.port import Loaded, Table, Transaction, Warehouse, WarehouseError
+from feed_assets.warehouse.port import LOG, Loaded, Table, Transaction, Warehouse, WarehouseError
 
 BATCH_BYTES = 256 * 2**20
 """Bytes of files that a load fetches from a bucket at a time; more only if a single file is larger."""
@@ -130,7 +130,8 @@ def _replace(
             f"{transaction.table.name} has the update {last.update} of {feed.title(partition)}, which is in force. It "
             f"is not replaced by {name or 'nothing'}: the listing of the storage is older. Try again later."
         )
-    transaction.delete()
+    if last:  # a search for rows that cannot be there would read the whole table
+        transaction.delete()
     rows = sum(transaction.insert(files, update.name) for files in _fetched(update)) if update else 0
     if not (is_latest(update, now=now()) if update else latest(feed, partition, now=now()) is None):
         raise _MovedError
@@ -142,11 +143,13 @@ def _replace(
 
 
 def _require_own(transaction: Transaction, feed: Feed) -> None:
-    if other := transaction.other_feed(feed.uri):
-        name, title = transaction.table.name, transaction.warehouse.title
+    """Raise WarehouseError if the table has rows of another feed, or rows that the log does not know."""
+    feeds = transaction.feeds()
+    if feeds - {feed.uri} or not (feeds or transaction.is_empty()):
+        whose = f"of {', '.join(sorted(feeds))}, and not of {feed.uri}" if feeds else "that no load has logged"
         raise WarehouseError(
-            f"The table {name} in {title} has rows of {other}, and not of {feed.uri}. Name another table or warehouse. "
-            f"If the feed has moved, drop the table, and delete its lines from feed_assets_loads."
+            f"The table {transaction.table.name} in {transaction.warehouse.title} has rows {whose}. Name another table "
+            f"or warehouse. If the feed has moved, drop the table, and delete its lines from {LOG}."
         )
 
 

@@ -228,11 +228,15 @@ class Transaction:
         found = self.warehouse.execute(self.connection, last, (self.table.name, self.partition))
         return Loaded(*found[0]) if found else None
 
-    def other_feed(self, feed: str) -> str | None:
-        """Another feed that was loaded into the table."""
-        other = f"SELECT feed FROM {LOG} WHERE table_name = ? AND feed <> ? LIMIT 1"  # noqa: S608 - constants
-        found = self.warehouse.execute(self.connection, other, (self.table.name, feed))
-        return str(found[0][0]) if found else None
+    def feeds(self) -> set[str]:
+        """The feeds that were loaded into the table."""
+        feeds = f"SELECT DISTINCT feed FROM {LOG} WHERE table_name = ?"  # noqa: S608 - constants
+        return {str(feed) for (feed,) in self.warehouse.execute(self.connection, feeds, (self.table.name,))}
+
+    def is_empty(self) -> bool:
+        """Whether the table has no row."""
+        any_row = f"SELECT 1 FROM {self.warehouse.quoted(self.table.name)} LIMIT 1"  # noqa: S608 - a quoted name
+        return not self.warehouse.execute(self.connection, any_row)
 
     def count(self) -> dict[str, int]:
         """The rows of the partition, by their update."""

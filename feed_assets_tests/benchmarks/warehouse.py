@@ -98,13 +98,15 @@ def _rounds(warehouse: Warehouse, feed: Feed, files: list[Path], bare: Callable[
         return timed(lambda: load(warehouse, declaration, feed, day, now=lambda: datetime.now(UTC), author="benchmark"))
 
     publish_and_load("2019-10-31")  # makes the table
-    for turn in range(turns):
-        day, table = f"2019-11-{turn + 1:02}", f"bare_{turn}"
-        if turn % 2:
-            rounds.add(BARE[warehouse.kind], timed(lambda table=table: bare(table)))  # type: ignore[misc]
-        rounds.add(NEW, publish_and_load(day))
-        if not turn % 2:
-            rounds.add(BARE[warehouse.kind], timed(lambda table=table: bare(table)))  # type: ignore[misc]
+    days = [f"2019-11-{turn + 1:02}" for turn in range(turns)]
+    subjects: dict[str, Callable[[str], float]] = {
+        NEW: publish_and_load,
+        BARE[warehouse.kind]: lambda day: timed(lambda: bare(f"bare_{day[-2:]}")),
+    }
+    for turn, day in enumerate(days):
+        for name in sorted(subjects, reverse=bool(turn % 2)):
+            rounds.add(name, subjects[name](day))
+    for day in days:  # last, as what it deletes is cleaned up later
         rounds.add(AGAIN, publish_and_load(day))
     return rounds
 

@@ -92,7 +92,15 @@ def test_wrong_requests_say_what_to_do(run: Run, source: Source, monkeypatch: py
 
 @pytest.mark.parametrize(
     "url",
-    ["mysql://u:tiger@h/d", "duckdb://tiger/x", "duckdb:///", "postgresql://u:ti@ger@h:x/d", "snowflake://u:tiger@a/d"],
+    [
+        "mysql://u:tiger@h/d",
+        "duckdb://tiger/x",
+        "duckdb:///",
+        "duckdb:///:memory:",
+        "tiger",
+        "postgresql://u:ti@ger@h:x/d",
+        "snowflake://u:tiger@a/d",
+    ],
 )
 def test_a_url_that_cannot_be_used_is_not_shown(url: str) -> None:
     with pytest.raises(WarehouseError, match="FEED_ASSETS_WAREHOUSE must be duckdb:") as error:

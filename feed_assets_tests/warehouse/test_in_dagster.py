@@ -7,6 +7,7 @@ from dataclasses import replace
 import dagster as dg
 import pyarrow as pa
 import pytest
+from dagster._core.test_utils import create_run_for_test
 
 from feed_assets.ads import AD_CATALOG
 from feed_assets.io_manager import feed_metadata
@@ -111,6 +112,20 @@ def test_a_tick_without_news_asks_neither_the_storage_nor_the_warehouse(store, s
     monkeypatch.setattr(
         "feed_assets.warehouse.duckdb_file.DuckdbWarehouse.open", lambda *_, **__: asked.append("warehouse")
     )
+    quiet = using_board(store, Interposed(store.board, lambda operation, _: asked.append(operation)))
+    assert quiet.tick("warehouse_loads").requests == ()
+    assert asked == []
+
+
+def test_while_a_load_is_under_way_a_tick_does_not_look_at_its_day(store, source) -> None:
+    source.publish(ads(3))
+    store.tick("new_manifests")
+    (request,) = store.tick("warehouse_loads").requests
+    tags = {**request.tags, "dagster/partition": DAY}
+    selection = frozenset(request.asset_selection)
+    create_run_for_test(store.instance, status=dg.DagsterRunStatus.STARTED, tags=tags, asset_selection=selection)
+
+    asked: list[str] = []
     quiet = using_board(store, Interposed(store.board, lambda operation, _: asked.append(operation)))
     assert quiet.tick("warehouse_loads").requests == ()
     assert asked == []

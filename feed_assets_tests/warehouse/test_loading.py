@@ -121,6 +121,18 @@ def test_a_table_takes_the_rows_of_one_feed_only(warehouse: Warehouse) -> None:
         other.load(warehouse, NEXT_DAY)
 
 
+def test_a_table_with_rows_that_no_load_has_logged_is_left_alone(warehouse: Warehouse) -> None:
+    source = Source()
+    source.publish(2)
+    source.load(warehouse)
+    with warehouse.open(writes=True) as connection:
+        warehouse.execute(connection, "DELETE FROM feed_assets_loads")
+
+    with pytest.raises(WarehouseError, match="has rows that no load has logged"):
+        source.load(warehouse)
+    assert len(rows(warehouse, "SELECT * FROM effect")) == 2
+
+
 def test_a_storage_whose_listing_lags_takes_no_newer_update_out_of_the_table(duckdb: Warehouse) -> None:
     source = Source()
     source.publish(3)
