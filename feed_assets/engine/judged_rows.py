@@ -89,11 +89,12 @@ def verdict_counts(judged: DataFrame) -> list[Column]:
 
 
 def reason_counts(judged: DataFrame) -> list[Column]:
-    """Named counts over the `quarantined_rows` of a judged frame, for `DataFrame.observe`: `quarantined: <reason>`.
+    """Named counts over the `quarantined_rows` of a judged frame, for `DataFrame.observe`.
 
-    There are none if the frame was not made by `with_reasons`.
+    Their names are `quarantined: <reason>` for each reason; `quarantined` if the frame was not made by `with_reasons`.
     """
-    reasons = _reasons(judged, Verdict.QUARANTINED)
+    if not (reasons := _reasons(judged, Verdict.QUARANTINED)):
+        return [F.count(F.lit(1)).alias(Verdict.QUARANTINED.value)]
     return [F.count_if(F.col("reason") == reason).alias(name) for name, reason in reasons.items()]
 
 

@@ -16,7 +16,6 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone writes Spark
 from pyspark.sql.types import DataType, StructField, StructType
 
 from feed_assets.datasets import FeedDeclaration
-from feed_assets.engine.jvm import estimated_bytes
 from feed_assets.engine.listed_files import ONE_TASK
 from feed_assets.engine.spark_schemas import declared_columns, spark_schema
 from feed_assets.engine.sql import quoted
@@ -113,9 +112,11 @@ def count(
         return {}
     rows = read_updates(spark, [update], spark_schema(declaration.columns))
     identified = [each for each in expectations if each.identity]
-    counted = _counted([_aggregated(rows, expectations), *(_identities(rows, each, "xxhash64") for each in identified)])
+    large = update.bytes > ONE_TASK
+    hashed = [_identities(rows, each, "xxhash64", large=large) for each in identified]
+    counted = _counted([_aggregated(rows, expectations), *hashed])
     undecided = [each for each in identified if counted[each.name, ROWS] != counted[each.name, IDENTITIES]]
-    counted |= _counted([_identities(rows, each, "struct") for each in undecided])
+    counted |= _counted([_identities(rows, each, "struct", large=large) for each in undecided])
     for each in expectations:
         if each.reference is not None:
             counted[each.name, UNKNOWN_VALUES] = _unknown_values(rows, update, each.reference, now)
@@ -128,7 +129,7 @@ def _aggregated(rows: DataFrame, expectations: Sequence[Expectation]) -> _Pass:
     return list(counts), rows.selectExpr(*counts.values())
 
 
-def _identities(rows: DataFrame, expectation: Expectation, value: str) -> _Pass:
+def _identities(rows: DataFrame, expectation: Expectation, value: str, *, large: bool) -> _Pass:
     """One row with the number of rows and of distinct identities, each taken as this function of its columns.
 
     As many distinct hashes as rows: then no two identities are equal. Spark compares hashes fastest, then structs.
@@ -136,7 +137,7 @@ def _identities(rows: DataFrame, expectation: Expectation, value: str) -> _Pass:
     columns = list(map(quoted, expectation.identity))
     unnamed = " OR ".join(f"{column} IS NULL" for column in columns)
     identities = rows.selectExpr(f"IF({unnamed}, NULL, {value}({', '.join(columns)})) AS identity")
-    if estimated_bytes(rows) > ONE_TASK:
+    if large:
         # Nearly all are different, so they go to their tasks at once. Else Spark would count them in each task before.
         identities = identities.repartition("identity")
     alike = identities.groupBy("identity").agg(F.count(F.lit(1)).alias("rows"))

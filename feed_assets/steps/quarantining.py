@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame, Observation
 
-from feed_assets.engine.judged_rows import Verdict, quarantined_rows, reason_counts
+from feed_assets.engine.judged_rows import quarantined_rows, reason_counts
 from feed_assets.engine.jvm import estimated_bytes
 from feed_assets.engine.listed_files import ONE_TASK
 from feed_assets.engine.update_files import Written, write_files
@@ -45,9 +45,9 @@ def write_quarantine(
     refused = refused if estimated_bytes(judged) <= ONE_TASK else refused.hint("rebalance")
     written, reasons = Written(files=0, rows=0), {}
     if quarantined:
-        observation, counts = Observation(), reason_counts(judged)
-        written = write_files(refused.observe(observation, *counts) if counts else refused, kept.uri, "json")
-        reasons = counted(observation) if counts else {Verdict.QUARANTINED.value: quarantined}
+        observation = Observation()
+        written = write_files(refused.observe(observation, *reason_counts(judged)), kept.uri, "json")
+        reasons = counted(observation)
     own = replace(
         facts,
         rows=Rows(read=quarantined, published=written.rows, quarantined=0, duplicates=0, reasons={}),

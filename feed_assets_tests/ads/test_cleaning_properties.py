@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession, functions
 
 from feed_assets.ads import judge_ads, judge_clicks
-from feed_assets.engine.judged_rows import published_rows
+from feed_assets.engine.judged_rows import published_rows, quarantined_rows
 from feed_assets_tests.ads import reference
 from feed_assets_tests.ads.counting import counts_of
 from feed_assets_tests.ads.events import (
@@ -130,12 +130,13 @@ def test_what_was_read_is_published_quarantined_or_duplicate_and_nothing_else(
     chance = random.Random(1)
     events = together([random_events(kind, values, chance) for _ in range(300)])
 
-    counts = counts_of(judged(spark, events))
+    frame = judged(spark, events)
+    counts = counts_of(frame)
 
     duplicates = sum(count for name, count in counts.items() if name.startswith("duplicate"))
     reasons = sum(count for name, count in counts.items() if name.startswith("quarantined: "))
     assert counts["published"] + counts["quarantined"] + duplicates == len(events)
-    assert counts["quarantined"] == reasons
+    assert counts["quarantined"] == reasons == quarantined_rows(frame).count()
     assert min(counts["published"], reasons, duplicates) > 0
 
 

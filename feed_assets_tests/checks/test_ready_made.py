@@ -9,6 +9,7 @@ from pyspark.sql.types import DecimalType, LongType, StringType, StructField, St
 
 from feed_assets import checks
 from feed_assets.io_manager import feed_metadata
+from feed_assets.quality import subject
 from feed_assets_tests.harness import DAY, between, failed_checks, messages
 
 SCHEMA = StructType(
@@ -79,7 +80,9 @@ def sample(shop, rows_by_day):
     return shop.with_assets(names, sample, checks=[checks.audit(sample, EXPECTATIONS)])
 
 
-def test_each_expectation_says_what_it_found_against_its_limit(shop):
+@pytest.mark.parametrize("one_task", [subject.ONE_TASK, 0], ids=["small", "large"])
+def test_each_expectation_says_what_it_found_against_its_limit(shop, monkeypatch, one_task):
+    monkeypatch.setattr(subject, "ONE_TASK", one_task)
     installation = sample(shop, {DAY: GOOD, "2019-11-25": BAD})
     assert installation.run("names", day=None).success
 
