@@ -139,7 +139,7 @@ def test_explain_names_the_rejected_update_the_growth_and_the_inputs(told):
     done = told.command("explain", BROKEN)
 
     assert done.returncode == 0, done.stderr
-    for part in ("rejected", "quarantined_share", "+14.", "clean-ads/v1.0 2019-11-30", "is not tried again"):
+    for part in ("rejected", "quarantined_share", "+9.49 %", "clean-ads/v1.0 2019-11-30", "is not tried again"):
         assert part in done.stdout
 
 
