@@ -36,6 +36,7 @@ EXPECTED: Mapping[str, int] = {
     "feed_assets.resources.settings.SettingsError": FAILED,
     "feed_assets.state.address.StoreError": FAILED,
     "feed_assets.warehouse.port.WarehouseError": FAILED,
+    "feed_assets.data_catalog.glue.CatalogError": FAILED,
     "feed_assets.engine.buckets.JarsError": FAILED,
     "feed_assets.engine.class_archive.ArchiveError": FAILED,
     "feed_assets.engine.java.JavaError": FAILED,

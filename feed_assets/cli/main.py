@@ -37,6 +37,7 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "sources": LazyCommand("sources_command", "The partners' sources; `sources check` has Spark analyse them."),
     "quarantine": LazyCommand("quarantine_command", "The records set aside, by reason, with examples."),
     "warehouse": LazyCommand("warehouse_command", "Load feeds into tables of a database; which days they have."),
+    "catalog": LazyCommand("catalog_command", "Describe feeds and raw data in the Data Catalog of AWS Glue."),
     "doctor": LazyCommand("doctor", "Check Java, Spark, storage, Dagster and more, and say what to do."),
     "prepare": LazyCommand("prepare", "Make Spark start faster, and fetch what it needs for S3."),
     "feed": LazyCommand("feed_command", "Look at a File Feed and operate it: any feed, on a disk or in S3."),

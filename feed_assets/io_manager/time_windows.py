@@ -26,6 +26,19 @@ def window_of(definition: dg.PartitionsDefinition | None, partition: str | None)
     return (window.start, window.end) if window else None
 
 
+def partition_keys(definition: dg.PartitionsDefinition | None) -> tuple[str, ...]:
+    """The keys by which other programs know these partitions.
+
+    `date` if a date names each, `date` and `hour` for full hours, `partition` for others, and none without partitions.
+    """
+    if isinstance(definition, dg.TimeWindowPartitionsDefinition):
+        if definition.fmt == "%Y-%m-%d":
+            return ("date",)
+        if isinstance(definition, dg.HourlyPartitionsDefinition) and definition.minute_offset == 0:
+            return ("date", "hour")
+    return () if definition is None else ("partition",)
+
+
 def partitions_before(definition: dg.PartitionsDefinition | None, partition: str | None, count: int) -> Iterator[str]:
     """Up to `count` partitions before this one in time, newest first, equal in every other dimension."""
     dimension = _time_dimension(definition)

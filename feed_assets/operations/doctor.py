@@ -23,10 +23,12 @@ import pyspark
 import yaml
 
 from feed_assets.blackboard import local_directory
+from feed_assets.data_catalog import open_catalog
 from feed_assets.engine.buckets import bucket_jars
 from feed_assets.engine.class_archive import archive_file, can_archive
 from feed_assets.engine.java import ensure_java, major_version
 from feed_assets.engine.session import check_master
+from feed_assets.file_feed.wording import counted
 from feed_assets.operations.day_runs import CONFIG, instance_at
 from feed_assets.resources import BlackboardResource, Settings, SettingsError
 from feed_assets.state import Store
@@ -64,6 +66,7 @@ def examine(settings: Settings, home: Path | None) -> Iterator[tuple[str, Findin
         "dagster": lambda: _dagster(home),
         "state": lambda: _state(settings.state),
         **({"warehouse": lambda: _warehouse(settings.warehouse)} if settings.warehouse else {}),
+        **({"catalog": lambda: _catalog(settings.catalog)} if settings.catalog else {}),
         "disk": lambda: _disk(settings.base),
     }
     return ((name, checked(check)) for name, check in checks.items())
@@ -207,6 +210,11 @@ def _warehouse(url: str) -> Finding:
     warehouse = open_warehouse(url)
     with warehouse.open(writes=False):
         return Finding("ok", f"{warehouse.title} answers")
+
+
+def _catalog(database: str) -> Finding:
+    catalog = open_catalog(database)
+    return Finding("ok", f"{catalog.title} answers and has {counted(len(catalog.tables()), 'table')}")
 
 
 def _disk(base: str) -> Finding:

@@ -22,6 +22,7 @@ from feed_assets.io_manager import FileFeedIOManager, declared_feed
 from feed_assets.partitions import daily, hourly
 from feed_assets.resources import (
     BlackboardResource,
+    CatalogResource,
     Settings,
     SparkResource,
     StateResource,
@@ -84,9 +85,10 @@ class Project:
         """The definitions of this project: its assets and checks, raw data, resources and sensors.
 
         `resources` are added, or replace the project's own: `blackboard`, `state`, `spark`, `clock`, `limits`,
-        `notifier`, `warehouse`. `domain` is a tag of every asset. Add anything else with `dg.Definitions.merge`. Raises
-        DagsterInvalidDefinitionError if two daily assets read raw data of one kind, if one asset reads two kinds, if an
-        audited asset has no checks, or if two feeds name the same table of the warehouse.
+        `notifier`, `warehouse`, `catalog`. `domain` is a tag of every asset. Add anything else with
+        `dg.Definitions.merge`. Raises DagsterInvalidDefinitionError if two daily assets read raw data of one kind, if
+        one asset reads two kinds, if an audited asset has no checks, or if two feeds name the same table of the
+        warehouse.
         """
         settings, own = self.settings, list(assets)
         _require_audits(own, asset_checks)
@@ -100,6 +102,7 @@ class Project:
             "limits": checks.Limits(),
             PROJECT: self,
             **({"warehouse": WarehouseResource.at(settings.warehouse)} if settings.warehouse else {}),
+            **({"catalog": CatalogResource(database=settings.catalog)} if settings.catalog else {}),
             **({"notifier": WebhookNotifier(url=dg.EnvVar(WEBHOOK))} if settings.alerts else {}),
             **(resources or {}),
         }
@@ -124,6 +127,11 @@ class Project:
                 ),
                 sensors.landings(self.sources, self.hours, interval_seconds=interval),
                 *([sensors.warehouse_loads(interval_seconds=interval, run_config=run_config)] if tables else []),
+                *(
+                    [sensors.data_catalog(self.sources, settings.first_day, interval_seconds=interval)]
+                    if settings.catalog
+                    else []
+                ),
                 *([sensors.alerts(interval_seconds=interval)] if "notifier" in given else []),
             ],
             jobs=jobs,

@@ -3,6 +3,7 @@
 Here: reading the environment, opening connections, starting the JVM. Not here: what runs do with them.
 """
 
+from feed_assets.resources.data_catalog import CatalogResource
 from feed_assets.resources.notifier import Alert, Notifier, WebhookNotifier
 from feed_assets.resources.settings import Clock, Settings, SettingsError
 from feed_assets.resources.spark import SparkResource
@@ -12,6 +13,7 @@ from feed_assets.resources.warehouse import WarehouseResource
 __all__ = [
     "Alert",
     "BlackboardResource",
+    "CatalogResource",
     "Clock",
     "Notifier",
     "Settings",

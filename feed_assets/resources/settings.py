@@ -16,6 +16,8 @@ from typing import Any
 import dagster as dg
 
 from feed_assets.blackboard import BlackboardError, local_directory, open_blackboard
+from feed_assets.data_catalog import VARIABLE as CATALOG
+from feed_assets.data_catalog import check_catalog
 from feed_assets.datasets import is_day
 from feed_assets.file_feed import parse_time
 from feed_assets.file_feed.names import fixed_time
@@ -57,6 +59,7 @@ class Settings:
     """The settings: data, days, sources, Spark, sensors.
 
     `state` is the URL of the state database, `warehouse` that of the warehouse ("": none); both can hold a password.
+    `catalog` is the database of Glue ("": none).
     `alerts` says whether a webhook is configured; its address is a secret and stays in the environment. A scan for
     updates of other programs begins every `scan_seconds`; 0 means at each tick.
     """
@@ -72,6 +75,7 @@ class Settings:
     alerts: bool = False
     scan_seconds: int = 600
     warehouse: str = field(default="", repr=False)
+    catalog: str = ""
 
     @classmethod
     def from_environment(
@@ -84,8 +88,9 @@ class Settings:
         """Read the variables `FEED_ASSETS_...`. Each has a default.
 
         They are BASE, STATE, AS_OF, FIRST_DAY, SOURCES, SPARK_MASTER, SENSOR_SECONDS, SCAN_SECONDS, LOG_LEVEL,
-        ALERT_WEBHOOK and WAREHOUSE. The defaults of SOURCES and FIRST_DAY are `sources_directory` and `first_day`.
-        Raises SettingsError, StoreError for STATE, or WarehouseError: the message names the variable and its values.
+        ALERT_WEBHOOK, WAREHOUSE and CATALOG. The defaults of SOURCES and FIRST_DAY are `sources_directory` and
+        `first_day`. Raises SettingsError, StoreError for STATE, WarehouseError or CatalogError: the message names the
+        variable and its values.
         """
         base = environment.get("FEED_ASSETS_BASE") or DEFAULT_BASE
         if "://" not in base:
@@ -104,6 +109,7 @@ class Settings:
             sensor_seconds=_seconds(environment, "SENSOR_SECONDS", "30", least=1),
             scan_seconds=_seconds(environment, "SCAN_SECONDS", "600", least=0),
             warehouse=warehouse,
+            catalog=check_catalog(catalog, base) if (catalog := environment.get(CATALOG, "")) else "",
         )
 
     @property

@@ -25,7 +25,7 @@ from feed_assets.io_manager.asset_metadata import (
     is_required,
     raw_source,
 )
-from feed_assets.io_manager.time_windows import time_window
+from feed_assets.io_manager.time_windows import partition_keys, time_window
 
 _Answer = TypeVar("_Answer")
 _Bounds = tuple[tuple[float, float] | None, ...]
@@ -142,6 +142,10 @@ class AssetFeedGraph:
     def has_time(self, feed: str, partition: str) -> bool:
         """Whether the partition is a period of time, not only a name."""
         return time_window(self._partitions(feed), partition) is not None
+
+    def keys_of_partitions(self, feed: str) -> tuple[str, ...]:
+        """The keys by which other programs know the feed's partitions: none, `date`, `date` and `hour`, `partition`."""
+        return partition_keys(self._partitions(feed))
 
     def _answer(self, question: Callable[[Any, dg.AssetKey, str], _Answer], feed: str, partition: str) -> _Answer:
         """The answer to a question on a partition, remembered if it depends on nothing but the partitions' bounds."""

@@ -1,0 +1,101 @@
+"""`feed-assets catalog reconcile`: compare the Data Catalog of AWS Glue with the storage, and repair it.
+
+Here: the command. Not here: tables, and comparing (`feed_assets.data_catalog`). The sensor `data_catalog` describes by
+itself what Dagster shows; this looks at the storage, also for what Dagster does not know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from feed_assets.cli.clock import now
+from feed_assets.cli.exit_codes import FAILED
+from feed_assets.cli.installation import Installation, load_installation
+from feed_assets.cli.output import complain, json_option, print_json, print_text, progress
+from feed_assets.file_feed.wording import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from feed_assets.data_catalog import Wanted
+
+
+@click.group()
+def catalog() -> None:
+    """Describe feeds and raw data in the database of AWS Glue that FEED_ASSETS_CATALOG names."""
+
+
+@catalog.command("reconcile")
+@click.option("--dry-run", is_flag=True, help="Only show what differs; the exit code is 1 if anything does.")
+@json_option
+@click.pass_context
+def reconcile_command(ctx: click.Context, *, dry_run: bool, as_json: bool) -> None:
+    """Make each table and its partitions what lies in the storage: create, replace and delete descriptions.
+
+    No file is touched. If a table fails, the others go on, and the exit code is 1.
+    """
+    # Loaded late, as the help needs no Dagster.
+    from feed_assets.data_catalog import (  # noqa: PLC0415 - see above
+        VARIABLE,
+        CatalogError,
+        Drift,
+        open_catalog,
+        reconcile,
+        unknown_tables,
+    )
+    from feed_assets.file_feed import FeedError  # noqa: PLC0415 - as above
+
+    installation = load_installation()
+    if not (database := installation.settings.catalog):
+        raise click.ClickException(f"There is no catalog: set {VARIABLE} to glue://database.")
+    glue = open_catalog(database)
+    tables = glue.tables()
+    drift: list[Drift] = []
+    known, failed = set(), 0
+    finders = dict(_tables(installation))
+    with progress("catalog", len(finders)) as bar:
+        for name, find in finders.items():
+            bar.under_way(name)
+            known.add(name)
+            found: tuple[Drift, ...] = ()
+            try:
+                if (wanted := find()) is not None:
+                    found = reconcile(glue, wanted, tables, repair=not dry_run).drift
+            except (FeedError, CatalogError) as error:
+                failed += 1
+                complain(f"Error: {name}: {error}")
+            drift += found
+            lines = [f"{each.table} {each.partition or '(table)'}: {each.problem}" for each in found]
+            bar(None if as_json else "\n".join(lines) or None)
+    base = installation.blackboard.uri("x").removesuffix("/x")
+    nobodys = unknown_tables(tables, known, base)
+    if as_json:
+        print_json({"repaired": not dry_run, "drift": list(map(asdict, drift)), "unknown_tables": nobodys})
+    else:
+        found_there = counted(len(drift), "difference") if drift else "no difference"
+        print_text(f"{glue.title}: {found_there}{', repaired' if drift and not dry_run else ''}.")
+        for name in nobodys:
+            print_text(
+                f"{name} belongs to this base, but to no feed or source of this project: delete it if it is over."
+            )
+    if failed or (dry_run and drift):
+        ctx.exit(FAILED)
+
+
+def _tables(installation: Installation) -> Iterator[tuple[str, Callable[[], Wanted | None]]]:
+    """The name of each table, and how to find what it should be."""
+    from functools import partial  # noqa: PLC0415
+
+    from feed_assets.data_catalog import feed_table, source_table, source_table_name, table_name  # noqa: PLC0415
+
+    board, feeds, moment = installation.blackboard, installation.feeds, now()
+    for location, node in feeds.feeds.items():
+        keys = feeds.keys_of_partitions(location)
+        yield table_name(location), partial(feed_table, node.declaration.on(board), node.declaration, keys, now=moment)
+    for source in installation.sources:
+        first = installation.settings.first_day
+        yield source_table_name(source), partial(source_table, board, source, first, moment.date())

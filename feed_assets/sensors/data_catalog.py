@@ -1,0 +1,166 @@
+"""The sensor for the data catalog: it describes there what Dagster shows of each feed and of each source's raw hours.
+
+Here: finding what changed since the last tick, and the cursor. Not here: tables, and comparing (`data_catalog`). A tick
+without news costs a query of Dagster's database for each table. A table with news costs a request for each 1,000 of its
+partitions; the storage is asked only for those that differ.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from functools import partial
+
+import dagster as dg
+
+from feed_assets.assets import raw_key
+from feed_assets.blackboard import Blackboard
+from feed_assets.data_catalog import (
+    CatalogError,
+    GlueCatalog,
+    Present,
+    Wanted,
+    feed_table,
+    is_described,
+    reconcile,
+    source_table,
+    source_table_name,
+    table_name,
+)
+from feed_assets.datasets import FeedDeclaration
+from feed_assets.file_feed import FeedError
+from feed_assets.resources import BlackboardResource, CatalogResource, Clock
+from feed_assets.sensors.asset_graph import AssetFeedGraph
+from feed_assets.sensors.ticks import TICK_SECONDS, known_versions, load_cursor
+from feed_assets.sources import Source
+
+MOST = 1000
+"""Partitions of a table that a tick creates, replaces or deletes. The next tick goes on."""
+
+
+Names = Collection[str] | None
+"""The partitions that are compared; None means all."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """What Dagster shows of a table: partition -> update, or "" for a raw hour; and how to find what is wanted."""
+
+    table: str
+    partitions: Mapping[str, str]
+    described: str
+    wanted: Callable[[Names], Wanted | None]
+
+    @property
+    def digest(self) -> str:
+        """16 hex digits that change with it."""
+        shown = json.dumps([self.described, sorted(self.partitions.items())])
+        return hashlib.sha256(shown.encode()).hexdigest()[:16]
+
+
+def data_catalog(sources: Sequence[Source], first_day: date, *, interval_seconds: int) -> dg.SensorDefinition:
+    """Describes each feed and each source, from `first_day` on, in the catalog; it requests no runs."""
+
+    @dg.sensor(
+        name="data_catalog",
+        minimum_interval_seconds=interval_seconds,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description=(
+            "Keeps tables in the Data Catalog of AWS Glue: one for each feed, whose partitions are the updates in "
+            "force, and one for each source's raw hours. `feed-assets catalog reconcile` compares and repairs them all."
+        ),
+    )
+    def sensor(
+        context: dg.SensorEvaluationContext, blackboard: BlackboardResource, clock: Clock, catalog: CatalogResource
+    ) -> dg.SensorResult:
+        deadline = time.monotonic() + TICK_SECONDS
+        cursor = {str(name): str(digest) for name, digest in load_cursor(context.cursor).items()}
+        feeds = AssetFeedGraph.of(context.repository_def)
+        glue, board, now = catalog.catalog, blackboard.blackboard, clock.now()
+        changed = [
+            each
+            for each in (
+                *_feeds(context.instance, feeds, board, now),
+                *_sources(context.instance, sources, board, first_day, now),
+            )
+            if each.partitions and each.digest != cursor.get(each.table)
+        ]
+        told: list[str] = []
+        try:
+            tables = glue.tables() if changed else {}
+            for each in changed:
+                if time.monotonic() > deadline:
+                    break
+                try:
+                    differed, done = _bring_up_to_date(glue, each, tables)
+                except FeedError as error:
+                    context.log.warning(f"{each.table} is not described in {glue.title}: {error}")
+                    continue
+                if differed:
+                    told.append(f"{each.table}: {differed} described")
+                if done:
+                    cursor[each.table] = each.digest
+        except CatalogError as error:
+            if not error.transient:
+                raise
+            told.append(str(error))
+        return dg.SensorResult(
+            skip_reason="; ".join(told) or "The catalog has what Dagster shows.",
+            cursor=json.dumps(cursor, sort_keys=True),
+        )
+
+    return sensor
+
+
+def _bring_up_to_date(glue: GlueCatalog, shown: _Shown, tables: Mapping[str, Present]) -> tuple[int, bool]:
+    """How many tables and partitions differed, and whether all are as wanted now."""
+    there = tables.get(shown.table)
+    only: set[str] | None = None
+    if there is not None:
+        present = {each.partition: each.update or "" for each in glue.partitions(shown.table).values()}
+        names = {*shown.partitions, *filter(None, present)}
+        only = {name for name in names if shown.partitions.get(name) != present.get(name)}
+    wanted = shown.wanted(only)
+    if only is not None and wanted is not None and not is_described(wanted.table, there):
+        wanted, only = shown.wanted(None), None  # the partitions have the table's columns, too
+    if wanted is None:
+        return 0, True
+    result = reconcile(glue, wanted, tables, only=only, most=MOST)
+    return len(result.drift), result.repaired
+
+
+def _feeds(instance: dg.DagsterInstance, feeds: AssetFeedGraph, board: Blackboard, now: datetime) -> Iterator[_Shown]:
+    for location, node in feeds.feeds.items():
+        declaration = node.declaration
+        yield _Shown(
+            table_name(location),
+            known_versions(instance, feeds.keys[location], partitioned=node.partitioned),
+            str(declaration.columns),
+            partial(_feed_table, declaration, board, feeds.keys_of_partitions(location), now),
+        )
+
+
+def _feed_table(
+    declaration: FeedDeclaration, board: Blackboard, keys: tuple[str, ...], now: datetime, only: Names
+) -> Wanted:
+    return feed_table(declaration.on(board), declaration, keys, now=now, only=only)
+
+
+def _sources(
+    instance: dg.DagsterInstance, sources: Sequence[Source], board: Blackboard, first_day: date, now: datetime
+) -> Iterator[_Shown]:
+    for source in sources:
+        yield _Shown(
+            source_table_name(source),
+            dict.fromkeys(instance.get_materialized_partitions(raw_key(source)), ""),
+            str(source.format),
+            partial(_source_table, board, source, first_day, now.date()),
+        )
+
+
+def _source_table(board: Blackboard, source: Source, first: date, last: date, only: Names) -> Wanted | None:
+    return source_table(board, source, first, last, only=only)

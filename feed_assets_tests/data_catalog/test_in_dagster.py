@@ -1,0 +1,173 @@
+"""The sensor that describes feeds and raw hours in Glue (emulated), and the command that compares and repairs."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections import Counter
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner, Result
+
+from feed_assets.blackboard import open_blackboard
+from feed_assets.cli import main
+from feed_assets.data_catalog import CatalogError, GlueCatalog
+from feed_assets.resources import CatalogResource, Settings
+from feed_assets_tests.harness import DAY, EFFECTIVENESS, NEXT_DAY, SHOP_ADS, SHOP_CLICKS, Installation, write_sources
+from feed_assets_tests.warehouse.feeds import Source
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+RAW, FEED = "raw_ads_shop_ads", "ad_effectiveness_v1_0"
+
+
+class OfTest(CatalogResource):
+    """The catalog of a test, whose requests are counted."""
+
+    def use(self, catalog: GlueCatalog) -> CatalogResource:
+        self._catalog = catalog
+        return self
+
+
+@pytest.fixture
+def described(desk: Installation, catalog: GlueCatalog) -> Installation:
+    """The worked example with a catalog."""
+    settings = replace(desk.settings, catalog=catalog.database)
+    resource = OfTest(database=catalog.database).use(catalog)
+    return replace(desk, settings=settings, _definitions=None).using(catalog=resource)
+
+
+def partitions(catalog: GlueCatalog, table: str) -> dict[str, str | None]:
+    return {"/".join(values): each.update for values, each in catalog.partitions(table).items()}
+
+
+def tick(installation: Installation) -> str:
+    for name in ("landings", "new_manifests"):
+        installation.tick(name)
+    return installation.tick("data_catalog").skipped or ""
+
+
+def test_what_dagster_shows_is_described_and_a_quiet_tick_asks_nothing(described, catalog, requests) -> None:
+    described.raw_bytes(DAY, {"a": 10})
+    first = described.relate(DAY)
+    tick(described)
+    assert partitions(catalog, RAW) == {f"{DAY}/12": None}
+    assert partitions(catalog, FEED) == {DAY: first}
+
+    requests.clear()
+    assert tick(described) == "The catalog has what Dagster shows."
+    assert requests == Counter()
+
+    described.raw_bytes(DAY, {"a": 10}, hour="13")
+    described.raw_bytes(NEXT_DAY, {"a": 10})
+    second = described.relate(NEXT_DAY)
+    tick(described)
+    assert partitions(catalog, RAW) == {f"{DAY}/12": None, f"{DAY}/13": None, f"{NEXT_DAY}/12": None}
+    assert partitions(catalog, FEED) == {DAY: first, NEXT_DAY: second}
+
+
+def test_a_partition_of_an_invalidated_update_goes_back(described, catalog) -> None:
+    first = described.relate(DAY)
+    later = described.at(described.now + timedelta(hours=1))
+    second = later.relate(DAY)
+    tick(later)
+    assert partitions(catalog, FEED) == {DAY: second}
+
+    Source(board=described.board, location=EFFECTIVENESS, time=later.now).invalidate(second)
+    tick(later)
+    assert partitions(catalog, FEED) == {DAY: first}
+
+
+def test_a_long_history_is_described_in_several_ticks(described, catalog, monkeypatch) -> None:
+    monkeypatch.setattr(importlib.import_module("feed_assets.sensors.data_catalog"), "MOST", 2)
+    for hour in ("01", "02", "03", "04", "05"):
+        described.raw_bytes(DAY, {"a": 10}, hour=hour)
+    described.tick("landings")
+    found = []
+    for _ in range(4):
+        described.tick("data_catalog")
+        found.append(len(partitions(catalog, RAW)))
+    assert found == [2, 4, 5, 5]
+
+
+def test_a_catalog_that_cannot_be_reached_is_tried_again_and_a_wrong_one_fails_the_tick(
+    described, catalog, monkeypatch
+) -> None:
+    described.relate(DAY)
+    described.tick("new_manifests")
+    for transient in (True, False):
+
+        def fail(_: GlueCatalog, transient: bool = transient) -> None:
+            raise CatalogError("glue://x does not answer", transient=transient)
+
+        with monkeypatch.context() as during:
+            during.setattr(GlueCatalog, "tables", fail)
+            if transient:
+                assert "does not answer" in described.tick("data_catalog").skipped
+            else:
+                with pytest.raises(CatalogError):
+                    described.tick("data_catalog")
+    assert described.tick("data_catalog").skipped == f"{FEED}: 2 described"
+
+
+@pytest.fixture
+def run(glue, s3_client, catalog: GlueCatalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The command, in an installation whose data is in a bucket."""
+    bucket = catalog.database.replace("_", "-")
+    s3_client.create_bucket(Bucket=bucket)
+    for name, value in {
+        "BASE": f"s3://{bucket}/data",
+        "SOURCES": write_sources(tmp_path / "sources", SHOP_ADS, SHOP_CLICKS),
+        "STATE": f"sqlite:///{tmp_path}/state.db",
+        "CATALOG": f"glue://{catalog.database}",
+        "AS_OF": "2019-12-02",
+        "FIRST_DAY": "2019-11-01",
+    }.items():
+        monkeypatch.setenv(f"FEED_ASSETS_{name}", str(value))
+
+    def run(*arguments: str, code: int = 0) -> Result:
+        result = CliRunner().invoke(main, ["catalog", "reconcile", *arguments])
+        assert result.exit_code == code, (result.output, result.exception)
+        return result
+
+    return run
+
+
+def test_the_command_shows_drift_and_repairs_it(run, catalog, glue) -> None:
+    source = Source(board=open_blackboard(Settings.from_environment().base), location=EFFECTIVENESS)
+    name = source.publish(1)
+    assert f"{FEED} {DAY}: missing" in run("--dry-run", code=1).stdout
+    assert catalog.tables() == {}
+
+    assert "differences, repaired." in run().stdout
+    assert partitions(catalog, FEED) == {DAY: name}
+    assert run("--dry-run").stdout == f"{catalog.title}: no difference.\n"
+
+    old = {"Name": "old_v1_0", "Parameters": {"feed_assets.owner": source.board.uri("old/v1.0")}}
+    glue.create_table(DatabaseName=catalog.database, TableInput=old)
+    glue.delete_partition(DatabaseName=catalog.database, TableName=FEED, PartitionValues=[DAY])
+    assert json.loads(run("--json").stdout) == {
+        "repaired": True,
+        "drift": [{"table": FEED, "partition": DAY, "problem": "missing"}],
+        "unknown_tables": ["old_v1_0"],
+    }
+
+
+def test_one_table_that_fails_holds_back_no_other(run, catalog, glue) -> None:
+    glue.create_database(DatabaseInput={"Name": catalog.database})
+    glue.create_table(DatabaseName=catalog.database, TableInput={"Name": FEED})
+
+    result = run(code=1)
+    assert f"Error: {FEED}: The table {FEED} in {catalog.title} belongs to somebody else" in result.stderr
+    assert {"clean_ads_v1_0", "clean_clicks_v1_0"} <= set(catalog.tables())
+
+
+def test_without_a_catalog_the_command_says_how_to_name_one(run, monkeypatch) -> None:
+    monkeypatch.delenv("FEED_ASSETS_CATALOG")
+    assert "There is no catalog: set FEED_ASSETS_CATALOG to glue://database." in run(code=1).stderr
+    monkeypatch.setenv("FEED_ASSETS_CATALOG", "glue://No")
+    assert "takes glue://database" in run(code=1).stderr
