@@ -13,7 +13,7 @@ from feed_assets import checks
 from feed_assets.ads import ADS, CLICKS, KINDS
 from feed_assets.ads.expectations import for_clean, for_effectiveness
 from feed_assets.ads.partners import FIRST_DAY, partners_directory
-from feed_assets.assets import ads
+from feed_assets.assets import ads, checked_hours
 from feed_assets.datasets import FeedDeclaration
 from feed_assets.io_manager import declared_feed
 from feed_assets.project import Project
@@ -36,7 +36,10 @@ def build_definitions(settings: Settings, **replaced: Any) -> dg.Definitions:
     days = project.days
 
     make = {ADS.name: ads.clean_ads, CLICKS.name: ads.clean_clicks}
-    clean = [make[kind.name](sources, days) for kind in ads.fed_kinds(sources, KINDS)]
+    fed = ads.fed_kinds(sources, KINDS)
+    hourly = ads.HOURLY if settings.hourly else {}
+    clean = [make[kind.name](sources, days, hourly.get(kind.name)) for kind in fed]
+    hours = [checked_hours(source, project.hours, hourly[source.kind]) for source in sources if source.kind in hourly]
     audits = [checks.audit(asset, for_clean(_feed(asset))) for asset in clean]
     derived: list[dg.AssetsDefinition] = []
     if len(clean) == len(make):
@@ -57,7 +60,7 @@ def build_definitions(settings: Settings, **replaced: Any) -> dg.Definitions:
         if assets
     ]
     return project.definitions(
-        assets=[ads.ad_catalog(), *clean, *derived],
+        assets=[ads.ad_catalog(), *hours, *clean, *derived],
         asset_checks=audits,
         jobs=jobs,
         schedules=[process_yesterday(job, sources) for job in jobs if job.name == PROCESS_DAY],

@@ -4,7 +4,7 @@ Here: the columns, rules and results of ads and clicks, as pure functions. No ot
 ads. Not here: Dagster, reading, writing, the clock, and calls that make Spark compute (`count`, `collect`, `cache`).
 """
 
-from feed_assets.ads.cleaning import judge_ads, judge_clicks
+from feed_assets.ads.cleaning import check_ads, check_clicks, judge_ads, judge_clicks
 from feed_assets.ads.effectiveness import (
     ad_effectiveness,
     ads_with_shared_clicks,
@@ -23,6 +23,8 @@ __all__ = [
     "KINDS",
     "ad_effectiveness",
     "ads_with_shared_clicks",
+    "check_ads",
+    "check_clicks",
     "judge_ads",
     "judge_clicks",
     "shared_clicks",

@@ -17,16 +17,24 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone writes Spark
 
 from feed_assets.ads.schemas import CLEAN_ADS, CLEAN_CLICKS
 from feed_assets.engine.moments import microseconds
-from feed_assets.quality.judging import Rule, deliveries, judge, missing, unparsable, verdicts
+from feed_assets.quality.judging import Rule, check, deliveries, judge, missing, unparsable, verdicts
 
 ONE_SECOND: Final = timedelta(seconds=1)
 
 
+def check_ads(events: DataFrame, day: date) -> DataFrame:
+    """The ads of a UTC day, or some of them, as `quality.judging.check` returns them: `judge_ads` takes them, too."""
+    return check(events, CLEAN_ADS, _ad_rules(), day=day)
+
+
+def check_clicks(events: DataFrame, day: date) -> DataFrame:
+    """As `check_ads`, clicks for `judge_clicks`."""
+    return check(events, CLEAN_CLICKS, _click_rules(), day=day)
+
+
 def judge_ads(events: DataFrame, *, day: date, earlier: DataFrame | None = None) -> DataFrame:
     """The ads of a UTC day, each once, judged by `quality.judging.judge`: columns of `CLEAN_ADS`."""
-    negative_cost = "negative cost", F.col("cost") < 0
-    rules = [missing("ad_id"), missing("impression_id"), unparsable("cost"), negative_cost]
-    return judge(events, CLEAN_ADS, rules, day=day, earlier=earlier)
+    return judge(events, CLEAN_ADS, _ad_rules(), day=day, earlier=earlier)
 
 
 def judge_clicks(
@@ -43,10 +51,18 @@ def judge_clicks(
     """
     if repeated_within < timedelta():
         raise ValueError(f"repeated_within is {repeated_within}; it takes a duration of zero or more.")
-    rules: list[Rule] = [missing("ad_id"), missing("click_id")]
+    rules = _click_rules()
     repeated = F.col("_since_previous") <= microseconds(repeated_within)
     delivered = deliveries(events, CLEAN_CLICKS, rules, day=day, earlier=earlier)
     return verdicts(_bursts(delivered), CLEAN_CLICKS, rules, [("repeated click", repeated)])
+
+
+def _ad_rules() -> list[Rule]:
+    return [missing("ad_id"), missing("impression_id"), unparsable("cost"), ("negative cost", F.col("cost") < 0)]
+
+
+def _click_rules() -> list[Rule]:
+    return [missing("ad_id"), missing("click_id")]
 
 
 def _bursts(clicks: DataFrame) -> DataFrame:

@@ -12,12 +12,14 @@ from typing import Any
 import dagster as dg
 from pyspark.sql import DataFrame
 
+from feed_assets.assets.checked_hours import Hourly
 from feed_assets.assets.column_lineage import clean_lineage
 from feed_assets.assets.external import raw_key
 from feed_assets.datasets import ONE_DAY
 from feed_assets.io_manager.asset_metadata import CONFIGURATION, EVENING_BEFORE
 from feed_assets.sources import Kind, Source
 from feed_assets.sources.canonical import canonical
+from feed_assets.steps import DayRecords
 
 IO_MANAGER = "file_feed"
 
@@ -35,6 +37,7 @@ def cleaned(
     partitions: dg.PartitionsDefinition,
     judge: Judge,
     *,
+    hourly: Hourly | None = None,
     metadata: Mapping[str, Any],
     description: str,
     group_name: str | None = None,
@@ -44,8 +47,9 @@ def cleaned(
     """One asset over all sources of a kind, which are converted to the canonical columns and judged together.
 
     `metadata` declares the feed (`feed_metadata`). Sources of other kinds are left out. `required_resource_keys` are
-    the resources that `judge` takes from its context. Raises DagsterInvalidDefinitionError for `partitions` that are
-    not days.
+    the resources that `judge` takes from its context. With `hourly`, a day is assembled from the hours that were
+    checked before (see `checked_hours`) and have not changed since; `judge` gets records that `hourly.check` returned.
+    Raises DagsterInvalidDefinitionError for `partitions` that are not days.
     """
     if not isinstance(partitions, dg.DailyPartitionsDefinition):
         raise dg.DagsterInvalidDefinitionError(
@@ -56,7 +60,7 @@ def cleaned(
 
     @dg.asset(
         name=name,
-        ins={source.name: _records(source) for source in mine},
+        ins={source.name: _records(source, hourly) for source in mine},
         partitions_def=partitions,
         io_manager_key=IO_MANAGER,
         kinds={"pyspark", "parquet"},
@@ -67,27 +71,38 @@ def cleaned(
         group_name=group_name,
         owners=list(owners),
     )
-    def clean(context: dg.AssetExecutionContext, **records: dict[str, DataFrame]) -> DataFrame:
+    def clean(context: dg.AssetExecutionContext, **records: dict[str, DataFrame | DayRecords]) -> DataFrame:
         day = date.fromisoformat(context.partition_key)
         context.add_output_metadata(clean_lineage(mine))
-        today, before = (_events(mine, records, of) for of in (day, day - ONE_DAY))
+        today, before = (_events(mine, records, of, hourly) for of in (day, day - ONE_DAY))
         return judge(context, _union(today), day, _union(before) if before else None)
 
     return clean
 
 
 def _events(
-    sources: Sequence[Source], records: Mapping[str, Mapping[str, DataFrame]], day: date
+    sources: Sequence[Source],
+    records: Mapping[str, Mapping[str, DataFrame | DayRecords]],
+    day: date,
+    hourly: Hourly | None,
 ) -> Sequence[DataFrame]:
-    """The records of this day in the canonical columns, a frame for each partner that sent some."""
-    return [canonical(records[source.name][str(day)], source) for source in sources if str(day) in records[source.name]]
+    """The records of this day in the canonical columns, a frame for each partner that sent some; `hourly` checked."""
+    found: list[DataFrame] = []
+    for source in sources:
+        match records[source.name].get(str(day)):
+            case DayRecords(raw, checked) if hourly:
+                found += [hourly.records(raw, source, day)] if raw is not None else []
+                found += [checked] if checked is not None else []
+            case DataFrame() as raw:
+                found.append(canonical(raw, source))
+    return found
 
 
 def _union(frames: Sequence[DataFrame]) -> DataFrame:
     return reduce(DataFrame.unionByName, frames)
 
 
-def _records(source: Source) -> dg.AssetIn:
-    """A partner's records, a frame for each day: the day itself, and the evening before if it has records."""
-    metadata = {EVENING_BEFORE: EVENING_HOURS}
+def _records(source: Source, hourly: Hourly | None) -> dg.AssetIn:
+    """A partner's records, by day: the day itself, and the evening before if it has records."""
+    metadata = {EVENING_BEFORE: EVENING_HOURS, **(hourly.metadata(source) if hourly else {})}
     return dg.AssetIn(raw_key(source), input_manager_key=IO_MANAGER, dagster_type=dict, metadata=metadata)

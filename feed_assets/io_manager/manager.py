@@ -28,7 +28,7 @@ from feed_assets.io_manager.step_contexts import (
 )
 from feed_assets.resources import BlackboardResource, Clock, SparkResource
 from feed_assets.sources import Source
-from feed_assets.steps import MissingUpdateError, Reading, Step
+from feed_assets.steps import DayRecords, MissingUpdateError, Reading, Step
 
 
 class FileFeedIOManager(dg.ConfigurableIOManager):
@@ -57,8 +57,11 @@ class FileFeedIOManager(dg.ConfigurableIOManager):
 
     # --- reading -------------------------------------------------------------------------------------------------
 
-    def load_input(self, context: dg.InputContext) -> DataFrame | dict[str, DataFrame]:
-        """The input's rows: raw partitions as they are now, or the latest valid updates of a feed."""
+    def load_input(self, context: dg.InputContext) -> DataFrame | dict[str, DataFrame] | dict[str, DayRecords]:
+        """The input's rows: raw partitions as they are now, or the latest valid updates of a feed.
+
+        A raw input whose metadata declare a feed, which has its checked hours, is `DayRecords` for each day.
+        """
         metadata = context.upstream_output.definition_metadata if context.upstream_output else {}
         source, declaration = raw_source(metadata), declared_feed(metadata)
         if source is None and declaration is None:
@@ -67,6 +70,9 @@ class FileFeedIOManager(dg.ConfigurableIOManager):
                 "`metadata=feed_metadata(...)` or `raw_metadata(...)`."
             )
         with retrying(context.step_context.previous_attempt_count):
+            checked = declared_feed(context.definition_metadata)
+            if source is not None and checked is not None:
+                return self._read_days(context, source, checked)
             reading = self._read_feed(context, declaration) if declaration else self._read_raw(context, str(source))
             annotated = context.dagster_type.typing_type
             return reading.frames() if dict in {annotated, get_origin(annotated)} else reading.frame()
@@ -78,6 +84,11 @@ class FileFeedIOManager(dg.ConfigurableIOManager):
             by_hour=makes_hours(context.step_context),
             evening_hours=context.definition_metadata.get(EVENING_BEFORE, 0),
         )
+
+    def _read_days(self, context: dg.InputContext, source_key: str, checked: FeedDeclaration) -> dict[str, DayRecords]:
+        source, evening_hours = self.sources[source_key], context.definition_metadata.get(EVENING_BEFORE, 0)
+        keys = context.asset_partition_keys
+        return self._step(context).read_days(source, keys, checked, evening_hours=evening_hours)
 
     def _read_feed(self, context: dg.InputContext, declaration: FeedDeclaration) -> Reading:
         partitions = partitions_read(context)

@@ -17,7 +17,7 @@ from feed_assets.dependencies.inputs_read import inputs_read
 from feed_assets.dependencies.raw_growth import Phase, SourceDecision, growth_decisions
 from feed_assets.dependencies.requests import again_at
 from feed_assets.dependencies.staleness import staleness
-from feed_assets.file_feed import Feed, FeedInput, RawInput, Record, UpdateStatus, history, records
+from feed_assets.file_feed import Feed, FeedInput, RawInput, Record, UpdateStatus, history, recorded_digests, records
 from feed_assets.file_feed.wording import counted
 from feed_assets.operations.accounting import COUNTS
 from feed_assets.sources import GrowthKind, Source, decide
@@ -74,11 +74,17 @@ def explain(
         _story(board, graph, node, sources, day, partition, now, store)
         for node in graph.feeds.values()
         if node.made_here and node.partitioned
-        for partition in _partitions(graph, node, day)
+        for partition in _partitions(board, graph, node, day)
     ]
 
 
-def _partitions(graph: FeedGraph, node: FeedNode, day: date) -> list[str]:
+def _partitions(board: Blackboard, graph: FeedGraph, node: FeedNode, day: date) -> list[str]:
+    """The partitions that begin on the day; of several, those that have an update on record, or else the first."""
+    found = _begin_on(graph, node, day)
+    return sorted(recorded_digests(node.declaration.on(board), only=found)) or found[:1] if len(found) > 1 else found
+
+
+def _begin_on(graph: FeedGraph, node: FeedNode, day: date) -> list[str]:
     """The partitions that begin on the day; the day's name if the feed has none there."""
     start = midnight(day)
     found = graph.between(node.location, start, start + ONE_DAY) if day < date.max else set()
@@ -104,7 +110,7 @@ def _story(
         growth: tuple[str, ...] = ()
         standing = next(iter(staleness(board, graph, node, [partition], now=now))).reason
     elif partition != str(day):
-        growth, standing = (), "no sensor watches raw data read by partitions other than days"
+        growth, standing = (), "late_growth watches only days"
     else:
         growth = tuple(standing for _, standing in _standings(board, graph, node, sources, (day, day), now))
         standing = "; ".join(growth) or "no raw data"
@@ -137,7 +143,7 @@ def unprocessed(
 def _is_daily(graph: FeedGraph, node: FeedNode, now: datetime) -> bool:
     """Whether the feed's partitions are days, judged by yesterday's."""
     yesterday = now.date() - ONE_DAY
-    return _partitions(graph, node, yesterday) == [str(yesterday)]
+    return _begin_on(graph, node, yesterday) == [str(yesterday)]
 
 
 def _standings(

@@ -17,6 +17,7 @@ import dagster as dg
 from feed_assets import checks, sensors
 from feed_assets.assets import raw_key, raw_logs
 from feed_assets.assets.catalog import in_catalog
+from feed_assets.assets.checked_hours import checked_key
 from feed_assets.assets.warehouse import warehouse_tables
 from feed_assets.io_manager import FileFeedIOManager, declared_feed
 from feed_assets.partitions import daily, hourly
@@ -112,6 +113,7 @@ class Project:
         file_feed = FileFeedIOManager(**shared, sources=sources)
         raw = [raw_logs(source, self.hours) for source in self.sources]
         lookback_days = max((source.lookback_days for source in self.sources), default=DEFAULT_LOOKBACK_DAYS)
+        checked = self._checked_hours(own)
         loads = list(warehouse_tables(own, warehouse_kind(settings.warehouse))) if settings.warehouse else []
         tables = [each for each in loads if not isinstance(each, dg.AssetChecksDefinition)]
         return dg.Definitions(
@@ -124,6 +126,11 @@ class Project:
                     interval_seconds=interval,
                     scan_seconds=settings.scan_seconds,
                     run_config=run_config,
+                ),
+                *(
+                    [sensors.complete_hours(self.sources, checked, interval_seconds=interval, run_config=run_config)]
+                    if checked
+                    else []
                 ),
                 sensors.landings(self.sources, self.hours, interval_seconds=interval),
                 *([sensors.warehouse_loads(interval_seconds=interval, run_config=run_config)] if tables else []),
@@ -140,6 +147,11 @@ class Project:
             # One Spark for all steps of a run: starting a JVM takes longer than a step.
             executor=dg.in_process_executor,
         )
+
+    def _checked_hours(self, assets: Iterable[dg.AssetsDefinition | dg.AssetSpec]) -> dict[str, dg.AssetKey]:
+        """The asset of the checked hours of each source that has one."""
+        keys = {key for each in assets if isinstance(each, dg.AssetsDefinition) for key in each.keys}
+        return {source.key: key for source in self.sources if (key := checked_key(source)) in keys}
 
     def _cleaned(self, assets: Iterable[dg.AssetsDefinition | dg.AssetSpec]) -> dict[str, dg.AssetKey]:
         """The daily asset that reads the raw data of each kind: `late_growth` runs it."""

@@ -73,7 +73,7 @@ def deliveries(
 ) -> DataFrame:
     """The checked records, as for `judge`, and the usable earlier records.
 
-    `_refused` is the reason why a record is quarantined. `_delivery` is 1 for the first record of an id, then 2, 3, ...
+    Records that `check` returned are taken as they are. `_delivery` is 1 for the first record of an id, then 2, 3, ...
     """
     identity = schema.names[0]
     records = _checked(records, schema, rules, day).withColumn("_from", F.lit(TODAY))
@@ -132,11 +132,19 @@ def _first_that_applies(rules: Sequence[Rule]) -> Column:
     return F.coalesce(*[F.when(applies, F.lit(reason)) for reason, applies in rules])
 
 
-def _checked(records: DataFrame, schema: StructType, rules: Sequence[Rule], day: date) -> DataFrame:
-    """The records of a day with `_refused`, why a record is quarantined, and for these records `_record`, as sent."""
+def check(records: DataFrame, schema: StructType, rules: Sequence[Rule], *, day: date) -> DataFrame:
+    """The records of a day in the columns of `schema`, with `_file` and `_line`.
+
+    `_refused` is the reason why a record is quarantined, NULL for others; `_record` is such a record as it was sent.
+    Each record is checked by itself, so a day can be checked some records at a time, and compared later.
+    """
     # A plain column: Spark makes the JSON of `_raw` after a filter on it, for few records. It does not move the filter
     # below the partner's expressions, which it would evaluate twice (spark.sql.optimizer.avoidDoubleFilterEval).
     refused = records.withColumn("_refused", _first_that_applies(_all_rules(rules, day)))
     record = F.when(F.col("_refused").isNotNull(), F.coalesce("_malformed", "_raw"))
     columns = [_null_if_blank(field) for field in schema]
     return refused.select(*columns, "_file", "_line", "_refused", record.alias("_record"))
+
+
+def _checked(records: DataFrame, schema: StructType, rules: Sequence[Rule], day: date) -> DataFrame:
+    return records if "_refused" in records.columns else check(records, schema, rules, day=day)

@@ -59,7 +59,7 @@ class Settings:
     """The settings: data, days, sources, Spark, sensors.
 
     `state` is the URL of the state database, `warehouse` that of the warehouse ("": none); both can hold a password.
-    `catalog` is the database of Glue ("": none).
+    `catalog` is the database of Glue ("": none). If `hourly`, records are checked hour by hour.
     `alerts` says whether a webhook is configured; its address is a secret and stays in the environment. A scan for
     updates of other programs begins every `scan_seconds`; 0 means at each tick.
     """
@@ -76,6 +76,7 @@ class Settings:
     scan_seconds: int = 600
     warehouse: str = field(default="", repr=False)
     catalog: str = ""
+    hourly: bool = False
 
     @classmethod
     def from_environment(
@@ -88,7 +89,7 @@ class Settings:
         """Read the variables `FEED_ASSETS_...`. Each has a default.
 
         They are BASE, STATE, AS_OF, FIRST_DAY, SOURCES, SPARK_MASTER, SENSOR_SECONDS, SCAN_SECONDS, LOG_LEVEL,
-        ALERT_WEBHOOK, WAREHOUSE and CATALOG. The defaults of SOURCES and FIRST_DAY are `sources_directory` and
+        ALERT_WEBHOOK, WAREHOUSE, CATALOG and HOURLY. The defaults of SOURCES and FIRST_DAY are `sources_directory` and
         `first_day`. Raises SettingsError, StoreError for STATE, WarehouseError or CatalogError: the message names the
         variable and its values.
         """
@@ -110,6 +111,7 @@ class Settings:
             scan_seconds=_seconds(environment, "SCAN_SECONDS", "600", least=0),
             warehouse=warehouse,
             catalog=check_catalog(catalog, base) if (catalog := environment.get(CATALOG, "")) else "",
+            hourly=_switch(environment, "HOURLY"),
         )
 
     @property
@@ -158,6 +160,13 @@ def _seconds(environment: Mapping[str, str], name: str, default: str, *, least: 
     if not text.isascii() or not text.isdigit() or int(text) < least:
         raise SettingsError(f"FEED_ASSETS_{name} is {text!r}; it takes a whole number of seconds from {least}.")
     return int(text)
+
+
+def _switch(environment: Mapping[str, str], name: str) -> bool:
+    text = environment.get(f"FEED_ASSETS_{name}") or "0"
+    if text not in {"0", "1"}:
+        raise SettingsError(f"FEED_ASSETS_{name} is {text!r}; it takes 1 for yes, and 0 for no.")
+    return text == "1"
 
 
 def _as_of_file(base: str) -> tuple[str, str]:

@@ -40,6 +40,7 @@ from feed_assets.file_feed.wording import counted
 from feed_assets.quality.subject import EMPTY_SOURCES
 from feed_assets.sources import Source, raw_frame
 from feed_assets.sources.raw import changed_raw_files
+from feed_assets.steps.day_records import DayRecords, split
 from feed_assets.steps.quarantining import Unstaged
 from feed_assets.steps.raw_hours import slices
 from feed_assets.steps.raw_reading import RawReader
@@ -159,6 +160,26 @@ class Step:
         with self._naming_changed_inputs():
             found = self.raw.read(source, slices(hours, by_hour=by_hour), evening_hours=evening_hours)
         return Reading(found, lambda each: raw_frame(self.run.spark(), self.run.board, source, *each))
+
+    def read_days(
+        self, source: Source, hours: Iterable[str], checked: FeedDeclaration, *, evening_hours: int = 0
+    ) -> dict[str, DayRecords]:
+        """As `read_raw` by day, without the hours whose files were read by the update in force of the feed `checked`.
+
+        Their rows are those of that feed.
+        """
+        reading = self.read_raw(source, hours, evening_hours=evening_hours)
+        spark, schema, feed = self.run.spark(), spark_schema(checked.columns), checked.on(self.run.board)
+        days = {}
+        for day, read in reading.parts.items():
+            parts = split(self.run, feed, day, read)
+            self.updates.extend(parts.checked)
+            with self._naming_changed_inputs():
+                days[day] = DayRecords(
+                    raw=reading.read(parts.raw) if parts.raw or not parts.checked else None,
+                    checked=read_updates(spark, parts.checked, schema) if parts.checked else None,
+                )
+        return days
 
     def stage(self, place: Place, frame: DataFrame, details: Mapping[str, Any] | None = None) -> Staged:
         """As `stage_all`, for one output."""

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
+from functools import reduce
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession, functions
 
-from feed_assets.ads import judge_ads, judge_clicks
+from feed_assets.ads import check_ads, check_clicks, judge_ads, judge_clicks
 from feed_assets.engine.judged_rows import published_rows, quarantined_rows
 from feed_assets_tests.ads import reference
 from feed_assets_tests.ads.counting import counts_of
@@ -121,6 +122,24 @@ def test_two_thousand_days_are_judged_as_the_reference_says(spark: SparkSession,
     chance = random.Random(20191127)
 
     assert_as_the_reference_says(spark, [random_events(kind, values, chance) for _ in range(2000)])
+
+
+@pytest.mark.parametrize(("kind", "values"), [(Ad, ADS), (Click, CLICKS)])
+def test_a_day_checked_in_parts_is_judged_as_the_day_at_once(spark: SparkSession, kind: Any, values: Any) -> None:
+    chance = random.Random(2)
+    events = together([random_events(kind, values, chance) for _ in range(300)])
+    parts: list[list[Any]] = [[], [], []]
+    for event in events:
+        chance.choice(parts).append(event)
+    unjudged, check = (unjudged_ads, check_ads) if kind is Ad else (unjudged_clicks, check_clicks)
+    checked = reduce(DataFrame.unionByName, [check(unjudged(spark, part), DAY) for part in parts])
+
+    found = judge_ads(checked, day=DAY) if kind is Ad else judge_clicks(checked, day=DAY, repeated_within=SECOND)
+    whole = judged(spark, events)
+    assert found.schema == whole.schema
+    assert verdicts(found) == verdicts(whole)
+    for view in (published_rows, quarantined_rows):
+        assert sorted(map(str, rows(view(found)))) == sorted(map(str, rows(view(whole))))
 
 
 @pytest.mark.parametrize(("kind", "values"), [(Ad, ADS), (Click, CLICKS)])

@@ -6,8 +6,8 @@ assets of any kind share (`feed_assets.assets`).
 
 from feed_assets.assets.ads.ad_catalog import ad_catalog
 from feed_assets.assets.ads.ad_effectiveness import ad_effectiveness
-from feed_assets.assets.ads.clean import clean_ads, clean_clicks
+from feed_assets.assets.ads.clean import HOURLY, clean_ads, clean_clicks
 from feed_assets.assets.ads.fed_kinds import fed_kinds, left_out
 from feed_assets.assets.ads.rules import Rules
 
-__all__ = ["Rules", "ad_catalog", "ad_effectiveness", "clean_ads", "clean_clicks", "fed_kinds", "left_out"]
+__all__ = ["HOURLY", "Rules", "ad_catalog", "ad_effectiveness", "clean_ads", "clean_clicks", "fed_kinds", "left_out"]

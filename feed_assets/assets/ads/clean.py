@@ -6,10 +6,11 @@ from datetime import date, timedelta
 import dagster as dg
 from pyspark.sql import DataFrame
 
-from feed_assets.ads import ADS, CLEAN_ADS, CLEAN_CLICKS, CLICKS, judge_ads, judge_clicks
+from feed_assets.ads import ADS, CLEAN_ADS, CLEAN_CLICKS, CLICKS, check_ads, check_clicks, judge_ads, judge_clicks
 from feed_assets.ads.schemas import CLEAN_ADS_FEED, CLEAN_CLICKS_FEED
 from feed_assets.assets.ads.fed_kinds import left_out
 from feed_assets.assets.ads.rules import GROUP, OWNERS, Rules
+from feed_assets.assets.checked_hours import Hourly
 from feed_assets.assets.cleaned import cleaned
 from feed_assets.io_manager import feed_metadata
 from feed_assets.sources import Source
@@ -17,7 +18,13 @@ from feed_assets.sources import Source
 RULES = "rules"
 
 
-def clean_ads(sources: Sequence[Source], partitions: dg.PartitionsDefinition) -> dg.AssetsDefinition:
+HOURLY = {ADS.name: Hourly(check_ads, CLEAN_ADS), CLICKS.name: Hourly(check_clicks, CLEAN_CLICKS)}
+"""How the records of each kind are checked hour by hour, in installations that do."""
+
+
+def clean_ads(
+    sources: Sequence[Source], partitions: dg.PartitionsDefinition, hourly: Hourly | None = None
+) -> dg.AssetsDefinition:
     """The ads shown on a day, each event once, ready to use."""
 
     def judge(_: dg.AssetExecutionContext, records: DataFrame, day: date, earlier: DataFrame | None) -> DataFrame:
@@ -33,6 +40,7 @@ def clean_ads(sources: Sequence[Source], partitions: dg.PartitionsDefinition) ->
         sources,
         partitions,
         judge,
+        hourly=hourly,
         metadata=feed_metadata(CLEAN_ADS_FEED, CLEAN_ADS, identity=["source", "impression_id"], audited=True),
         required_resource_keys={RULES},  # unused, but a run's configuration may have them
         description=_described(description, sources),
@@ -41,7 +49,9 @@ def clean_ads(sources: Sequence[Source], partitions: dg.PartitionsDefinition) ->
     )
 
 
-def clean_clicks(sources: Sequence[Source], partitions: dg.PartitionsDefinition) -> dg.AssetsDefinition:
+def clean_clicks(
+    sources: Sequence[Source], partitions: dg.PartitionsDefinition, hourly: Hourly | None = None
+) -> dg.AssetsDefinition:
     """The clicks of a day, each event once, repeated clicks collapsed."""
 
     def judge(context: dg.AssetExecutionContext, records: DataFrame, day: date, earlier: DataFrame | None) -> DataFrame:
@@ -60,6 +70,7 @@ def clean_clicks(sources: Sequence[Source], partitions: dg.PartitionsDefinition)
         sources,
         partitions,
         judge,
+        hourly=hourly,
         metadata=feed_metadata(CLEAN_CLICKS_FEED, CLEAN_CLICKS, identity=["source", "click_id"], audited=True),
         required_resource_keys={RULES},
         description=_described(description, sources),

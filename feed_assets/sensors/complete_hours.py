@@ -1,0 +1,68 @@
+"""The sensor of installations that check hour by hour: it runs the hours that are complete, or have changed since.
+
+Here: run requests and the log. Not here: the decisions (`dependencies.complete_hours`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import dagster as dg
+
+from feed_assets.dependencies.complete_hours import due_hours
+from feed_assets.dependencies.requests import Need, state_of
+from feed_assets.file_feed import FeedError
+from feed_assets.resources import BlackboardResource, Clock, StateResource
+from feed_assets.sensors.asset_graph import AssetFeedGraph
+from feed_assets.sensors.ticks import requests_of_tick, run_requests
+from feed_assets.sources import Source
+
+
+def complete_hours(
+    sources: Sequence[Source],
+    checked: Mapping[str, dg.AssetKey],
+    *,
+    interval_seconds: int,
+    run_config: Mapping[str, Any] | None = None,
+) -> dg.SensorDefinition:
+    """Watches every source that has an asset of checked hours: `checked` maps the source's key to it."""
+
+    @dg.sensor(
+        name="complete_hours",
+        asset_selection=dg.AssetSelection.assets(*checked.values()),
+        minimum_interval_seconds=interval_seconds,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description=(
+            "Checks each hour of a day to come `buffer_hours` after its end, and again when its raw files have "
+            "changed. The day is then assembled from its hours."
+        ),
+    )
+    def sensor(
+        context: dg.SensorEvaluationContext, blackboard: BlackboardResource, state: StateResource, clock: Clock
+    ) -> dg.SensorResult:
+        feeds, board, now = AssetFeedGraph.of(context.repository_def), blackboard.blackboard, clock.now()
+        requests = requests_of_tick(context.instance, state.store, board, feeds, now)
+        for source in sources:
+            if source.key not in checked:
+                continue
+            location = feeds.locations[checked[source.key]]
+            of_kind = [each for each in sources if each.kind == source.kind]
+            try:
+                due = list(due_hours(board, source, of_kind, feeds.feeds[location].declaration.on(board), now=now))
+            except FeedError as error:
+                requests.notes.append(f"{source.key} cannot be read: {error}")
+                continue
+            states = {each.partition: {location: state_of(None, each.state)} for each in due}
+            requests.look_up((location, partition) for partition in states)
+            for each in due:
+                wanted = requests.not_yet_requested(each.partition, states[each.partition])
+                if wanted and feeds.has(location, each.partition):
+                    requests.add(Need(each.partition, wanted, each.reason))
+        runs = run_requests("complete_hours", feeds, requests.put_on_record(), run_config)
+        for note in requests.decided:
+            context.log.info(note)
+        reason = None if runs else f"No hour is due. {'; '.join(requests.decided[:3])}".strip()
+        return dg.SensorResult(run_requests=runs, skip_reason=reason)
+
+    return sensor
