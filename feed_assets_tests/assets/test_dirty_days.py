@@ -206,12 +206,3 @@ def test_effectiveness_runs_again_without_its_predecessors(shop):
     assert shop.run("ad_effectiveness").success
     assert (shop.latest(ADS), shop.latest(CLICKS)) == before[:2]
     assert shop.latest(EFFECTIVENESS) > before[2]
-
-
-def test_two_runs_over_the_same_files_give_the_same_rows(shop):
-    shop.land([*ads(30), *ads(5), *ads(5, start=10)])
-    assert shop.run("clean_ads").success
-    first = sorted(map(str, shop.rows(ADS)))
-
-    assert shop.run(*BOTH_CLEAN[:1]).success
-    assert sorted(map(str, shop.rows(ADS))) == first

@@ -42,6 +42,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "pipelines": pipelines.measure,
     "backfill": backfills.measure,
     "clicks": clicks.measure,
+    "reprocess": clicks.measure_reprocess,
     "latest": latest_update.measure,
     "ticks": sensor_ticks.measure,
     "sizes": sizes.measure,
