@@ -17,11 +17,14 @@ import dagster as dg
 from feed_assets import checks, sensors
 from feed_assets.assets import raw_key, raw_logs
 from feed_assets.assets.catalog import in_catalog
+from feed_assets.assets.late_data_reports import late_data_reports
 from feed_assets.assets.warehouse import warehouse_tables
 from feed_assets.io_manager import FileFeedIOManager, declared_feed
+from feed_assets.notices.mail import VARIABLE as SMTP
 from feed_assets.partitions import daily, hourly
 from feed_assets.resources import (
     BlackboardResource,
+    MailResource,
     Settings,
     SparkResource,
     StateResource,
@@ -84,9 +87,10 @@ class Project:
         """The definitions of this project: its assets and checks, raw data, resources and sensors.
 
         `resources` are added, or replace the project's own: `blackboard`, `state`, `spark`, `clock`, `limits`,
-        `notifier`, `warehouse`. `domain` is a tag of every asset. Add anything else with `dg.Definitions.merge`. Raises
-        DagsterInvalidDefinitionError if two daily assets read raw data of one kind, if one asset reads two kinds, if an
-        audited asset has no checks, or if two feeds name the same table of the warehouse.
+        `notifier`, `mail`, `warehouse`. `domain` is a tag of every asset. Add anything else with
+        `dg.Definitions.merge`. Raises DagsterInvalidDefinitionError if two daily assets read raw data of one kind, if
+        one asset reads two kinds, if an audited asset has no checks, or if two feeds name the same table of the
+        warehouse.
         """
         settings, own = self.settings, list(assets)
         _require_audits(own, asset_checks)
@@ -101,6 +105,7 @@ class Project:
             PROJECT: self,
             **({"warehouse": WarehouseResource.at(settings.warehouse)} if settings.warehouse else {}),
             **({"notifier": WebhookNotifier(url=dg.EnvVar(WEBHOOK))} if settings.alerts else {}),
+            **({"mail": self._mail()} if settings.smtp else {}),
             **(resources or {}),
         }
         # The IO manager shares its resources with checks and sensors.
@@ -109,10 +114,12 @@ class Project:
         file_feed = FileFeedIOManager(**shared, sources=sources)
         raw = [raw_logs(source, self.hours) for source in self.sources]
         lookback_days = max((source.lookback_days for source in self.sources), default=DEFAULT_LOOKBACK_DAYS)
+        reports = [late_data_reports(self.days)] if self.sources else []
+        channels = frozenset({"mail", "notifier"} & given.keys())
         loads = list(warehouse_tables(own, warehouse_kind(settings.warehouse))) if settings.warehouse else []
         tables = [each for each in loads if not isinstance(each, dg.AssetChecksDefinition)]
         return dg.Definitions(
-            assets=[*in_catalog([*raw, *own], self.sources, settings, domain=domain), *tables],
+            assets=[*in_catalog([*raw, *own, *reports], self.sources, settings, domain=domain), *tables],
             asset_checks=[*asset_checks, *(each for each in loads if isinstance(each, dg.AssetChecksDefinition))],
             sensors=[
                 sensors.late_growth(self.sources, self._cleaned(own), interval_seconds=interval, run_config=run_config),
@@ -122,6 +129,7 @@ class Project:
                     scan_seconds=settings.scan_seconds,
                     run_config=run_config,
                 ),
+                *([sensors.late_reports(channels=channels, interval_seconds=interval)] if reports else []),
                 sensors.landings(self.sources, self.hours, interval_seconds=interval),
                 *([sensors.warehouse_loads(interval_seconds=interval, run_config=run_config)] if tables else []),
                 *([sensors.alerts(interval_seconds=interval)] if "notifier" in given else []),
@@ -132,6 +140,11 @@ class Project:
             # One Spark for all steps of a run: starting a JVM takes longer than a step.
             executor=dg.in_process_executor,
         )
+
+    def _mail(self) -> MailResource:
+        # Dagster shows the configuration of a resource, and the server's URL may hold a password.
+        settings = self.settings
+        return MailResource(url=dg.EnvVar(SMTP), sender=settings.mail_from, recipients=list(settings.mail_to))
 
     def _cleaned(self, assets: Iterable[dg.AssetsDefinition | dg.AssetSpec]) -> dict[str, dg.AssetKey]:
         """The daily asset that reads the raw data of each kind: `late_growth` runs it."""

@@ -1,9 +1,9 @@
-"""Settings, the clock, storage, Spark and alerts, as Dagster resources.
+"""Settings, the clock, storage, Spark, alerts and mail, as Dagster resources.
 
 Here: reading the environment, opening connections, starting the JVM. Not here: what runs do with them.
 """
 
-from feed_assets.resources.notifier import Alert, Notifier, WebhookNotifier
+from feed_assets.resources.notifier import Alert, MailResource, Notifier, WebhookNotifier
 from feed_assets.resources.settings import Clock, Settings, SettingsError
 from feed_assets.resources.spark import SparkResource
 from feed_assets.resources.storage import BlackboardResource, StateResource
@@ -13,6 +13,7 @@ __all__ = [
     "Alert",
     "BlackboardResource",
     "Clock",
+    "MailResource",
     "Notifier",
     "Settings",
     "SettingsError",

@@ -7,10 +7,11 @@ update's record and `raw`), and requesting a run.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from decimal import ROUND_FLOOR, Decimal, localcontext
 from enum import StrEnum
 from fractions import Fraction
+from typing import Any
 
 from feed_assets.file_feed import RawInput
 
@@ -66,6 +67,11 @@ class Decision:
     def reprocess(self) -> bool:
         """Whether the day is to be processed again."""
         return self.kind in REPROCESSED
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """All its fields as JSON; exact numbers are texts."""
+        return {name: str(value) if isinstance(value, Decimal) else value for name, value in asdict(self).items()}
 
     def sentence(self, outcome: str | None = None) -> str:
         """The decision and its numbers, for logs: `grown, +10 % (threshold 5 %): ...; to be processed again`.

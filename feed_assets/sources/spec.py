@@ -65,6 +65,7 @@ class _Model(BaseModel):
 
 
 ColumnName = Annotated[str, StringConstraints(min_length=1)]
+MailAddress = Annotated[str, StringConstraints(pattern=r"^[^@\s,<>]+@[^@\s,<>]+$")]
 Expression = Annotated[str, StringConstraints(min_length=1, strip_whitespace=True)]
 
 
@@ -179,6 +180,7 @@ class Source(_Model):
       can use the other columns of these tables, except those that landing needs: `event_time` and `filter`.
     - Raw partitions that grew by `growth_threshold_percent` are processed again if at most `lookback_days` old (up to
       ten years). A day is due `buffer_hours` after its last hour (up to a year): the partner may send until then.
+    - `recipients` get mail about late data of the source, beside those of the installation.
     - If `may_be_empty`, a day without landed files has no events; else its files are still to come.
     """
 
@@ -198,6 +200,7 @@ class Source(_Model):
     lookback_days: Annotated[int, Field(ge=1, le=3650)]
     buffer_hours: Annotated[int, Field(ge=0, le=8760)] = 3
     may_be_empty: bool = False
+    recipients: tuple[MailAddress, ...] = ()
 
     _declared_kind: Kind = PrivateAttr()
     _tables: tuple[Table, ...] = PrivateAttr(default=())
@@ -237,7 +240,14 @@ class Source(_Model):
     @property
     def digest(self) -> str:
         """16 hex digits that change with the result of processing the source's records, not with its schedule."""
-        others = {"description", "growth_threshold_percent", "lookback_days", "buffer_hours", "may_be_empty"}
+        others = {
+            "description",
+            "growth_threshold_percent",
+            "lookback_days",
+            "buffer_hours",
+            "may_be_empty",
+            "recipients",
+        }
         described = self.model_dump_json(exclude=others if self.lookups else {*others, "lookups"})
         return hashlib.sha256("\n".join((described, *(each.sha256 for each in self.tables))).encode()).hexdigest()[:16]
 
