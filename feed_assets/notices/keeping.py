@@ -45,6 +45,14 @@ def line_of(report: Report) -> dict[str, Any]:
     }
 
 
+def kept_reports(board: Blackboard, day: str, *, now: datetime) -> list[Report]:
+    """The reports on a day, oldest first, as they were when they were kept."""
+    return [
+        Report(each["id"], board.uri(""), day, datetime.fromisoformat(each["requested"]), **each["report"])
+        for each in kept(board, day, now=now)
+    ]
+
+
 def kept(board: Blackboard, day: str, *, now: datetime) -> list[dict[str, Any]]:
     """The reports on a day, oldest first, as rows of the feed, `report` parsed. A LIST, and a GET if there are any."""
     update = latest(Feed(board, LOCATION), day, now=now)

@@ -127,13 +127,15 @@ def _ended(report: Report) -> Iterator[str | Table]:
     yield {
         "success": f"The day {report.day} was processed again.",
         "rejected": f"The new result of {report.day} was rejected by its checks: readers keep what they had.",
+        "superseded": "A newer request took its place before it became a run.",
         "failed": f"The run for {report.day} failed: readers keep what they had of each feed that it did not publish.",
     }[result["outcome"]]
     yield from result.get("reasons", ())
     yield from (str(each["sentence"]) for each in report.request["sources"])
     for each in result.get("feeds", ()):
         yield from _of_feed(report.day, each)
-    yield f"Run {result['run']}, ended {result['ended'][:19]}."
+    if result["run"]:
+        yield f"Run {result['run']}, ended {result['ended'][:19]}."
 
 
 def _of_feed(day: str, found: Mapping[str, Any]) -> Iterator[str | Table]:
