@@ -18,7 +18,19 @@ from feed_assets.dependencies.graph import FeedNode
 from feed_assets.dependencies.late_days import LateDays
 from feed_assets.dependencies.raw_growth import SourceDecision
 from feed_assets.dependencies.requests import Request, Requests
-from feed_assets.file_feed import Facts, Feed, RawInput, Staged, Update, claim, latest, publish, stage, staged_files
+from feed_assets.file_feed import (
+    Claim,
+    Facts,
+    Feed,
+    RawInput,
+    Staged,
+    Update,
+    claim,
+    latest,
+    publish,
+    stage,
+    staged_files,
+)
 from feed_assets.sources import Source, read_set
 from feed_assets.sources.layout import RAW, LandingId, landed_path, raw_file_key
 from feed_assets.sources.ledger import Landing
@@ -39,7 +51,7 @@ class StatedSizes(MemoryBlackboard):
     def _stated(self, entry: Entry) -> Entry:
         if not entry.key.startswith(RAW) or not entry.key.endswith(".parquet"):
             return entry
-        return replace(entry, size=int(self.read(entry.key).data.split()[0]))
+        return replace(entry, size=int(self._stored[entry.key].data.split()[0]))
 
 
 class OfAds(Days):
@@ -56,9 +68,14 @@ class OfAds(Days):
 class Run:
     """A run of a day: what it read when it began, and its claim."""
 
-    request: Request
+    request: Request | None
     read: list[RawInput]
-    staged: Staged
+    claim: Claim
+
+    def stage(self, now: datetime) -> Staged:
+        self.claim.feed.blackboard.create(f"{self.claim.prefix}part-0", b"x")
+        read = [each for each in self.read if each.files]
+        return stage(self.claim, staged_files(self.claim, 1), Facts(inputs=tuple(read)), now=now)
 
 
 @dataclass
@@ -131,19 +148,15 @@ class World:
     # --- runs ----------------------------------------------------------------------------------------------------
 
     def begin(self, request: Request) -> Run:
-        """A run claims, resolves what it reads, and stages."""
+        """A run claims, and resolves what it reads."""
         day, last = request.need.partition, request.recorded[ADS]
         self.became_runs.add((day, last.state, last.times))
-        run = Run(request, self.read(day), self.staged(day))
-        self.alive[day] = run
-        return run
+        self.alive[day] = Run(request, self.read(day), claim(self.feed, day, now=self.now, owner="test"))
+        return self.alive[day]
 
     def staged(self, day: str) -> Staged:
         """An update that read what lies there now."""
-        read = [each for each in self.read(day) if each.files]
-        claimed = claim(self.feed, day, now=self.now, owner="test")
-        self.board.create(f"{claimed.prefix}part-0", b"x")
-        return stage(claimed, staged_files(claimed, 1), Facts(inputs=tuple(read)), now=self.now)
+        return Run(None, self.read(day), claim(self.feed, day, now=self.now, owner="test")).stage(self.now)
 
     def process(self, day: str) -> Update:
         """The day runs, without a request."""
