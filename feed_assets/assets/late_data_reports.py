@@ -5,7 +5,7 @@ Here: its declaration, and its metadata, with numbers that Dagster plots over th
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import dagster as dg
@@ -14,9 +14,11 @@ from pyspark.sql.types import StringType, StructField, StructType
 from feed_assets.file_feed import Update
 from feed_assets.io_manager import feed_metadata
 from feed_assets.io_manager.metadata import DATA_VERSION_TAG, MAX_ROWS, published_metadata
-from feed_assets.notices.keeping import COLUMNS, LOCATION
+from feed_assets.notices.keeping import COLUMNS, LOCATION, line_of
+from feed_assets.state.reports import Report
 
 NAME = "late_data_reports"
+SHOWN = ("requested", "ended", "outcome", "sources", "run")
 REQUIRED = ("id", "day", "requested", "outcome", "sources", "report")
 
 
@@ -40,25 +42,21 @@ def late_data_reports(partitions: dg.PartitionsDefinition) -> dg.AssetSpec:
     )
 
 
-def kept_event(update: Update, rows: list[dict[str, Any]]) -> dg.AssetMaterialization:
-    """The event of an update of the feed with these rows (`notices.keeping.kept`): a table, and numbers by outcome."""
-    outcomes = Counter(each["outcome"] for each in rows)
-    newest = rows[-1]["report"]
-    decisions = [each["decision"] for each in newest["request"]["sources"]]
+def kept_event(update: Update, reports: Sequence[Report]) -> dg.AssetMaterialization:
+    """The event of an update of the feed with these reports: a table, and numbers by outcome and of the last run."""
+    results = [report.result or {} for report in reports]
     numbers: dict[str, Any] = {
-        f"runs: {outcome}": outcomes.get(outcome, 0) for outcome in ("success", "rejected", "failed")
+        f"runs: {outcome}": sum(each["outcome"] == outcome for each in results)
+        for outcome in ("success", "rejected", "failed")
     }
-    growth = [float(each["growth_percent"]) for each in decisions if each["growth_percent"] is not None]
-    if growth:
-        numbers["growth at the last run, %"] = round(max(growth), 2)
-    for feed in newest["result"].get("feeds", ()):
-        for name, (before, after) in ((feed["figures"] or {}).get("totals") or {"rows": feed["rows"]}).items():
+    growth = [each["decision"]["growth_percent"] for each in reports[-1].request["sources"]]
+    numbers["growth at the last run, %"] = round(max(float(each or 0) for each in growth), 2)
+    for feed in results[-1]["feeds"]:
+        for name, (before, after) in (feed["figures"] or {"totals": {"rows": feed["rows"]}})["totals"].items():
             if before is not None and after is not None:
                 numbers[f"change of {name}, {feed['feed']}"] = round(after - before, 6)
-    table = [
-        dg.TableRecord({name: each[name] or "" for name in ("requested", "ended", "outcome", "sources", "run")})
-        for each in rows[-MAX_ROWS:]
-    ]
+    lines = map(line_of, reports[-MAX_ROWS:])
+    table = [dg.TableRecord({name: each[name] or "" for name in SHOWN}) for each in lines]
     return dg.AssetMaterialization(
         NAME,
         partition=update.partition,

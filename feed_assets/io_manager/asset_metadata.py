@@ -79,7 +79,8 @@ def feed_metadata(
     `location` is a path below the base, `<name>/<version>`. `identity` names the columns that are unique in a
     partition. An `audited` feed's updates stay staged until its checks publish them (see `checks.audit`).
     `warehouse` is a table: if FEED_ASSETS_WAREHOUSE is set, the update in force of each partition is loaded into it.
-    Reports on late data compare the updates before and after by `figures`.
+    Reports on late data compare the updates before and after by `figures`; the sensor fetches both from a bucket, so
+    name figures for feeds of results, not of records.
 
     Raises DagsterInvalidDefinitionError for another location, if the table is not a plain name, or if the schema has
     not the columns of `figures`.

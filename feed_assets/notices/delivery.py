@@ -21,7 +21,7 @@ from feed_assets.state.reports import (
     Report,
     claim_message,
     close_report,
-    record_problem,
+    postpone_message,
     record_sent,
     sent_messages,
 )
@@ -75,7 +75,7 @@ def deliver(
         except NotTakenError as error:
             left = True
             with store.writing() as transaction:
-                again = record_problem(transaction, message, str(error), at=clock())
+                again = postpone_message(transaction, message, at=clock())
             remarks.append(f"{message.name} was not taken: {error} It is sent again after {again:%H:%M:%S} UTC.")
             continue
         with store.writing() as transaction:

@@ -46,17 +46,12 @@ def line_of(report: Report) -> dict[str, Any]:
 
 
 def kept_reports(board: Blackboard, day: str, *, now: datetime) -> list[Report]:
-    """The reports on a day, oldest first, as they were when they were kept."""
-    return [
-        Report(each["id"], board.uri(""), day, datetime.fromisoformat(each["requested"]), **each["report"])
-        for each in kept(board, day, now=now)
-    ]
-
-
-def kept(board: Blackboard, day: str, *, now: datetime) -> list[dict[str, Any]]:
-    """The reports on a day, oldest first, as rows of the feed, `report` parsed. A LIST, and a GET if there are any."""
+    """The reports on a day, oldest first. A LIST, and a GET if there are any."""
     update = latest(Feed(board, LOCATION), day, now=now)
-    return [] if update is None else [each | {"report": json.loads(each["report"])} for each in _lines(update)]
+    return [
+        Report(line["id"], board.uri(""), day, datetime.fromisoformat(line["requested"]), **json.loads(line["report"]))
+        for line in (_lines(update) if update else ())
+    ]
 
 
 def keep(

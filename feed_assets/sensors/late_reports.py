@@ -20,7 +20,7 @@ from feed_assets.dependencies.requests import FIRST_PAUSE
 from feed_assets.file_feed import FeedError
 from feed_assets.notices.comparison import compare
 from feed_assets.notices.delivery import FEED, SUPERSEDED, NotTakenError, Send, deliver
-from feed_assets.notices.keeping import keep, kept
+from feed_assets.notices.keeping import keep, kept_reports
 from feed_assets.notices.mail import MailError
 from feed_assets.notices.messages import ENDED, mail, notice_of
 from feed_assets.resources import Alert, MailResource, Notifier
@@ -68,7 +68,9 @@ def late_reports(*, channels: frozenset[str], interval_seconds: int) -> dg.Senso
         remarks = tick.run()
         for remark in remarks:
             context.log.info(remark)
-        events = [kept_event(update, kept(tick.board, day, now=tick.now)) for day, update in sorted(tick.kept.items())]
+        events = [
+            kept_event(update, kept_reports(tick.board, day, now=tick.now)) for day, update in sorted(tick.kept.items())
+        ]
         return dg.SensorResult(asset_events=events, skip_reason="; ".join(remarks[:3]) or "No report is due.")
 
     return sensor
@@ -92,7 +94,14 @@ class _Tick:
         deadline, remarks = time.monotonic() + TICK_SECONDS, list[str]()
         base = self.board.uri("")
         for report in open_reports(self.store, base):
-            if report.result is None and time.monotonic() < deadline and (result := self._result(report)) is not None:
+            if report.result is not None or time.monotonic() > deadline:
+                continue
+            try:
+                result = self._result(report)
+            except (FeedError, BlackboardError) as error:
+                remarks.append(f"The run for {report.day} is not reported yet: {error}")
+                continue
+            if result is not None:
                 with self.store.writing() as transaction:
                     record_result(transaction, report, result, at=self.now)
         for report in open_reports(self.store, base):
@@ -190,6 +199,8 @@ class _Tick:
             notifier.notify(alert)
         except AlertNotSentError as error:
             raise NotTakenError(str(error).partition(" The alert: ")[0]) from None
+        except Exception as error:  # noqa: BLE001 - a class of the user's; its message may hold an address
+            raise NotTakenError(f"{type(notifier).__name__} raised {type(error).__name__}.") from None
         return f"{name} sent"
 
 

@@ -22,7 +22,7 @@ REPORTS = table(
 )
 MESSAGES = table(
     "feed_assets_messages",
-    *map(column, ("report", "message", "channel", "attempts", "leased_until", "sent", "problem")),
+    *map(column, ("report", "message", "channel", "attempts", "leased_until", "sent")),
 )
 
 LEASE = timedelta(minutes=2)
@@ -123,17 +123,15 @@ def claim_message(transaction: Transaction, message: Message, *, at: datetime) -
 
 def record_sent(transaction: Transaction, message: Message, *, at: datetime) -> None:
     """Note that the message was sent."""
-    mine = update(MESSAGES).filter_by(**_key(message))
-    transaction.connection.execute(mine.values(sent=_text(at), problem=None))
+    transaction.connection.execute(update(MESSAGES).filter_by(**_key(message)).values(sent=_text(at)))
 
 
-def record_problem(transaction: Transaction, message: Message, problem: str, *, at: datetime) -> datetime:
-    """Note why the message was not taken. Returns when it may be sent again."""
+def postpone_message(transaction: Transaction, message: Message, *, at: datetime) -> datetime:
+    """Note that the message was not taken. Returns when it may be sent again."""
     key = _key(message)
     attempts = int(transaction.connection.execute(select(MESSAGES.c.attempts).filter_by(**key)).scalar_one())
     again = at + min(FIRST_PAUSE * (1 << min(attempts - 1, 10)), LONGEST_PAUSE)
-    values = {"leased_until": _text(again), "problem": problem}
-    transaction.connection.execute(update(MESSAGES).filter_by(**key).values(values))
+    transaction.connection.execute(update(MESSAGES).filter_by(**key).values(leased_until=_text(again)))
     return again
 
 

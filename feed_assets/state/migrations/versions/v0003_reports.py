@@ -23,5 +23,5 @@ def upgrade() -> None:
         *(Column(name, Text, primary_key=True) for name in ("report", "message", "channel")),
         Column("attempts", Integer, nullable=False),
         Column("leased_until", Text, nullable=False),
-        *(Column(name, Text) for name in ("sent", "problem")),
+        Column("sent", Text),
     )
