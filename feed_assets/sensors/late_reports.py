@@ -68,9 +68,7 @@ def late_reports(*, channels: frozenset[str], interval_seconds: int) -> dg.Senso
         remarks = tick.run()
         for remark in remarks:
             context.log.info(remark)
-        events = [
-            kept_event(update, kept_reports(tick.board, day, now=tick.now)) for day, update in sorted(tick.kept.items())
-        ]
+        events = [kept_event(update, kept_reports(tick.board, day, now=tick.now)) for day, update in tick.kept.items()]
         return dg.SensorResult(asset_events=events, skip_reason="; ".join(remarks[:3]) or "No report is due.")
 
     return sensor
