@@ -18,7 +18,7 @@ def mailing(shop: Installation, office: PostOffice) -> Installation:
 def test_the_mail_of_a_real_run_has_the_figures_that_spark_computed(mailing: Installation, office: PostOffice) -> None:
     mailing.land(ads(20))
     mailing.land(ads(20, start=100, campaign="c2", ad="a2"), name="y")
-    mailing.land_clicks([click("k1", impression="i1"), click("k2", impression="i2")])
+    mailing.land_clicks([click("k1", impression="i1"), click("k2", impression="i2", user="u2")])
     assert mailing.run(*ALL).success
     mailing.tick("new_manifests")
     mailing.land(ads(10, start=200, campaign="c2", ad="a2"), name="late")
