@@ -50,17 +50,17 @@ def late(days: int | None, names: Sequence[str], picture: Path | None, *, as_jso
         print_json([asdict(row) for row in rows])
     else:
         print_table(
-            ["day", "source", "growth", "decision", "sent", "baseline", "in force", "re-run"],
+            ["day", "source", "growth", "decision", "sent", "baseline", "re-run", "in force"],
             [
                 (
                     row.day,
                     row.source,
                     None if row.growth_percent is None else f"{row.growth_percent:+g} %",
-                    row.decision,
+                    row.decision.replace("below threshold", "below").replace("never processed", "new"),
                     _size(row.sent_records, row.sent_bytes),
                     _size(row.baseline_records, row.baseline_bytes),
-                    row.update,
                     row.rerun,
+                    row.update,
                 )
                 for row in rows
             ],

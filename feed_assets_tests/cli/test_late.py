@@ -51,9 +51,9 @@ def test_the_calendar_names_the_last_rerun_and_can_be_narrowed_to_days_and_sourc
 
     lines = run("late", "--source", "shop_ads", "--days", "7").stdout.splitlines()
 
-    assert lines[0].split() == ["day", "source", "growth", "decision", "sent", "baseline", "in", "force", "re-run"]
+    assert lines[0].split() == ["day", "source", "growth", "decision", "sent", "baseline", "re-run", "in", "force"]
     assert lines[1].split()[:8] == [DAY, "ads/shop_ads", "+0", "%", "unchanged", "1,100", "B", "1,100"]
-    assert lines[1].endswith("20191201.000001  2019-12-01 00:00:01")
+    assert lines[1].endswith("2019-12-01 00:00:01  20191201.000001")
     assert len(lines) == 4
     assert [line.split()[:2] for line in run("late", "--days", "1").stdout.splitlines()[1:]] == [[LAST, "ads/shop_ads"]]
     assert run("late", "--days", "4", "--source", "clicks/shop_clicks").stdout.count("shop_clicks") == 1
