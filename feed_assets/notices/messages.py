@@ -151,7 +151,7 @@ def _of_feed(day: str, found: Mapping[str, Any]) -> Iterator[str | Table]:
         yield Table(["in all", "before", "after", "change"], totals)
         names = [name for name in figures["totals"] if name != "rows"]
         movers = [
-            [str(each["group"]), *(change(*each[name], share=name in shares) for name in names)]
+            [each["group"] or "-", *(change(*each[name], share=name in shares) for name in names)]
             for each in figures["movers"]
         ]
         yield Table([f"{figures['by']} (of {figures['groups']}, those that moved most)", *names], movers)

@@ -26,7 +26,7 @@ def before_and_after(feed: Mapping[str, Any], day: str) -> bytes:
     for offset, (label, color) in enumerate((("before", BEFORE), ("after", AFTER))):
         values = [each[name][offset] or 0 for each in shown]
         axes.barh([at + 0.38 * offset for at in range(len(shown))], values, height=0.36, label=label, color=color)
-    axes.set_yticks([at + 0.19 for at in range(len(shown))], [str(each["group"]) for each in shown])
+    axes.set_yticks([at + 0.19 for at in range(len(shown))], [each["group"] or "-" for each in shown])
     axes.invert_yaxis()
     axes.set_xlabel(name)
     axes.set_ylabel(figures["by"])

@@ -133,9 +133,9 @@ class Monitor:
         self.shop.tick("late_reports")
         return {"asked": len(asked), "open": len(open_reports(self.shop.store, self.shop.board.uri("")))}
 
-    def child(self, act: Callable[[], Any], last: int = -1) -> Any:
-        """Do this in a process of its own, which is killed at a step; None then."""
-        STEP.update(labels=[], last=last, sent=False)
+    def child(self, act: Callable[[], Any]) -> Any:
+        """The result of this in a process of its own; None if it was killed."""
+        STEP.update(labels=[], last=-1, sent=False)
 
         def work() -> Any:
             ref = InstanceRef.from_dir(str(self.home))
@@ -199,14 +199,25 @@ def work(folder: Path, port: int, kills: int, mistake: str) -> list[dict[str, An
 
     labels, first = monitor.child(steps)
     places = [place for place, label in enumerate(labels) if harmful in {"", label}]
-    found = [{"day": DAYS[0], "at": "", **first}]
-    for kill in range(kills or len(places)):
-        day = DAYS[(kill + 1) % len(DAYS)]
+    found, killed = [{"day": DAYS[0], "at": "", **first}], DAYS[0]
+    count, recovered = kills or len(places), folder / "recovered"
+
+    def recover_and_die(before: str, kill: int) -> None:
+        """Recover from the kill before; then send the next day again, and be killed, but for the last time."""
+        recovered.write_text(json.dumps({"day": before, **monitor.recover(before)}))
+        if kill < count:
+            monitor.shop.raw_bytes(DAYS[(kill + 1) % len(DAYS)], {"x": 1002 + kill})
+            STEP.update(labels=[], last=places[kill % len(places)], sent=False)
+            monitor.cycle()
+
+    at = ""
+    for kill in range(count + 1):
         HOURS["passed"] += 12
-        monitor.shop.raw_bytes(day, {"x": 1002 + kill})
-        monitor.child(monitor.cycle, places[kill % len(places)])
+        monitor.child(partial(recover_and_die, killed, kill))
+        if kill:
+            found.append({"at": at, **json.loads(recovered.read_text())})
         at = monitor.note.read_text() if monitor.note.exists() else ""
-        found.append({"day": day, "at": at, **monitor.child(partial(monitor.recover, day))})
+        killed = DAYS[(kill + 1) % len(DAYS)]
     return found
 
 
