@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dagster as dg
 import pytest
 
+from feed_assets.ads.schemas import AD_EFFECTIVENESS
 from feed_assets.blackboard.memory import MemoryBlackboard
 from feed_assets.datasets import FeedDeclaration, Figures
 from feed_assets.file_feed import Facts, Update, claim, publish, stage, staged_files
+from feed_assets.io_manager import declared_feed, feed_metadata
 from feed_assets.notices.comparison import MOVERS, compare, moved
 from feed_assets.notices.messages import change
 from feed_assets_tests.harness import AS_OF, DAY
@@ -75,6 +78,19 @@ def test_an_update_whose_files_are_gone_leaves_the_report_without_figures_and_sa
 
     assert found["figures"] is None
     assert "part-0.parquet" in found["problem"]
+
+
+def test_figures_that_a_feed_cannot_have_are_refused_when_it_is_declared_and_others_are_read_back() -> None:
+    declared = declared_feed(feed_metadata("some/v1.0", AD_EFFECTIVENESS, figures=FIGURES))
+    assert declared is not None
+    assert declared.figures == FIGURES
+
+    for figures, message in (
+        (Figures("campaign", ("clicks",)), "has no column campaign, by which reports are to compare"),
+        (Figures("campaign_id", ("clicks",), (("CTR", "clicks", "impressions"),)), "and impressions is none"),
+    ):
+        with pytest.raises(dg.DagsterInvalidDefinitionError, match=message):
+            feed_metadata("some/v1.0", AD_EFFECTIVENESS, figures=figures)
 
 
 @pytest.mark.parametrize(

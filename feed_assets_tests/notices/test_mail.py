@@ -13,8 +13,11 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from feed_assets.ads.partners import partners_directory
+from feed_assets.definitions import build_definitions
 from feed_assets.notices.mail import MailError, MailServer
 from feed_assets.resources import Settings, SettingsError
+from feed_assets_tests.harness import settings_below
 from feed_assets_tests.notices.post_office import PASSWORD, post_office
 
 QUOTED = PASSWORD.replace("/", "%2F")
@@ -103,3 +106,14 @@ def test_settings_of_mail_are_read_and_hide_the_password() -> None:
     assert MailServer.at(settings.smtp) == MailServer("smtps", "mail.example.com", 465, "me", PASSWORD)
     assert settings.mail_to == ("a@example.com", "b@example.com")
     assert QUOTED not in repr(settings)
+
+
+def test_dagster_shows_the_name_of_the_variable_and_not_the_servers_password(tmp_path, monkeypatch) -> None:
+    url = f"smtps://me:{QUOTED}@mail.example.com"
+    monkeypatch.setenv("FEED_ASSETS_SMTP", url)
+    settings = settings_below(tmp_path, partners_directory(), smtp=url, mail_from="late@example.com")
+
+    mail = build_definitions(settings).resources["mail"]
+
+    assert QUOTED not in repr(mail)
+    assert "FEED_ASSETS_SMTP" in repr(mail)
