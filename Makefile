@@ -12,7 +12,7 @@ ENVIRONMENT = $(if $(BASE),FEED_ASSETS_BASE='$(BASE)')
 s3: PORT = 7480
 cluster: PORT = 7077
 
-.PHONY: help demo dev s3 cluster test chaos lint bench audit hashes format clean
+.PHONY: help demo dev s3 cluster test chaos late lint bench audit hashes format clean
 
 help: ## show this list
 	@grep -E '^[a-z0-9]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -48,6 +48,10 @@ test: $(READY) ## all tests, in two processes
 chaos: $(READY) ## 1,000 kills of writers, readers and retention, on a disk and on S3 with injected faults; 2,000 of a receiver
 	@$(BIN)/python -m feed_assets_tests.chaos
 	@$(BIN)/python -m feed_assets_tests.receiving.kills
+
+late: $(READY) ## 10,000 random histories of late data, and 2,000 kills of the monitor that reports it
+	@$(BIN)/python -m feed_assets_tests.dependencies.late_histories 10000
+	@$(BIN)/python -m feed_assets_tests.notices.monitor_kills 2000
 
 lint: $(READY) ## ruff, mypy, import rules, Dagster definitions
 	@$(BIN)/ruff check --quiet .

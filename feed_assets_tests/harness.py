@@ -263,10 +263,12 @@ class Installation:
             reject(staged, reason="bad data", now=self.now)
         return claimed.name
 
-    def process(self, day: str = DAY, kind: str = "ads", *, good: bool = True, content: bytes = b"x") -> str:
+    def process(
+        self, day: str = DAY, kind: str = "ads", *, good: bool = True, content: bytes = b"x", run_id: str = ""
+    ) -> str:
         """The clean update of a day from what lies there now, as far as its record goes."""
         read = read_set(self.board, f"{kind}/shop_{kind}", date.fromisoformat(day))
-        return self.make(f"clean-{kind}/v1.0", day, [read], good=good, content=content)
+        return self.make(f"clean-{kind}/v1.0", day, [read], good=good, content=content, run_id=run_id)
 
     def relate(self, day: str = DAY, *, good: bool = True) -> str:
         """The effectiveness of a day from what is in force now, as far as its record goes."""

@@ -13,7 +13,7 @@ def raw_logs(source: Source, partitions: dg.PartitionsDefinition) -> dg.AssetSpe
         raw_key(source),
         description=(
             f"The records that {source.name} sent in any order and at any age, by the hour of the event. "
-            f"`feed-assets land {source.name} FILE...` lands them. Growth of {source.growth_threshold_percent} % "
+            f"`feed-assets land {source.name} FILE...` lands them. Growth of {_threshold(source)} "
             f"or more within {source.lookback_days} days makes a day run again. In a clone of the project, "
             "`feed-assets` is `.venv/bin/feed-assets`."
         ),
@@ -23,6 +23,11 @@ def raw_logs(source: Source, partitions: dg.PartitionsDefinition) -> dg.AssetSpe
         partitions_def=partitions,
         metadata={**raw_metadata(source.key), **_columns(source)},
     )
+
+
+def _threshold(source: Source) -> str:
+    costs = source.growth_threshold
+    return f"{source.growth_threshold_percent} %" if costs is None else "what a run costs"
 
 
 def _columns(source: Source) -> dict[str, dg.TableSchema]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from feed_assets.operations.failed_runs import FailedRun
     from feed_assets.project import Project
     from feed_assets.resources import Settings
+    from feed_assets.state.reports import Report
 
 
 @click.command()
@@ -31,11 +32,12 @@ def explain(day: date | None, *, as_json: bool) -> None:
 
     Without DATE, show every day with unprocessed raw data, and what happens next.
 
-    All of it comes from storage. If Dagster's database exists, failed runs are shown, too. If its dagster.yaml cannot
-    be used, the command shows everything else first, and then exits with code 1.
+    Reports on late data of DATE come last. All of it comes from storage. If Dagster's database exists, failed runs are
+    shown, too. If its dagster.yaml cannot be used, the command shows everything else first, and exits with code 1.
     """
+    from feed_assets.notices.keeping import kept_reports  # noqa: PLC0415 - loads pydantic
     from feed_assets.operations.day_runs import InstanceConfigError  # noqa: PLC0415 - loads Dagster
-    from feed_assets.operations.explanation import explain as stories_of  # noqa: PLC0415 - loads pydantic
+    from feed_assets.operations.explanation import explain as stories_of  # noqa: PLC0415 - as above
     from feed_assets.state import Store  # noqa: PLC0415 - loads SQLAlchemy
 
     installation = load_installation()
@@ -45,6 +47,7 @@ def explain(day: date | None, *, as_json: bool) -> None:
         return
     board, feeds = installation.blackboard, installation.feeds
     stories = stories_of(board, feeds, installation.sources, day, now=settings.clock.now(), store=Store(settings.state))
+    reports = kept_reports(board, str(day), now=settings.clock.now())
     unknown: InstanceConfigError | None = None
     failed: list[FailedRun] = []
     try:
@@ -52,9 +55,17 @@ def explain(day: date | None, *, as_json: bool) -> None:
     except InstanceConfigError as error:
         unknown = error
     if as_json:
-        print_json([asdict(story) | {"failed_runs": None if unknown else _of(story, failed)} for story in stories])
+        print_json(
+            [
+                asdict(story)
+                | {"failed_runs": None if unknown else _of(story, failed)}
+                | {"late_reports": [asdict(each) for each in reports if story.location in each.request["computed"]]}
+                for story in stories
+            ]
+        )
     else:
         _show_day(installation.project, stories, failed)
+        _show_reports(reports)
     if unknown is not None:
         raise unknown
 
@@ -72,6 +83,17 @@ def _show_day(project: Project, stories: Sequence[AssetStory], failed: Sequence[
         print_text(f"Run {run.run_id} of {', '.join(run.assets)} failed{when}:")
         for reason in run.reasons:
             print_text(f"  {reason}", indent="    ")
+
+
+def _show_reports(reports: Sequence[Report]) -> None:
+    from feed_assets.notices.messages import ENDED, notice_of  # noqa: PLC0415 - loads SQLAlchemy
+
+    for report in reports:
+        notice = notice_of(report, ENDED)
+        click.echo()
+        print_text(f"{report.at:%Y-%m-%d %H:%M:%S} {notice.subject}")
+        for line in notice.lines:
+            print_text(f"  {line}", indent="    ")
 
 
 def _show_unprocessed(installation: Installation, *, as_json: bool) -> None:

@@ -33,6 +33,7 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "backfill": LazyCommand("backfill", "Compute many days in one process."),
     "report": LazyCommand("report", "How effective the ads were, as a table and a plot."),
     "explain": LazyCommand("explain", "Why a day is as it is: updates, runs, growth, checks, lineage."),
+    "late": LazyCommand("late", "What came late: days by source, growth, decision, last re-run."),
     "feeds": LazyCommand("feeds", "Every feed below a base: partitions, latest update, state."),
     "sources": LazyCommand("sources_command", "The partners' sources; `sources check` has Spark analyse them."),
     "quarantine": LazyCommand("quarantine_command", "The records set aside, by reason, with examples."),

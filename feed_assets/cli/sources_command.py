@@ -39,7 +39,10 @@ def sources(ctx: click.Context, *, as_json: bool) -> None:
         print_json(rows)
         return
     names = ("source", "format", "lookback_days", "buffer_hours", "threshold", "days", "first_day", "last_day")
-    shown = [{**row, "threshold": f"{row['growth_threshold_percent']:g} %"} for row in rows]
+    shown = [
+        {**row, "threshold": f"{row['growth_threshold_percent']:g} %{', or by cost' if row['growth_costs'] else ''}"}
+        for row in rows
+    ]
     print_table(
         [name.replace("_", " ") for name in names],
         [[row[name] for name in names] for row in shown],
@@ -93,6 +96,7 @@ def _row(source: Source, days: Sequence[date]) -> dict[str, Any]:
         "lookback_days": source.lookback_days,
         "buffer_hours": source.buffer_hours,
         "growth_threshold_percent": float(source.growth_threshold_percent),
+        "growth_costs": None if source.growth_threshold is None else source.growth_threshold.model_dump(),
         "days": len(days),
         "first_day": str(days[0]) if days else None,
         "last_day": str(days[-1]) if days else None,

@@ -4,6 +4,6 @@ Not here: an asset's metadata with its declaration (`io_manager.asset_metadata`)
 """
 
 from feed_assets.datasets.days import ONE_DAY, days_between, is_day, midnight
-from feed_assets.datasets.declaration import FeedDeclaration, Place
+from feed_assets.datasets.declaration import FeedDeclaration, Figures, Place
 
-__all__ = ["ONE_DAY", "FeedDeclaration", "Place", "days_between", "is_day", "midnight"]
+__all__ = ["ONE_DAY", "FeedDeclaration", "Figures", "Place", "days_between", "is_day", "midnight"]

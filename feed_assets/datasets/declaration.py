@@ -12,11 +12,25 @@ Place = tuple[str, str | None]
 
 
 @dataclass(frozen=True, slots=True)
+class Figures:
+    """The columns by which reports compare two updates of a feed.
+
+    `sums` are added up, over all rows and for each value of `by`. Each ratio is a name, and the two of the sums whose
+    quotient it is: `("CTR", "clicks", "impressions")`.
+    """
+
+    by: str
+    sums: tuple[str, ...]
+    ratios: tuple[tuple[str, str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class FeedDeclaration:
     """A feed: its location and its schema.
 
     `location` is `<name>/<version>` below the base. `identity` names the columns that are unique in a partition. The
     checks of an `audited` feed publish its updates. `table` is the table of the warehouse that has its rows; "": none.
+    Reports on late data compare updates by `figures`; if it is None, by their numbers of rows.
     """
 
     location: str
@@ -24,6 +38,7 @@ class FeedDeclaration:
     identity: tuple[str, ...] = ()
     audited: bool = False
     table: str = ""
+    figures: Figures | None = None
 
     def on(self, blackboard: Blackboard) -> Feed:
         """The feed on this blackboard."""

@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from feed_assets.file_feed import Feed, FeedInput, RawInput, read_record
+from feed_assets.file_feed import Feed, FeedInput, RawInput, begun, read_record
 
 REMEMBERED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class InputsRead:
-    """The inputs of an update, and the digests of the data it shares with its neighbours (`feed/boundary`)."""
+    """The inputs of an update, and the digests of the data it shares with its neighbours (`feed/boundary`).
+
+    `seconds` is the time from its claim to its publication; None if unknown.
+    """
 
     inputs: tuple[FeedInput | RawInput, ...]
     boundary: Mapping[str, str] | None
+    seconds: float | None = None
 
     @property
     def feeds(self) -> tuple[FeedInput, ...]:
@@ -38,7 +42,10 @@ def inputs_read(feed: Feed, partition: str, update: str) -> InputsRead | None:
         return None
     if len(_READ) >= REMEMBERED:
         _READ.clear()
-    known = InputsRead(record.facts.inputs, record.facts.details.get("boundary")) if record.facts.inputs else None
+    ended = next((each.at for each in record.history if each.state == "published"), None)
+    seconds = (ended - begun(update)).total_seconds() if ended else None
+    boundary = record.facts.details.get("boundary")
+    known = InputsRead(record.facts.inputs, boundary, seconds) if record.facts.inputs else None
     _READ[key] = known
     return known
 

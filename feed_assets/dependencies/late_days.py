@@ -8,6 +8,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from feed_assets.datasets import Place
 from feed_assets.dependencies.empty_days import empty_days
@@ -58,7 +59,30 @@ class LateDays:
         for day, due in due_by_day.items():
             why = [each.sentence() for each in reasons[day] if self.feeds[each.source.kind] in due]
             why += [reason for feed, reason in empty.get(day, {}).items() if feed in due]
-            self.requests.add(Need(day, due, "; ".join(why), downstream.get(day, ())))
+            before = downstream.get(day, {})
+            report = self._report([each for each in reasons[day] if self.feeds[each.source.kind] in due], before)
+            self.requests.add(Need(day, due, "; ".join(why), tuple(sorted(before)), report))
+
+    def _report(self, decided: Sequence[SourceDecision], before: Mapping[str, str | None]) -> dict[str, Any] | None:
+        """What the report on a run begins with: each decision with its numbers, and the updates in force before.
+
+        None if no decision is about data that came late: a day that was never processed is no news.
+        """
+        if all(each.update is None for each in decided):
+            return None
+        updates = {self.feeds[each.source.kind]: each.update for each in decided} | dict(before)
+        return {
+            "sources": [
+                {
+                    "source": each.source.key,
+                    "decision": each.decision.plain,
+                    "sentence": each.sentence(),
+                    "recipients": list(each.source.recipients),
+                }
+                for each in decided
+            ],
+            "before": updates,
+        }
 
     def _node(self, kind: str) -> FeedNode:
         return self.requests.graph.feeds[self.feeds[kind]]
@@ -113,8 +137,10 @@ class LateDays:
         )
         return by_day
 
-    def _downstream(self, due_by_day: Mapping[str, Mapping[str, str]]) -> dict[str, tuple[str, ...]]:
+    def _downstream(self, due_by_day: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str | None]]:
         """For each day, the downstream feeds that the same run can compute, because their other inputs exist.
+
+        Each has its update in force; None if it has none.
 
         A feed that also reads another day due now waits for that day: otherwise it would be computed twice.
         """
@@ -127,16 +153,17 @@ class LateDays:
         needed = {place: {parent.place for parent in read if parent.required} for place, read in parents.items()}
         due: set[Place] = {(feed, day) for day, feeds in due_by_day.items() for feed in feeds}
         wanted = {place for places in needed.values() for place in places}
-        in_force = in_force_at(self.requests.board, graph, wanted - due, now=self.requests.now)
-        available = due | {place for place, update in in_force.items() if update is not None}
+        own = {(feed, day) for day, feeds in candidates.items() for feed in feeds}
+        in_force = in_force_at(self.requests.board, graph, (wanted | own) - due, now=self.requests.now)
+        available = due | {place for place in wanted if in_force.get(place) is not None}
         downstream = {}
         for day, feeds in candidates.items():
             elsewhere = {place for place in due if place[1] != day}
-            running = []
+            running = {}
             for feed in feeds:
                 read = {parent.place for parent in parents[feed, day] if not parent.context}
                 if needed[feed, day] <= available and not read & elsewhere:
                     available.add((feed, day))
-                    running.append(feed)
-            downstream[day] = tuple(sorted(running))
+                    running[feed] = in_force.get((feed, day))
+            downstream[day] = running
         return downstream

@@ -16,9 +16,11 @@ from feed_assets.blackboard import Blackboard
 from feed_assets.datasets import ONE_DAY, is_day, midnight
 from feed_assets.dependencies.graph import FeedNode
 from feed_assets.dependencies.inputs_read import InputsRead, inputs_read, was_decided_against
+from feed_assets.dependencies.processing_history import processing_history
 from feed_assets.file_feed import Feed, RawInput, Update, in_full, inputs_digest, latest_of_each, recorded
 from feed_assets.file_feed.wording import counted
 from feed_assets.sources import Decision, GrowthKind, Source, decide, each_day, evening, evening_read
+from feed_assets.sources.thresholds import Processed
 
 _Value = TypeVar("_Value")
 _Answer = TypeVar("_Answer")
@@ -130,7 +132,8 @@ def growth_decisions(
     With `days` (first, last), decides on these days in any phase. Days before `start_at`, and days that have no raw
     files and were never processed, are left out. Costs one listing for each source and two of the feed, each only as
     far as decisions are consumed. Reads an update's record once in a process, and only if its raw files have changed or
-    it read the evening before as context.
+    it read the evening before as context. A source whose threshold follows from costs adds a listing of the feed, and
+    the records of a month once in a process, if a day of it has changed.
     """
     if not sources:
         return
@@ -202,12 +205,21 @@ def _days(
     }
     updates = _Ascending(latest_of_each(feed, now=now, first=str(first), last=str(last)))
     digests = _Ascending(recorded(feed, first=str(first), last=str(last)))
+    histories: dict[str, dict[str, Processed]] = {}
+
+    def history(source: Source, day: str) -> list[Processed]:
+        if source.growth_threshold is None:
+            return []
+        if source.key not in histories:
+            histories[source.key] = processing_history(feed, source.key, now=now)
+        return [each for other, each in histories[source.key].items() if other != day]
+
     listings: list[_Ascending[Any]] = [*raw.values(), updates, digests]
     day: str | None = str(first)
     before: _Day | None = None
     while day is not None and day <= str(last):
         present = {source: each.at(day) or RawInput(source, day, ()) for source, each in raw.items()}
-        each = _Day(feed, day, present, updates.at(day), digests.at(day) or {}, node.evening_hours, before)
+        each = _Day(feed, day, present, updates.at(day), digests.at(day) or {}, node.evening_hours, before, history)
         if day >= str(days[0]) and (each.update or any(read.files for read in present.values())):
             yield each
         before, each.before = each, None  # keep at most two days in memory
@@ -256,8 +268,10 @@ class _Day:
         digests: Mapping[str, str],
         evening_hours: int,
         before: _Day | None,
+        history: Callable[[Source, str], list[Processed]],
     ) -> None:
         self.feed, self.day, self.raw, self.update, self.digests = feed, day, raw, update, digests
+        self._history = history
         self.evening_hours = evening_hours
         self.before = before if evening_hours > 0 else None
         evenings = [self._evening(source) for source in raw] if self.before is not None else []
@@ -270,17 +284,20 @@ class _Day:
 
     def decide(self, source: Source) -> Decision:
         """How the source's day has changed since it was read. Reads the listing only if totals do not decide."""
-        before, current, threshold = self.baseline(source.key), self.raw[source.key], source.growth_threshold_percent
+        before, current = self.baseline(source.key), self.raw[source.key]
         now = current if current.files else None
-        decision = decide(before, now, threshold)
+        threshold, costs = source.growth_threshold_percent, None
+        if before is not None and not self.is_as_read:
+            threshold, costs = source.threshold(before.bytes, self._history(source, self.day))
+        decision = decide(before, now, threshold, costs)
         if before is None or not decision.needs_files:
             return decision
-        return self._once(current, lambda in_full: decide(in_full(before), now, threshold))
+        return self._once(current, lambda in_full: decide(in_full(before), now, threshold, costs), str(threshold))
 
-    def _once(self, now: RawInput, answer: Callable[[Callable[[RawInput], RawInput]], _Answer]) -> _Answer:
-        """The answer from the files that the update in force read and from `now`; cached, as listings are large."""
+    def _once(self, now: RawInput, answer: Callable[[Callable[[RawInput], RawInput]], _Answer], *more: str) -> _Answer:
+        """The answer from the files that the update in force read, `now` and `more`; cached, as listings are large."""
         update = self.update.name if self.update else ""
-        key = (self.feed.uri, self.day, update, now.source, inputs_digest([now]))
+        key = (self.feed.uri, self.day, update, now.source, inputs_digest([now]), *more)
         if key not in _ANSWERS:
             if len(_ANSWERS) >= REMEMBERED_ANSWERS:
                 _ANSWERS.clear()

@@ -9,13 +9,16 @@ request that never became a run does not count. It is repeated with its run key,
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from feed_assets.blackboard import Blackboard
 from feed_assets.dependencies.graph import FeedGraph
 from feed_assets.state import LastRequest, Store, last_requests, read_last_requests, record_request
+from feed_assets.state.reports import Report, record_report
 from feed_assets.state.store import Transaction
 
 MAX_REQUESTS = 20
@@ -28,12 +31,16 @@ FIRST_PAUSE = timedelta(minutes=10)
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """A partition to compute: `due` maps each feed to the state of its input; `downstream` feeds join the run."""
+    """A partition to compute: `due` maps each feed to the state of its input; `downstream` feeds join the run.
+
+    `report` is what a report on the run begins with, as JSON; None if nobody gets a report.
+    """
 
     partition: str
     due: Mapping[str, str]
     reason: str
     downstream: tuple[str, ...] = ()
+    report: Mapping[str, Any] | None = None
 
     @property
     def feeds(self) -> tuple[str, ...]:
@@ -137,6 +144,8 @@ class Requests:
     def put_on_record(self) -> list[Request]:
         """Record and return the planned requests, without feeds that another tick has requested meanwhile.
 
+        A report on a run is recorded in the same transaction, so there is never one without the other.
+
         Call it last in a tick: a recorded request counts as made. Raises StoreError: then the next tick requests the
         runs, or the first tick after FIRST_PAUSE if the connection was lost during the commit.
         """
@@ -163,7 +172,25 @@ class Requests:
         downstream = need.downstream if len(requested) == len(need.due) else ()
         need = replace(need, due={feed: last.state for feed, last in requested.items()}, downstream=downstream)
         self.notes.append(f"{self._title(need)}: run requested ({need.reason})")
+        if need.report is not None:
+            self._record_report(transaction, need, requested)
         return Request(need, requested)
+
+    def _record_report(self, transaction: Transaction, need: Need, requested: Mapping[str, LastRequest]) -> None:
+        subjects = [
+            f"{self._on_record(feed, need.partition)}{last.state}#{last.times}" for feed, last in requested.items()
+        ]
+        requests = {feed: {"state": last.state, "times": last.times} for feed, last in requested.items()}
+        record_report(
+            transaction,
+            Report(
+                id=hashlib.sha256("\n".join(sorted(subjects)).encode()).hexdigest()[:16],
+                base=self.board.uri(""),
+                day=need.partition,
+                at=self.now,
+                request={**(need.report or {}), "requests": requests, "computed": list(need.feeds)},
+            ),
+        )
 
     def _give_up(self, feed: str, partition: str, last: LastRequest) -> None:
         self.already += 1

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import dagster as dg
 from pyspark.sql.types import StructType
 
 from feed_assets.blackboard import InvalidKeyError, check_key
-from feed_assets.datasets import FeedDeclaration
+from feed_assets.datasets import FeedDeclaration, Figures
 from feed_assets.engine.spark_schemas import declared_columns
 from feed_assets.file_feed import Column
 
@@ -28,6 +29,7 @@ EVENING_BEFORE = "feed/evening_before"
 """On an input of raw data, a frame a day: hours before the first day to read too, as context."""
 AUDITED = "feed/audited"
 TABLE = "feed/table"
+FIGURES = "feed/figures"
 LOADS = "feed/loads"
 """On a table of the warehouse: the location of its feed."""
 CONFIGURATION = "feed/configuration"
@@ -59,19 +61,29 @@ def declared_feed(metadata: Mapping[str, Any]) -> FeedDeclaration | None:
         identity=tuple(name for name in identity.split(", ") if name),
         audited=bool(plain(metadata.get(AUDITED))),
         table=str(plain(metadata.get(TABLE)) or ""),
+        figures=_figures(plain(metadata.get(FIGURES))),
     )
 
 
 def feed_metadata(
-    location: str, schema: StructType, *, identity: Sequence[str] = (), audited: bool = False, warehouse: str = ""
+    location: str,
+    schema: StructType,
+    *,
+    identity: Sequence[str] = (),
+    audited: bool = False,
+    warehouse: str = "",
+    figures: Figures | None = None,
 ) -> dict[str, Any]:
     """The metadata that makes an asset a feed.
 
     `location` is a path below the base, `<name>/<version>`. `identity` names the columns that are unique in a
     partition. An `audited` feed's updates stay staged until its checks publish them (see `checks.audit`).
     `warehouse` is a table: if FEED_ASSETS_WAREHOUSE is set, the update in force of each partition is loaded into it.
+    Reports on late data compare the updates before and after by `figures`; the sensor fetches both from a bucket, so
+    name figures for feeds of results, not of records.
 
-    Raises DagsterInvalidDefinitionError for another location, or if the table is not a plain name.
+    Raises DagsterInvalidDefinitionError for another location, if the table is not a plain name, or if the schema has
+    not the columns of `figures`.
     """
     try:
         check_key(location)
@@ -83,12 +95,19 @@ def feed_metadata(
         raise dg.DagsterInvalidDefinitionError(
             f"{warehouse!r} cannot be a table of the warehouse: use a letter, then up to 62 of a to z, 0 to 9 and _."
         )
+    if figures and (unknown := {figures.by, *figures.sums} - set(schema.names)):
+        message = f"{location} has no column {', '.join(sorted(unknown))}, by which reports are to compare its updates."
+        raise dg.DagsterInvalidDefinitionError(message)
+    if figures and (unknown := {each for ratio in figures.ratios for each in ratio[1:]} - set(figures.sums)):
+        message = f"{location}: a ratio of `figures` is of two of its sums, and {', '.join(sorted(unknown))} is none."
+        raise dg.DagsterInvalidDefinitionError(message)
     return {
         FEED: location,
         IDENTITY: ", ".join(identity),
         AUDITED: audited,
         COLUMN_SCHEMA: table_schema(schema),
         **({TABLE: warehouse} if warehouse else {}),
+        **({FIGURES: asdict(figures)} if figures else {}),
     }
 
 
@@ -130,6 +149,13 @@ def is_required(metadata: Mapping[str, Any], window: dg.TimeWindow | None, own: 
 def is_inside(window: dg.TimeWindow | None, own: dg.TimeWindow | None) -> bool:
     """Whether an upstream partition lies in the output's own time. A partition without a time always does."""
     return window is None or (own is not None and own.start <= window.start and window.end <= own.end)
+
+
+def _figures(stored: Mapping[str, Any] | None) -> Figures | None:
+    if stored is None:
+        return None
+    ratios = tuple((str(name), str(part), str(whole)) for name, part, whole in stored["ratios"])
+    return Figures(str(stored["by"]), tuple(stored["sums"]), ratios)
 
 
 def plain(value: Any) -> Any:

@@ -133,17 +133,17 @@ def unprocessed(
     One line for each source. Costs a LIST for each source, two for each feed, and the record of each such update.
     """
     found = []
-    for node in graph.feeds.values():
-        if node.made_here and node.partitioned and not node.upstream and _is_daily(graph, node, now):
-            standings = _standings(board, graph, node, sources, (FIRST, now.date()), now)
-            found += [(each.day, standing) for each, standing in standings if each.differs or each.evening_changed]
+    for node in cleaned_nodes(graph, now):
+        standings = _standings(board, graph, node, sources, (FIRST, now.date()), now)
+        found += [(each.day, standing) for each, standing in standings if each.differs or each.evening_changed]
     return sorted(found)
 
 
-def _is_daily(graph: FeedGraph, node: FeedNode, now: datetime) -> bool:
-    """Whether the feed's partitions are days, judged by yesterday's."""
+def cleaned_nodes(graph: FeedGraph, now: datetime) -> list[FeedNode]:
+    """The feeds made here from raw data by day; whether their partitions are days is judged by yesterday's."""
     yesterday = now.date() - ONE_DAY
-    return _begin_on(graph, node, yesterday) == [str(yesterday)]
+    raw = (node for node in graph.feeds.values() if node.made_here and node.partitioned and not node.upstream)
+    return [node for node in raw if _begin_on(graph, node, yesterday) == [str(yesterday)]]
 
 
 def _standings(

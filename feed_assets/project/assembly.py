@@ -18,12 +18,15 @@ from feed_assets import checks, sensors
 from feed_assets.assets import raw_key, raw_logs
 from feed_assets.assets.catalog import in_catalog
 from feed_assets.assets.checked_hours import checked_key
+from feed_assets.assets.late_data_reports import late_data_reports
 from feed_assets.assets.warehouse import warehouse_tables
 from feed_assets.io_manager import FileFeedIOManager, declared_feed
+from feed_assets.notices.mail import VARIABLE as SMTP
 from feed_assets.partitions import daily, hourly
 from feed_assets.resources import (
     BlackboardResource,
     CatalogResource,
+    MailResource,
     Settings,
     SparkResource,
     StateResource,
@@ -86,7 +89,7 @@ class Project:
         """The definitions of this project: its assets and checks, raw data, resources and sensors.
 
         `resources` are added, or replace the project's own: `blackboard`, `state`, `spark`, `clock`, `limits`,
-        `notifier`, `warehouse`, `catalog`. `domain` is a tag of every asset. Add anything else with
+        `notifier`, `mail`, `warehouse`, `catalog`. `domain` is a tag of every asset. Add anything else with
         `dg.Definitions.merge`. Raises DagsterInvalidDefinitionError if two daily assets read raw data of one kind, if
         one asset reads two kinds, if an audited asset has no checks, or if two feeds name the same table of the
         warehouse.
@@ -105,6 +108,7 @@ class Project:
             **({"warehouse": WarehouseResource.at(settings.warehouse)} if settings.warehouse else {}),
             **({"catalog": CatalogResource(database=settings.catalog)} if settings.catalog else {}),
             **({"notifier": WebhookNotifier(url=dg.EnvVar(WEBHOOK))} if settings.alerts else {}),
+            **({"mail": self._mail()} if settings.smtp else {}),
             **(resources or {}),
         }
         # The IO manager shares its resources with checks and sensors.
@@ -114,10 +118,12 @@ class Project:
         raw = [raw_logs(source, self.hours) for source in self.sources]
         lookback_days = max((source.lookback_days for source in self.sources), default=DEFAULT_LOOKBACK_DAYS)
         checked = self._checked_hours(own)
+        reports = [late_data_reports(self.days)] if self.sources else []
+        channels = frozenset({"mail", "notifier"} & given.keys())
         loads = list(warehouse_tables(own, warehouse_kind(settings.warehouse))) if settings.warehouse else []
         tables = [each for each in loads if not isinstance(each, dg.AssetChecksDefinition)]
         return dg.Definitions(
-            assets=[*in_catalog([*raw, *own], self.sources, settings, domain=domain), *tables],
+            assets=[*in_catalog([*raw, *own, *reports], self.sources, settings, domain=domain), *tables],
             asset_checks=[*asset_checks, *(each for each in loads if isinstance(each, dg.AssetChecksDefinition))],
             sensors=[
                 sensors.late_growth(self.sources, self._cleaned(own), interval_seconds=interval, run_config=run_config),
@@ -132,6 +138,7 @@ class Project:
                     if checked
                     else []
                 ),
+                *([sensors.late_reports(channels=channels, interval_seconds=interval)] if reports else []),
                 sensors.landings(self.sources, self.hours, interval_seconds=interval),
                 *([sensors.warehouse_loads(interval_seconds=interval, run_config=run_config)] if tables else []),
                 *(
@@ -152,6 +159,11 @@ class Project:
         """The asset of the checked hours of each source that has one."""
         keys = {key for each in assets if isinstance(each, dg.AssetsDefinition) for key in each.keys}
         return {source.key: key for source in self.sources if (key := checked_key(source)) in keys}
+
+    def _mail(self) -> MailResource:
+        # Dagster shows the configuration of a resource, and the server's URL may hold a password.
+        settings = self.settings
+        return MailResource(url=dg.EnvVar(SMTP), sender=settings.mail_from, recipients=list(settings.mail_to))
 
     def _cleaned(self, assets: Iterable[dg.AssetsDefinition | dg.AssetSpec]) -> dict[str, dg.AssetKey]:
         """The daily asset that reads the raw data of each kind: `late_growth` runs it."""

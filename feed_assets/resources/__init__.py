@@ -1,10 +1,10 @@
-"""Settings, the clock, storage, Spark and alerts, as Dagster resources.
+"""Settings, the clock, storage, Spark, alerts and mail, as Dagster resources.
 
 Here: reading the environment, opening connections, starting the JVM. Not here: what runs do with them.
 """
 
 from feed_assets.resources.data_catalog import CatalogResource
-from feed_assets.resources.notifier import Alert, Notifier, WebhookNotifier
+from feed_assets.resources.notifier import Alert, MailResource, Notifier, WebhookNotifier
 from feed_assets.resources.settings import Clock, Settings, SettingsError
 from feed_assets.resources.spark import SparkResource
 from feed_assets.resources.storage import BlackboardResource, StateResource
@@ -15,6 +15,7 @@ __all__ = [
     "BlackboardResource",
     "CatalogResource",
     "Clock",
+    "MailResource",
     "Notifier",
     "Settings",
     "SettingsError",

@@ -1,6 +1,7 @@
-"""Send alerts to people.
+"""Send alerts and mail to people.
 
-Here: the content of an alert, and a webhook. Not here: when an alert is sent (`sensors.alerts`).
+Here: the content of an alert, a webhook, and the mail server. Not here: when something is sent (`sensors.alerts`,
+`sensors.late_reports`), and what a mail says (`notices`).
 """
 
 from __future__ import annotations
@@ -16,9 +17,17 @@ from urllib.parse import urlsplit
 
 import dagster as dg
 
+from feed_assets.notices.mail import MailServer
+
 WEBHOOK = "FEED_ASSETS_ALERT_WEBHOOK"
 """The environment variable with the webhook's address, which is a secret."""
 
+TITLES = {
+    "rejected": "Rejected by its checks",
+    "failed": "Failed",
+    "late data": "Late data",
+    "reprocessed": "Late data was processed",
+}
 ATTEMPTS = 3
 SECONDS_BETWEEN = 0.5
 TIMEOUT_SECONDS = 10
@@ -32,7 +41,11 @@ class AlertNotSentError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """A failed run or a rejected update (`kind`: `failed`, `rejected`); each reason is a line; `command` shows more."""
+    """A failed run, a rejected update or late data; each reason is a line; `command` shows more.
+
+    `kind` is `failed`, `rejected`, `late data`, or `reprocessed`: late data was processed. `run_id` is "" before there
+    is a run. Alerts of one `id` are the same message, sent again because nobody knows whether it arrived; "": unknown.
+    """
 
     kind: str
     assets: tuple[str, ...]
@@ -40,13 +53,15 @@ class Alert:
     reasons: tuple[str, ...]
     run_id: str
     command: str
+    id: str = ""
 
     @property
     def text(self) -> str:
         """The alert as a message for people."""
-        what = {"rejected": "Rejected by its checks", "failed": "Failed"}[self.kind]
+        what = TITLES.get(self.kind, self.kind)
         where = " ".join(filter(None, [", ".join(self.assets), self.partition]))
-        return "\n".join([f"{what}: {where}", *self.reasons, f"Run {self.run_id}. More: {self.command}"])
+        run = f"Run {self.run_id}. " if self.run_id else ""
+        return "\n".join([f"{what}: {where}", *self.reasons, f"{run}More: {self.command}"])
 
 
 class Notifier(dg.ConfigurableResource[None]):
@@ -107,3 +122,19 @@ def _host(address: str) -> str:
         return urlsplit(address).hostname or "the host"
     except ValueError:
         return "the host"
+
+
+class MailResource(dg.ConfigurableResource[None]):
+    """A mail server. Dagster shows the fields: give `url`, which may hold a password, as a `dg.EnvVar`.
+
+    `recipients` get every mail, beside those that a mail itself names.
+    """
+
+    url: str
+    sender: str
+    recipients: list[str]
+
+    @property
+    def server(self) -> MailServer:
+        """The server; nothing is opened yet. Raises MailError if the URL cannot be used."""
+        return MailServer.at(self.url)

@@ -7,6 +7,7 @@ configuration of a run can change, and settings of one partner (`sources`).
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
@@ -21,6 +22,8 @@ from feed_assets.data_catalog import check_catalog
 from feed_assets.datasets import is_day
 from feed_assets.file_feed import parse_time
 from feed_assets.file_feed.names import fixed_time
+from feed_assets.notices.mail import VARIABLE as SMTP
+from feed_assets.notices.mail import MailError, MailServer
 from feed_assets.resources.notifier import WEBHOOK
 from feed_assets.state.address import VARIABLE as STATE
 from feed_assets.state.address import sqlite_url, state_url
@@ -33,6 +36,7 @@ AS_OF_FILE = ".as-of"
 STATE_FILE = ".state/state.db"
 """Below a base or a Dagster home. No name of a feed begins with a dot."""
 
+ADDRESS = re.compile(r"[^@\s,<>]+@[^@\s,<>]+")
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 DEFAULT_BASE = "data"
 DEFAULT_HOME = ".dagster"
@@ -61,7 +65,8 @@ class Settings:
     `state` is the URL of the state database, `warehouse` that of the warehouse ("": none); both can hold a password.
     `catalog` is the database of Glue ("": none). If `hourly`, records are checked hour by hour.
     `alerts` says whether a webhook is configured; its address is a secret and stays in the environment. A scan for
-    updates of other programs begins every `scan_seconds`; 0 means at each tick.
+    updates of other programs begins every `scan_seconds`; 0 means at each tick. `smtp` is the URL of the mail server
+    ("": none), which can hold a password.
     """
 
     base: str
@@ -77,6 +82,9 @@ class Settings:
     warehouse: str = field(default="", repr=False)
     catalog: str = ""
     hourly: bool = False
+    smtp: str = field(default="", repr=False)
+    mail_from: str = ""
+    mail_to: tuple[str, ...] = ()
 
     @classmethod
     def from_environment(
@@ -89,15 +97,16 @@ class Settings:
         """Read the variables `FEED_ASSETS_...`. Each has a default.
 
         They are BASE, STATE, AS_OF, FIRST_DAY, SOURCES, SPARK_MASTER, SENSOR_SECONDS, SCAN_SECONDS, LOG_LEVEL,
-        ALERT_WEBHOOK, WAREHOUSE, CATALOG and HOURLY. The defaults of SOURCES and FIRST_DAY are `sources_directory` and
-        `first_day`. Raises SettingsError, StoreError for STATE, WarehouseError or CatalogError: the message names the
-        variable and its values.
+        ALERT_WEBHOOK, WAREHOUSE, CATALOG, HOURLY, SMTP, MAIL_FROM and MAIL_TO. The defaults of SOURCES and FIRST_DAY
+        are `sources_directory` and `first_day`. Raises SettingsError, StoreError for STATE, WarehouseError or
+        CatalogError: the message names the variable and its values.
         """
         base = environment.get("FEED_ASSETS_BASE") or DEFAULT_BASE
         if "://" not in base:
             base = _local_base(base)
         if warehouse := environment.get(WAREHOUSE, ""):
             warehouse_kind(warehouse)
+        smtp, sender = environment.get(SMTP, ""), environment.get("FEED_ASSETS_MAIL_FROM", "")
         return cls(
             base=base,
             state=_state(environment.get(STATE), base, environment.get("DAGSTER_HOME")),
@@ -112,6 +121,9 @@ class Settings:
             warehouse=warehouse,
             catalog=check_catalog(catalog, base) if (catalog := environment.get(CATALOG, "")) else "",
             hourly=_switch(environment, "HOURLY"),
+            smtp=_smtp(smtp, sender),
+            mail_from=sender,
+            mail_to=_addresses("FEED_ASSETS_MAIL_TO", environment.get("FEED_ASSETS_MAIL_TO", "")),
         )
 
     @property
@@ -141,6 +153,26 @@ def _state(text: str | None, base: str, dagster_home: str | None) -> str:
     """
     folder = local_directory(base) or Path(dagster_home or DEFAULT_HOME)
     return state_url(text or sqlite_url(folder / STATE_FILE)).render_as_string(hide_password=False)
+
+
+def _smtp(url: str, sender: str) -> str:
+    if url:
+        try:
+            MailServer.at(url)
+        except MailError as error:
+            raise SettingsError(str(error)) from None
+        if len(_addresses("FEED_ASSETS_MAIL_FROM", sender)) != 1:
+            raise SettingsError(f"FEED_ASSETS_MAIL_FROM is {sender!r}; with {SMTP} it takes the address of the sender.")
+    return url
+
+
+def _addresses(name: str, text: str) -> tuple[str, ...]:
+    found = tuple(each.strip() for each in text.split(",") if each.strip())
+    if wrong := [each for each in found if not ADDRESS.fullmatch(each)]:
+        raise SettingsError(
+            f"{name} has {wrong[0]!r}; it takes addresses such as team@example.com, and commas between."
+        )
+    return found
 
 
 def _first_day(text: str) -> date:

@@ -68,10 +68,14 @@ def requests_of_tick(
 
     def became_a_run(feed: str, partition: str, last: LastRequest) -> bool:
         # If it did not, repeating its run key is safe: Dagster starts a run key at most once.
-        tags = dict([_tag(_subject(feeds, feed, partition, last))])
-        return bool(instance.get_run_ids(dg.RunsFilter(tags=tags), limit=1))
+        return bool(instance.get_run_ids(of_request(feeds, feed, partition, last), limit=1))
 
     return Requests(store, board, feeds, now, busy, became_a_run)
+
+
+def of_request(feeds: AssetFeedGraph, feed: str, partition: str, last: LastRequest) -> dg.RunsFilter:
+    """Finds the run of this request, and Dagster's repetitions of it."""
+    return dg.RunsFilter(tags=dict([_tag(_subject(feeds, feed, partition, last))]))
 
 
 def run_requests(

@@ -6,15 +6,18 @@ update's record and `raw`), and requesting a run.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass
-from decimal import ROUND_FLOOR, Decimal, localcontext
+from dataclasses import asdict, dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
 from enum import StrEnum
 from fractions import Fraction
+from typing import Any
 
 from feed_assets.file_feed import RawInput
+from feed_assets.sources.thresholds import CostOfRun
 
-_HUNDREDTH = Decimal("0.01")
+_HUNDREDTH, _MILLIONTH = Decimal("0.01"), Decimal("0.000001")
 
 
 class GrowthKind(StrEnum):
@@ -41,7 +44,8 @@ class Decision:
     `baseline` is the read set processed last, `current` that of now. Growth is that of records, or of bytes if a file
     does not tell how many records it has: then both numbers of records are None. `growth_percent` is None if the
     baseline has none. `added`, `removed` and `changed` count files, and are None if only totals were compared; a
-    changed file has the same name, but another size or tag.
+    changed file has the same name, but another size or tag. `costs` are what the threshold follows from; None for a
+    threshold that the source states.
     """
 
     kind: GrowthKind
@@ -56,6 +60,7 @@ class Decision:
     added: int | None
     removed: int | None
     changed: int | None
+    costs: CostOfRun | None = None
 
     @property
     def needs_files(self) -> bool:
@@ -67,6 +72,15 @@ class Decision:
         """Whether the day is to be processed again."""
         return self.kind in REPROCESSED
 
+    @property
+    def plain(self) -> dict[str, Any]:
+        """All its fields as JSON; exact numbers are texts."""
+        values = asdict(self) | {
+            "costs": asdict(self.costs) | {"costs": dict(self.costs.costs)} if self.costs else None
+        }
+        found: dict[str, Any] = json.loads(json.dumps(values, default=str))
+        return found
+
     def sentence(self, outcome: str | None = None) -> str:
         """The decision and its numbers, for logs: `grown, +10 % (threshold 5 %): ...; to be processed again`.
 
@@ -77,7 +91,9 @@ class Decision:
         return f"{self._what()}: {self._numbers()}; {outcome or decided}"
 
     def _what(self) -> str:
-        threshold = f"threshold {self.threshold_percent.normalize():f} %"
+        threshold = f"threshold {_exactly(self.threshold_percent)} %"
+        if self.costs is not None:
+            threshold += f": {self.costs.sentence}"
         match self.kind:
             case GrowthKind.GROWN if self.growth_percent is None:
                 return f"grown from nothing ({threshold})"
@@ -95,8 +111,12 @@ class Decision:
         return f"{counted}{self.baseline_bytes} -> {self.current_bytes} bytes, {files}{known}"
 
 
-def decide(baseline: RawInput | None, current: RawInput | None, threshold_percent: Decimal) -> Decision:
+def decide(
+    baseline: RawInput | None, current: RawInput | None, threshold_percent: Decimal, costs: CostOfRun | None = None
+) -> Decision:
     """Compare the read set that a partition was last processed from, None if it never was, with the current one.
+
+    `costs` are those that the threshold follows from, for the record.
 
     Growth is measured against the baseline: several small growths add up until the partition is processed again. It
     is measured in records, which the names of landed files tell, because small Parquet files have as much footer as
@@ -138,6 +158,7 @@ def decide(baseline: RawInput | None, current: RawInput | None, threshold_percen
         added=len(after.keys() - before.keys()) if by_file else None,
         removed=removed,
         changed=changed,
+        costs=costs,
     )
 
 
@@ -164,6 +185,12 @@ def _growth(baseline: int, current: int) -> Decimal | None:
         return None
     with localcontext(prec=50):
         return Decimal(current - baseline) * 100 / baseline
+
+
+def _exactly(percent: Decimal) -> str:
+    """The threshold, rounded up to six digits, so that a growth that is shown as less did not reach it."""
+    with localcontext(prec=60):
+        return f"{percent.quantize(_MILLIONTH, ROUND_CEILING).normalize():f}"
 
 
 def _rounded(percent: Decimal | None) -> str:

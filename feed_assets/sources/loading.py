@@ -6,7 +6,7 @@ Not here: the fields of a description (see `spec`).
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from pydantic import BaseModel, ValidationError
@@ -22,6 +22,9 @@ from feed_assets.sources.spec import (
     Source,
     SpecError,
 )
+
+_PATTERNS: Mapping[Location, str] = {("recipients",): "an address such as team@example.com"}
+"""What texts of a form must look like, where they are no names."""
 
 
 def load_source(path: Path, kinds: Iterable[Kind]) -> Source:
@@ -98,7 +101,7 @@ def _message(details: ErrorDetails, location: Location) -> str:
         "union_tag_invalid": f"is of type {context.get('tag')!r}; there are {context.get('expected_tags')}",
         "union_tag_not_found": "has no type; add `type:` with csv, tsv, jsonl or parquet",
         "string_type": f"is {given!r}, not text; put it in quotes",
-        "string_pattern_mismatch": f"is {given!r}; use only a-z, 0-9 and _",
+        "string_pattern_mismatch": f"is {given!r}; use {_PATTERNS.get(location[:1], 'only a-z, 0-9 and _')}",
         "too_short": "is empty; name at least one",
         "value_error": str(context.get("error")),
     }

@@ -10,7 +10,7 @@ import codecs
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
@@ -32,6 +32,7 @@ from feed_assets.sources.kinds import SOURCE, Kind, by_name
 from feed_assets.sources.lookups import Table, read_table
 from feed_assets.sources.positions import Document, Location, dotted
 from feed_assets.sources.source_errors import SourceError
+from feed_assets.sources.thresholds import DEFAULT_PERCENT, CostOfRun, GrowthCosts, Processed, threshold_of
 
 RESERVED_COLUMNS = frozenset(
     {"_file", "_line", "_malformed", "_record", "_day", "_hour", "_sent", "_time", "_outcome", "_key"}
@@ -65,6 +66,7 @@ class _Model(BaseModel):
 
 
 ColumnName = Annotated[str, StringConstraints(min_length=1)]
+MailAddress = Annotated[str, StringConstraints(pattern=r"^[^@\s,<>]+@[^@\s,<>]+$")]
 Expression = Annotated[str, StringConstraints(min_length=1, strip_whitespace=True)]
 
 
@@ -179,6 +181,9 @@ class Source(_Model):
       can use the other columns of these tables, except those that landing needs: `event_time` and `filter`.
     - Raw partitions that grew by `growth_threshold_percent` are processed again if at most `lookback_days` old (up to
       ten years). A day is due `buffer_hours` after its last hour (up to a year): the partner may send until then.
+    - With `growth_threshold`, the percentage follows from the costs of a run and the value of late data, and
+      `growth_threshold_percent` counts while there is no history; its default is then 5.
+    - `recipients` get mail about late data of the source, beside those of the installation.
     - If `may_be_empty`, a day without landed files has no events; else its files are still to come.
     """
 
@@ -195,9 +200,11 @@ class Source(_Model):
         default_factory=dict
     )
     growth_threshold_percent: Annotated[Decimal, Field(ge=0, allow_inf_nan=False)]
+    growth_threshold: GrowthCosts | None = None
     lookback_days: Annotated[int, Field(ge=1, le=3650)]
     buffer_hours: Annotated[int, Field(ge=0, le=8760)] = 3
     may_be_empty: bool = False
+    recipients: tuple[MailAddress, ...] = ()
 
     _declared_kind: Kind = PrivateAttr()
     _tables: tuple[Table, ...] = PrivateAttr(default=())
@@ -237,7 +244,15 @@ class Source(_Model):
     @property
     def digest(self) -> str:
         """16 hex digits that change with the result of processing the source's records, not with its schedule."""
-        others = {"description", "growth_threshold_percent", "lookback_days", "buffer_hours", "may_be_empty"}
+        others = {
+            "description",
+            "growth_threshold_percent",
+            "growth_threshold",
+            "lookback_days",
+            "buffer_hours",
+            "may_be_empty",
+            "recipients",
+        }
         described = self.model_dump_json(exclude=others if self.lookups else {*others, "lookups"})
         return hashlib.sha256("\n".join((described, *(each.sha256 for each in self.tables))).encode()).hexdigest()[:16]
 
@@ -293,6 +308,19 @@ class Source(_Model):
             return f"source {self.key}: {dotted(location)}"
         path, document = self._origin
         return f"{path}:{document.line(location)}: {dotted(location)}"
+
+    def threshold(self, baseline_bytes: int, history: Sequence[Processed]) -> tuple[Decimal, CostOfRun | None]:
+        """The growth in percent from which a day runs again, and the costs that it follows from, if it does."""
+        if self.growth_threshold is None:
+            return self.growth_threshold_percent, None
+        return threshold_of(self.growth_threshold, self.growth_threshold_percent, baseline_bytes, history)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _costs_have_a_default(cls, values: Any) -> Any:
+        if isinstance(values, dict) and values.get("growth_threshold") is not None:
+            return {"growth_threshold_percent": DEFAULT_PERCENT} | values
+        return values
 
     @field_validator("kind")
     @classmethod

@@ -69,10 +69,11 @@ TICKS = """
 def test_a_backfill_from_the_ui_and_a_late_file_end_in_published_updates(dev, desk):
     repository = dev.loaded()
     assets = {"/".join(node["assetKey"]["path"]) for node in repository["assetNodes"]}
-    assert {*ALL, "ad_catalog", "raw/ads/shop_ads", "raw/clicks/shop_clicks"} == assets
+    assert {*ALL, "ad_catalog", "late_data_reports", "raw/ads/shop_ads", "raw/clicks/shop_clicks"} == assets
     assert {each["name"]: each["sensorState"]["status"] for each in repository["sensors"]} == {
         "landings": "RUNNING",
         "late_growth": "RUNNING",
+        "late_reports": "RUNNING",
         "new_manifests": "RUNNING",
     }
 

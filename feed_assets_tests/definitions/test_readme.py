@@ -90,7 +90,7 @@ def test_the_project_it_shows_loads_with_its_raw_data_and_both_sensors(tmp_path,
     definitions = names["defs"]
     dg.Definitions.validate_loadable(definitions)
     keys = {spec.key.to_user_string() for spec in definitions.resolve_all_asset_specs()}
-    assert keys == {"clean_orders", "raw/orders/web_orders"}
+    assert keys == {"clean_orders", "late_data_reports", "raw/orders/web_orders"}
     assert {"late_growth", "new_manifests"} <= {sensor.name for sensor in definitions.sensors}
     project, clean = names["project"], names["clean_orders"]
     metadata = feed_metadata("again/v1.0", schema)

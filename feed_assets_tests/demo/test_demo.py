@@ -164,7 +164,7 @@ def test_the_instance_shows_the_sensors_decisions_and_their_runs(told):
             BROKEN: "FAILURE",
         }
         assert [len(tick.run_ids) for tick in reversed(ticks)] == [0, 1, 1]
-        assert states.keys() == {"landings", "late_growth", "new_manifests"}
+        assert states.keys() == {"landings", "late_growth", "late_reports", "new_manifests"}
 
 
 def test_the_instance_knows_of_the_catalog_what_effectiveness_was_made_from(told):

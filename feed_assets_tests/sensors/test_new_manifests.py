@@ -16,6 +16,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from feed_assets.file_feed import Facts, FeedInput, claim, invalidate, stage
 from feed_assets.io_manager import OPTIONAL, feed_metadata
+from feed_assets.notices.keeping import LOCATION as REPORTS
 from feed_assets.operations.day_runs import backfill
 from feed_assets.partitions import daily, hourly
 from feed_assets.state import StoreError
@@ -541,7 +542,7 @@ def test_a_tick_without_news_lists_the_log_of_each_feed_and_no_partition_beyond_
     tick = using_board(scanned, recording).tick("new_manifests")
 
     logs = [each.key for each in recording.requests if "/changes/" in each.key]
-    assert sorted(logs) == sorted(f"{each}/.feed/changes/" for each in (ADS, CLICKS, EFFECTIVENESS, CATALOG))
+    assert sorted(logs) == sorted(f"{each}/.feed/changes/" for each in (ADS, CLICKS, EFFECTIVENESS, CATALOG, REPORTS))
     assert (tick.told, tick.asked) == ([], {})
     assert len(tick.cursor) < 1_500
 

@@ -197,6 +197,16 @@ speed: 3
         ("lookback_days: 7", "lookback_days: [", "partner.yaml:10: this is not YAML: "),
         (
             "lookback_days: 7",
+            "lookback_days: 7\nrecipients: [nobody]",
+            "partner.yaml:10: recipients[0]: is 'nobody'; use an address such as team@example.com",
+        ),
+        (
+            "lookback_days: 7",
+            "lookback_days: 7\ngrowth_threshold: {cost_per_gb: 1, value_per_late_gb: 0, currency: EUR}",
+            "partner.yaml:10: growth_threshold.value_per_late_gb: is 0: input should be greater than 0",
+        ),
+        (
+            "lookback_days: 7",
             "lookback_days: 1000000",
             "partner.yaml:9: lookback_days: is 1000000: input should be less than or equal to 3650",
         ),

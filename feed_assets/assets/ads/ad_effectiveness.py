@@ -12,6 +12,7 @@ from feed_assets.assets.ads.effectiveness_lineage import effectiveness_lineage
 from feed_assets.assets.ads.figures import effectiveness_aggregates, effectiveness_figures
 from feed_assets.assets.ads.rules import GROUP, OWNERS, Rules
 from feed_assets.assets.cleaned import IO_MANAGER
+from feed_assets.datasets import Figures
 from feed_assets.io_manager import feed_metadata
 from feed_assets.io_manager.asset_metadata import BOUNDARY, CONTEXT, OPTIONAL
 from feed_assets.io_manager.retries import retrying
@@ -33,7 +34,12 @@ def ad_effectiveness(partitions: dg.PartitionsDefinition) -> dg.AssetsDefinition
         kinds={"pyspark", "parquet"},
         owners=OWNERS,
         metadata=feed_metadata(
-            EFFECTIVENESS_FEED, AD_EFFECTIVENESS, identity=["ad_id"], audited=True, warehouse="ad_effectiveness"
+            EFFECTIVENESS_FEED,
+            AD_EFFECTIVENESS,
+            identity=["ad_id"],
+            audited=True,
+            warehouse="ad_effectiveness",
+            figures=Figures("campaign_id", ("impressions", "clicks", "cost"), (("CTR", "clicks", "impressions"),)),
         ),
         description=(
             "One row for each ad that was shown or clicked on a day (UTC). A click counts for the day on which the ad "

@@ -1,0 +1,77 @@
+"""`feed-assets late`: a calendar of late data. Here: the command. Not here: the rows (`operations.late_calendar`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from feed_assets.cli.installation import load_installation
+from feed_assets.cli.output import json_option, print_json, print_table, say
+
+
+@click.command()
+@click.option(
+    "--days", metavar="N", type=click.IntRange(min=1), help="Days up to today. Default: the longest lookback."
+)
+@click.option("--source", "names", metavar="NAME", multiple=True, help="Only this source; repeatable.")
+@click.option(
+    "--picture",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Also write a heat map (.png).",
+)
+@json_option
+def late(days: int | None, names: Sequence[str], picture: Path | None, *, as_json: bool) -> None:
+    """Show for each day and source what was sent, what the update in force holds of it, growth, decision, last re-run.
+
+    Sizes are records, or bytes (B) where a file does not tell its records. `feed-assets explain DATE` tells more.
+    """
+    from feed_assets.operations import late_calendar as calendar  # noqa: PLC0415 - loads pydantic
+
+    if picture is not None and picture.suffix != ".png":
+        raise click.BadParameter(f"{picture} is no .png file.", param_hint="--picture")
+    installation = load_installation()
+    known = {each for source in installation.sources for each in (source.name, source.key)}
+    if unknown := [name for name in names if name not in known]:
+        there = ", ".join(source.name for source in installation.sources) or "none"
+        raise click.BadParameter(f"there is no source {unknown[0]}; there are {there}.", param_hint="--source")
+    rows = calendar.late_calendar(
+        installation.blackboard,
+        installation.feeds,
+        installation.sources,
+        now=installation.settings.clock.now(),
+        days=days,
+        only=set(names),
+    )
+    if as_json:
+        print_json([asdict(row) for row in rows])
+    else:
+        print_table(
+            ["day", "source", "growth", "decision", "sent", "baseline", "re-run", "in force"],
+            [
+                (
+                    row.day,
+                    row.source,
+                    None if row.growth_percent is None else f"{row.growth_percent:+g} %",
+                    row.decision.replace("below threshold", "below").replace("never processed", "new"),
+                    _size(row.sent_records, row.sent_bytes),
+                    _size(row.baseline_records, row.baseline_bytes),
+                    row.rerun,
+                    row.update,
+                )
+                for row in rows
+            ],
+            empty="No data was sent for these days, and none was processed.",
+            keep=("day", "source", "growth"),
+        )
+    if picture is not None and rows:
+        picture.write_bytes(calendar.picture(rows))
+    if picture is not None:
+        say(f"Written: {picture}" if rows else f"{picture} is not written: there is nothing to show.")
+
+
+def _size(records: int | None, size: int) -> str:
+    return f"{size:,} B" if records is None else f"{records:,}"

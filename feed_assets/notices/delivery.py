@@ -1,0 +1,87 @@
+"""Deliver the messages about a report, each once to each channel.
+
+A message is claimed in the state database, then sent, then recorded as sent. While a claim lasts, no other process
+sends the message; a claim ends after two minutes. So a message is never lost. It is sent twice only if its sender dies,
+or loses the database, after the receiver took it and before that was recorded, within milliseconds. The second time it
+has the same Message-ID (mail) or `id` (webhook), so receivers that compare them show it once.
+If the state database is lost, so are the reports that it held, and nothing is sent twice.
+
+Here: claims, and what happens to a message that is not taken. Not here: the messages, and the channels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+
+from feed_assets.notices.messages import DETECTED, ENDED
+from feed_assets.state import Store
+from feed_assets.state.reports import (
+    Message,
+    Report,
+    claim_message,
+    close_report,
+    postpone_message,
+    record_sent,
+    sent_messages,
+)
+
+SUPERSEDED = "superseded"
+"""The outcome of a request that never became a run, as a newer one took its place: nobody is told."""
+FEED = "feed"
+"""The channel that keeps a report."""
+
+Send = Callable[[Report, str, str], str]
+"""Sends the message of a report under a name; returns a remark for the log, or "". Raises what `Undelivered` names."""
+
+
+class NotTakenError(Exception):
+    """A channel did not take a message; the text says why, without secrets."""
+
+
+def due_messages(report: Report) -> list[str]:
+    """The messages about a report so far. A repeated request is detected no more: only its end is told."""
+    first = all(each["times"] == 1 for each in report.request["requests"].values())
+    ended = report.result is not None and report.result["outcome"] != SUPERSEDED
+    return [*([DETECTED] if first else []), *([ENDED] if ended else [])]
+
+
+def deliver(
+    store: Store,
+    report: Report,
+    channels: Mapping[str, Send],
+    *,
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+) -> list[str]:
+    """Send what is due and not yet sent. A report with a result that has nothing left is closed.
+
+    `channels` has `FEED`, which takes only reports that have ended. Returns remarks for the log.
+    """
+    remarks: list[str] = []
+    wanted = {(message, channel) for message in due_messages(report) for channel in channels if channel != FEED}
+    if report.result is not None:
+        wanted.add((ENDED, FEED))
+    open_ = sorted(wanted - sent_messages(store, report), key=lambda each: (each[0] != DETECTED, each[1] != FEED, each))
+    left = False
+    for name, channel in open_:
+        message = Message(report.id, name, channel)
+        with store.writing() as transaction:
+            claimed = claim_message(transaction, message, at=clock())
+        if not claimed:
+            left = True
+            continue
+        try:
+            remark = channels[channel](report, name, message.name)
+        except NotTakenError as error:
+            left = True
+            with store.writing() as transaction:
+                again = postpone_message(transaction, message, at=clock())
+            remarks.append(f"{message.name} was not taken: {error} It is sent again after {again:%H:%M:%S} UTC.")
+            continue
+        with store.writing() as transaction:
+            record_sent(transaction, message, at=clock())
+        remarks.append(remark or f"{message.name} sent ({channel})")
+    if report.result is not None and not left:
+        with store.writing() as transaction:
+            close_report(transaction, report, at=clock())
+    return remarks

@@ -1,0 +1,57 @@
+"""Plots of reports as PNG: a run's change, and a calendar of late data. Not here: reading data, and the texts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from io import BytesIO
+from typing import Any
+
+from matplotlib.figure import Figure
+
+BEFORE, AFTER = "#b9c4cc", "#2f6f9f"
+DPI = 110
+
+
+def before_and_after(feed: Mapping[str, Any], day: str) -> bytes:
+    """A pair of bars for each group that moved most: its first ratio, or without ratios its first sum.
+
+    `feed` is a comparison with figures.
+    """
+    figures = feed["figures"]
+    names = [name for name in figures["totals"] if name != "rows"]
+    name = names[-1] if names else "rows"
+    shown = [{"group": "all", **figures["totals"]}, *figures["movers"]]
+    figure = Figure(figsize=(8, 1.4 + 0.36 * max(len(shown), 2)), layout="constrained")
+    axes = figure.subplots()
+    for offset, (label, color) in enumerate((("before", BEFORE), ("after", AFTER))):
+        values = [each[name][offset] or 0 for each in shown]
+        axes.barh([at + 0.38 * offset for at in range(len(shown))], values, height=0.36, label=label, color=color)
+    axes.set_yticks([at + 0.19 for at in range(len(shown))], [each["group"] or "-" for each in shown])
+    axes.invert_yaxis()
+    axes.set_xlabel(name)
+    axes.set_ylabel(figures["by"])
+    axes.legend(frameon=False)
+    axes.set_title(f"{feed['feed']} {day}: {feed['before']} and {feed['after']}", loc="left", fontsize=11)
+    axes.spines[["top", "right"]].set_visible(False)
+    return _png(figure)
+
+
+def heat_map(days: Sequence[str], sources: Sequence[str], growth: Mapping[tuple[str, str], float]) -> bytes:
+    """Growth in percent by day and source since the day was processed; grey where nothing was sent."""
+    figure = Figure(figsize=(1.5 + max(3.0, 0.32 * len(days)), 1.2 + 0.36 * max(len(sources), 2)), layout="constrained")
+    axes = figure.subplots()
+    values = [[growth.get((source, day), float("nan")) for day in days] for source in sources]
+    axes.set_facecolor("#dddddd")
+    most = max([5.0, *(abs(each) for each in growth.values())])
+    image = axes.imshow(values, aspect="auto", cmap="RdBu_r", vmin=-most, vmax=most)
+    axes.set_yticks(range(len(sources)), list(sources))
+    axes.set_xticks(range(len(days)), list(days), rotation=60, ha="right", fontsize=8)
+    axes.set_title("growth since processed, %", loc="left", fontsize=11)
+    figure.colorbar(image, ax=axes)
+    return _png(figure)
+
+
+def _png(figure: Figure) -> bytes:
+    buffer = BytesIO()
+    figure.savefig(buffer, format="png", dpi=DPI, metadata={"Software": None})
+    return buffer.getvalue()

@@ -1,0 +1,211 @@
+"""The sensor for reports: it waits for the runs that late data caused, then tells people, and keeps what it told.
+
+Here: the end of a run, and the channels. Not here: which day is late (`late_growth`), texts and delivery (`notices`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+import dagster as dg
+
+from feed_assets.assets.late_data_reports import kept_event
+from feed_assets.blackboard import Blackboard, BlackboardError
+from feed_assets.dependencies.requests import FIRST_PAUSE
+from feed_assets.file_feed import FeedError
+from feed_assets.notices.comparison import compare
+from feed_assets.notices.delivery import FEED, SUPERSEDED, NotTakenError, Send, deliver
+from feed_assets.notices.keeping import keep, kept_reports
+from feed_assets.notices.mail import MailError
+from feed_assets.notices.messages import ENDED, mail, notice_of
+from feed_assets.resources import Alert, MailResource, Notifier
+from feed_assets.resources.notifier import AlertNotSentError
+from feed_assets.sensors.alerts import alert_of
+from feed_assets.sensors.asset_graph import AssetFeedGraph
+from feed_assets.sensors.busy import goes_on
+from feed_assets.sensors.ticks import TICK_SECONDS, of_request
+from feed_assets.state import LastRequest, Store, last_requests
+from feed_assets.state.reports import Report, open_reports, record_result
+
+NAME = "late_reports"
+MAIL, NOTIFIER = "mail", "notifier"
+
+
+def late_reports(*, channels: frozenset[str], interval_seconds: int) -> dg.SensorDefinition:
+    """Reports each run that `late_growth` requested for data that came late.
+
+    `channels` are those of the resources `mail` and `notifier` that the code location has.
+    """
+
+    @dg.sensor(
+        name=NAME,
+        asset_selection=dg.AssetSelection.all(),
+        minimum_interval_seconds=interval_seconds,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        required_resource_keys={"blackboard", "state", "clock", *channels},
+        description=(
+            "Tells people about late data: when a run is requested, and when that run has ended, with the figures "
+            "before and after. Keeps every report in the feed of `late_data_reports`. Each message is sent once, also "
+            "if this sensor is killed."
+        ),
+    )
+    def sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        resources: Any = context.resources
+        tick = _Tick(
+            context.instance,
+            AssetFeedGraph.of(context.repository_def),
+            resources.blackboard.blackboard,
+            resources.state.store,
+            resources.clock.now(),
+            mailer=resources.mail if MAIL in channels else None,
+            notifier=resources.notifier if NOTIFIER in channels else None,
+        )
+        remarks = tick.run()
+        for remark in remarks:
+            context.log.info(remark)
+        events = [kept_event(update, kept_reports(tick.board, day, now=tick.now)) for day, update in tick.kept.items()]
+        return dg.SensorResult(asset_events=events, skip_reason="; ".join(remarks[:3]) or "No report is due.")
+
+    return sensor
+
+
+@dataclass(slots=True)
+class _Tick:
+    """One evaluation of the sensor; `kept` are the updates of the feed of reports that it published, by day."""
+
+    instance: dg.DagsterInstance
+    feeds: AssetFeedGraph
+    board: Blackboard
+    store: Store
+    now: datetime
+    mailer: MailResource | None = None
+    notifier: Notifier | None = None
+    kept: dict[str, Any] = field(default_factory=dict)
+
+    def run(self) -> list[str]:
+        """Find the runs that have ended, then deliver what is due; returns remarks for the log."""
+        deadline, remarks = time.monotonic() + TICK_SECONDS, list[str]()
+        base = self.board.uri("")
+        for report in open_reports(self.store, base):
+            if report.result is not None or time.monotonic() > deadline:
+                continue
+            try:
+                result = self._result(report)
+            except (FeedError, BlackboardError) as error:
+                remarks.append(f"The run for {report.day} is not reported yet: {error}")
+                continue
+            if result is not None:
+                with self.store.writing() as transaction:
+                    record_result(transaction, report, result, at=self.now)
+        for report in open_reports(self.store, base):
+            if time.monotonic() < deadline:
+                remarks += deliver(self.store, report, self._channels())
+        return remarks
+
+    def _result(self, report: Report) -> dict[str, Any] | None:
+        """The result of the run of a report; None if it has not ended, or may still begin."""
+        recorded = {
+            feed: LastRequest(each["state"], each["times"], report.at)
+            for feed, each in report.request["requests"].items()
+        }
+        if not recorded.keys() <= self.feeds.feeds.keys():
+            return self._superseded()  # the code location has the feed no more
+        feed, last = next(iter(recorded.items()))
+        runs = list(self.instance.get_runs(of_request(self.feeds, feed, report.day, last)))
+        if not runs:
+            return self._superseded() if self._replaced(report, recorded) else None
+        if any(goes_on(self.instance, each) for each in runs):
+            return None
+        newest = runs[0]
+        outcome: dict[str, Any] = {"outcome": "success", "reasons": []}
+        if newest.status != dg.DagsterRunStatus.SUCCESS:
+            alert = alert_of(self.instance, newest, f"the run was {newest.status.value.lower()}")
+            outcome = {"outcome": alert.kind, "reasons": list(alert.reasons)}
+        record = self.instance.get_run_record_by_id(newest.run_id)
+        ended = datetime.fromtimestamp(record.end_time, UTC) if record and record.end_time else self.now
+        return {**outcome, "run": newest.run_id, "ended": ended.isoformat(), "feeds": self._compared(report, runs)}
+
+    def _compared(self, report: Report, runs: list[dg.DagsterRun]) -> list[dict[str, Any]]:
+        known = {each for run in runs for each in (run.run_id, run.root_run_id) if each}
+        before = report.request["before"]
+        return [
+            compare(self.board, self.feeds.feeds[feed].declaration, report.day, before.get(feed), known)
+            for feed in report.request["computed"]
+            if feed in self.feeds.feeds
+        ]
+
+    def _replaced(self, report: Report, recorded: Mapping[str, LastRequest]) -> bool:
+        """Whether the request can no more become a run: it was lost, and a later one is on record."""
+        if self.now < report.at + FIRST_PAUSE:
+            return False
+        places = {feed: (self.feeds.feeds[feed].declaration.on(self.board).uri, report.day) for feed in recorded}
+        now = last_requests(self.store, places.values())
+        return any(
+            (present := now.get(place)) is None
+            or (present.state, present.times) != (recorded[feed].state, recorded[feed].times)
+            for feed, place in places.items()
+        )
+
+    def _superseded(self) -> dict[str, Any]:
+        return {"outcome": SUPERSEDED, "reasons": [], "run": None, "ended": self.now.isoformat(), "feeds": []}
+
+    def _channels(self) -> dict[str, Send]:
+        return {
+            FEED: self._keep,
+            **({MAIL: partial(self._mail, self.mailer)} if self.mailer is not None else {}),
+            **({NOTIFIER: partial(self._notify, self.notifier)} if self.notifier is not None else {}),
+        }
+
+    def _keep(self, report: Report, _: str, name: str) -> str:
+        def ended() -> list[Report]:
+            return [each for each in open_reports(self.store, report.base, day=report.day) if each.result is not None]
+
+        try:
+            update = keep(self.board, report.day, ended, now=self.now, owner=NAME)
+        except (FeedError, BlackboardError) as error:
+            raise NotTakenError(str(error)) from error
+        if update is not None:
+            self.kept[report.day] = update
+        return f"{name} kept as {update.uri}" if update else f"{name} was kept before"
+
+    def _mail(self, mailer: MailResource, report: Report, message: str, name: str) -> str:
+        notice = notice_of(report, message)
+        to = sorted({*notice.recipients, *mailer.recipients})
+        if not to:
+            return f"{name} has no recipients: set FEED_ASSETS_MAIL_TO, or `recipients` of the source"
+        plot = _plot(report) if message == ENDED else None
+        made = mail(notice, name, sender=mailer.sender, to=to, at=self.now, plot=plot)
+        try:
+            refused = mailer.server.send(made, to)
+        except MailError as error:
+            raise NotTakenError(str(error)) from None
+        return f"{name} mailed to {len(to) - len(refused)} of {len(to)}" + "".join(
+            f", not to {each}" for each in refused
+        )
+
+    def _notify(self, notifier: Notifier, report: Report, message: str, name: str) -> str:
+        notice = notice_of(report, message)
+        names = [self.feeds.feeds[each].name for each in report.request["computed"] if each in self.feeds.feeds]
+        run = (report.result or {}).get("run") if message == ENDED else None
+        alert = Alert(notice.kind, tuple(names), report.day, tuple(notice.lines), run or "", notice.command, name)
+        try:
+            notifier.notify(alert)
+        except AlertNotSentError as error:
+            raise NotTakenError(str(error).partition(" The alert: ")[0]) from None
+        except Exception as error:  # noqa: BLE001 - a class of the user's; its message may hold an address
+            raise NotTakenError(f"{type(notifier).__name__} raised {type(error).__name__}.") from None
+        return f"{name} sent"
+
+
+def _plot(report: Report) -> bytes | None:
+    compared = next((each for each in (report.result or {})["feeds"] if each["figures"]), None)
+    if compared is None:
+        return None
+    from feed_assets.notices.pictures import before_and_after  # noqa: PLC0415 - loads matplotlib
+
+    return before_and_after(compared, report.day)

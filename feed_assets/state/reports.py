@@ -1,0 +1,143 @@
+"""Reports on late data, from the request of a run to its end, and which messages about them were sent.
+
+Here: the rows, and a lease on each message. Not here: what reports and messages say (`notices`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sqlalchemy import JSON, column, delete, insert, null, select, table, update
+
+from feed_assets.state.store import EVENTS_KEPT, Store, Transaction
+
+REPORTS = table(
+    "feed_assets_reports",
+    *map(column, ("id", "base", "day", "at", "closed")),
+    column("request", JSON),
+    column("result", JSON(none_as_null=True)),
+)
+MESSAGES = table(
+    "feed_assets_messages",
+    *map(column, ("report", "message", "channel", "attempts", "leased_until", "sent")),
+)
+
+LEASE = timedelta(minutes=2)
+"""How long a message belongs to the process that sends it: longer than a tick."""
+FIRST_PAUSE, LONGEST_PAUSE = timedelta(minutes=1), timedelta(hours=1)
+"""Pauses after a message that was not taken; they double."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A report on late data of a day below a base: what was requested at `at`, and the result, None before the end."""
+
+    id: str
+    base: str
+    day: str
+    at: datetime
+    request: Mapping[str, Any]
+    result: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message about a report, and the channel that it takes. Its name is the same whenever it is sent."""
+
+    report: str
+    message: str
+    channel: str
+
+    @property
+    def name(self) -> str:
+        """Unique over all messages of all installations."""
+        return f"{self.report}.{self.message}"
+
+
+def record_report(transaction: Transaction, report: Report) -> None:
+    """Add a report, unless it is there: a request may be repeated. Appends the event `late data`."""
+    if transaction.connection.execute(select(REPORTS.c.id).where(REPORTS.c.id == report.id)).first() is None:
+        row = {"id": report.id, "base": report.base, "day": report.day, "at": _text(report.at)}
+        transaction.connection.execute(insert(REPORTS).values(**row, request=dict(report.request)))
+        transaction.append("late data", report.at, {"report": report.id, "day": report.day})
+
+
+def open_reports(store: Store, base: str, *, day: str | None = None) -> list[Report]:
+    """The reports below a base, oldest first, of which something is still to be done; of this day, closed ones too."""
+    if not store.exists():
+        return []
+    which = REPORTS.c.closed.is_(None) if day is None else REPORTS.c.day == day
+    query = select(REPORTS).where(REPORTS.c.base == base, which).order_by(REPORTS.c.at, REPORTS.c.id)
+    with store.reading() as connection:
+        rows = connection.execute(query).mappings().all()
+    return [
+        Report(
+            row["id"], row["base"], row["day"], datetime.fromisoformat(row["at"]), row["request"], row["result"] or None
+        )
+        for row in rows
+    ]
+
+
+def record_result(transaction: Transaction, report: Report, result: Mapping[str, Any], *, at: datetime) -> None:
+    """Give a report its result, unless another tick has given it one. Appends the event `late data reported`."""
+    mine = update(REPORTS).where(REPORTS.c.id == report.id, REPORTS.c.result.is_(null()))
+    if transaction.connection.execute(mine.values(result=dict(result))).rowcount:
+        told = {"report": report.id, "day": report.day, "outcome": result.get("outcome")}
+        transaction.append("late data reported", at, told)
+
+
+def close_report(transaction: Transaction, report: Report, *, at: datetime) -> None:
+    """Note that nothing is to be done for a report, and delete what was closed long ago, with its messages."""
+    transaction.connection.execute(update(REPORTS).where(REPORTS.c.id == report.id).values(closed=_text(at)))
+    old = select(REPORTS.c.id).where(REPORTS.c.closed < _text(at - EVENTS_KEPT))
+    transaction.connection.execute(delete(MESSAGES).where(MESSAGES.c.report.in_(old)))
+    transaction.connection.execute(delete(REPORTS).where(REPORTS.c.closed < _text(at - EVENTS_KEPT)))
+
+
+def sent_messages(store: Store, report: Report) -> set[tuple[str, str]]:
+    """The messages about a report that were sent, each with its channel."""
+    query = select(MESSAGES.c.message, MESSAGES.c.channel).where(
+        MESSAGES.c.report == report.id, MESSAGES.c.sent.is_not(None)
+    )
+    with store.reading() as connection:
+        return {(message, channel) for message, channel in connection.execute(query)}
+
+
+def claim_message(transaction: Transaction, message: Message, *, at: datetime) -> bool:
+    """Whether the caller is to send the message now: it was not sent, and nobody else is about to send it.
+
+    `at` is the machine's time, as leases are of processes. The lease ends after LEASE.
+    """
+    row = transaction.connection.execute(select(MESSAGES).filter_by(**_key(message))).mappings().first()
+    if row is not None and (row["sent"] is not None or row["leased_until"] > _text(at)):
+        return False
+    transaction.connection.execute(delete(MESSAGES).filter_by(**_key(message)))
+    attempts = (row["attempts"] if row else 0) + 1
+    leased = {"attempts": attempts, "leased_until": _text(at + LEASE)}
+    transaction.connection.execute(insert(MESSAGES).values(**_key(message), **leased))
+    return True
+
+
+def record_sent(transaction: Transaction, message: Message, *, at: datetime) -> None:
+    """Note that the message was sent."""
+    transaction.connection.execute(update(MESSAGES).filter_by(**_key(message)).values(sent=_text(at)))
+
+
+def postpone_message(transaction: Transaction, message: Message, *, at: datetime) -> datetime:
+    """Note that the message was not taken. Returns when it may be sent again."""
+    key = _key(message)
+    attempts = int(transaction.connection.execute(select(MESSAGES.c.attempts).filter_by(**key)).scalar_one())
+    again = at + min(FIRST_PAUSE * (1 << min(attempts - 1, 10)), LONGEST_PAUSE)
+    transaction.connection.execute(update(MESSAGES).filter_by(**key).values(leased_until=_text(again)))
+    return again
+
+
+def _key(message: Message) -> dict[str, str]:
+    return {"report": message.report, "message": message.message, "channel": message.channel}
+
+
+def _text(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat()

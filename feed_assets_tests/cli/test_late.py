@@ -1,0 +1,100 @@
+"""`feed-assets late` and the reports in `feed-assets explain`: what came late, day by day and source by source."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from dagster import DagsterRunStatus
+from dagster._core.test_utils import create_run_for_test
+
+from feed_assets_tests.harness import DAY, NEXT_DAY, Installation
+
+LAST = "2019-11-30"
+
+
+@pytest.fixture
+def there(desk: Installation, monkeypatch: pytest.MonkeyPatch) -> Installation:
+    """A day that grew by 10 %, one by 1 %, one as it was processed, and one that was never processed."""
+    monkeypatch.setenv("FEED_ASSETS_BASE", str(desk.base))
+    monkeypatch.setenv("FEED_ASSETS_SOURCES", str(desk.settings.sources_directory))
+    monkeypatch.setenv("FEED_ASSETS_FIRST_DAY", "2019-11-20")
+    for day in (DAY, NEXT_DAY, LAST):
+        desk.raw_bytes(day, {"x": 1000})
+        desk.process(day)
+    desk.raw_bytes(DAY, {"late": 100})
+    desk.raw_bytes(NEXT_DAY, {"late": 10})
+    desk.raw_bytes("2019-11-27", {"x": 5}, "clicks/shop_clicks")
+    return desk
+
+
+def test_the_calendar_shows_each_day_of_each_source_with_what_was_sent_and_decided(there, run) -> None:
+    rows = {(row["source"], row["day"]): row for row in json.loads(run("late", "--json").stdout)}
+
+    shown = {
+        place: (row["sent_bytes"], row["baseline_bytes"], row["growth_percent"], row["decision"])
+        for place, row in rows.items()
+    }
+    assert shown == {
+        ("ads/shop_ads", DAY): (1100, 1000, 10, "grown, due"),
+        ("ads/shop_ads", NEXT_DAY): (1010, 1000, 1, "below threshold, waits"),
+        ("ads/shop_ads", LAST): (1000, 1000, 0, "unchanged"),
+        ("clicks/shop_clicks", "2019-11-27"): (5, 0, None, "never processed, due"),
+    }
+    assert rows["ads/shop_ads", DAY]["update"] == "20191201.000000"
+    assert rows["ads/shop_ads", DAY]["rerun"] is None
+
+
+def test_the_calendar_names_the_last_rerun_and_can_be_narrowed_to_days_and_sources(there, run) -> None:
+    there.process()
+
+    lines = run("late", "--source", "shop_ads", "--days", "7").stdout.splitlines()
+
+    assert lines[0].split() == ["day", "source", "growth", "decision", "sent", "baseline", "re-run", "in", "force"]
+    assert lines[1].split()[:8] == [DAY, "ads/shop_ads", "+0", "%", "unchanged", "1,100", "B", "1,100"]
+    assert lines[1].endswith("2019-12-01 00:00:01  20191201.000001")
+    assert len(lines) == 4
+    assert [line.split()[:2] for line in run("late", "--days", "1").stdout.splitlines()[1:]] == [[LAST, "ads/shop_ads"]]
+    assert run("late", "--days", "4", "--source", "clicks/shop_clicks").stdout.count("shop_clicks") == 1
+
+
+@pytest.mark.parametrize("width", [80, 40])
+def test_the_calendar_fits_a_terminal_and_breaks_no_date_and_no_name(there, program_on, width) -> None:
+    shown = program_on(width, "late")
+
+    for line in shown.splitlines():
+        assert len(line) <= width, line
+    for part in (DAY, "ads/shop_ads", "+10 %"):
+        assert any(part in line for line in shown.splitlines()), (part, shown)
+
+
+def test_the_calendar_is_written_as_a_picture_and_wrong_arguments_say_what_to_do(there, run, tmp_path: Path) -> None:
+    picture = tmp_path / "late.png"
+    shown = run("late", "--picture", picture)
+    assert f"Written: {picture}" in shown.stderr
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+    assert "is no .png file" in run("late", "--picture", "late.gif", code=2).stderr
+    assert "there is no source shop_add; there are shop_ads, shop_clicks" in " ".join(
+        run("late", "--source", "shop_add", code=2).stderr.split()
+    )
+    assert "nothing to show" in run("late", "--source", "shop_clicks", "--days", "1", "--picture", picture).stderr
+
+
+def test_explaining_a_day_tells_its_reports(there, run) -> None:
+    (request,) = [each for each in there.tick("late_growth").requests if each.partition_key == DAY]
+    create_run_for_test(
+        there.instance,
+        status=DagsterRunStatus.FAILURE,
+        tags={**request.tags, "dagster/partition": DAY},
+        asset_selection=frozenset(request.asset_selection),
+    )
+    there.tick("late_reports")
+
+    shown = " ".join(run("explain", DAY).stdout.split())
+    assert f"Late data for {DAY} failed: ads/shop_ads +10.0 % The run for {DAY} failed" in shown
+    assert "clean-ads/v1.0: not computed by this run; 20191201.000000 stays in force." in shown
+    stories = {story["asset"]: story for story in json.loads(run("explain", DAY, "--json").stdout)}
+    assert [each["result"]["outcome"] for each in stories["clean_ads"]["late_reports"]] == ["failed"]
+    assert stories["clean_clicks"]["late_reports"] == []

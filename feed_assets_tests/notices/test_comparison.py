@@ -1,0 +1,107 @@
+"""Two updates are compared by their declared figures, whatever their files are like."""
+
+from __future__ import annotations
+
+import dagster as dg
+import pytest
+
+from feed_assets.ads.schemas import AD_EFFECTIVENESS
+from feed_assets.blackboard.memory import MemoryBlackboard
+from feed_assets.datasets import FeedDeclaration, Figures
+from feed_assets.file_feed import Facts, Update, claim, publish, stage, staged_files
+from feed_assets.io_manager import declared_feed, feed_metadata
+from feed_assets.notices.comparison import MOVERS, compare, moved
+from feed_assets.notices.messages import change
+from feed_assets_tests.harness import AS_OF, DAY
+from feed_assets_tests.notices.conftest import effectiveness
+
+FIGURES = Figures("campaign_id", ("impressions", "clicks", "cost"), (("CTR", "clicks", "impressions"),))
+DECLARED = FeedDeclaration("some/v1.0", (), figures=FIGURES)
+
+
+def published(board: MemoryBlackboard, *files: bytes, suffix: str = "parquet", run_id: str = "") -> Update:
+    claimed = claim(DECLARED.on(board), DAY, now=AS_OF, owner="test")
+    for number, content in enumerate(files):
+        board.create(f"{claimed.prefix}part-{number}.{suffix}", content)
+    staged = stage(claimed, staged_files(claimed, len(files)), Facts(run_id=run_id), now=AS_OF)
+    return publish(staged, now=AS_OF)
+
+
+def test_groups_that_came_went_and_changed_are_counted_and_the_largest_movement_comes_first() -> None:
+    board = MemoryBlackboard()
+    before = published(
+        board, effectiveness({"a": (100, 1, "1"), "gone": (50, 0, "0")}), effectiveness({"b": (10, 1, "1")})
+    )
+    after = published(board, effectiveness({"a": (101, 1, "1"), "b": (10, 1, "1"), "new": (80, 3, "2.25")}))
+
+    found = moved(FIGURES, before, after)
+
+    assert found["totals"] == {
+        "rows": [3, 3], "impressions": [160, 191], "clicks": [2, 5], "cost": [2, 4.25], "CTR": [0.0125, 0.02617801],
+    }  # fmt: skip
+    assert [each["group"] for each in found["movers"]] == ["new", "gone", "a", "b"]
+    assert found["movers"][0]["impressions"] == [None, 80]
+    assert found["movers"][1]["clicks"] == [0, None]
+
+
+def test_of_many_groups_only_those_that_moved_most_are_named() -> None:
+    board = MemoryBlackboard()
+    many = {f"c{number:04}": (1000, 10, "1") for number in range(500)}
+    before = published(board, effectiveness(many))
+    after = published(board, effectiveness(many | {"c0123": (1001, 10, "1"), "c0321": (1900, 10, "1")}))
+
+    found = moved(FIGURES, before, after)
+
+    assert found["groups"] == 500
+    assert len(found["movers"]) == MOVERS
+    assert [each["group"] for each in found["movers"][:2]] == ["c0321", "c0123"]
+
+
+def test_files_without_rows_or_without_a_column_and_other_formats_count_as_what_they_have() -> None:
+    board = MemoryBlackboard()
+    csv = b"campaign_id,impressions\na,7\n"
+    found = moved(FIGURES, published(board), published(board, csv, suffix="csv"))
+
+    assert found["totals"]["impressions"] == [None, 7]
+    assert found["totals"]["cost"] == [None, None]
+    assert found["totals"]["CTR"] == [None, None]
+    assert moved(FIGURES, published(board), published(board))["movers"] == []
+
+
+def test_an_update_whose_files_are_gone_leaves_the_report_without_figures_and_says_why() -> None:
+    board = MemoryBlackboard()
+    before = published(board, effectiveness({"a": (1, 1, "1")}))
+    published(board, effectiveness({"a": (2, 1, "1")}), run_id="run")
+    board.delete(before.key("part-0.parquet"))
+
+    found = compare(board, DECLARED, DAY, before.name, {"run"})
+
+    assert found["figures"] is None
+    assert "part-0.parquet" in found["problem"]
+
+
+def test_figures_that_a_feed_cannot_have_are_refused_when_it_is_declared_and_others_are_read_back() -> None:
+    declared = declared_feed(feed_metadata("some/v1.0", AD_EFFECTIVENESS, figures=FIGURES))
+    assert declared is not None
+    assert declared.figures == FIGURES
+
+    for figures, message in (
+        (Figures("campaign", ("clicks",)), "has no column campaign, by which reports are to compare"),
+        (Figures("campaign_id", ("clicks",), (("CTR", "clicks", "impressions"),)), "and impressions is none"),
+    ):
+        with pytest.raises(dg.DagsterInvalidDefinitionError, match=message):
+            feed_metadata("some/v1.0", AD_EFFECTIVENESS, figures=figures)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "share", "words"),
+    [
+        (1000, 1100, False, "1,000 -> 1,100 (+10.0 %)"),
+        (0, 5, False, "0 -> 5"),
+        (None, 5, False, "- -> 5"),
+        (5, 5, False, "5 -> 5"),
+        (0.01, 0.02, True, "1.000 % -> 2.000 % (+1.000 points)"),
+    ],
+)
+def test_a_change_is_told_in_numbers_that_people_read(before, after, share, words) -> None:
+    assert change(before, after, share=share) == words

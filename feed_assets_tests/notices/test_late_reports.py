@@ -1,0 +1,294 @@
+"""Late data is told when it is detected and when its run has ended, once each; every report is kept."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import dagster as dg
+import pytest
+
+from feed_assets.file_feed import latest, read_file
+from feed_assets.notices import delivery
+from feed_assets.notices.keeping import LOCATION
+from feed_assets.resources import Alert, Notifier
+from feed_assets.state.reports import LEASE, record_sent
+from feed_assets_tests.harness import ADS, AS_OF, DAY, EFFECTIVENESS, NEXT_DAY, Installation, before_state
+from feed_assets_tests.notices.conftest import FIGURES, Shop
+
+DETECTED = f"Late data for {DAY}: ads/shop_ads +10.0 %"
+AGAIN = f"Late data for {DAY} processed again: ads/shop_ads +10.0 %"
+GREW = {"c1": (120, 6, "12.5"), "c2": (50, 1, "5"), "c3": (10, 0, "1")}
+
+
+def kept(desk: Installation, day: str = DAY) -> list[dict[str, str]]:
+    """The reports on a day, as a plain reader of the feed finds them."""
+    update = latest(desk.feed(LOCATION), day, now=desk.now)
+    return (
+        [json.loads(line) for file in update.files for line in read_file(update, file).splitlines()] if update else []
+    )
+
+
+def test_late_data_is_told_in_the_first_tick_after_its_detection_and_once(processed: Shop) -> None:
+    processed.grow()
+
+    for _ in range(2):
+        processed.report()
+
+    assert processed.office.subjects == [DETECTED]
+    to, mail = processed.office.mails[0]
+    assert to == ["ads@example.com", "all@example.com"]
+    text = mail.get_body(("plain",)).get_content()
+    assert "ads/shop_ads 2019-11-24: grown, +10 % (threshold 5 %): 1000 -> 1100 bytes, 1 -> 2 files" in text
+    assert f"{ADS} 20191201.000000" in text
+
+
+def test_when_that_run_has_ended_a_mail_compares_before_and_after(processed: Shop) -> None:
+    (run,) = processed.start(processed.grow())
+    processed.report()
+    assert processed.office.subjects == [DETECTED]
+    processed.publish(run, GREW)
+    processed.report()
+    assert processed.office.subjects == [DETECTED]  # it has published, and still runs
+
+    processed.end(run)
+    tick = processed.report()
+
+    assert processed.office.subjects == [DETECTED, AGAIN]
+    mail = processed.office.mails[1][1]
+    text = " ".join(mail.get_body(("plain",)).get_content().split())
+    assert "impressions 150 180 +20.0 %" in text
+    assert "clicks 5 7 +40.0 %" in text
+    assert "cost 15.5 18.5 +19.4 %" in text
+    assert "CTR 3.333 % 3.889 % +0.556 points" in text
+    # Those that moved most come first.
+    assert text.index("c1 100 -> 120") < text.index("c3 - -> 10") < text.index("c2 50 -> 50")
+    assert f"feed-assets feed diff {processed.desk.feed(EFFECTIVENESS).uri} -p {DAY} --from 2019" in text
+    html = mail.get_body(("html",)).get_content()
+    (plot,) = [part for part in mail.walk() if part.get_content_type() == "image/png"]
+    assert f'src="cid:{plot["Content-ID"].strip("<>")}"' in html
+    assert plot.get_content().startswith(b"\x89PNG")
+    assert tick.told == [("late_data_reports", DAY, latest(processed.desk.feed(LOCATION), DAY, now=AS_OF).name)]
+    assert processed.open == []
+    assert processed.report().events == ()
+
+
+@pytest.mark.parametrize(("outcome", "words"), [("failed", "failed"), ("success", "processed again")])
+def test_the_last_end_of_a_run_counts_that_dagster_has_tried_again(processed: Shop, outcome, words) -> None:
+    tick = processed.grow()
+    (first,) = processed.start(tick)
+    instance = processed.desk.instance
+    instance.add_run_tags(first, {"dagster/will_retry": "true"})
+    processed.end(first, good=False)
+    processed.report()
+    assert processed.office.subjects == [DETECTED]  # Dagster is about to try again
+
+    (second,) = processed.start(tick)
+    instance.add_run_tags(first, {"dagster/auto_retry_run_id": second})
+    processed.report()
+    assert processed.office.subjects == [DETECTED]
+    processed.end(second, good=outcome == "success")
+    processed.report()
+
+    assert processed.office.subjects == [DETECTED, f"Late data for {DAY} {words}: ads/shop_ads +10.0 %"]
+    assert [(each["outcome"], each["run"]) for each in kept(processed.desk)] == [(outcome, second)]
+
+
+def test_a_rejected_result_is_told_with_its_reason_and_what_stays_in_force(processed: Shop) -> None:
+    (run,) = processed.start(processed.grow())
+    processed.publish(run, GREW, good=False)
+    check = dg.AssetCheckEvaluation(
+        dg.AssetKey("ad_effectiveness"), "not_empty", passed=False, metadata={"rows": 0}, blocking=True
+    )
+    event = dg.DagsterEvent(dg.DagsterEventType.ASSET_CHECK_EVALUATION.value, "__ASSET_JOB", event_specific_data=check)
+    processed.desk.instance.report_dagster_event(event, run)
+    processed.end(run, good=False)
+
+    processed.report()
+
+    assert processed.office.subjects[-1] == f"Late data for {DAY} rejected by its checks: ads/shop_ads +10.0 %"
+    text = processed.office.mails[-1][1].get_body(("plain",)).get_content()
+    assert "ad_effectiveness not_empty: rows 0" in text
+    assert f"{EFFECTIVENESS}: rejected; 20191201.000000 stays in force." in text
+    assert f"{ADS}: 20191201.000000 -> " in text  # the same run published the ads
+
+
+def test_two_ticks_at_once_report_one_run_once(processed: Shop) -> None:
+    tick = processed.grow()
+    assert processed.desk.tick("late_growth").asked == {}
+    (run,) = processed.start(tick)
+    processed.end(run)
+    (report,) = processed.open
+    other = processed.later(hours=0)
+
+    def meanwhile() -> None:
+        processed.desk = plain
+        other.report()
+
+    plain = processed.desk
+    processed.desk = before_state(plain, "writing", meanwhile)
+    processed.report()
+
+    assert sorted(processed.office.subjects) == sorted([DETECTED, AGAIN])
+    assert [each["id"] for each in kept(plain)] == [report.id]
+
+
+def test_a_request_that_never_became_a_run_is_no_report_and_its_repetition_is_not_told_again(processed: Shop) -> None:
+    processed.grow()
+    processed.report()
+    later = processed.later(hours=1)
+    repeated = later.desk.tick("late_growth")
+    assert repeated.asked == {DAY: ("ad_effectiveness", "clean_ads")}
+
+    later.report()
+    assert processed.office.subjects == [DETECTED]
+    assert len(processed.open) == 1
+
+    (run,) = later.start(repeated)
+    later.end(run)
+    later.report()
+    assert processed.office.subjects == [DETECTED, AGAIN]
+
+
+def test_a_request_that_a_newer_one_replaced_is_kept_and_not_told(processed: Shop) -> None:
+    processed.grow()
+    later = processed.later(hours=1)
+    tick = later.grow(name="later")
+    (run,) = later.start(tick)
+    later.end(run)
+
+    later.report()
+
+    assert processed.office.subjects[-1] == f"Late data for {DAY} processed again: ads/shop_ads +20.0 %"
+    assert [each["outcome"] for each in kept(later.desk)] == ["superseded", "success"]
+    assert processed.office.subjects.count(AGAIN) == 0
+
+
+def test_a_second_attempt_after_a_failure_tells_only_its_end(processed: Shop) -> None:
+    (run,) = processed.start(processed.grow())
+    processed.end(run, good=False)
+    processed.report()
+    later = processed.later(hours=1)
+    (second,) = later.start(later.desk.tick("late_growth"))
+    later.end(second)
+    later.report()
+
+    failed = f"Late data for {DAY} failed: ads/shop_ads +10.0 %"
+    assert processed.office.subjects == [DETECTED, failed, AGAIN]
+    assert [each["outcome"] for each in kept(later.desk)] == ["failed", "success"]
+
+
+def test_a_day_that_was_never_processed_is_not_late(processed: Shop) -> None:
+    tick = processed.grow(day=NEXT_DAY)
+    processed.start(tick, dg.DagsterRunStatus.SUCCESS)
+
+    processed.report()
+
+    assert list(tick.asked) == [NEXT_DAY]
+    assert processed.office.subjects == []
+
+
+def test_days_that_are_late_together_are_reported_each_by_itself(processed: Shop) -> None:
+    processed.desk.raw_bytes(NEXT_DAY, {"x": 1000})
+    processed.publish("first", FIGURES, NEXT_DAY)
+    processed.desk.raw_bytes(NEXT_DAY, {"late": 100})
+    runs = processed.start(processed.grow())
+    assert len(runs) == 2
+    for run in runs:
+        processed.end(run)
+
+    processed.report()
+
+    assert sorted(processed.office.subjects) == sorted(
+        each.replace(DAY, day) for day in (DAY, NEXT_DAY) for each in (DETECTED, AGAIN)
+    )
+    assert [len(kept(processed.desk, day)) for day in (DAY, NEXT_DAY)] == [1, 1]
+
+
+def test_mail_that_the_server_refuses_is_sent_later_and_never_twice(processed: Shop, monkeypatch) -> None:
+    processed.grow()
+    processed.office.answer = "451 try later"
+    tick = processed.report()
+    assert "did not take a mail (SMTPDataError, code 451)" in tick.skipped
+    processed.office.answer = ""
+    processed.report()
+    assert processed.office.subjects == []  # it pauses first
+
+    monkeypatch.setattr("feed_assets.state.reports.FIRST_PAUSE", -LEASE)
+    with processed.desk.store.writing() as transaction:
+        transaction.connection.exec_driver_sql("UPDATE feed_assets_messages SET leased_until = ''")
+    for _ in range(2):
+        processed.report()
+    assert processed.office.subjects == [DETECTED]
+
+
+def test_a_mail_sent_by_a_process_that_died_right_then_is_sent_again_under_the_same_id(
+    processed: Shop, monkeypatch
+) -> None:
+    processed.grow()
+
+    def dies(*_: object, **__: object) -> None:
+        raise SystemExit
+
+    monkeypatch.setattr(delivery, "record_sent", dies)
+    with pytest.raises(SystemExit):
+        processed.report()
+    monkeypatch.setattr(delivery, "record_sent", record_sent)
+    processed.report()
+    assert processed.office.subjects == [DETECTED]  # until the lease ends, it may be under way
+
+    with processed.desk.store.writing() as transaction:
+        transaction.connection.exec_driver_sql("UPDATE feed_assets_messages SET leased_until = ''")
+    processed.report()
+
+    assert processed.office.subjects == [DETECTED, DETECTED]
+    assert len({mail["Message-ID"] for _, mail in processed.office.mails}) == 1
+
+
+def test_a_recipient_that_the_server_does_not_know_does_not_keep_the_others_from_getting_it(processed: Shop) -> None:
+    processed.office.strangers = frozenset({"ads@example.com"})
+    processed.grow()
+
+    tick = processed.report()
+
+    assert [to for to, _ in processed.office.mails] == [["all@example.com"]]
+    assert "mailed to 1 of 2, not to ads@example.com" in tick.skipped
+
+
+def test_the_webhook_gets_both_messages_each_under_its_own_id(processed: Shop) -> None:
+    sent: list[Alert] = []
+
+    class Chat(Notifier):
+        def notify(self, alert: Alert) -> None:
+            sent.append(alert)
+
+    shop = replace(processed, desk=processed.desk.using(notifier=Chat()))
+    (run,) = shop.start(shop.grow())
+    shop.report()
+    shop.end(run)
+    for _ in range(2):
+        shop.report()
+
+    assert [(each.kind, each.partition, each.run_id) for each in sent] == [
+        ("late data", DAY, ""),
+        ("reprocessed", DAY, run),
+    ]
+    (report,) = kept(shop.desk)
+    assert [each.id for each in sent] == [f"{report['id']}.detected", f"{report['id']}.ended"]
+    assert sent[1].text.startswith(f"Late data was processed: clean_ads, ad_effectiveness {DAY}")
+    assert processed.office.subjects == [DETECTED, AGAIN]
+
+
+def test_when_the_database_is_lost_the_kept_reports_remain_and_new_ones_are_added(processed: Shop) -> None:
+    (run,) = processed.start(processed.grow())
+    processed.publish(run, GREW)
+    processed.end(run)
+    processed.report()
+    for file in (processed.desk.base / ".state").iterdir():
+        file.unlink()
+
+    (run,) = processed.start(processed.grow(200, "more"))
+    processed.end(run)
+    processed.report()
+
+    assert [each["outcome"] for each in kept(processed.desk)] == ["success", "success"]
