@@ -58,7 +58,8 @@ class Settings:
 
     `state` is the URL of the state database, `warehouse` that of the warehouse ("": none); both can hold a password.
     `alerts` says whether a webhook is configured; its address is a secret and stays in the environment. A scan for
-    updates of other programs begins every `scan_seconds`; 0 means at each tick.
+    updates of other programs begins every `scan_seconds`; 0 means at each tick. `poll_table` is the table of DynamoDB
+    with the files that polls took ("": only the blackboard has them).
     """
 
     base: str
@@ -72,6 +73,7 @@ class Settings:
     alerts: bool = False
     scan_seconds: int = 600
     warehouse: str = field(default="", repr=False)
+    poll_table: str = ""
 
     @classmethod
     def from_environment(
@@ -84,8 +86,9 @@ class Settings:
         """Read the variables `FEED_ASSETS_...`. Each has a default.
 
         They are BASE, STATE, AS_OF, FIRST_DAY, SOURCES, SPARK_MASTER, SENSOR_SECONDS, SCAN_SECONDS, LOG_LEVEL,
-        ALERT_WEBHOOK and WAREHOUSE. The defaults of SOURCES and FIRST_DAY are `sources_directory` and `first_day`.
-        Raises SettingsError, StoreError for STATE, or WarehouseError: the message names the variable and its values.
+        ALERT_WEBHOOK, WAREHOUSE and POLL_TABLE. The defaults of SOURCES and FIRST_DAY are `sources_directory` and
+        `first_day`. Raises SettingsError, StoreError for STATE, or WarehouseError: the message names the variable and
+        its values.
         """
         base = environment.get("FEED_ASSETS_BASE") or DEFAULT_BASE
         if "://" not in base:
@@ -104,6 +107,7 @@ class Settings:
             sensor_seconds=_seconds(environment, "SENSOR_SECONDS", "30", least=1),
             scan_seconds=_seconds(environment, "SCAN_SECONDS", "600", least=0),
             warehouse=warehouse,
+            poll_table=environment.get("FEED_ASSETS_POLL_TABLE", ""),
         )
 
     @property

@@ -30,6 +30,7 @@ from pydantic import (
 from feed_assets.engine.sql import quoted
 from feed_assets.sources.kinds import SOURCE, Kind, by_name
 from feed_assets.sources.lookups import Table, read_table
+from feed_assets.sources.poll_spec import Poll
 from feed_assets.sources.positions import Document, Location, dotted
 from feed_assets.sources.source_errors import SourceError
 
@@ -180,6 +181,8 @@ class Source(_Model):
     - Raw partitions that grew by `growth_threshold_percent` are processed again if at most `lookback_days` old (up to
       ten years). A day is due `buffer_hours` after its last hour (up to a year): the partner may send until then.
     - If `may_be_empty`, a day without landed files has no events; else its files are still to come.
+    - `poll` says where the partner's files are fetched from. The files of a polled source are known by name: another
+      content of a name replaces the one before. Files of other sources are known by content.
     """
 
     name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]+$")]
@@ -198,6 +201,7 @@ class Source(_Model):
     lookback_days: Annotated[int, Field(ge=1, le=3650)]
     buffer_hours: Annotated[int, Field(ge=0, le=8760)] = 3
     may_be_empty: bool = False
+    poll: Poll | None = None
 
     _declared_kind: Kind = PrivateAttr()
     _tables: tuple[Table, ...] = PrivateAttr(default=())
@@ -237,7 +241,7 @@ class Source(_Model):
     @property
     def digest(self) -> str:
         """16 hex digits that change with the result of processing the source's records, not with its schedule."""
-        others = {"description", "growth_threshold_percent", "lookback_days", "buffer_hours", "may_be_empty"}
+        others = {"description", "growth_threshold_percent", "lookback_days", "buffer_hours", "may_be_empty", "poll"}
         described = self.model_dump_json(exclude=others if self.lookups else {*others, "lookups"})
         return hashlib.sha256("\n".join((described, *(each.sha256 for each in self.tables))).encode()).hexdigest()[:16]
 
