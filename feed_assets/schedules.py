@@ -5,7 +5,7 @@ Here: schedules and the jobs of polls. Not here: polling (`receiving.polling`), 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -56,10 +56,10 @@ def _poll(source: Source, settings: Settings) -> dg.ScheduleDefinition:
     def take(
         context: dg.OpExecutionContext, blackboard: BlackboardResource, spark: SparkResource, clock: Clock
     ) -> None:
-        def land(source: Source, files: Sequence[Path]) -> Iterator[Landing | Exception]:
+        def land(source: Source, files: Sequence[Path], seen: Mapping[str, int]) -> Iterator[Landing | Exception]:
             from feed_assets.sources.landing import land_files  # noqa: PLC0415 - loads Spark's Python side
 
-            return land_files(spark.spark_session, board, source, files, now=clock.now())
+            return land_files(spark.spark_session, board, source, files, now=clock.now(), seen=seen)
 
         board = blackboard.blackboard
         index = open_index(board, settings.poll_table)

@@ -5,7 +5,7 @@ Here: the commands and their messages. Not here: polling (`receiving.polling`). 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -121,12 +121,12 @@ def _poll(installation: Installation, source: Source, begin: Any) -> Polled:
 
     settings, board = installation.settings, installation.blackboard
 
-    def land(source: Source, files: Sequence[Path]) -> Iterator[Landing | Exception]:
+    def land(source: Source, files: Sequence[Path], seen: Mapping[str, int]) -> Iterator[Landing | Exception]:
         from feed_assets.sources.landing import land_files  # noqa: PLC0415 - loads Spark's Python side
 
         ready_to_compute(settings)
         spark = SparkResource.on(settings.spark_master, settings.base).spark_session
-        return land_files(spark, board, source, files, now=settings.clock.now())
+        return land_files(spark, board, source, files, now=settings.clock.now(), seen=seen)
 
     return Poller(board, open_index(board, settings.poll_table), land, settings.clock.now, begin=begin).poll(source)
 

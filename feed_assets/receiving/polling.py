@@ -17,7 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,9 +34,9 @@ from feed_assets.receiving.places import (
 )
 from feed_assets.receiving.taken import BlackboardIndex, Taken, TakenIndex, state_of
 from feed_assets.sources import Source
-from feed_assets.sources.layout import name_digest
+from feed_assets.sources.layout import LandingId, name_digest
 from feed_assets.sources.plan import sweep_staging
-from feed_assets.sources.poll_spec import Poll
+from feed_assets.sources.source_errors import OvertakenError
 
 if TYPE_CHECKING:
     from feed_assets.sources.ledger import Landing
@@ -50,7 +50,8 @@ _PREFIX = "feed-assets-poll-"
 _YOUNG = 60.0
 """Seconds in which a scratch directory may not have its lock yet."""
 
-Land = Callable[[Source, Sequence[Path]], "Iterator[Landing | Exception]"]
+Land = Callable[[Source, Sequence[Path], Mapping[str, int]], "Iterator[Landing | Exception]"]
+"""Lands files of a source, as `land_files` does with these generations as `seen`."""
 
 
 @dataclass(slots=True)
@@ -84,7 +85,7 @@ def open_index(blackboard: Blackboard, table: str = "") -> TakenIndex:
 
 @dataclass(frozen=True, slots=True)
 class Poller:
-    """Polls sources. `land` is given a source and files, and yields for each its landing or its error.
+    """Polls sources.
 
     `now` is the time of the installation, which may be fixed: the lookback ends there. `clock` is the real time.
     `begin` is told each step.
@@ -106,26 +107,20 @@ class Poller:
         """
         place = place or open_place(source)
         poll, today = polling_of(source), self.now().date()
+        first = today - timedelta(days=poll.lookback_days)
         self.begin(f"listing {poll.place}")
+        known = self.index.taken(source.key, first)  # before the listing: what lands from now on may be newer
         files = list_files(place, poll, today)
-        polled = Polled(source.key, seen=len(files))
-        known, due = self._due(source, poll, files, today)
+        polled, due = Polled(source.key, seen=len(files)), _due(files, known)
         if due and self._sweep(source, today):
-            known, due = self._due(source, poll, files, today)
+            known = self.index.taken(source.key, first)
+            files = list_files(place, poll, today)
+            due = _due(files, known)
         due = self._settled(due, poll.settle_seconds, polled)
         work = _Work(self, source, place, known, polled)
         while due:
             due = work.some(due)
         return polled
-
-    def _due(
-        self, source: Source, poll: Poll, files: Sequence[PartnersFile], today: date
-    ) -> tuple[Mapping[str, Taken], Sequence[PartnersFile]]:
-        """What was taken, and the files whose newest landing is not of the listed state."""
-        known = self.index.taken(source.key, today - timedelta(days=poll.lookback_days))
-        return known, [
-            each for each in files if each.name not in known or state_of(each) not in known[each.name].states
-        ]
 
     def _settled(self, due: Sequence[PartnersFile], seconds: int, polled: Polled) -> Sequence[PartnersFile]:
         """Leave files that may still be written. Where the place tells no times, wait before the second look."""
@@ -148,6 +143,11 @@ class Poller:
             file = PartnersFile(landing.file, None, "completed", None, today)
             self.index.record(source.key, file, landing.id, now=self.clock())
         return bool(completed)
+
+
+def _due(files: Sequence[PartnersFile], known: Mapping[str, Taken]) -> Sequence[PartnersFile]:
+    """The files whose newest landing is not of the listed state."""
+    return [each for each in files if each.name not in known or state_of(each) not in known[each.name].states]
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +176,8 @@ class _Work:
                         size += path.stat().st_size
                     if len(fetched) == TOGETHER or size > SCRATCH_BYTES:
                         break
-                outcomes = self.poller.land(self.source, [path for _, path in fetched]) if fetched else ()
+                seen = {name: each.landing.generation for name, each in self.known.items()}
+                outcomes = self.poller.land(self.source, [path for _, path in fetched], seen) if fetched else ()
                 for (taken, _), outcome in zip(fetched, outcomes, strict=True):
                     self._note(taken, outcome, scratch)
                     if not isinstance(outcome, Exception):
@@ -218,6 +219,13 @@ class _Work:
 
     def _note(self, file: PartnersFile, outcome: Landing | Exception, scratch: Path) -> None:
         """Note a landing in the index, and what came of the file."""
+        if isinstance(outcome, OvertakenError):
+            # The poll that landed it may have been killed before it noted that. Let the next poll see it.
+            by = LandingId(name_digest(self.source.key, file.name), outcome.generation)
+            unknown = replace(file, size=None, tag="overtaken")
+            self.poller.index.record(self.source.key, unknown, by, now=self.poller.clock())
+            self.polled.left[file.name] = str(outcome)
+            return
         if isinstance(outcome, Exception):
             self.polled.failed[file.name] = re.sub(rf"{re.escape(str(scratch))}/\d+/", "", str(outcome))
             return

@@ -4,9 +4,9 @@ Here: the index, and claims of files. Not here: landing (`polling`), and the ind
 
 A state of a file is its name, size and tag. After it has landed, one object says so, whose key has all of it:
 `raw/.polled/<source>/<day>/<name>/<landing>.<size>.<tag>`. Of several landings of one name the newest is in force, so
-a file is up to date only if that landing took the state that the partner's listing shows. A poller that stood still may
-thus land older bytes after newer ones. Then the newest landing is not of the listed state, and the next poll takes the
-file again. This needs no clocks, and works when a partner puts an earlier file back.
+a file is up to date only if that landing took the state that the partner's listing shows: an earlier file that is put
+back lands again. A poll that stood still while another one landed the name lands nothing (`OvertakenError`). It needs
+no clocks for that: it knows which landing was the newest before it looked at the partner's files.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from feed_assets.sources.partner_file import PartnerFile, inspect
 from feed_assets.sources.placing import FUTURE, MALFORMED, NO_TIME, REASONS
 from feed_assets.sources.plan import Plan, clear, complete, read_plan, tidy, write_plan
 from feed_assets.sources.records import LINE_SETTINGS
-from feed_assets.sources.source_errors import LandingError
+from feed_assets.sources.source_errors import LandingError, OvertakenError
 from feed_assets.sources.spec import Source
 from feed_assets.sources.staging import Due, stage
 
@@ -72,6 +72,7 @@ def land_files(
     *,
     now: datetime,
     again: bool = False,
+    seen: Mapping[str, int] | None = None,
     begin: Callable[[str, Sequence[Delivery]], None] = lambda *_: None,
 ) -> Iterator[Landing | Exception]:
     """Put the records of each file into the source's raw hourly partitions by event time.
@@ -86,7 +87,9 @@ def land_files(
 
     Content that landed for the source before adds nothing, whatever the name and compression of the file. If the source
     is polled, a file with another content than the last landing of its name replaces that landing, and a file with the
-    same content adds nothing; content that landed before the source was polled adds nothing either. A killed
+    same content adds nothing; content that landed before the source was polled adds nothing either. With `seen`, the
+    generation of the last landing of each name when the files were read, a file is not landed if that landing is not
+    the last any more: its error is an OvertakenError. So older bytes never replace newer ones. A killed
     landing of it that has a plan is completed by the description that it was planned with; the result names that
     description. With `again`, the content lands anew if the earlier landing `is_outdated` or its raw files are gone.
     The new landing replaces the earlier ones at once: readers see either. Days in which only earlier landings had
@@ -97,7 +100,7 @@ def land_files(
     """
     session = _session(spark)
     check_expressions(session, source)
-    landings, remaining = _Landings(session, blackboard, source, now, again, begin), iter(files)
+    landings, remaining = _Landings(session, blackboard, source, now, again, seen, begin), iter(files)
     while True:
         with TemporaryDirectory() as scratch:
             outcomes = landings.some(remaining, Path(scratch))
@@ -123,6 +126,7 @@ class _Landings:
     source: Source
     now: datetime
     again: bool
+    seen: Mapping[str, int] | None
     begin: Callable[[str, Sequence[Delivery]], None]
 
     def some(self, files: Iterator[Delivery], scratch: Path, step: str = "reading") -> list[Landing | Exception]:
@@ -197,8 +201,10 @@ class _Landings:
         return self.again or isinstance(file, Landing)
 
     def _is_due(self, file: Delivery, sent: PartnerFile, last: Landing) -> bool:
-        """Whether a file lands although its content, or its name, landed before."""
+        """Whether a file lands although its content, or its name, landed before. Raises OvertakenError."""
         if self._is_replaced(sent, last):
+            if self.seen is not None and self.seen.get(sent.name, 0) != last.generation:
+                raise OvertakenError(f"another content of {sent.name} landed meanwhile", last.generation)
             return isinstance(file, Path)  # the copy that was kept of an earlier content replaces nothing
         if not self._again(file):
             return False

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -68,7 +68,7 @@ def send(directory: Path, name: str, *ids: str, day: str = "2019-11-28", time: f
 
 def landed(board: Blackboard, source_key: str = KEY) -> list[str]:
     """The ids of the impressions that readers see, after a landing `without_spark`."""
-    days = raw_days(board, [source_key], datetime.min.date(), datetime.max.date())
+    days = raw_days(board, [source_key], date.min, date.max)
     keys = [raw_file_key(source_key, each.partition, file.path) for each in days.values() for file in each.files]
     return sorted(line.split(",")[0] for key in keys for line in board.read(key).data.decode().splitlines())
 
@@ -101,8 +101,8 @@ def poller(board: Blackboard, index: TakenIndex | None = None, **more: Any) -> P
 
 
 def lander(board: Blackboard) -> Any:
-    def land(source: Source, files: Sequence[Path]) -> Iterator[Landing | Exception]:
-        return landing.land_files(None, board, source, files, now=TODAY)  # type: ignore[arg-type]
+    def land(source: Source, files: Sequence[Path], seen: Mapping[str, int]) -> Iterator[Landing | Exception]:
+        return landing.land_files(None, board, source, files, now=TODAY, seen=seen)  # type: ignore[arg-type]
 
     return land
 

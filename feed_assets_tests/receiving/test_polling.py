@@ -21,6 +21,7 @@ from feed_assets_tests.receiving.partners import (
     LONG_AGO,
     TODAY,
     Watched,
+    content,
     describe,
     landed,
     poller,
@@ -146,7 +147,7 @@ def test_of_two_polls_at_once_each_file_is_downloaded_by_one(outbox, source):
     assert landed(board) == sorted(names)
 
 
-def test_a_poll_that_stood_still_and_lands_older_bytes_is_put_right_by_the_next_poll(outbox, source):
+def test_a_poll_that_stood_still_does_not_replace_newer_bytes_by_older_ones(outbox, source):
     name, board = "2019-11-28/log.csv", MemoryBlackboard()
     send(outbox, name, "old")
 
@@ -157,11 +158,20 @@ def test_a_poll_that_stood_still_and_lands_older_bytes_is_put_right_by_the_next_
             assert landed(board) == ["new"]
 
     slow = poller(board).poll(source, Watched(open_place(source), stand_still))
-    assert (slow.replaced, landed(board)) == ([name], ["old"])
+    after = Watched(open_place(source))
+    poller(board).poll(source, after)
 
-    assert poller(board).poll(source).replaced == [name]
-    assert landed(board) == ["new"]
-    assert poller(board).poll(source).replaced == []
+    assert (slow.left, landed(board)) == ({name: f"another content of {name} landed meanwhile"}, ["new"])
+    assert after.downloads == []
+
+
+def test_a_bucket_in_which_an_earlier_object_is_put_back_is_followed(source):
+    board, bucket, name = MemoryBlackboard(), MemoryBlackboard(), "2019-11-28/log.csv"
+    seen = []
+    for ids in ("1", "2", "1"):
+        bucket.put(name, content(ids).encode())  # its tag is its content, as in S3
+        seen.append((poller(board).poll(source, BoardPlace(bucket)).seen, landed(board)))
+    assert seen == [(1, ["1"]), (1, ["2"]), (1, ["1"])]
 
 
 def test_a_claim_of_a_killed_poll_keeps_a_file_back_until_it_expires(outbox, source):
