@@ -169,9 +169,10 @@ class DynamoDBIndex:
         try:
             yield
         except (ClientError, BotoCoreError) as error:
+            missing = "ResourceNotFoundException" in str(error)
+            advice = ". Make it with `feed-assets poll reindex`" if missing else ""
             raise IndexTableError(
-                f"The table {self.name} of DynamoDB ({VARIABLE}) cannot be used: {error}. If it does not exist, "
-                "make it with `feed-assets poll reindex`"
+                f"The table {self.name} of DynamoDB ({VARIABLE}) cannot be used: {error}{advice}"
             ) from error
 
 
