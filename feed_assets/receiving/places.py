@@ -21,6 +21,8 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
 
+from botocore.exceptions import BotoCoreError
+
 from feed_assets.blackboard import (
     Blackboard,
     BlackboardError,
@@ -106,7 +108,8 @@ def open_place(source: Source, environment: Mapping[str, str] = os.environ) -> P
         case "http" | "https":
             return HttpPlace(poll.place, options)
         case "s3":
-            return BoardPlace(open_blackboard(poll.place, s3_client_factory=_bucket_client(options)))
+            with _explained((BlackboardError, BotoCoreError, TypeError, ValueError)):
+                return BoardPlace(open_blackboard(poll.place, s3_client_factory=_bucket_client(options)))
     directory = (local_directory(poll.place) or Path()).expanduser()
     if source.origin is not None:
         directory = source.origin.absolute().parent / directory
@@ -279,7 +282,7 @@ def _sftp(url: str, options: Mapping[str, Any]) -> SftpPlace:
     asked = {"username": parts.username, "port": parts.port}
     given = {name: value for name, value in asked.items() if value} | dict(options)
     waits = dict.fromkeys(("timeout", "banner_timeout", "auth_timeout"), _SECONDS)
-    errors = (OSError, EOFError, paramiko.SSHException)
+    errors = (OSError, EOFError, TypeError, paramiko.SSHException)
     with _explained(errors):
         fs = SFTPFileSystem(
             parts.hostname, **{"host_key_policy": KnownHosts, **waits, **given, "skip_instance_cache": True}
@@ -307,7 +310,8 @@ class HttpPlace:
         self._fs: Any = HTTPFileSystem(**given)
         self._root = url.rstrip("/") + "/"
         self._urls: dict[str, str] = {}
-        self._errors = (OSError, ValueError, aiohttp.ClientError, TimeoutError)
+        # fsspec passes unknown options on: a wrong one is a TypeError of a request.
+        self._errors = (OSError, TypeError, ValueError, aiohttp.ClientError, TimeoutError)
 
     def entries(self, folder: str) -> Iterator[PartnersFile]:
         """See `Place.entries`."""
