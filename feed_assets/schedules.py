@@ -3,8 +3,6 @@
 Here: schedules and the jobs of polls. Not here: polling (`receiving.polling`), and late data, which sensors find.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -56,7 +54,7 @@ def _poll(source: Source, settings: Settings) -> dg.ScheduleDefinition:
     def take(
         context: dg.OpExecutionContext, blackboard: BlackboardResource, spark: SparkResource, clock: Clock
     ) -> None:
-        def land(source: Source, files: Sequence[Path], seen: Mapping[str, int]) -> Iterator[Landing | Exception]:
+        def land(source: Source, files: Sequence[Path], seen: Mapping[str, int]) -> "Iterator[Landing | Exception]":
             from feed_assets.sources.landing import land_files  # noqa: PLC0415 - loads Spark's Python side
 
             return land_files(spark.spark_session, board, source, files, now=clock.now(), seen=seen)
@@ -64,10 +62,11 @@ def _poll(source: Source, settings: Settings) -> dg.ScheduleDefinition:
         board = blackboard.blackboard
         index = open_index(board, settings.poll_table)
         polled = Poller(board, index, land, clock.now, begin=context.log.info).poll(source)
-        context.add_output_metadata({key: value for key, value in asdict(polled).items() if key != "source"})
+        metadata = {key: value for key, value in asdict(polled).items() if key != "source"}
         if polled.failed:
-            reasons = "; ".join(f"{file}: {reason}" for file, reason in polled.failed.items())
-            raise dg.Failure(f"{counted(len(polled.failed), 'file')} of {source.key} failed: {reasons}")
+            what = f"{counted(len(polled.failed), 'file')} of {source.key} failed: {'; '.join(polled.problems)}"
+            raise dg.Failure(what, metadata, allow_retries=False)
+        context.add_output_metadata(metadata)
 
     @dg.job(name=name, description=description, executor_def=dg.in_process_executor, config=settings.run_config)
     def job() -> None:

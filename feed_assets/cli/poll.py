@@ -74,7 +74,7 @@ def run_command(ctx: click.Context, names: Sequence[str], *, as_json: bool) -> N
     for each in results:
         for name, reason in each.left.items():
             say(f"{each.source}: {name} is left: {reason}.")
-        problems += [f"{each.source}: {name}: {reason}" for name, reason in each.failed.items()]
+        problems += [f"{each.source}: {problem}" for problem in each.problems]
     for problem in problems:
         complain(f"Error: {problem}")
     if problems:

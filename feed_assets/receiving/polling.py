@@ -72,6 +72,11 @@ class Polled:
     failed: dict[str, str] = field(default_factory=dict)
     records: int = 0
 
+    @property
+    def problems(self) -> list[str]:
+        """A line for each file that failed."""
+        return [text if text.startswith(name) else f"{name}: {text}" for name, text in self.failed.items()]
+
 
 def open_index(blackboard: Blackboard, table: str = "") -> TakenIndex:
     """The index of this blackboard, or in this table of DynamoDB."""
