@@ -135,5 +135,7 @@ def _print(results: Sequence[Polled], *, as_json: bool) -> None:
     if as_json:
         print_json([asdict(each) for each in results])
         return
-    rows = [(each.source, each.seen, *(len(getattr(each, name)) for name in LISTS), each.records) for each in results]
-    print_table(["source", "seen", *LISTS, "records"], rows, empty="Nothing was polled.")
+    header = ["source", "seen", *LISTS, "records", "quarantined"]
+    fields = [asdict(each) for each in results]
+    rows = [[len(each[name]) if name in LISTS else each[name] for name in header] for each in fields]
+    print_table(header, rows, empty="Nothing was polled.")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import TYPE_CHECKING
 
@@ -34,7 +34,7 @@ class IndexTableError(Exception):
     """The table cannot be used; the message says why."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class DynamoDBIndex:
     """The index in a table: an item for each name and day of each source, with its newest landing, and its claim.
 
@@ -44,6 +44,7 @@ class DynamoDBIndex:
 
     ledger: BlackboardIndex
     name: str
+    _opened: Table | None = field(default=None, repr=False)
 
     def taken(self, source_key: str, first: date) -> Mapping[str, Taken]:
         """See `TakenIndex.taken`: a query of these days, a request for each MB."""
@@ -145,7 +146,9 @@ class DynamoDBIndex:
         return self.ledger.blackboard.uri(f"{POLLED}{source_key}")
 
     def _table(self) -> Table:
-        return boto3.resource("dynamodb").Table(self.name)
+        if self._opened is None:
+            self._opened = boto3.resource("dynamodb").Table(self.name)
+        return self._opened
 
     def _existing_table(self) -> Table:
         resource, table = boto3.resource("dynamodb"), self._table()

@@ -60,7 +60,7 @@ class Polled:
 
     `seen` counts the files of the lookback. `taken` landed for the first time, `replaced` with another content. `same`
     have a new time or tag, and the content that landed before. `left` wait for a later poll and `failed` for people,
-    each with the reason. `records` counts those that landed.
+    each with the reason. `records` counts those that landed, `quarantined` those that could not.
     """
 
     source: str
@@ -71,6 +71,7 @@ class Polled:
     left: dict[str, str] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
     records: int = 0
+    quarantined: int = 0
 
     @property
     def problems(self) -> list[str]:
@@ -240,6 +241,7 @@ class _Work:
             return
         (self.polled.replaced if outcome.generation > 1 else self.polled.taken).append(file.name)
         self.polled.records += outcome.landed
+        self.polled.quarantined += sum(outcome.quarantined.values())
 
 
 @contextmanager

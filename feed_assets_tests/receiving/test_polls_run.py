@@ -129,8 +129,8 @@ def test_the_command_polls_all_sources_and_says_what_it_took_left_and_could_not_
     assert "Error: clicks/shop_clicks: /typo is no directory; create it" in both.stderr
     assert "b.csv is left: it changed at" in both.stderr
     assert again.stdout.split() == [
-        *("source", "seen", "taken", "replaced", "same", "left", "failed", "records"),
-        *(KEY, "2", "0", "0", "0", "1", "0", "0"),
+        *("source", "seen", "taken", "replaced", "same", "left", "failed", "records", "quarantined"),
+        *(KEY, "2", "0", "0", "0", "1", "0", "0", "0"),
     ]
     assert "No source 'shop' has a field `poll`. Those that have: ads/shop_ads, clicks/shop_clicks" in poll(
         "shop", code=2
