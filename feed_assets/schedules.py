@@ -4,7 +4,6 @@ Here: schedules and the jobs of polls. Not here: polling (`receiving.polling`), 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,7 +61,7 @@ def _poll(source: Source, settings: Settings) -> dg.ScheduleDefinition:
         board = blackboard.blackboard
         index = open_index(board, settings.poll_table)
         polled = Poller(board, index, land, clock.now, begin=context.log.info).poll(source)
-        metadata = {key: value for key, value in asdict(polled).items() if key != "source"}
+        metadata = polled.summary
         if polled.failed:
             what = f"{counted(len(polled.failed), 'file')} of {source.key} failed: {'; '.join(polled.problems)}"
             raise dg.Failure(what, metadata, allow_retries=False)

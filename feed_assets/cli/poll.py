@@ -6,7 +6,6 @@ Here: the commands and their messages. Not here: polling (`receiving.polling`). 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +13,13 @@ import click
 
 from feed_assets.cli.exit_codes import FAILED, exit_code, message_of
 from feed_assets.cli.installation import Installation, load_installation, ready_to_compute
+from feed_assets.cli.land import as_landed, remarks, warnings
 from feed_assets.cli.output import complain, json_option, print_json, print_table, progress, say
 from feed_assets.file_feed.wording import counted
 
 if TYPE_CHECKING:
     from feed_assets.receiving.polling import Polled
+    from feed_assets.resources import Settings
     from feed_assets.sources import Source
     from feed_assets.sources.ledger import Landing
 
@@ -71,9 +72,9 @@ def run_command(ctx: click.Context, names: Sequence[str], *, as_json: bool) -> N
                 problems.append(f"{source.key}: {message_of(error)}")
             bar()
     _print(results, as_json=as_json)
+    sources = {source.key: source for source in wanted}
     for each in results:
-        for name, reason in each.left.items():
-            say(f"{each.source}: {name} is left: {reason}.")
+        _tell(each, sources[each.source], installation.settings)
         problems += [f"{each.source}: {problem}" for problem in each.problems]
     for problem in problems:
         complain(f"Error: {problem}")
@@ -131,11 +132,23 @@ def _poll(installation: Installation, source: Source, begin: Any) -> Polled:
     return Poller(board, open_index(board, settings.poll_table), land, settings.clock.now, begin=begin).poll(source)
 
 
+def _tell(polled: Polled, source: Source, settings: Settings) -> None:
+    """Print details that the table does not show."""
+    now = settings.clock.now()
+    done = [as_landed(landing.file, landing, source, settings, now) for landing in polled.landings]
+    for remark in remarks(done, source, settings):
+        say(remark)
+    for name, reason in polled.left.items():
+        say(f"{source.key}: {name} is left: {reason}.")
+    for warning in warnings(done, source, settings):
+        complain(warning)
+
+
 def _print(results: Sequence[Polled], *, as_json: bool) -> None:
     if as_json:
-        print_json([asdict(each) for each in results])
+        print_json([each.summary for each in results])
         return
     header = ["source", "seen", *LISTS, "records", "quarantined"]
-    fields = [asdict(each) for each in results]
-    rows = [[len(each[name]) if name in LISTS else each[name] for name in header] for each in fields]
+    found = [each.summary for each in results]
+    rows = [[len(each[name]) if name in LISTS else each[name] for name in header] for each in found]
     print_table(header, rows, empty="Nothing was polled.")

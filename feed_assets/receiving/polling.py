@@ -17,10 +17,10 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from feed_assets.blackboard import Blackboard
 from feed_assets.receiving.places import (
@@ -60,7 +60,7 @@ class Polled:
 
     `seen` counts the files of the lookback. `taken` landed for the first time, `replaced` with another content. `same`
     have a new time or tag, and the content that landed before. `left` wait for a later poll and `failed` for people,
-    each with the reason. `records` counts those that landed, `quarantined` those that could not.
+    each with the reason. `landings` are those of the files taken, replaced and the same.
     """
 
     source: str
@@ -70,8 +70,17 @@ class Polled:
     same: list[str] = field(default_factory=list)
     left: dict[str, str] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
-    records: int = 0
-    quarantined: int = 0
+    landings: list[Landing] = field(default_factory=list)
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """All but the landings, as JSON; and how many records landed now, and went to quarantine."""
+        new = [each for each in self.landings if not each.already_landed]
+        return {
+            **{each.name: getattr(self, each.name) for each in fields(self) if each.name != "landings"},
+            "records": sum(each.landed for each in new),
+            "quarantined": sum(sum(each.quarantined.values()) for each in new),
+        }
 
     @property
     def problems(self) -> list[str]:
@@ -236,12 +245,11 @@ class _Work:
             self.polled.failed[file.name] = re.sub(rf"{re.escape(str(scratch))}/\d+/", "", str(outcome))
             return
         self.poller.index.record(self.source.key, file, outcome.id, now=self.poller.clock())
+        self.polled.landings.append(outcome)
         if outcome.already_landed:
             self.polled.same.append(file.name)
-            return
-        (self.polled.replaced if outcome.generation > 1 else self.polled.taken).append(file.name)
-        self.polled.records += outcome.landed
-        self.polled.quarantined += sum(outcome.quarantined.values())
+        else:
+            (self.polled.replaced if outcome.generation > 1 else self.polled.taken).append(file.name)
 
 
 @contextmanager

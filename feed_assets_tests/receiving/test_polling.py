@@ -62,7 +62,7 @@ def test_a_second_poll_downloads_nothing_and_costs_the_partners_listing_and_one_
     theirs.forget()
     again = poller(board).poll(source, second)
 
-    assert (took.seen, sorted(took.taken), took.records) == (35, files, 35)
+    assert (took.seen, sorted(took.taken), took.summary["records"]) == (35, files, 35)
     assert Counter(first.downloads) == Counter(files)
     assert (again.seen, again.taken, second.downloads) == (35, [], [])
     assert board.counts() == {"page": 1}
@@ -172,6 +172,31 @@ def test_a_bucket_in_which_an_earlier_object_is_put_back_is_followed(source):
         bucket.put(name, content(ids).encode())  # its tag is its content, as in S3
         seen.append((poller(board).poll(source, BoardPlace(bucket)).seen, landed(board)))
     assert seen == [(1, ["1"]), (1, ["2"]), (1, ["1"])]
+
+
+def test_a_file_that_was_put_back_lands_again_if_the_landing_of_another_content_was_killed_and_is_completed(source):
+    board, bucket, name = MemoryBlackboard(), MemoryBlackboard(), "2019-11-28/log.csv"
+
+    class Dying:
+        def __getattr__(self, operation):
+            return getattr(board, operation)
+
+        def create(self, key, data):
+            if key.endswith("/2.json"):
+                raise InterruptedError  # with its plan, and without its entry
+            return board.create(key, data)
+
+    bucket.put(name, content("1").encode())
+    poller(board).poll(source, BoardPlace(bucket))
+    bucket.put(name, content("2").encode())
+    assert "2" not in landed(board)
+    poller(Dying()).poll(source, BoardPlace(bucket))
+    bucket.put(name, content("1").encode())
+    assert poller(board).poll(source, BoardPlace(bucket)).landings == []
+    bucket.put("2019-11-28/other.csv", content("3").encode())
+    polled = poller(board).poll(source, BoardPlace(bucket))
+
+    assert (polled.replaced, polled.taken, landed(board)) == ([name], ["2019-11-28/other.csv"], ["1", "3"])
 
 
 def test_a_claim_of_a_killed_poll_keeps_a_file_back_until_it_expires(outbox, source):

@@ -20,6 +20,8 @@ from feed_assets.sources.source_errors import LandingError
 from feed_assets_tests.harness import AS_OF, SHOP_CLICKS, settings_below
 from feed_assets_tests.receiving.partners import KEY, describe, send
 
+FILES = ["2019-11-28/a.csv", "2019-11-28/c.csv"]
+
 
 @pytest.fixture
 def outbox(tmp_path):
@@ -115,6 +117,7 @@ def test_the_command_polls_all_sources_and_says_what_it_took_left_and_could_not_
     assert load_source(other, KINDS).poll.lookback_days == 7
     send(outbox, "2019-11-28/a.csv", "1", "2")
     send(outbox, "2019-11-28/b.csv", "3", time=None)
+    send(outbox, "2019-11-28/c.csv", "4", day="2019-11-21")
 
     def poll(*arguments, code):
         result = CliRunner().invoke(main, ["poll", *arguments], catch_exceptions=False)
@@ -125,12 +128,14 @@ def test_the_command_polls_all_sources_and_says_what_it_took_left_and_could_not_
     (took,) = json.loads(both.stdout)
     again = poll("shop_ads", code=0)
 
-    assert (took["source"], took["seen"], took["taken"], took["records"]) == (KEY, 2, ["2019-11-28/a.csv"], 2)
+    assert (took["source"], took["seen"], took["taken"], took["records"]) == (KEY, 3, FILES, 3)
+    message = "1 record in 2019-11-21 (1) is older than the lookback of 7 days. No sensor will process these days."
+    assert message in both.stderr.replace("\n", " ")
     assert "Error: clicks/shop_clicks: /typo is no directory; create it" in both.stderr
     assert "b.csv is left: it changed at" in both.stderr
     assert again.stdout.split() == [
         *("source", "seen", "taken", "replaced", "same", "left", "failed", "records", "quarantined"),
-        *(KEY, "2", "0", "0", "0", "1", "0", "0", "0"),
+        *(KEY, "3", "0", "0", "0", "1", "0", "0", "0"),
     ]
     assert "No source 'shop' has a field `poll`. Those that have: ads/shop_ads, clicks/shop_clicks" in poll(
         "shop", code=2
