@@ -205,12 +205,6 @@ class _Work:
     def _claimed(self, file: PartnersFile) -> bool:
         """Whether the file is this poll's now. Note why not."""
         seen = self.known.get(file.name)
-        if seen is not None and seen.landing.digest != name_digest(self.source.key, file.name):
-            self.polled.failed[file.name] = (
-                f"its earlier content landed before {self.source.key} was polled, and would not be replaced; describe "
-                "the polled place as a source with another name"
-            )
-            return False
         if not self.poller.index.claim(self.source.key, file, seen, now=self.poller.clock()):
             self.polled.left[file.name] = "another poll is taking it, or has just taken it"
             return False

@@ -169,6 +169,11 @@ class _Landings:
             digests.insert(0, sent.name_digest(self.source.key))
         found = (landings_of(self.blackboard, self.source.key, digest) for digest in digests)
         before = next(filter(None, found), ())
+        if not before and self.seen is not None and sent.name in self.seen:
+            raise LandingError(
+                f"{sent.name}: an earlier content of it landed before {self.source.key} was polled, and would not be "
+                "replaced; describe the polled place as a source with another name"
+            )
         if before and not self._is_due(file, sent, before[-1]):
             tidy(self.blackboard, before[-1])
             return replace(before[-1], already_landed=True)

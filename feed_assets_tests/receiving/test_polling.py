@@ -24,6 +24,7 @@ from feed_assets_tests.receiving.partners import (
     content,
     describe,
     landed,
+    lander,
     poller,
     send,
     without_spark,
@@ -197,6 +198,45 @@ def test_a_file_that_was_put_back_lands_again_if_the_landing_of_another_content_
     polled = poller(board).poll(source, BoardPlace(bucket))
 
     assert (polled.replaced, polled.taken, landed(board)) == ([name], ["2019-11-28/other.csv"], ["1", "3"])
+
+
+def test_what_landed_before_its_source_was_polled_does_not_land_again_and_is_not_doubled_by_a_replacement(
+    outbox, source
+):
+    board, name = MemoryBlackboard(), "2019-11-28/log.csv"
+    path = send(outbox, name, "1")
+    list(lander(board)(source.model_copy(update={"poll": None}), [path], None))
+    first = poller(board).poll(source)
+    send(outbox, name, "1", time=LONG_AGO + 5)
+    touched = poller(board).poll(source)
+    send(outbox, name, "another")
+    replaced = poller(board).poll(source)
+
+    assert (first.same, touched.same, landed(board)) == ([name], [name], ["1"])
+    (problem,) = replaced.problems
+    assert f"{name}: an earlier content of it landed before {KEY} was polled, and would not be replaced" in problem
+
+
+def test_a_place_that_tells_no_times_is_looked_at_again_after_a_wait(tmp_path, outbox):
+    class Timeless(BoardPlace):
+        def entries(self, folder):
+            return (replace(each, modified=None) for each in super().entries(folder))
+
+    source, board, waits = describe(tmp_path / "shop_ads.yaml", outbox, settle_seconds=60), MemoryBlackboard(), []
+    send(outbox, "2019-11-28/a.csv", "1")
+    send(outbox, "2019-11-28/b.csv", "2")
+
+    def wait(seconds):
+        waits.append(seconds)
+        send(outbox, "2019-11-28/b.csv", "2", "3")
+
+    polled = poller(board, wait=wait).poll(source, Timeless(LocalBlackboard(outbox)))
+    again = poller(board, wait=waits.append).poll(source, Timeless(LocalBlackboard(outbox)))
+
+    assert (polled.taken, list(polled.left)) == (["2019-11-28/a.csv"], ["2019-11-28/b.csv"])
+    assert (again.taken, landed(board)) == (["2019-11-28/b.csv"], ["1", "2", "3"])
+    poller(board, wait=waits.append).poll(source, Timeless(LocalBlackboard(outbox)))
+    assert waits == [60, 60]
 
 
 def test_a_claim_of_a_killed_poll_keeps_a_file_back_until_it_expires(outbox, source):
