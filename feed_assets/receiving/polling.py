@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields, replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -120,22 +120,37 @@ class Poller:
         Without new files, it costs the partner's listing, and a look at the index. Raises PlaceError if the place
         cannot be listed, and the errors of the index, the blackboard and `land`.
         """
-        place = place or open_place(source)
+        place, polled = place or open_place(source), Polled(source.key)
+        known, due = self._look(source, place, polled)
+        if due and self._sweep(source):
+            known, due = self._look(source, place, polled)
+        if overtaken := self._take(source, place, known, due, polled):
+            known, due = self._look(source, place, polled)
+            again = self._take(source, place, known, [each for each in due if each.name in overtaken], polled)
+            polled.left |= dict.fromkeys(again, "other polls are landing it")
+        return polled
+
+    def _look(self, source: Source, place: Place, polled: Polled) -> tuple[Mapping[str, Taken], Sequence[PartnersFile]]:
+        """What was taken, and the files whose newest landing is not of the listed state."""
         poll, today = polling_of(source), self.now().date()
-        first = today - timedelta(days=poll.lookback_days)
         self.begin(f"listing {poll.place}")
-        known = self.index.taken(source.key, first)  # before the listing: what lands from now on may be newer
+        # Before the listing: what lands from now on may be newer.
+        known = self.index.taken(source.key, today - timedelta(days=poll.lookback_days))
         files = list_files(place, poll, today)
-        polled, due = Polled(source.key, seen=len(files)), _due(files, known)
-        if due and self._sweep(source, today):
-            known = self.index.taken(source.key, first)
-            files = list_files(place, poll, today)
-            due = _due(files, known)
-        due = self._settled(due, poll.settle_seconds, polled)
+        polled.seen = len(files)
+        return known, [
+            each for each in files if each.name not in known or state_of(each) not in known[each.name].states
+        ]
+
+    def _take(
+        self, source: Source, place: Place, known: Mapping[str, Taken], due: Sequence[PartnersFile], polled: Polled
+    ) -> Sequence[str]:
+        """Take these files. Returns the names of those that were overtaken."""
+        due = self._settled(due, polling_of(source).settle_seconds, polled)
         work = _Work(self, source, place, known, polled)
         while due:
             due = work.some(due)
-        return polled
+        return work.overtaken
 
     def _settled(self, due: Sequence[PartnersFile], seconds: int, polled: Polled) -> Sequence[PartnersFile]:
         """Leave files that may still be written. Where the place tells no times, wait before the second look."""
@@ -148,21 +163,16 @@ class Poller:
             self.wait(seconds)
         return [file for file in due if file.name not in polled.left]
 
-    def _sweep(self, source: Source, today: date) -> bool:
+    def _sweep(self, source: Source) -> bool:
         """Complete landings that were killed days ago; whether there were any.
 
         Such a landing is the newest of its name now, and may not be of the listed state: the file is due again.
         """
         completed = sweep_staging(self.blackboard, source.key, now=self.clock()).completed
         for landing in completed:
-            file = PartnersFile(landing.file, None, "completed", None, today)
+            file = PartnersFile(landing.file, None, "completed", None, self.now().date())
             self.index.record(source.key, file, landing.id, now=self.clock())
         return bool(completed)
-
-
-def _due(files: Sequence[PartnersFile], known: Mapping[str, Taken]) -> Sequence[PartnersFile]:
-    """The files whose newest landing is not of the listed state."""
-    return [each for each in files if each.name not in known or state_of(each) not in known[each.name].states]
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +184,7 @@ class _Work:
     place: Place
     known: Mapping[str, Taken]
     polled: Polled
+    overtaken: list[str] = field(default_factory=list)
 
     def some(self, files: Sequence[PartnersFile]) -> Sequence[PartnersFile]:
         """Take the next files, as many as land together; returns the others."""
@@ -229,11 +240,11 @@ class _Work:
     def _note(self, file: PartnersFile, outcome: Landing | Exception, scratch: Path) -> None:
         """Note a landing in the index, and what came of the file."""
         if isinstance(outcome, OvertakenError):
-            # The poll that landed it may have been killed before it noted that. Let the next poll see it.
+            # The poll that landed it may have been killed before it noted that. Let the next look see it.
             by = LandingId(name_digest(self.source.key, file.name), outcome.generation)
             unknown = replace(file, size=None, tag="overtaken")
             self.poller.index.record(self.source.key, unknown, by, now=self.poller.clock())
-            self.polled.left[file.name] = str(outcome)
+            self.overtaken.append(file.name)
             return
         if isinstance(outcome, Exception):
             self.polled.failed[file.name] = re.sub(rf"{re.escape(str(scratch))}/\d+/", "", str(outcome))

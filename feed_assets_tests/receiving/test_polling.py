@@ -162,8 +162,17 @@ def test_a_poll_that_stood_still_does_not_replace_newer_bytes_by_older_ones(outb
     after = Watched(open_place(source))
     poller(board).poll(source, after)
 
-    assert (slow.left, landed(board)) == ({name: f"another content of {name} landed meanwhile"}, ["new"])
+    assert (slow.landings, slow.left, landed(board)) == ([], {}, ["new"])
     assert after.downloads == []
+
+
+def test_a_name_that_was_last_taken_before_the_lookback_is_replaced_by_one_poll(tmp_path, outbox):
+    source, board = describe(tmp_path / "shop_ads.yaml", outbox, pattern="*.csv"), MemoryBlackboard()
+    send(outbox, "latest.csv", "1")
+    poller(board).poll(source)
+    send(outbox, "latest.csv", "22", time=LONG_AGO + 20 * 24 * 60 * 60)
+    polled = replace(poller(board), now=lambda: TODAY + timedelta(days=20)).poll(source)
+    assert (polled.replaced, landed(board)) == (["latest.csv"], ["22"])
 
 
 def test_a_bucket_in_which_an_earlier_object_is_put_back_is_followed(source):
