@@ -15,6 +15,9 @@ from feed_assets.blackboard.memory import MemoryBlackboard
 from feed_assets.receiving.places import BoardPlace, PlaceError, open_place
 from feed_assets.receiving.polling import scratch_directory
 from feed_assets.receiving.taken import CLAIMED_FOR, BlackboardIndex
+from feed_assets.sources.landing import land_files
+from feed_assets.sources.layout import name_digest
+from feed_assets.sources.ledger import landings_of
 from feed_assets_tests.blackboard.recording import RecordingBlackboard
 from feed_assets_tests.receiving.partners import (
     KEY,
@@ -121,6 +124,24 @@ def test_a_new_content_of_a_name_replaces_what_the_first_brought_and_an_earlier_
     ]
     assert (touched.same, touched.replaced, landed(board)) == ([name], [], ["1", "2"])
     assert poller(board).poll(source).same == []
+
+
+def test_landing_again_takes_the_copy_of_the_content_in_force_and_never_an_earlier_one(outbox, source):
+    board, name = LocalBlackboard(outbox.parent / "base"), "2019-11-28/log.csv"
+    for ids in (["1"], ["2", "3"]):
+        send(outbox, name, *ids)
+        poller(board).poll(source)
+    digest = name_digest(KEY, name)
+    earlier, in_force = landings_of(board, KEY, digest)
+    corrected = source.model_copy(update={"null_tokens": ("none",)})
+
+    again, nothing = land_files(None, board, corrected, [in_force, earlier], now=TODAY, again=True)
+
+    assert (again.generation, again.file, again.sha256) == (3, name, in_force.sha256)
+    assert (nothing.already_landed, nothing.generation) == (True, 2)
+    assert landed(board) == ["2", "3"]
+    assert [each.generation for each in landings_of(board, KEY, digest)] == [1, 2, 3]
+    assert poller(board).poll(corrected).landings == []
 
 
 def test_files_of_equal_content_are_different_files_and_all_land(outbox, source):
