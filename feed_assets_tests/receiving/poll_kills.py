@@ -39,7 +39,7 @@ MOST_STEPS = 60
 FILES = 2
 ONE_PARTNER = 100
 """After so many kills, another partner begins anew: with many contents of a name, each poll takes longer."""
-SEEDS = 16
+SEEDS = 40
 """So often at most a mistake is looked for."""
 
 

@@ -21,4 +21,4 @@ def test_what_a_partner_has_lands_once_however_often_polls_are_killed_and_files_
 
 
 def test_polls_with_a_mistake_are_found():
-    assert attack("--kills", "15", "--prove").count("broken promises") == 6
+    assert attack("--kills", "10", "--prove").count("broken promises") == 6
