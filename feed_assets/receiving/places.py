@@ -92,6 +92,10 @@ class Place(Protocol):
         """Copy the file into a new local file. Raises ChangedError if it is not in the listed state any more."""
         ...
 
+    def close(self) -> None:
+        """End the connection, if there is one."""
+        ...
+
 
 def open_place(source: Source, environment: Mapping[str, str] = os.environ) -> Place:
     """The place of a polled source. Nothing is connected yet, save to SFTP.
@@ -202,6 +206,9 @@ class BoardPlace:
         if not _of_entry(entry).is_same(file):
             raise ChangedError("it changed since it was listed")
 
+    def close(self) -> None:
+        """See `Place.close`: there is none."""
+
 
 def _of_entry(entry: Entry) -> PartnersFile:
     return PartnersFile(entry.key, entry.size, entry.tag, entry.modified)
@@ -243,6 +250,10 @@ class SftpPlace:
             except FileNotFoundError:
                 raise ChangedError("it is gone") from None
         _require_same(file, self._look(file.name), target)
+
+    def close(self) -> None:
+        """See `Place.close`."""
+        self.fs.client.close()
 
     def _look(self, name: str) -> PartnersFile | None:
         with _explained(self.errors):
@@ -344,6 +355,9 @@ class HttpPlace:
             except FileNotFoundError:
                 raise ChangedError("it is gone") from None
         _require_same(file, self._look(file.name), target)
+
+    def close(self) -> None:
+        """See `Place.close`: fsspec ends its session itself."""
 
     def _look(self, name: str) -> PartnersFile | None:
         with _explained(self._errors):

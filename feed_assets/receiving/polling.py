@@ -16,7 +16,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -120,7 +120,10 @@ class Poller:
         Without new files, it costs the partner's listing, and a look at the index. Raises PlaceError if the place
         cannot be listed, and the errors of the index, the blackboard and `land`.
         """
-        place, polled = place or open_place(source), Polled(source.key)
+        if place is None:
+            with closing(open_place(source)) as opened:
+                return self.poll(source, opened)
+        polled = Polled(source.key)
         known, due = self._look(source, place, polled)
         if due and self._sweep(source):
             known, due = self._look(source, place, polled)

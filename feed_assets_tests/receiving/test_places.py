@@ -98,7 +98,15 @@ def sftp_server(directory: Path, home: Path) -> Iterator[int]:
     public = key.export_public_key().decode().strip()
     (home / ".ssh" / "known_hosts").write_text(f"[127.0.0.1]:{ports[0]} {public}\n", encoding="utf-8")
     yield ports[0]
-    loop.call_soon_threadsafe(loop.stop)
+
+    async def stop():
+        others = asyncio.all_tasks(loop) - {asyncio.current_task()}
+        for each in others:
+            each.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        loop.stop()
+
+    asyncio.run_coroutine_threadsafe(stop(), loop)
     thread.join()
 
 
