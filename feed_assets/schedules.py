@@ -1,13 +1,21 @@
-"""A schedule instead of sensors: it runs each day once, when the day is complete. Only sensors find late data."""
+"""What starts by the clock: polls of partners, and a schedule instead of sensors, which runs each day once.
 
-from __future__ import annotations
+Here: schedules and the jobs of polls. Not here: polling (`receiving.polling`), and late data, which sensors find.
+"""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from feed_assets.sources import Source
+from feed_assets.file_feed.wording import counted
+from feed_assets.receiving.polling import Poller, open_index
+from feed_assets.resources import BlackboardResource, Clock, Settings, SparkResource
+from feed_assets.sources import Source, SpecError
+
+if TYPE_CHECKING:
+    from feed_assets.sources.ledger import Landing
 
 LAST_HOUR = 23
 """The last hour of a day, and the longest buffer that the schedule waits for."""
@@ -27,3 +35,50 @@ def process_yesterday(job: Any, sources: Sequence[Source]) -> Any:
             "sensors run: they process each day, and find late data."
         ),
     )
+
+
+def polls(sources: Sequence[Source], settings: Settings) -> list[dg.ScheduleDefinition]:
+    """A schedule and its job, `poll_<kind>_<name>`, for each polled source. Running by default.
+
+    Raises SpecError if Dagster does not take the cron expression of a source.
+    """
+    return [_poll(source, settings) for source in sources if source.poll is not None]
+
+
+def _poll(source: Source, settings: Settings) -> dg.ScheduleDefinition:
+    name, every = f"poll_{source.key.replace('/', '_')}", source.poll.every if source.poll else ""
+    description = f"Fetches and lands the new files of {source.key}. A file that fails keeps no other file back."
+
+    @dg.op(name=name, description=description)
+    def take(
+        context: dg.OpExecutionContext, blackboard: BlackboardResource, spark: SparkResource, clock: Clock
+    ) -> None:
+        def land(source: Source, files: Sequence[Path], seen: Mapping[str, int]) -> "Iterator[Landing | Exception]":
+            from feed_assets.sources.landing import land_files  # noqa: PLC0415 - loads Spark's Python side
+
+            return land_files(spark.spark_session, board, source, files, now=clock.now(), seen=seen)
+
+        board = blackboard.blackboard
+        index = open_index(board, settings.poll_table)
+        polled = Poller(board, index, land, clock.now, begin=context.log.info).poll(source)
+        metadata = polled.summary
+        if polled.failed:
+            what = f"{counted(len(polled.failed), 'file')} of {source.key} failed: {'; '.join(polled.problems)}"
+            raise dg.Failure(what, metadata, allow_retries=False)
+        context.add_output_metadata(metadata)
+
+    @dg.job(name=name, description=description, executor_def=dg.in_process_executor, config=settings.run_config)
+    def job() -> None:
+        take()
+
+    try:
+        return dg.ScheduleDefinition(
+            name=name,
+            job=job,
+            cron_schedule=every,
+            default_status=dg.DefaultScheduleStatus.RUNNING,
+            description=description,
+        )
+    except dg.DagsterInvalidDefinitionError:
+        problem = f"{every!r} is no schedule; write five fields of cron, such as '*/15 * * * *'"
+        raise SpecError(source.problem(("poll", "every"), problem)) from None

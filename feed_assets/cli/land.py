@@ -83,7 +83,7 @@ def land(ctx: click.Context, source: str, files: tuple[Path, ...], *, again: boo
         say(line)
 
     def landed(name: str, landing: Landing) -> Landed:
-        return _landed(name, landing, wanted, settings, now)
+        return as_landed(name, landing, wanted, settings, now)
 
     earlier = [] if files else list(current_landings(board, wanted.key))
     gone = files_gone(board, wanted.key, earlier)
@@ -108,9 +108,9 @@ def land(ctx: click.Context, source: str, files: tuple[Path, ...], *, again: boo
             if files
             else f"Nothing to replace: all of {wanted.key} landed by its present description, and no raw file is gone.",
         )
-    for line in _remarks(done, wanted, settings):
+    for line in remarks(done, wanted, settings):
         say(line)
-    for line in (*_warnings([*completed, *done], wanted, settings), *failures):
+    for line in (*warnings([*completed, *done], wanted, settings), *failures):
         complain(line)
     if failures or any(each.outdated for each in (*completed, *done)):
         ctx.exit(FAILED)
@@ -161,7 +161,8 @@ def _source(installation: Installation, name: str) -> Source:
     return wanted[0]
 
 
-def _landed(name: str, landing: Landing, source: Source, settings: Settings, now: datetime) -> Landed:
+def as_landed(name: str, landing: Landing, source: Source, settings: Settings, now: datetime) -> Landed:
+    """A landing with what people should know of it, for `remarks` and `warnings`."""
     days = [] if landing.already_landed else _unwatched(landing, source, settings, now)
     outdated = landing.description not in {None, source.landing_digest}
     return Landed(name, landing, outdated, {day: landing.records_of(day) for day in days})
@@ -210,7 +211,7 @@ def _earlier(each: Landed) -> str:
     return alias + (f" on {landing.landed_at:%Y-%m-%d %H:%M}" if landing.landed_at else "")
 
 
-def _remarks(done: Sequence[Landed], source: Source, settings: Settings) -> Iterator[str]:
+def remarks(done: Sequence[Landed], source: Source, settings: Settings) -> Iterator[str]:
     """Details that the table does not show."""
     for each in done:
         landing, name = each.landing, Path(each.file).name
@@ -235,7 +236,7 @@ def _remarks(done: Sequence[Landed], source: Source, settings: Settings) -> Iter
             yield f"{time}, `feed-assets land --again {source.name}` lands records that are in the future now."
 
 
-def _warnings(done: Sequence[Landed], source: Source, settings: Settings) -> Iterator[str]:
+def warnings(done: Sequence[Landed], source: Source, settings: Settings) -> Iterator[str]:
     """Problems to act on: files landed by another description, and changed days that no sensor looks at."""
     for each in done:
         if each.outdated:

@@ -34,6 +34,7 @@ from feed_assets.resources import (
     WebhookNotifier,
 )
 from feed_assets.resources.notifier import WEBHOOK
+from feed_assets.schedules import polls
 from feed_assets.sources import Kind, Source, load_sources
 from feed_assets.state.address import VARIABLE as STATE
 from feed_assets.warehouse import warehouse_kind
@@ -92,7 +93,7 @@ class Project:
         `notifier`, `mail`, `warehouse`, `catalog`. `domain` is a tag of every asset. Add anything else with
         `dg.Definitions.merge`. Raises DagsterInvalidDefinitionError if two daily assets read raw data of one kind, if
         one asset reads two kinds, if an audited asset has no checks, or if two feeds name the same table of the
-        warehouse.
+        warehouse; SpecError if a source is polled by no schedule that Dagster takes.
         """
         settings, own = self.settings, list(assets)
         _require_audits(own, asset_checks)
@@ -149,7 +150,7 @@ class Project:
                 *([sensors.alerts(interval_seconds=interval)] if "notifier" in given else []),
             ],
             jobs=jobs,
-            schedules=schedules,
+            schedules=[*schedules, *polls(self.sources, settings)],
             resources={"file_feed": file_feed, **given},
             # One Spark for all steps of a run: starting a JVM takes longer than a step.
             executor=dg.in_process_executor,

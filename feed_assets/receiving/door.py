@@ -167,8 +167,9 @@ class Door:
 
 
 def can_be_pushed(source: Source) -> bool:
-    """Whether the source's format is JSON lines, in an encoding in which JSON can be sent."""
-    return isinstance(source.format, JsonLinesFormat) and source.format.encoding in _UTF_8
+    """Whether the source's format is JSON lines, in an encoding in which JSON can be sent, and it is not polled."""
+    can = isinstance(source.format, JsonLinesFormat) and source.format.encoding in _UTF_8
+    return can and source.poll is None
 
 
 def _depth(record: bytes) -> int:

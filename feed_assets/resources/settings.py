@@ -62,11 +62,11 @@ class Clock(dg.ConfigurableResource[None]):
 class Settings:
     """The settings: data, days, sources, Spark, sensors.
 
-    `state` is the URL of the state database, `warehouse` that of the warehouse ("": none); both can hold a password.
-    `catalog` is the database of Glue ("": none). If `hourly`, records are checked hour by hour.
-    `alerts` says whether a webhook is configured; its address is a secret and stays in the environment. A scan for
-    updates of other programs begins every `scan_seconds`; 0 means at each tick. `smtp` is the URL of the mail server
-    ("": none), which can hold a password.
+    `state` is the URL of the state database, `warehouse` that of the warehouse, `smtp` that of the mail server (of the
+    last two, "": none); they can hold a password. `catalog` is the database of Glue ("": none). `poll_table` is the
+    table of DynamoDB with the files that polls took ("": only the blackboard has them). `alerts` says whether a webhook
+    is configured; its address is a secret and stays in the environment. If `hourly`, records are checked hour by hour.
+    A scan for updates of other programs begins every `scan_seconds`; 0 means at each tick.
     """
 
     base: str
@@ -85,6 +85,7 @@ class Settings:
     smtp: str = field(default="", repr=False)
     mail_from: str = ""
     mail_to: tuple[str, ...] = ()
+    poll_table: str = ""
 
     @classmethod
     def from_environment(
@@ -97,8 +98,8 @@ class Settings:
         """Read the variables `FEED_ASSETS_...`. Each has a default.
 
         They are BASE, STATE, AS_OF, FIRST_DAY, SOURCES, SPARK_MASTER, SENSOR_SECONDS, SCAN_SECONDS, LOG_LEVEL,
-        ALERT_WEBHOOK, WAREHOUSE, CATALOG, HOURLY, SMTP, MAIL_FROM and MAIL_TO. The defaults of SOURCES and FIRST_DAY
-        are `sources_directory` and `first_day`. Raises SettingsError, StoreError for STATE, WarehouseError or
+        ALERT_WEBHOOK, WAREHOUSE, CATALOG, HOURLY, SMTP, MAIL_FROM, MAIL_TO and POLL_TABLE. The defaults of SOURCES and
+        FIRST_DAY are `sources_directory` and `first_day`. Raises SettingsError, StoreError for STATE, WarehouseError or
         CatalogError: the message names the variable and its values.
         """
         base = environment.get("FEED_ASSETS_BASE") or DEFAULT_BASE
@@ -124,6 +125,7 @@ class Settings:
             smtp=_smtp(smtp, sender),
             mail_from=sender,
             mail_to=_addresses("FEED_ASSETS_MAIL_TO", environment.get("FEED_ASSETS_MAIL_TO", "")),
+            poll_table=environment.get("FEED_ASSETS_POLL_TABLE", ""),
         )
 
     @property

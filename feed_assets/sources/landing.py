@@ -21,13 +21,13 @@ from feed_assets.blackboard.port import Blackboard, NotFoundError
 from feed_assets.engine.session import SESSION_SETTINGS, new_session
 from feed_assets.sources.absence import files_gone
 from feed_assets.sources.expressions import check_expressions, named_columns, nearest
-from feed_assets.sources.layout import LandingId, sent_key, staging_prefix
+from feed_assets.sources.layout import LandingId, content_digest, sent_key, staging_prefix
 from feed_assets.sources.ledger import Landing, find, landings_of
 from feed_assets.sources.partner_file import PartnerFile, inspect
 from feed_assets.sources.placing import FUTURE, MALFORMED, NO_TIME, REASONS
 from feed_assets.sources.plan import Plan, clear, complete, read_plan, tidy, write_plan
 from feed_assets.sources.records import LINE_SETTINGS
-from feed_assets.sources.source_errors import LandingError
+from feed_assets.sources.source_errors import LandingError, OvertakenError
 from feed_assets.sources.spec import Source
 from feed_assets.sources.staging import Due, stage
 
@@ -72,6 +72,7 @@ def land_files(
     *,
     now: datetime,
     again: bool = False,
+    seen: Mapping[str, int] | None = None,
     begin: Callable[[str, Sequence[Delivery]], None] = lambda *_: None,
 ) -> Iterator[Landing | Exception]:
     """Put the records of each file into the source's raw hourly partitions by event time.
@@ -84,7 +85,11 @@ def land_files(
     usable time is from 1970 to a day after `now`, the landing time in the ledger. The file is kept as it was sent,
     under its own name.
 
-    Content that landed for the source before adds nothing, whatever the name and compression of the file. A killed
+    Content that landed for the source before adds nothing, whatever the name and compression of the file. If the source
+    is polled, a file with another content than the last landing of its name replaces that landing, and a file with the
+    same content adds nothing; content that landed before the source was polled adds nothing either. With `seen`, the
+    generation of the last landing of each name when the files were read, a file is not landed if that landing is not
+    the last any more: its error is an OvertakenError. So older bytes never replace newer ones. A killed
     landing of it that has a plan is completed by the description that it was planned with; the result names that
     description. With `again`, the content lands anew if the earlier landing `is_outdated` or its raw files are gone.
     The new landing replaces the earlier ones at once: readers see either. Days in which only earlier landings had
@@ -95,7 +100,7 @@ def land_files(
     """
     session = _session(spark)
     check_expressions(session, source)
-    landings, remaining = _Landings(session, blackboard, source, now, again, begin), iter(files)
+    landings, remaining = _Landings(session, blackboard, source, now, again, seen, begin), iter(files)
     while True:
         with TemporaryDirectory() as scratch:
             outcomes = landings.some(remaining, Path(scratch))
@@ -121,6 +126,7 @@ class _Landings:
     source: Source
     now: datetime
     again: bool
+    seen: Mapping[str, int] | None
     begin: Callable[[str, Sequence[Delivery]], None]
 
     def some(self, files: Iterator[Delivery], scratch: Path, step: str = "reading") -> list[Landing | Exception]:
@@ -145,7 +151,9 @@ class _Landings:
         outcomes |= self._land(due, taken)
         for number, file in enumerate(taken):
             # Another file of this call had the same content; or another process was faster, with another description.
-            if number not in outcomes or (number in due and self._is_to_land_again(file, outcomes[number])):
+            if number not in outcomes or (
+                number in due and self._is_to_land_again(file, due[number], outcomes[number])
+            ):
                 (outcomes[number],) = self.some(iter([file]), scratch, "reading again")
         return [outcomes[number] for number in range(len(taken))]
 
@@ -156,12 +164,20 @@ class _Landings:
             sent = inspect(self._fetch(file, folder), self.source, folder, name=file.file)
         else:
             sent = inspect(file, self.source, folder)
-        digest = sent.digest(self.source.key)
-        before = landings_of(self.blackboard, self.source.key, digest)
-        if before and not (self._again(file) and self._is_due_again(before[-1])):
+        digests = [sent.digest(self.source.key)]
+        if self.source.poll is not None:
+            digests.insert(0, sent.name_digest(self.source.key))
+        found = (landings_of(self.blackboard, self.source.key, digest) for digest in digests)
+        before = next(filter(None, found), ())
+        if not before and self.seen is not None and sent.name in self.seen:
+            raise LandingError(
+                f"{sent.name}: an earlier content of it landed before {self.source.key} was polled, and would not be "
+                "replaced; describe the polled place as a source with another name"
+            )
+        if before and not self._is_due(file, sent, before[-1]):
             tidy(self.blackboard, before[-1])
             return replace(before[-1], already_landed=True)
-        landing = LandingId(digest, before[-1].generation + 1 if before else 1)
+        landing = LandingId(before[-1].digest, before[-1].generation + 1) if before else LandingId(digests[0])
         plan = read_plan(self.blackboard, staging_prefix(self.source.key, landing))
         if plan is None:
             _check_columns(self.source, self.session, sent)
@@ -169,7 +185,7 @@ class _Landings:
 
     def _fetch(self, landing: Landing, folder: Path) -> Path:
         """The file that was kept of a landing, or a copy of it. Raises LandingError if it was not kept."""
-        key = sent_key(landing.source, landing.digest)
+        key = sent_key(landing.source, content_digest(landing.source, landing.sha256))
         uri = self.blackboard.uri(key)
         try:
             if uri.startswith("file:"):
@@ -189,13 +205,27 @@ class _Landings:
     def _again(self, file: Delivery) -> bool:
         return self.again or isinstance(file, Landing)
 
-    def _is_due_again(self, landing: Landing) -> bool:
-        if is_outdated(landing, self.source, self.now):
-            return True
-        return bool(files_gone(self.blackboard, self.source.key, [landing]))
+    def _is_due(self, file: Delivery, sent: PartnerFile, last: Landing) -> bool:
+        """Whether a file lands although its content, or its name, landed before. Raises OvertakenError."""
+        if self._is_replaced(sent, last):
+            if self.seen is not None and self.seen.get(sent.name, 0) != last.generation:
+                raise OvertakenError(f"another content of {sent.name} landed meanwhile", last.generation)
+            return isinstance(file, Path)  # the copy that was kept of an earlier content replaces nothing
+        if not self._again(file):
+            return False
+        return is_outdated(last, self.source, self.now) or bool(files_gone(self.blackboard, self.source.key, [last]))
 
-    def _is_to_land_again(self, file: Delivery, outcome: Landing | Exception) -> bool:
-        return self._again(file) and isinstance(outcome, Landing) and outcome.description != self.source.landing_digest
+    def _is_replaced(self, sent: PartnerFile, landing: Landing) -> bool:
+        """Whether the landing is of another content of this name."""
+        return self.source.poll is not None and landing.sha256 != sent.sha256
+
+    def _is_to_land_again(self, file: Delivery, due: Due, outcome: Landing | Exception) -> bool:
+        """Whether a faster process landed instead: by another description, or another content of this name."""
+        if isinstance(outcome, Exception):
+            return False
+        if self._is_replaced(due.sent, outcome):
+            return isinstance(file, Path)
+        return self._again(file) and outcome.description != self.source.landing_digest
 
     def _land(self, due: Mapping[int, Due], files: Sequence[Delivery]) -> Mapping[int, Landing | Exception]:
         """Stage all that has no plan in one Spark job, then carry out the plans one after the other."""

@@ -5,6 +5,7 @@ Not here: writing under them, and its order (see `landing`), and reading (see `r
 
 from __future__ import annotations
 
+import hashlib
 import re
 from dataclasses import dataclass
 
@@ -26,7 +27,8 @@ _LEDGER_PATH = re.compile(rf"([0-9a-f]{{{DIGEST_LENGTH}}})/([1-9]\d*)\.json")
 class LandingId:
     """One landing of a content for a source: the digest of both, and how often it has landed, from 1.
 
-    A higher generation supersedes the lower ones. As text, `0123456789abcdef` and then `0123456789abcdef-2`.
+    For a polled source, the digest is that of the source and a file's name. A higher generation supersedes the lower
+    ones. As text, `0123456789abcdef` and then `0123456789abcdef-2`.
     """
 
     digest: str
@@ -35,6 +37,16 @@ class LandingId:
     def __str__(self) -> str:
         """Its part of keys and names."""
         return self.digest if self.generation == 1 else f"{self.digest}-{self.generation}"
+
+
+def content_digest(source_key: str, sha256: str) -> str:
+    """The digest of a source and the SHA-256 of a content."""
+    return hashlib.sha256(f"{source_key}\n{sha256}".encode()).hexdigest()[:DIGEST_LENGTH]
+
+
+def name_digest(source_key: str, name: str) -> str:
+    """The digest of a polled source and the name of one of its files."""
+    return hashlib.sha256(f"{source_key}\nname\n{name}".encode()).hexdigest()[:DIGEST_LENGTH]
 
 
 def raw_prefix(source_key: str) -> str:
@@ -91,7 +103,7 @@ def attempted_prefix(attempt: str, landing: LandingId) -> str:
 
 
 def sent_key(source_key: str, digest: str) -> str:
-    """The key of a partner's file as it was sent, packed or not, kept to land it again."""
+    """The key of a partner's file as it was sent, packed or not, kept to land it again; by its `content_digest`."""
     return f"{SENT}{source_key}/{digest}"
 
 

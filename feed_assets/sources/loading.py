@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from feed_assets.sources.kinds import Kind, by_name
+from feed_assets.sources.poll_spec import Poll
 from feed_assets.sources.positions import Document, Location, Problem, dotted, read_document
 from feed_assets.sources.spec import (
     DelimitedFormat,
@@ -115,6 +116,8 @@ def _message(details: ErrorDetails, location: Location) -> str:
 
 
 def _fields_of(location: Location) -> list[str]:
+    if location[0] == "poll":
+        return list(Poll.model_fields)
     if location[0] != "format":
         return list(Source.model_fields)
     formats: Iterable[type[BaseModel]] = (DelimitedFormat, JsonLinesFormat, ParquetFormat)

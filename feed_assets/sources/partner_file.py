@@ -17,7 +17,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from feed_assets.sources.layout import DIGEST_LENGTH
+from feed_assets.sources.layout import content_digest, name_digest
 from feed_assets.sources.source_errors import LandingError
 from feed_assets.sources.spec import RESERVED_COLUMNS, DelimitedFormat, JsonLinesFormat, ParquetFormat, Source
 
@@ -52,10 +52,11 @@ _READ_AS_UTF_8 = {"ascii", "utf-8", "utf-8-sig"}
 class PartnerFile:
     """A file that can be landed.
 
-    `name` is its base name. `content` is a file with the same records in UTF-8: itself, or a copy if it came in another
-    encoding; `compressed` says whether it is packed. `columns` are the names in the header, None without a header, and
-    `skip` the number of lines up to and with the header. `lines_before` has for each split of `SPLIT_BYTES` the number
-    of lines in the splits before it; for a content that Spark cannot split, only a zero. `sha256` is of the unpacked
+    `name` is its base name, or its path at the place where the source is polled. `content` is a file with the same
+    records in UTF-8: itself, or a copy if it came in another encoding; `compressed` says whether it is packed.
+    `columns` are the names in the header, None without a header, and `skip` the number of lines up to and with the
+    header. `lines_before` has for each split of `SPLIT_BYTES` the number of lines in the splits before it; for a
+    content that Spark cannot split, only a zero. `sha256` is of the unpacked
     content, so that packing does not change it. `path` is the partner's file, `stamp` its inode, size and time of the
     last write.
     """
@@ -72,7 +73,11 @@ class PartnerFile:
 
     def digest(self, source_key: str) -> str:
         """The digest of this content and one source, which identifies its landings."""
-        return hashlib.sha256(f"{source_key}\n{self.sha256}".encode()).hexdigest()[:DIGEST_LENGTH]
+        return content_digest(source_key, self.sha256)
+
+    def name_digest(self, source_key: str) -> str:
+        """The digest of this name and one source, which identifies its landings if the source is polled."""
+        return name_digest(source_key, self.name)
 
     def require_unchanged(self) -> None:
         """Raise LandingError if the file was written to since it was inspected."""
@@ -84,14 +89,16 @@ def inspect(path: Path, source: Source, scratch: Path, *, name: str | None = Non
     """Read a file to its end. `scratch` is a directory for a copy in UTF-8, if needed.
 
     `name` is the partner's name of the file, if `path` has another name; the name in `path` is then not checked. Raises
-    LandingError if the file is missing, its name does not end as the source's format requires, it is cut off or not
-    packed as its name says, its text is not as the source says, or its header is not a header.
+    LandingError if the file is missing, its name does not end as the source's format or its path as the pattern of its
+    `poll` requires, it is cut off or not packed as its name says, its text is not as the source says, or its header is
+    not a header.
     """
     if not path.is_file():
         what = "is a directory; land the files in it" if path.is_dir() else "is not a file; check its name"
         raise LandingError(f"{path} {what}")
     if name is None:
         _check_name(path, source)
+    named = name or _name(path, source)
     try:
         stamp = _stamp(path)
         with path.open("rb") as file:
@@ -105,7 +112,7 @@ def inspect(path: Path, source: Source, scratch: Path, *, name: str | None = Non
                 sent = PartnerFile(path.name, path, stamp, path, _read(file).sha256)
             else:
                 sent = _inspect_text(path, source, source.format, scratch, compressed=packed)
-        return replace(sent, name=name or path.name, stamp=stamp)
+        return replace(sent, name=named, stamp=stamp)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise LandingError(f"{path} cannot be unpacked to its end: {error}; have it sent again") from error
     except UnicodeError as error:
@@ -124,6 +131,17 @@ def _check_name(path: Path, source: Source) -> None:
             f"{path} ends in {extension or 'nothing'!r}, and {source.key} takes {source.format.type} files, "
             f"which end in {', '.join(extensions)}{also}; unpack or rename it, or land it for another source"
         )
+
+
+def _name(path: Path, source: Source) -> str:
+    if source.poll is None:
+        return path.name
+    if (name := source.poll.name_of(path)) is None:
+        raise LandingError(
+            f"{path} does not end as {source.poll.pattern} ({source.place(('poll', 'pattern'))}), by which files of "
+            f"{source.key} are known; give it the path that it has at the partner's place"
+        )
+    return name
 
 
 def _check_parquet(path: Path, file: BinaryIO) -> None:

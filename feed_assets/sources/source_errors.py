@@ -11,6 +11,14 @@ class LandingError(SourceError):
     """A partner's file cannot be landed; none of its records landed."""
 
 
+class OvertakenError(LandingError):
+    """Another content of this name landed meanwhile, which may be newer. `generation` is its landing's."""
+
+    def __init__(self, message: str, generation: int) -> None:
+        super().__init__(message)
+        self.generation = generation
+
+
 class RawFilesGoneError(SourceError):
     """Raw files of a landing are gone, and nothing else holds their records."""
 

@@ -30,6 +30,7 @@ from pydantic import (
 from feed_assets.engine.sql import quoted
 from feed_assets.sources.kinds import SOURCE, Kind, by_name
 from feed_assets.sources.lookups import Table, read_table
+from feed_assets.sources.poll_spec import Poll
 from feed_assets.sources.positions import Document, Location, dotted
 from feed_assets.sources.source_errors import SourceError
 from feed_assets.sources.thresholds import DEFAULT_PERCENT, CostOfRun, GrowthCosts, Processed, threshold_of
@@ -185,6 +186,8 @@ class Source(_Model):
       `growth_threshold_percent` counts while there is no history; its default is then 5.
     - `recipients` get mail about late data of the source, beside those of the installation.
     - If `may_be_empty`, a day without landed files has no events; else its files are still to come.
+    - `poll` says where the partner's files are fetched from. The files of a polled source are known by name: another
+      content of a name replaces the one before. Files of other sources are known by content.
     """
 
     name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]+$")]
@@ -205,6 +208,7 @@ class Source(_Model):
     buffer_hours: Annotated[int, Field(ge=0, le=8760)] = 3
     may_be_empty: bool = False
     recipients: tuple[MailAddress, ...] = ()
+    poll: Poll | None = None
 
     _declared_kind: Kind = PrivateAttr()
     _tables: tuple[Table, ...] = PrivateAttr(default=())
@@ -252,6 +256,7 @@ class Source(_Model):
             "buffer_hours",
             "may_be_empty",
             "recipients",
+            "poll",
         }
         described = self.model_dump_json(exclude=others if self.lookups else {*others, "lookups"})
         return hashlib.sha256("\n".join((described, *(each.sha256 for each in self.tables))).encode()).hexdigest()[:16]

@@ -55,7 +55,8 @@ from feed_assets.sources.spec import ParquetFormat, Source
 class Due:
     """A file to land, and its landing.
 
-    `before` are earlier landings of the content, which this landing supersedes. `plan` is that of a killed process.
+    `before` are earlier landings of the content, or the name, which this landing supersedes. `plan` is that of a killed
+    process.
     """
 
     sent: PartnerFile
@@ -166,7 +167,7 @@ def _plan(
             *((records.hours[hour].key, _raw_key(source, landing, hour, by_hour[hour])) for hour in hours),
             *((empty, _raw_key(source, landing, hour, 0)) for hour, empty in nothing.items()),
             *([(_quarantine_in(blackboard, folder), quarantine)] if quarantine else []),
-            (upload.kept, sent_key(source.key, landing.digest)),
+            (upload.kept, sent_key(source.key, sent.digest(source.key))),
         ),
         folder,
     )

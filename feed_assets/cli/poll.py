@@ -1,0 +1,154 @@
+"""`feed-assets poll`: fetch new files from the places of partners, and land them.
+
+Here: the commands and their messages. Not here: polling (`receiving.polling`). The schedules `poll_...` do the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from feed_assets.cli.exit_codes import FAILED, exit_code, message_of
+from feed_assets.cli.installation import Installation, load_installation, ready_to_compute
+from feed_assets.cli.land import as_landed, remarks, warnings
+from feed_assets.cli.output import complain, json_option, print_json, print_table, progress, say
+from feed_assets.file_feed.wording import counted
+
+if TYPE_CHECKING:
+    from feed_assets.receiving.polling import Polled
+    from feed_assets.resources import Settings
+    from feed_assets.sources import Source
+    from feed_assets.sources.ledger import Landing
+
+LISTS = ("taken", "replaced", "same", "left", "failed")
+
+
+class _Polls(click.Group):
+    """A group whose first command needs no name: `poll SOURCE` is `poll run SOURCE`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put the name there."""
+        if not args or args[0] not in {*self.commands, "--help", "-h"}:
+            args.insert(0, "run")
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=_Polls)
+def poll() -> None:
+    """Fetch new files of the sources that have a field `poll`, and land them.
+
+    `feed-assets poll [SOURCE]...` is short for `feed-assets poll run [SOURCE]...`.
+    """
+
+
+@poll.command("run")
+@click.argument("names", metavar="[SOURCE]...", nargs=-1)
+@json_option
+@click.pass_context
+def run_command(ctx: click.Context, names: Sequence[str], *, as_json: bool) -> None:
+    """Fetch and land the new files of each SOURCE, or of all polled sources.
+
+    A file with the name of an earlier one and another content replaces it. A file that fails keeps no other file back,
+    and a place that cannot be read no other source; then the exit code is 1.
+    """
+    installation = load_installation()
+    wanted = _polled(installation, names)
+    results: list[Polled] = []
+    problems: list[str] = []
+    with progress("polling", len(wanted)) as bar:
+
+        def begin(step: str) -> None:
+            bar.under_way(step)
+
+        for source in wanted:
+            try:
+                results.append(_poll(installation, source, begin))
+            except Exception as error:
+                if exit_code(error) is None:
+                    raise
+                problems.append(f"{source.key}: {message_of(error)}")
+            bar()
+    _print(results, as_json=as_json)
+    sources = {source.key: source for source in wanted}
+    for each in results:
+        _tell(each, sources[each.source], installation.settings)
+        problems += [f"{each.source}: {problem}" for problem in each.problems]
+    for problem in problems:
+        complain(f"Error: {problem}")
+    if problems:
+        ctx.exit(FAILED)
+
+
+@poll.command("reindex")
+@click.argument("names", metavar="[SOURCE]...", nargs=-1)
+def reindex(names: Sequence[str]) -> None:
+    """Make the table FEED_ASSETS_POLL_TABLE anew from the blackboard, for each SOURCE or all polled sources."""
+    from feed_assets.receiving.dynamodb import VARIABLE, DynamoDBIndex  # noqa: PLC0415 - loads boto3
+    from feed_assets.receiving.polling import open_index  # noqa: PLC0415 - as above
+
+    installation = load_installation()
+    wanted = _polled(installation, names)
+    index = open_index(installation.blackboard, installation.settings.poll_table)
+    if not isinstance(index, DynamoDBIndex):
+        raise click.ClickException(f"{VARIABLE} names no table. Without it, polls look at the blackboard itself.")
+    with progress("reindexing", len(wanted)) as bar:
+        files = 0
+        for source in wanted:
+            bar.under_way(source.key)
+            files += index.rebuild(source.key)
+            bar()
+    say(f"{index.name} has {counted(files, 'file')} of {counted(len(wanted), 'source')}.")
+
+
+def _polled(installation: Installation, names: Sequence[str]) -> Sequence[Source]:
+    known = [source for source in installation.sources if source.poll is not None]
+    if unknown := [name for name in names if all(name not in {each.name, each.key} for each in known)]:
+        all_names = ", ".join(each.key for each in known) or "none"
+        raise click.BadParameter(f"No source {unknown[0]!r} has a field `poll`. Those that have: {all_names}.")
+    if not known:
+        raise click.ClickException(
+            f"No source in {installation.settings.sources_directory} has a field `poll`. It says where a partner's "
+            "files are: `poll: {place: ..., pattern: ..., every: ...}`."
+        )
+    return [source for source in known if not names or {source.name, source.key} & set(names)]
+
+
+def _poll(installation: Installation, source: Source, begin: Any) -> Polled:
+    from feed_assets.receiving.polling import Poller, open_index  # noqa: PLC0415 - loads the blackboard
+    from feed_assets.resources import SparkResource  # noqa: PLC0415 - loads Dagster
+
+    settings, board = installation.settings, installation.blackboard
+
+    def land(source: Source, files: Sequence[Path], seen: Mapping[str, int]) -> Iterator[Landing | Exception]:
+        from feed_assets.sources.landing import land_files  # noqa: PLC0415 - loads Spark's Python side
+
+        ready_to_compute(settings)
+        spark = SparkResource.on(settings.spark_master, settings.base).spark_session
+        return land_files(spark, board, source, files, now=settings.clock.now(), seen=seen)
+
+    return Poller(board, open_index(board, settings.poll_table), land, settings.clock.now, begin=begin).poll(source)
+
+
+def _tell(polled: Polled, source: Source, settings: Settings) -> None:
+    """Print details that the table does not show."""
+    now = settings.clock.now()
+    done = [as_landed(landing.file, landing, source, settings, now) for landing in polled.landings]
+    for remark in remarks(done, source, settings):
+        say(remark)
+    for name, reason in polled.left.items():
+        say(f"{source.key}: {name} is left: {reason}.")
+    for warning in warnings(done, source, settings):
+        complain(warning)
+
+
+def _print(results: Sequence[Polled], *, as_json: bool) -> None:
+    if as_json:
+        print_json([each.summary for each in results])
+        return
+    header = ["source", "seen", *LISTS, "records", "quarantined"]
+    found = [each.summary for each in results]
+    rows = [[len(each[name]) if name in LISTS else each[name] for name in header] for each in found]
+    print_table(header, rows, empty="Nothing was polled.")

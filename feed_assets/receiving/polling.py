@@ -1,0 +1,283 @@
+"""A poll: what a partner has that has not landed is fetched, landed, and noted.
+
+Here: the order of these steps. Not here: the partner's place (`places`), what was taken (`taken`), and the landing of
+files (`sources.landing`).
+
+A poll may be killed at any point, and any number of polls of a source may run at once: a state of a file is noted only
+after it has landed, and a state that lands twice adds nothing. So the next poll takes what is not noted.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field, fields, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from feed_assets.blackboard import Blackboard
+from feed_assets.receiving.places import (
+    ChangedError,
+    PartnersFile,
+    Place,
+    PlaceError,
+    list_files,
+    open_place,
+    polling_of,
+)
+from feed_assets.receiving.taken import BlackboardIndex, Taken, TakenIndex, state_of
+from feed_assets.sources import Source
+from feed_assets.sources.layout import LandingId, name_digest
+from feed_assets.sources.plan import sweep_staging
+from feed_assets.sources.source_errors import OvertakenError
+
+if TYPE_CHECKING:
+    from feed_assets.sources.ledger import Landing
+
+TOGETHER = 16
+"""Up to so many files are on this machine's disk, and share a Spark job;"""
+SCRATCH_BYTES = 1024**3
+"""fewer, once they have this size."""
+
+_PREFIX = "feed-assets-poll-"
+_YOUNG = 60.0
+"""Seconds in which a scratch directory may not have its lock yet."""
+
+Land = Callable[[Source, Sequence[Path], Mapping[str, int]], "Iterator[Landing | Exception]"]
+"""Lands files of a source, as `land_files` does with these generations as `seen`."""
+
+
+@dataclass(slots=True)
+class Polled:
+    """What came of a poll, by names of files.
+
+    `seen` counts the files of the lookback. `taken` landed for the first time, `replaced` with another content. `same`
+    have a new time or tag, and the content that landed before. `left` wait for a later poll and `failed` for people,
+    each with the reason. `landings` are those of the files taken, replaced and the same.
+    """
+
+    source: str
+    seen: int = 0
+    taken: list[str] = field(default_factory=list)
+    replaced: list[str] = field(default_factory=list)
+    same: list[str] = field(default_factory=list)
+    left: dict[str, str] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+    landings: list[Landing] = field(default_factory=list)
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """All but the landings, as JSON; and how many records landed now, and went to quarantine."""
+        new = [each for each in self.landings if not each.already_landed]
+        return {
+            **{each.name: getattr(self, each.name) for each in fields(self) if each.name != "landings"},
+            "records": sum(each.landed for each in new),
+            "quarantined": sum(sum(each.quarantined.values()) for each in new),
+        }
+
+    @property
+    def problems(self) -> list[str]:
+        """A line for each file that failed."""
+        return [text if text.startswith(name) else f"{name}: {text}" for name, text in self.failed.items()]
+
+
+def open_index(blackboard: Blackboard, table: str = "") -> TakenIndex:
+    """The index of this blackboard, or in this table of DynamoDB."""
+    index = BlackboardIndex(blackboard)
+    if not table:
+        return index
+    from feed_assets.receiving.dynamodb import DynamoDBIndex  # noqa: PLC0415 - loads boto3
+
+    return DynamoDBIndex(index, table)
+
+
+@dataclass(frozen=True, slots=True)
+class Poller:
+    """Polls sources.
+
+    `now` is the time of the installation, which may be fixed: the lookback ends there. `clock` is the real time.
+    `begin` is told each step.
+    """
+
+    blackboard: Blackboard
+    index: TakenIndex
+    land: Land
+    now: Callable[[], datetime]
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    wait: Callable[[float], None] = time.sleep
+    begin: Callable[[str], None] = lambda _: None
+
+    def poll(self, source: Source, place: Place | None = None) -> Polled:
+        """Take the new files of a source. A file that fails keeps no other file back, and is tried by each poll.
+
+        Without new files, it costs the partner's listing, and a look at the index. Raises PlaceError if the place
+        cannot be listed, and the errors of the index, the blackboard and `land`.
+        """
+        if place is None:
+            with closing(open_place(source)) as opened:
+                return self.poll(source, opened)
+        polled = Polled(source.key)
+        known, due = self._look(source, place, polled)
+        if due and self._sweep(source):
+            known, due = self._look(source, place, polled)
+        if overtaken := self._take(source, place, known, due, polled):
+            known, due = self._look(source, place, polled)
+            again = self._take(source, place, known, [each for each in due if each.name in overtaken], polled)
+            polled.left |= dict.fromkeys(again, "other polls are landing it")
+        return polled
+
+    def _look(self, source: Source, place: Place, polled: Polled) -> tuple[Mapping[str, Taken], Sequence[PartnersFile]]:
+        """What was taken, and the files whose newest landing is not of the listed state."""
+        poll, today = polling_of(source), self.now().date()
+        self.begin(f"listing {poll.place}")
+        # Before the listing: what lands from now on may be newer.
+        known = self.index.taken(source.key, today - timedelta(days=poll.lookback_days))
+        files = list_files(place, poll, today)
+        polled.seen = len(files)
+        return known, [
+            each for each in files if each.name not in known or state_of(each) not in known[each.name].states
+        ]
+
+    def _take(
+        self, source: Source, place: Place, known: Mapping[str, Taken], due: Sequence[PartnersFile], polled: Polled
+    ) -> Sequence[str]:
+        """Take these files. Returns the names of those that were overtaken."""
+        due = self._settled(due, polling_of(source).settle_seconds, polled)
+        work = _Work(self, source, place, known, polled)
+        while due:
+            due = work.some(due)
+        return work.overtaken
+
+    def _settled(self, due: Sequence[PartnersFile], seconds: int, polled: Polled) -> Sequence[PartnersFile]:
+        """Leave files that may still be written. Where the place tells no times, wait before the second look."""
+        first = self.clock() - timedelta(seconds=seconds)
+        for file in due:
+            if seconds and file.modified is not None and file.modified > first:
+                polled.left[file.name] = f"it changed at {file.modified:%Y-%m-%d %H:%M:%S}, and may still be written"
+        if any(file.modified is None for file in due):
+            self.begin(f"waiting {seconds} s, as files may still be written")
+            self.wait(seconds)
+        return [file for file in due if file.name not in polled.left]
+
+    def _sweep(self, source: Source) -> bool:
+        """Complete landings that were killed days ago; whether there were any.
+
+        Such a landing is the newest of its name now, and may not be of the listed state: the file is due again.
+        """
+        completed = sweep_staging(self.blackboard, source.key, now=self.clock()).completed
+        for landing in completed:
+            file = PartnersFile(landing.file, None, "completed", None, self.now().date())
+            self.index.record(source.key, file, landing.id, now=self.clock())
+        return bool(completed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """The files that one poll takes."""
+
+    poller: Poller
+    source: Source
+    place: Place
+    known: Mapping[str, Taken]
+    polled: Polled
+    overtaken: list[str] = field(default_factory=list)
+
+    def some(self, files: Sequence[PartnersFile]) -> Sequence[PartnersFile]:
+        """Take the next files, as many as land together; returns the others."""
+        claimed: list[PartnersFile] = []
+        fetched: list[tuple[PartnersFile, Path]] = []
+        size = 0
+        try:
+            with scratch_directory() as scratch:
+                for file in files:
+                    if not self._claimed(file):
+                        continue
+                    claimed.append(file)
+                    if (path := self._fetched(file, scratch / str(len(claimed)))) is not None:
+                        fetched.append((file, path))
+                        size += path.stat().st_size
+                    if len(fetched) == TOGETHER or size > SCRATCH_BYTES:
+                        break
+                seen = {name: each.landing.generation for name, each in self.known.items()}
+                outcomes = self.poller.land(self.source, [path for _, path in fetched], seen) if fetched else ()
+                for (taken, _), outcome in zip(fetched, outcomes, strict=True):
+                    self._note(taken, outcome, scratch)
+                    if not isinstance(outcome, Exception):
+                        claimed.remove(taken)
+        finally:
+            for each in claimed:
+                self.poller.index.release(self.source.key, each)
+        return files[files.index(file) + 1 :]
+
+    def _claimed(self, file: PartnersFile) -> bool:
+        """Whether the file is this poll's now. Note why not."""
+        seen = self.known.get(file.name)
+        if not self.poller.index.claim(self.source.key, file, seen, now=self.poller.clock()):
+            self.polled.left[file.name] = "another poll is taking it, or has just taken it"
+            return False
+        return True
+
+    def _fetched(self, file: PartnersFile, folder: Path) -> Path | None:
+        """The downloaded file, below its name at the place. None if it could not be had; note why."""
+        self.poller.begin(f"downloading {file.name}")
+        path = folder / file.name
+        path.parent.mkdir(parents=True)
+        try:
+            self.place.download(file, path)
+        except ChangedError as error:
+            self.polled.left[file.name] = str(error)
+        except PlaceError as error:
+            self.polled.failed[file.name] = str(error)
+        else:
+            return path
+        path.unlink(missing_ok=True)
+        return None
+
+    def _note(self, file: PartnersFile, outcome: Landing | Exception, scratch: Path) -> None:
+        """Note a landing in the index, and what came of the file."""
+        if isinstance(outcome, OvertakenError):
+            # The poll that landed it may have been killed before it noted that. Let the next look see it.
+            by = LandingId(name_digest(self.source.key, file.name), outcome.generation)
+            unknown = replace(file, size=None, tag="overtaken")
+            self.poller.index.record(self.source.key, unknown, by, now=self.poller.clock())
+            self.overtaken.append(file.name)
+            return
+        if isinstance(outcome, Exception):
+            self.polled.failed[file.name] = re.sub(rf"{re.escape(str(scratch))}/\d+/", "", str(outcome))
+            return
+        self.poller.index.record(self.source.key, file, outcome.id, now=self.poller.clock())
+        self.polled.landings.append(outcome)
+        if outcome.already_landed:
+            self.polled.same.append(file.name)
+        else:
+            (self.polled.replaced if outcome.generation > 1 else self.polled.taken).append(file.name)
+
+
+@contextmanager
+def scratch_directory() -> Iterator[Path]:
+    """A directory for downloads. Removes those of polls that were killed: their locks are free."""
+    for old in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        with suppress(OSError):  # another user's, or removed meanwhile
+            if time.time() - old.stat().st_mtime > _YOUNG:
+                with _locked(old):
+                    shutil.rmtree(old, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=_PREFIX) as name, _locked(Path(name)):
+        yield Path(name)
+
+
+@contextmanager
+def _locked(directory: Path) -> Iterator[None]:
+    """Hold the lock of a directory. Raises OSError if another process holds it."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)

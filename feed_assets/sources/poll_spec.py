@@ -1,0 +1,104 @@
+"""Where, when and for what a partner is polled: the field `poll` of a source.
+
+Here: the fields, and the pattern of file names. Not here: the partner's place itself, and what a poll does
+(`receiving`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import date
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+SCHEMES = ("file", "s3", "sftp", "http", "https")
+
+_DATE = {"{yyyy}": r"(?P<yyyy>\d{4})", "{mm}": r"(?P<mm>\d\d)", "{dd}": r"(?P<dd>\d\d)"}
+_WILD = {"{hh}": r"(?:[01]\d|2[0-3])", "*": "[^/]*", "?": "[^/]"}
+_TOKEN = re.compile(r"\{[^{}]*\}|\*|\?|[^{*?]+|\{")
+
+Component = str | re.Pattern[str]
+"""A part of a pattern between two slashes: the only name that it takes, or an expression for its names."""
+
+
+class Poll(BaseModel):
+    """Where a partner puts files, and when they are fetched.
+
+    - `place` is a directory (if relative, beside the description), or a URL: `file:`, `s3://bucket/prefix`,
+      `sftp://user@host/directory`, `https://host/directory/`. It never has a password.
+    - `pattern` is the path of the files below the place. `*` and `?` take characters of one name, save a dot at its
+      beginning; `{yyyy}`, `{mm}`, `{dd}` and `{hh}` take a date and an hour.
+    - `every` is the schedule as five fields of cron, in UTC.
+    - Files of the last `lookback_days` are fetched: by the date in their paths, else by when they last changed.
+    - A file that changed within the last `settle_seconds` may still be written, and is left for a later poll.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    place: Annotated[str, Field(min_length=1)]
+    pattern: Annotated[str, Field(min_length=1)]
+    every: str
+    lookback_days: Annotated[int, Field(ge=1, le=3650)] = 7
+    settle_seconds: Annotated[int, Field(ge=0, le=86400)] = 60
+
+    @property
+    def is_dated(self) -> bool:
+        """Whether the paths of the files have a date."""
+        return "{yyyy}" in self.pattern
+
+    def name_of(self, path: Path) -> str | None:
+        """The name of a file, which is the end of its path that the pattern takes; None if the pattern does not."""
+        parts = path.absolute().parts[-1 - self.pattern.count("/") :]
+        name = "/".join(parts)
+        return name if _compiled(self.pattern).fullmatch(name) else None
+
+    def components(self, day: date) -> Sequence[Component]:
+        """The parts of the pattern for one day."""
+        dated = self.pattern.replace("{yyyy}", f"{day:%Y}").replace("{mm}", f"{day:%m}").replace("{dd}", f"{day:%d}")
+        return [part if set(part).isdisjoint("{*?") else _compiled(part) for part in dated.split("/")]
+
+    @field_validator("place")
+    @classmethod
+    def _place_is_known(cls, place: str) -> str:
+        parts = urlsplit(place)
+        if "://" in place and parts.scheme not in SCHEMES:
+            raise ValueError(f"starts with {parts.scheme}://; use a directory, or one of {', '.join(SCHEMES)}")
+        if parts.password is not None or (parts.username is not None and parts.scheme != "sftp"):
+            raise ValueError("has credentials, which do not belong here; the README says which variable takes them")
+        if parts.scheme in {"sftp", "http", "https"} and not parts.hostname:
+            raise ValueError(f"{place!r} names no host; write {parts.scheme}://host/directory")
+        return place
+
+    @field_validator("pattern")
+    @classmethod
+    def _pattern_is_relative(cls, pattern: str) -> str:
+        parts = pattern.split("/")
+        if "\\" in pattern or "**" in pattern or any(part in {"", ".", ".."} for part in parts):
+            raise ValueError(f"{pattern!r} is no relative path; use names, * and ?, such as {{yyyy}}-{{mm}}/*.csv.gz")
+        tokens = {token for token in _TOKEN.findall(pattern) if token.startswith("{")}
+        if unknown := tokens - {*_DATE, "{hh}"}:
+            raise ValueError(f"has {min(unknown)}; there are {', '.join(_DATE)} and {{hh}}")
+        if tokens & set(_DATE) and not tokens >= set(_DATE):
+            raise ValueError("has a part of a date; use {yyyy}, {mm} and {dd}, or none of them")
+        return pattern
+
+
+@lru_cache(maxsize=4096)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """The expression of a pattern, or of one of its parts."""
+    seen: set[str] = set()
+    text = []
+    for part in pattern.split("/"):
+        # As in a shell, a wildcard does not take a dot at the beginning: such names are hidden, or not complete.
+        name = r"(?!\.)" if part[0] in "*?" else ""
+        for token in _TOKEN.findall(part):
+            again = f"(?P={token[1:-1]})" if token in seen else ""
+            name += again or _DATE.get(token) or _WILD.get(token) or re.escape(token)
+            seen |= {token} & _DATE.keys()
+        text.append(name)
+    return re.compile("/".join(text))

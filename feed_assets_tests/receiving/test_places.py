@@ -1,0 +1,269 @@
+"""The places of partners: a directory, a bucket, SFTP and HTTP behave alike, and credentials are in no description."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import http.server
+import json
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from uuid import uuid4
+
+import asyncssh
+import pytest
+
+from feed_assets.ads import KINDS
+from feed_assets.blackboard.memory import MemoryBlackboard
+from feed_assets.receiving.places import BoardPlace, PlaceError, open_place
+from feed_assets.sources import SpecError, load_source
+from feed_assets_tests.receiving.partners import TODAY, Watched, content, describe, landed, poller, send, without_spark
+
+PASSWORD = "a-partners-password"
+OPTIONS = "FEED_ASSETS_POLL_ADS_SHOP_ADS"
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    """Serves a directory to those who have a token; keeps account of requests."""
+
+    requests: list[str]
+
+    def do_GET(self):
+        if self._allowed():
+            super().do_GET()
+
+    def do_HEAD(self):
+        if self._allowed():
+            super().do_HEAD()
+
+    def _allowed(self):
+        self.server.requests.append(f"{self.command} {self.path}")
+        if self.headers["Authorization"] == f"Bearer {PASSWORD}":
+            return True
+        self.send_error(401)
+        return False
+
+    def log_message(self, *_):
+        pass
+
+
+@contextmanager
+def http_server(directory: Path) -> Iterator[http.server.ThreadingHTTPServer]:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=directory)) as server:
+        server.requests = []
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+class Login(asyncssh.SSHServer):
+    def begin_auth(self, username):
+        return bool(username)
+
+    def password_auth_supported(self):
+        return True
+
+    def validate_password(self, username, password):
+        return (username, password) == ("acme", PASSWORD)
+
+
+@contextmanager
+def sftp_server(directory: Path, home: Path) -> Iterator[int]:
+    """A server of SFTP over a directory, whose key is known in this home; its port."""
+    key, loop, started = asyncssh.generate_private_key("ssh-ed25519"), asyncio.new_event_loop(), threading.Event()
+    ports = []
+
+    async def serve():
+        server = await asyncssh.listen(
+            "127.0.0.1",
+            0,
+            server_factory=Login,
+            server_host_keys=[key],
+            sftp_factory=lambda channel: asyncssh.SFTPServer(channel, chroot=os.fsencode(directory)),
+        )
+        ports.append(server.get_port())
+        started.set()
+
+    def run():
+        loop.run_until_complete(serve())
+        loop.run_forever()
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    started.wait(10)
+    (home / ".ssh").mkdir(parents=True)
+    public = key.export_public_key().decode().strip()
+    (home / ".ssh" / "known_hosts").write_text(f"[127.0.0.1]:{ports[0]} {public}\n", encoding="utf-8")
+    yield ports[0]
+
+    async def stop():
+        others = asyncio.all_tasks(loop) - {asyncio.current_task()}
+        for each in others:
+            each.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        loop.stop()
+
+    asyncio.run_coroutine_threadsafe(stop(), loop)
+    thread.join()
+
+
+@pytest.fixture(params=["directory", "s3", "sftp", "http"])
+def partner(request, tmp_path, monkeypatch):
+    """The URL of an empty place, and a function that puts a file there."""
+    outbox = tmp_path / "outbox"
+    outbox.mkdir()
+    write = functools.partial(send, outbox)
+    match request.param:
+        case "directory":
+            yield outbox.as_uri(), write
+        case "s3":
+            server = request.getfixturevalue("versitygw")
+            bucket = f"partner-{uuid4().hex}"
+            server.client().create_bucket(Bucket=bucket)
+            options = {"endpoint_url": server.endpoint, "region_name": server.region}
+            keys = {"aws_access_key_id": server.access_key, "aws_secret_access_key": server.secret_key}
+            monkeypatch.setenv(OPTIONS, json.dumps(options | keys))
+
+            def put(name, *ids, **_):
+                server.client().put_object(Bucket=bucket, Key=f"out/{name}", Body=content(*ids).encode())
+
+            yield f"s3://{bucket}/out", put
+        case "sftp":
+            monkeypatch.setenv("HOME", str(tmp_path / "home"))
+            monkeypatch.setenv(OPTIONS, json.dumps({"password": PASSWORD}))
+            (outbox / "files").mkdir()
+            with sftp_server(outbox, tmp_path / "home") as port:
+                yield f"sftp://acme@127.0.0.1:{port}/files", functools.partial(send, outbox / "files")
+        case "http":
+            monkeypatch.setenv(OPTIONS, json.dumps({"headers": {"Authorization": f"Bearer {PASSWORD}"}}))
+            with http_server(outbox) as server:
+                yield f"http://127.0.0.1:{server.server_port}/", write
+
+
+@pytest.fixture(autouse=True)
+def _without_spark():
+    with without_spark():
+        yield
+
+
+def test_files_of_any_place_land_once_and_a_replaced_file_replaces(tmp_path, partner):
+    url, write = partner
+    source = describe(tmp_path / "shop_ads.yaml", url)
+    names = ["2019-11-27/a b&c.csv", "2019-11-28/1.csv"]
+    for name in names:
+        write(name, name)
+    write("2019-11-20/too-old.csv", "old")
+    write("2019-11-28/other.txt", "other")
+    board, places = MemoryBlackboard(), [Watched(open_place(source)) for _ in range(3)]
+
+    first = poller(board).poll(source, places[0])
+    second = poller(board).poll(source, places[1])
+    write(names[1], "new", "newer", time=None)
+    third = poller(board).poll(source, places[2])
+
+    assert (first.taken, first.failed, first.left) == (names, {}, {})
+    assert (second.seen, places[1].downloads) == (2, [])
+    assert (third.replaced, places[2].downloads) == ([names[1]], [names[1]])
+    assert landed(board) == [names[0], "new", "newer"]
+
+
+def test_a_file_that_changes_during_its_download_is_left(tmp_path, partner):
+    url, write = partner
+    source = describe(tmp_path / "shop_ads.yaml", url, pattern="*.csv", lookback_days=3650)
+    write("1.csv", "1")
+    board = MemoryBlackboard()
+
+    def replace_it(operation, name):
+        if operation == "download":
+            write(name, "2", "3", time=None)
+
+    polled = poller(board).poll(source, Watched(open_place(source), replace_it))
+
+    assert (polled.left, landed(board)) == ({"1.csv": "it changed since it was listed"}, [])
+    assert poller(board).poll(source).taken == ["1.csv"]
+
+
+def test_only_folders_of_the_lookback_are_asked_of_a_server(tmp_path, monkeypatch):
+    monkeypatch.setenv(OPTIONS, json.dumps({"headers": {"Authorization": f"Bearer {PASSWORD}"}}))
+    send(tmp_path / "outbox", "2019-11-28/1.csv", "1")
+    board = MemoryBlackboard()
+    with http_server(tmp_path / "outbox") as server:
+        url = f"http://127.0.0.1:{server.server_port}"
+        source = describe(tmp_path / "shop_ads.yaml", url, lookback_days=3)
+        poller(board).poll(source)
+        server.requests.clear()
+        poller(board).poll(source)
+        days = ["2019-11-28", "2019-11-29", "2019-11-30", "2019-12-01", "2019-12-02"]
+        assert {each.rstrip("/") for each in server.requests} == {f"GET /{day}" for day in days} | {
+            "HEAD /2019-11-28/1.csv"
+        }
+
+
+def test_a_server_that_cannot_be_read_is_an_error_that_shows_no_secret(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "outbox").mkdir()
+    with sftp_server(tmp_path / "outbox", tmp_path / "home") as port, http_server(tmp_path / "outbox") as server:
+        url = f"sftp://acme@127.0.0.1:{port}"
+        monkeypatch.setenv(OPTIONS, '{"password": "a-wrong-secret"}')
+        assert "Authentication failed" in problem(tmp_path, url)
+        monkeypatch.setenv(OPTIONS, json.dumps({"password": PASSWORD}))
+        assert "there is no directory /typo on the server" in problem(tmp_path, f"{url}/typo", pattern="*.csv")
+        (tmp_path / "home/.ssh/known_hosts").write_text("", encoding="utf-8")
+        assert "known_hosts does not have its key; compare it with the partner" in problem(tmp_path, url)
+        monkeypatch.delenv(OPTIONS)
+        assert "401" in problem(tmp_path, f"http://127.0.0.1:{server.server_port}/", pattern="*.csv")
+    monkeypatch.setenv(OPTIONS, "a-wrong-secret")
+    assert problem(tmp_path, url).startswith(f"{OPTIONS} is not a JSON object of options")
+
+
+def problem(tmp_path, url, **more):
+    source = describe(tmp_path / "shop_ads.yaml", url, **more)
+    with pytest.raises(PlaceError) as caught:
+        poller(MemoryBlackboard()).poll(source)
+    assert PASSWORD not in str(caught.value)
+    assert "a-wrong-secret" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("place", "ftp://acme.com/out", "starts with ftp://; use a directory, or one of file, s3, sftp, http, https"),
+        ("place", "sftp://acme:secret@acme.com/out", "has credentials, which do not belong here"),
+        ("place", "https://token@acme.com/out", "has credentials, which do not belong here"),
+        ("place", "https:///out", "names no host; write https://host/directory"),
+        ("pattern", "/var/*.csv", "is no relative path"),
+        ("pattern", "../*.csv", "is no relative path"),
+        ("pattern", "**/*.csv", "is no relative path"),
+        ("pattern", "{yyyy}/*.csv", "has a part of a date; use {yyyy}, {mm} and {dd}, or none of them"),
+        ("pattern", "{year}/*.csv", "has {year}; there are {yyyy}, {mm}, {dd} and {hh}"),
+        ("lookback_days", 0, "greater than or equal to 1"),
+        ("at", "noon", "there is no such field; there are place, pattern, every, lookback_days, settle_seconds"),
+    ],
+)
+def test_a_wrong_description_of_a_place_is_a_message_with_its_line(tmp_path, field, value, message):
+    with pytest.raises(SpecError) as caught:
+        describe(tmp_path / "shop_ads.yaml", **{"place": "/out", field: value})
+    assert f"poll.{field}: " in str(caught.value)
+    assert message in str(caught.value)
+    assert "shop_ads.yaml:" in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+def test_a_relative_place_is_beside_the_description(tmp_path, monkeypatch):
+    describe(tmp_path / "sources" / "shop_ads.yaml", "../outbox")
+    send(tmp_path / "outbox", "2019-11-28/1.csv", "1")
+    monkeypatch.chdir("/")
+    source = load_source(tmp_path / "sources" / "shop_ads.yaml", KINDS)
+    assert poller(MemoryBlackboard()).poll(source).taken == ["2019-11-28/1.csv"]
+
+
+def test_names_that_are_paths_out_of_the_place_are_no_files(tmp_path):
+    source = describe(tmp_path / "shop_ads.yaml", tmp_path, pattern="*.csv", lookback_days=3650)
+    bucket, board = MemoryBlackboard(clock=lambda: TODAY), MemoryBlackboard()
+    for name in ("../up.csv", "..csv", "a\\b.csv", "new\nline.csv", "good.csv", "folder/in.csv"):
+        bucket.put(name, content(name).encode())
+    assert poller(board).poll(source, BoardPlace(bucket)).taken == ["good.csv"]

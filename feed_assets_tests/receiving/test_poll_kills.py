@@ -1,0 +1,24 @@
+"""Polls that are killed between any two of their steps lose and double nothing, and claim nothing that has not landed.
+
+These are few kills; `python -m feed_assets_tests.receiving.poll_kills` has 2,000. It is a process, as it forks itself.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+
+def attack(*options: str) -> str:
+    command = [sys.executable, "-m", "feed_assets_tests.receiving.poll_kills", *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_what_a_partner_has_lands_once_however_often_polls_are_killed_and_files_replaced():
+    assert "polls: 45 kills, 0 broken promises" in attack("--kills", "45")
+
+
+def test_polls_with_a_mistake_are_found():
+    assert attack("--kills", "10", "--prove").count("broken promises") == 6

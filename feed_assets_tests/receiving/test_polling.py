@@ -1,0 +1,361 @@
+"""Polls: each file of a partner lands once, a new content of its name replaces it, and no poll downloads in vain."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import Counter
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from feed_assets.blackboard.local import LocalBlackboard
+from feed_assets.blackboard.memory import MemoryBlackboard
+from feed_assets.receiving.places import BoardPlace, PlaceError, open_place
+from feed_assets.receiving.polling import scratch_directory
+from feed_assets.receiving.taken import CLAIMED_FOR, BlackboardIndex
+from feed_assets.sources.landing import land_files
+from feed_assets.sources.layout import name_digest
+from feed_assets.sources.ledger import landings_of
+from feed_assets_tests.blackboard.recording import RecordingBlackboard
+from feed_assets_tests.receiving.partners import (
+    KEY,
+    LONG_AGO,
+    TODAY,
+    Watched,
+    content,
+    describe,
+    landed,
+    lander,
+    poller,
+    send,
+    without_spark,
+)
+
+
+@pytest.fixture(autouse=True)
+def _without_spark():
+    with without_spark():
+        yield
+
+
+@pytest.fixture
+def outbox(tmp_path):
+    folder = tmp_path / "outbox"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def source(tmp_path, outbox):
+    return describe(tmp_path / "shop_ads.yaml", outbox)
+
+
+def test_a_second_poll_downloads_nothing_and_costs_the_partners_listing_and_one_listing_of_ours(
+    tmp_path, outbox, source
+):
+    files = [f"2019-11-{day}/{number}.csv" for day in range(24, 31) for number in range(5)]
+    for name in files:
+        send(outbox, name, name)
+    board, theirs = RecordingBlackboard(MemoryBlackboard()), RecordingBlackboard(LocalBlackboard(outbox))
+    first, second = (Watched(BoardPlace(theirs)) for _ in range(2))
+
+    took = poller(board).poll(source, first)
+    board.forget()
+    theirs.forget()
+    again = poller(board).poll(source, second)
+
+    assert (took.seen, sorted(took.taken), took.summary["records"]) == (35, files, 35)
+    assert Counter(first.downloads) == Counter(files)
+    assert (again.seen, again.taken, second.downloads) == (35, [], [])
+    assert board.counts() == {"page": 1}
+    assert theirs.counts() == {"page": 9}  # a page for each day of the lookback, with today and tomorrow
+    assert landed(board) == files
+
+
+def test_a_file_that_is_three_days_late_is_found_and_each_source_has_its_own_lookback(tmp_path, outbox, source):
+    board, other = MemoryBlackboard(), describe(tmp_path / "more" / "shop_ads.yaml", outbox, lookback_days=2)
+    for name in ("2019-11-28/late.csv", "2019-11-24/first.csv", "2019-11-23/too-old.csv", "2019-12-02/tomorrow.csv"):
+        send(outbox, name, name)
+    send(outbox, "2019-11-28/ignored.txt", "x")
+    send(outbox, "2019-11-28/.hidden.csv", "x")
+
+    assert poller(board).poll(source).taken == [
+        "2019-11-24/first.csv",
+        "2019-11-28/late.csv",
+        "2019-12-02/tomorrow.csv",
+    ]
+    assert poller(MemoryBlackboard()).poll(other).taken == ["2019-12-02/tomorrow.csv"]
+    send(outbox, "2019-11-28/later.csv", "later")
+    assert poller(board).poll(source).taken == ["2019-11-28/later.csv"]
+
+
+def test_without_a_date_in_the_path_the_lookback_is_by_the_time_of_the_last_change(tmp_path, outbox):
+    source = describe(tmp_path / "shop_ads.yaml", outbox, pattern="*.csv", lookback_days=3)
+    day = 24 * 60 * 60
+    send(outbox, "old.csv", "old", time=LONG_AGO - 4 * day)
+    send(outbox, "new.csv", "new", time=LONG_AGO - 3 * day)
+    board = MemoryBlackboard()
+
+    assert poller(board).poll(source).taken == ["new.csv"]
+    assert poller(board).poll(source).taken == []
+    send(outbox, "old.csv", "newer")
+    send(outbox, "new.csv", "newest")
+    polled = poller(board).poll(source)
+    assert (polled.taken, polled.replaced, landed(board)) == (["old.csv"], ["new.csv"], ["newer", "newest"])
+
+
+def test_a_new_content_of_a_name_replaces_what_the_first_brought_and_an_earlier_content_can_come_back(outbox, source):
+    board, name = MemoryBlackboard(), "2019-11-28/log.csv"
+    seen = []
+    for ids in (["1", "2"], ["2", "3", "4"], ["1", "2"]):
+        send(outbox, name, *ids)
+        polled = poller(board).poll(source)
+        seen.append((polled.taken, polled.replaced, landed(board)))
+
+    send(outbox, name, "1", "2", time=LONG_AGO + 5)
+    touched = poller(board).poll(source)
+
+    assert seen == [
+        ([name], [], ["1", "2"]),
+        ([], [name], ["2", "3", "4"]),
+        ([], [name], ["1", "2"]),
+    ]
+    assert (touched.same, touched.replaced, landed(board)) == ([name], [], ["1", "2"])
+    assert poller(board).poll(source).same == []
+
+
+def test_landing_again_takes_the_copy_of_the_content_in_force_and_never_an_earlier_one(outbox, source):
+    board, name = LocalBlackboard(outbox.parent / "base"), "2019-11-28/log.csv"
+    for ids in (["1"], ["2", "3"]):
+        send(outbox, name, *ids)
+        poller(board).poll(source)
+    digest = name_digest(KEY, name)
+    earlier, in_force = landings_of(board, KEY, digest)
+    corrected = source.model_copy(update={"null_tokens": ("none",)})
+
+    again, nothing = land_files(None, board, corrected, [in_force, earlier], now=TODAY, again=True)
+
+    assert (again.generation, again.file, again.sha256) == (3, name, in_force.sha256)
+    assert (nothing.already_landed, nothing.generation) == (True, 2)
+    assert landed(board) == ["2", "3"]
+    assert [each.generation for each in landings_of(board, KEY, digest)] == [1, 2, 3]
+    assert poller(board).poll(corrected).landings == []
+
+
+def test_files_of_equal_content_are_different_files_and_all_land(outbox, source):
+    send(outbox, "2019-11-28/a.csv", "1")
+    send(outbox, "2019-11-28/b.csv", "1")
+    board = MemoryBlackboard()
+    poller(board).poll(source)
+    assert landed(board) == ["1", "1"]
+
+
+def test_of_two_polls_at_once_each_file_is_downloaded_by_one(outbox, source):
+    names = [f"2019-11-28/{number}.csv" for number in range(20)]
+    for name in names:
+        send(outbox, name, name)
+    board, places = MemoryBlackboard(), [Watched(open_place(source)) for _ in range(2)]
+    results = []
+    threads = [threading.Thread(target=lambda p=p: results.append(poller(board).poll(source, p))) for p in places]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+
+    assert Counter(places[0].downloads + places[1].downloads) == Counter(names)
+    assert sorted(results[0].taken + results[1].taken) == sorted(names)
+    assert landed(board) == sorted(names)
+
+
+def test_a_poll_that_stood_still_does_not_replace_newer_bytes_by_older_ones(outbox, source):
+    name, board = "2019-11-28/log.csv", MemoryBlackboard()
+    send(outbox, name, "old")
+
+    def stand_still(operation, _):
+        if operation == "downloaded" and landed(board) == []:
+            send(outbox, name, "new")
+            assert poller(board).poll(source).taken == [name]
+            assert landed(board) == ["new"]
+
+    slow = poller(board).poll(source, Watched(open_place(source), stand_still))
+    after = Watched(open_place(source))
+    poller(board).poll(source, after)
+
+    assert (slow.landings, slow.left, landed(board)) == ([], {}, ["new"])
+    assert after.downloads == []
+
+
+def test_a_name_that_was_last_taken_before_the_lookback_is_replaced_by_one_poll(tmp_path, outbox):
+    source, board = describe(tmp_path / "shop_ads.yaml", outbox, pattern="*.csv"), MemoryBlackboard()
+    send(outbox, "latest.csv", "1")
+    poller(board).poll(source)
+    send(outbox, "latest.csv", "22", time=LONG_AGO + 20 * 24 * 60 * 60)
+    polled = replace(poller(board), now=lambda: TODAY + timedelta(days=20)).poll(source)
+    assert (polled.replaced, landed(board)) == (["latest.csv"], ["22"])
+
+
+def test_a_bucket_in_which_an_earlier_object_is_put_back_is_followed(source):
+    board, bucket, name = MemoryBlackboard(), MemoryBlackboard(), "2019-11-28/log.csv"
+    seen = []
+    for ids in ("1", "2", "1"):
+        bucket.put(name, content(ids).encode())  # its tag is its content, as in S3
+        seen.append((poller(board).poll(source, BoardPlace(bucket)).seen, landed(board)))
+    assert seen == [(1, ["1"]), (1, ["2"]), (1, ["1"])]
+
+
+def test_a_file_that_was_put_back_lands_again_if_the_landing_of_another_content_was_killed_and_is_completed(source):
+    board, bucket, name = MemoryBlackboard(), MemoryBlackboard(), "2019-11-28/log.csv"
+
+    class Dying:
+        def __getattr__(self, operation):
+            return getattr(board, operation)
+
+        def create(self, key, data):
+            if key.endswith("/2.json"):
+                raise InterruptedError  # with its plan, and without its entry
+            return board.create(key, data)
+
+    bucket.put(name, content("1").encode())
+    poller(board).poll(source, BoardPlace(bucket))
+    bucket.put(name, content("2").encode())
+    assert "2" not in landed(board)
+    poller(Dying()).poll(source, BoardPlace(bucket))
+    bucket.put(name, content("1").encode())
+    assert poller(board).poll(source, BoardPlace(bucket)).landings == []
+    bucket.put("2019-11-28/other.csv", content("3").encode())
+    polled = poller(board).poll(source, BoardPlace(bucket))
+
+    assert (polled.replaced, polled.taken, landed(board)) == ([name], ["2019-11-28/other.csv"], ["1", "3"])
+
+
+def test_what_landed_before_its_source_was_polled_does_not_land_again_and_is_not_doubled_by_a_replacement(
+    outbox, source
+):
+    board, name = MemoryBlackboard(), "2019-11-28/log.csv"
+    path = send(outbox, name, "1")
+    list(lander(board)(source.model_copy(update={"poll": None}), [path], None))
+    first = poller(board).poll(source)
+    send(outbox, name, "1", time=LONG_AGO + 5)
+    touched = poller(board).poll(source)
+    send(outbox, name, "another")
+    replaced = poller(board).poll(source)
+
+    assert (first.same, touched.same, landed(board)) == ([name], [name], ["1"])
+    (problem,) = replaced.problems
+    assert f"{name}: an earlier content of it landed before {KEY} was polled, and would not be replaced" in problem
+
+
+def test_a_place_that_tells_no_times_is_looked_at_again_after_a_wait(tmp_path, outbox):
+    class Timeless(BoardPlace):
+        def entries(self, folder):
+            return (replace(each, modified=None) for each in super().entries(folder))
+
+    source, board, waits = describe(tmp_path / "shop_ads.yaml", outbox, settle_seconds=60), MemoryBlackboard(), []
+    send(outbox, "2019-11-28/a.csv", "1")
+    send(outbox, "2019-11-28/b.csv", "2")
+
+    def wait(seconds):
+        waits.append(seconds)
+        send(outbox, "2019-11-28/b.csv", "2", "3")
+
+    polled = poller(board, wait=wait).poll(source, Timeless(LocalBlackboard(outbox)))
+    again = poller(board, wait=waits.append).poll(source, Timeless(LocalBlackboard(outbox)))
+
+    assert (polled.taken, list(polled.left)) == (["2019-11-28/a.csv"], ["2019-11-28/b.csv"])
+    assert (again.taken, landed(board)) == (["2019-11-28/b.csv"], ["1", "2", "3"])
+    poller(board, wait=waits.append).poll(source, Timeless(LocalBlackboard(outbox)))
+    assert waits == [60, 60]
+
+
+def test_a_claim_of_a_killed_poll_keeps_a_file_back_until_it_expires(outbox, source):
+    name, board = "2019-11-28/log.csv", MemoryBlackboard()
+    send(outbox, name, "1")
+    (file,) = open_place(source).entries("2019-11-28")
+    BlackboardIndex(board).claim(KEY, replace(file, day=TODAY.date() - timedelta(3)), None, now=TODAY)
+
+    early = poller(board, clock=lambda: TODAY + CLAIMED_FOR - timedelta(seconds=1)).poll(source)
+    late = poller(board, clock=lambda: TODAY + CLAIMED_FOR).poll(source)
+
+    assert early.left == {name: "another poll is taking it, or has just taken it"}
+    assert late.taken == [name]
+    assert [key for key in board.objects() if "/claim." in key] == []
+
+
+def test_a_file_that_may_still_be_written_is_left_and_so_is_one_that_changes_while_it_is_read(tmp_path, outbox):
+    source = describe(tmp_path / "shop_ads.yaml", outbox, settle_seconds=60)
+    now = TODAY.timestamp()
+    send(outbox, "2019-11-28/fresh.csv", "1", time=now - 59)
+    send(outbox, "2019-11-28/settled.csv", "2", time=now - 60)
+    send(outbox, "2019-11-28/growing.csv", "3", time=now - 60)
+    board = MemoryBlackboard()
+
+    def write_on(operation, name):
+        if operation == "download" and "growing" in name:
+            send(outbox, name, "3", "4", time=now - 1)
+
+    polled = poller(board, clock=lambda: TODAY).poll(source, Watched(open_place(source), write_on))
+
+    assert polled.taken == ["2019-11-28/settled.csv"]
+    assert polled.left == {
+        "2019-11-28/fresh.csv": "it changed at 2019-12-01 11:59:01, and may still be written",
+        "2019-11-28/growing.csv": "it changed since it was listed",
+    }
+    later = poller(board, clock=lambda: TODAY + timedelta(minutes=1)).poll(source)
+    assert (sorted(later.taken), later.left, landed(board)) == (
+        ["2019-11-28/fresh.csv", "2019-11-28/growing.csv"],
+        {},
+        ["1", "2", "3", "4"],
+    )
+
+
+def test_a_file_that_cannot_land_keeps_no_other_back_and_lands_once_it_is_right(outbox, source):
+    send(outbox, "2019-11-28/a.csv", "1")
+    (outbox / "2019-11-28" / "b.csv").write_bytes(b"")
+    send(outbox, "2019-11-28/c.csv", "2")
+    board = MemoryBlackboard()
+
+    polled = poller(board).poll(source)
+
+    assert (polled.taken, landed(board)) == (["2019-11-28/a.csv", "2019-11-28/c.csv"], ["1", "2"])
+    assert polled.failed == {
+        "2019-11-28/b.csv": "2019-11-28/b.csv is empty, and its source says that it has a header; have it sent again"
+    }
+    send(outbox, "2019-11-28/b.csv", "3")
+    assert poller(board).poll(source).taken == ["2019-11-28/b.csv"]
+    assert poller(board).poll(source).failed == {}
+
+
+def test_an_error_of_landing_gives_all_claims_back(outbox, source):
+    send(outbox, "2019-11-28/a.csv", "1")
+    board = MemoryBlackboard()
+
+    def fail(*_):
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        replace(poller(board), land=fail).poll(source)
+    assert board.objects() == {}
+    assert poller(board).poll(source).taken == ["2019-11-28/a.csv"]
+
+
+def test_a_poll_removes_the_downloads_of_a_killed_poll_and_no_others(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    killed = tmp_path / "feed-assets-poll-killed"
+    (killed / "1").mkdir(parents=True)
+    (killed / "1" / "half.csv").touch()
+    with scratch_directory() as at_work:
+        for each in (killed, at_work):
+            os.utime(each, (0, 0))
+        with scratch_directory() as own:
+            assert {each.name for each in tmp_path.iterdir()} == {at_work.name, own.name}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_place_that_is_not_there_is_an_error_and_not_an_empty_place(tmp_path, outbox):
+    source = describe(tmp_path / "shop_ads.yaml", outbox / "typo")
+    with pytest.raises(
+        PlaceError, match=r"typo is no directory; create it, or correct .*shop_ads\.yaml:\d+: poll\.place"
+    ):
+        poller(MemoryBlackboard()).poll(source)

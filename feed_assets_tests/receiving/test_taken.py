@@ -1,0 +1,148 @@
+"""The index of files that were taken: on the blackboard, and in a table of DynamoDB.
+
+DynamoDB is Amazon's own local server, if Maven can fetch it; and moto, which emulates the service.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from dataclasses import replace
+from datetime import timedelta
+from uuid import uuid4
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from feed_assets.blackboard.memory import MemoryBlackboard
+from feed_assets.receiving.dynamodb import DynamoDBIndex, IndexTableError
+from feed_assets.receiving.places import PartnersFile, open_place
+from feed_assets.receiving.taken import CLAIMED_FOR, BlackboardIndex
+from feed_assets.sources.layout import LandingId
+from feed_assets_tests.blackboard.recording import RecordingBlackboard
+from feed_assets_tests.receiving.partners import (
+    KEY,
+    TODAY,
+    Watched,
+    describe,
+    landed,
+    poller,
+    send,
+    without_spark,
+)
+from feed_assets_tests.servers.dynamodb import dynamodb_local
+from feed_assets_tests.servers.server import MissingServerError
+
+DAY = TODAY.date() - timedelta(days=3)
+FILE = PartnersFile("2019-11-28/a b.csv", 5, 'W/"x.y"', None, DAY)
+FIRST, SECOND = LandingId("0123456789abcdef"), LandingId("0123456789abcdef", 2)
+
+
+@pytest.fixture(scope="module")
+def local_server():
+    try:
+        with dynamodb_local() as url:
+            yield url
+    except MissingServerError as reason:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(f"No server of DynamoDB: {reason}")
+
+
+@pytest.fixture(params=["blackboard", "DynamoDB Local", "emulated by moto"])
+def index(request, monkeypatch):
+    """A new index on a blackboard that keeps account of its requests."""
+    for variable in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(variable, "testing")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    ledger = BlackboardIndex(RecordingBlackboard(MemoryBlackboard()))
+    if request.param == "blackboard":
+        yield ledger
+        return
+    table = DynamoDBIndex(ledger, f"polled-{uuid4().hex}")
+    if request.param == "DynamoDB Local":
+        monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", request.getfixturevalue("local_server"))
+        table.rebuild(KEY)
+        yield table
+        return
+    with mock_aws():
+        table.rebuild(KEY)
+        yield table
+
+
+def test_a_state_is_claimed_by_one_poll_until_its_claim_expires_or_is_given_back(index):
+    other = replace(FILE, tag="another")
+
+    claims = [index.claim(KEY, FILE, None, now=TODAY + CLAIMED_FOR * share) for share in (0, 0.5, 1, 1.5)]
+    index.release(KEY, FILE)
+
+    assert claims == [True, False, True, False]
+    assert index.claim(KEY, other, None, now=TODAY)
+    assert index.taken(KEY, DAY) == {}
+
+
+def test_the_newest_landing_of_a_name_counts_whichever_was_noted_first(index):
+    other, third = replace(FILE, tag="another"), replace(FILE, tag="third", day=DAY + timedelta(days=1))
+    index.record(KEY, other, SECOND, now=TODAY)
+    index.record(KEY, FILE, FIRST, now=TODAY)
+    taken = index.taken(KEY, DAY)[FILE.name]
+    assert (taken.landing, taken.states) == (SECOND, {"5.another"})
+
+    index.record(KEY, third, SECOND, now=TODAY)  # the same content with another time
+    assert index.taken(KEY, DAY)[FILE.name].landing == SECOND
+    assert "5.third" in index.taken(KEY, DAY)[FILE.name].states
+    assert index.taken(KEY, DAY + timedelta(days=2)) == {}
+    assert index.taken("ads/other", DAY) == {}
+
+
+def test_a_poll_whose_look_is_older_than_another_landing_gets_no_claim(index):
+    assert index.claim(KEY, FILE, None, now=TODAY)
+    index.record(KEY, FILE, FIRST, now=TODAY)
+    seen = index.taken(KEY, DAY)[FILE.name]
+
+    assert not index.claim(KEY, FILE, None, now=TODAY)
+    assert index.claim(KEY, FILE, seen, now=TODAY)  # it was put back after it had been replaced
+
+
+def test_polls_take_each_file_once_with_either_index_and_note_it_on_the_blackboard_first(index, tmp_path):
+    source, board = describe(tmp_path / "shop_ads.yaml", tmp_path / "outbox"), index_board(index)
+    names = [f"2019-11-{day}/{number}.csv" for day in (27, 28) for number in range(3)]
+    for name in names:
+        send(tmp_path / "outbox", name, name)
+    with without_spark():
+        polled = poller(board, index).poll(source)
+        board.forget()
+        place = Watched(open_place(source))
+        poller(board, index).poll(source, place)
+        read = Counter(board.counts())
+        send(tmp_path / "outbox", names[0], "new")
+        assert poller(board, index).poll(source).replaced == [names[0]]
+
+    assert (sorted(polled.taken), place.downloads) == (names, [])
+    assert read == ({"page": 1} if isinstance(index, BlackboardIndex) else {})
+    assert landed(board) == sorted([*names[1:], "new"])
+    assert set(BlackboardIndex(board).taken(KEY, DAY)) == set(names) - {name for name in names if "27/" in name}
+
+
+@pytest.mark.parametrize("index", ["DynamoDB Local", "emulated by moto"], indirect=True)
+def test_a_table_is_made_anew_from_the_blackboard(index):
+    index.record(KEY, FILE, FIRST, now=TODAY)
+    index.record(KEY, replace(FILE, tag="another"), SECOND, now=TODAY)
+    index.record("ads/other", FILE, FIRST, now=TODAY)
+    known = index.taken(KEY, DAY)
+    boto3.resource("dynamodb").Table(index.name).delete()
+    with pytest.raises(IndexTableError, match=f"{index.name} of DynamoDB .* Make it with `feed-assets poll reindex`"):
+        index.taken(KEY, DAY)
+
+    assert index.rebuild(KEY) == 1
+    assert index.taken(KEY, DAY) == known
+    assert index.taken("ads/other", DAY) == {}
+
+    assert index.claim(KEY, replace(FILE, name="2019-11-28/gone.csv"), None, now=TODAY)
+    assert index.rebuild(KEY) == 1  # what nobody took is forgotten
+    assert index.claim(KEY, replace(FILE, name="2019-11-28/gone.csv"), None, now=TODAY)
+
+
+def index_board(index):
+    return (index if isinstance(index, BlackboardIndex) else index.ledger).blackboard
