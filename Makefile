@@ -48,7 +48,7 @@ test: $(READY) ## all tests, in two processes
 chaos: $(READY) ## 1,000 kills of writers, readers and retention, on a disk and on S3 with injected faults; 2,000 of a receiver and of polls
 	@$(BIN)/python -m feed_assets_tests.chaos
 	@$(BIN)/python -m feed_assets_tests.receiving.kills
-	@$(BIN)/python -m feed_assets_tests.receiving.poll_kills
+	@$(BIN)/python -m feed_assets_tests.polling.poll_kills
 
 late: $(READY) ## 10,000 random histories of late data, and 2,000 kills of the monitor that reports it
 	@$(BIN)/python -m feed_assets_tests.dependencies.late_histories 10000

@@ -1,6 +1,6 @@
 """What starts by the clock: polls of partners, and a schedule instead of sensors, which runs each day once.
 
-Here: schedules and the jobs of polls. Not here: polling (`receiving.polling`), and late data, which sensors find.
+Here: schedules and the jobs of polls. Not here: polling (`polling.poller`), and late data, which sensors find.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from feed_assets.file_feed.wording import counted
-from feed_assets.receiving.polling import Poller, open_index
+from feed_assets.polling.poller import Poller, open_index
 from feed_assets.resources import BlackboardResource, Clock, Settings, SparkResource
 from feed_assets.sources import Source, SpecError
 

@@ -44,8 +44,8 @@ EXPECTED: Mapping[str, int] = {
     "feed_assets.sources.source_errors.SourceError": FAILED,
     "feed_assets.receiving.journal.JournalError": FAILED,
     "feed_assets.receiving.access.AccessError": FAILED,
-    "feed_assets.receiving.places.PlaceError": FAILED,
-    "feed_assets.receiving.dynamodb.IndexTableError": FAILED,
+    "feed_assets.polling.places.PlaceError": FAILED,
+    "feed_assets.polling.dynamodb.IndexTableError": FAILED,
     "feed_assets.operations.day_runs.InstanceConfigError": FAILED,
     # Dagster's own database, such as on a full disk.
     "dagster._core.errors.DagsterError": FAILED,

@@ -1,6 +1,6 @@
 """`feed-assets poll`: fetch new files from the places of partners, and land them.
 
-Here: the commands and their messages. Not here: polling (`receiving.polling`). The schedules `poll_...` do the same.
+Here: the commands and their messages. Not here: polling (`polling.poller`). The schedules `poll_...` do the same.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from feed_assets.cli.output import complain, json_option, print_json, print_tabl
 from feed_assets.file_feed.wording import counted
 
 if TYPE_CHECKING:
-    from feed_assets.receiving.polling import Polled
+    from feed_assets.polling.poller import Polled
     from feed_assets.resources import Settings
     from feed_assets.sources import Source
     from feed_assets.sources.ledger import Landing
@@ -86,8 +86,8 @@ def run_command(ctx: click.Context, names: Sequence[str], *, as_json: bool) -> N
 @click.argument("names", metavar="[SOURCE]...", nargs=-1)
 def reindex(names: Sequence[str]) -> None:
     """Make the table FEED_ASSETS_POLL_TABLE anew from the blackboard, for each SOURCE or all polled sources."""
-    from feed_assets.receiving.dynamodb import VARIABLE, DynamoDBIndex  # noqa: PLC0415 - loads boto3
-    from feed_assets.receiving.polling import open_index  # noqa: PLC0415 - as above
+    from feed_assets.polling.dynamodb import VARIABLE, DynamoDBIndex  # noqa: PLC0415 - loads boto3
+    from feed_assets.polling.poller import open_index  # noqa: PLC0415 - as above
 
     installation = load_installation()
     wanted = _polled(installation, names)
@@ -117,7 +117,7 @@ def _polled(installation: Installation, names: Sequence[str]) -> Sequence[Source
 
 
 def _poll(installation: Installation, source: Source, begin: Any) -> Polled:
-    from feed_assets.receiving.polling import Poller, open_index  # noqa: PLC0415 - loads the blackboard
+    from feed_assets.polling.poller import Poller, open_index  # noqa: PLC0415 - loads the blackboard
     from feed_assets.resources import SparkResource  # noqa: PLC0415 - loads Dagster
 
     settings, board = installation.settings, installation.blackboard

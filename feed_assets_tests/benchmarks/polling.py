@@ -14,16 +14,16 @@ from unittest.mock import patch
 
 from feed_assets.blackboard import Blackboard, LocalBlackboard, open_blackboard
 from feed_assets.blackboard.memory import MemoryBlackboard
-from feed_assets.receiving.dynamodb import DynamoDBIndex
-from feed_assets.receiving.places import BoardPlace, list_files, polling_of
-from feed_assets.receiving.polling import Poller
-from feed_assets.receiving.taken import BlackboardIndex, TakenIndex
+from feed_assets.polling.dynamodb import DynamoDBIndex
+from feed_assets.polling.places import BoardPlace, list_files, polling_of
+from feed_assets.polling.poller import Poller
+from feed_assets.polling.taken import BlackboardIndex, TakenIndex
 from feed_assets.sources import Source
 from feed_assets.sources.layout import LandingId, name_digest
 from feed_assets.sources.ledger import Landing
 from feed_assets_tests.benchmarks.results import Report, Row
 from feed_assets_tests.blackboard.recording import RecordingBlackboard
-from feed_assets_tests.receiving.partners import KEY, describe
+from feed_assets_tests.polling.partners import KEY, describe
 from feed_assets_tests.servers.dynamodb import dynamodb_local
 from feed_assets_tests.servers.versitygw import Versitygw
 

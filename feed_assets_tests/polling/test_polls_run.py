@@ -18,7 +18,7 @@ from feed_assets.sources import SpecError, load_source, raw_days, raw_frame
 from feed_assets.sources.landing import land
 from feed_assets.sources.source_errors import LandingError
 from feed_assets_tests.harness import AS_OF, SHOP_CLICKS, settings_below
-from feed_assets_tests.receiving.partners import KEY, describe, send
+from feed_assets_tests.polling.partners import KEY, describe, send
 
 FILES = ["2019-11-28/a.csv", "2019-11-28/c.csv"]
 

@@ -12,14 +12,14 @@ import pytest
 
 from feed_assets.blackboard.local import LocalBlackboard
 from feed_assets.blackboard.memory import MemoryBlackboard
-from feed_assets.receiving.places import BoardPlace, PlaceError, open_place
-from feed_assets.receiving.polling import scratch_directory
-from feed_assets.receiving.taken import CLAIMED_FOR, BlackboardIndex
+from feed_assets.polling.places import BoardPlace, PlaceError, open_place
+from feed_assets.polling.poller import scratch_directory
+from feed_assets.polling.taken import CLAIMED_FOR, BlackboardIndex
 from feed_assets.sources.landing import land_files
 from feed_assets.sources.layout import name_digest
 from feed_assets.sources.ledger import landings_of
 from feed_assets_tests.blackboard.recording import RecordingBlackboard
-from feed_assets_tests.receiving.partners import (
+from feed_assets_tests.polling.partners import (
     KEY,
     LONG_AGO,
     TODAY,

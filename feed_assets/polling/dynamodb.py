@@ -16,8 +16,8 @@ import boto3
 from boto3.dynamodb.conditions import Attr, ConditionBase, Key
 from botocore.exceptions import BotoCoreError, ClientError
 
-from feed_assets.receiving.places import PartnersFile
-from feed_assets.receiving.taken import CLAIMED_FOR, POLLED, BlackboardIndex, Taken, TakenState, newest, state_of
+from feed_assets.polling.places import PartnersFile
+from feed_assets.polling.taken import CLAIMED_FOR, POLLED, BlackboardIndex, Taken, TakenState, newest, state_of
 from feed_assets.sources.layout import LandingId, touching
 
 if TYPE_CHECKING:

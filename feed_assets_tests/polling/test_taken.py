@@ -16,12 +16,12 @@ import pytest
 from moto import mock_aws
 
 from feed_assets.blackboard.memory import MemoryBlackboard
-from feed_assets.receiving.dynamodb import DynamoDBIndex, IndexTableError
-from feed_assets.receiving.places import PartnersFile, open_place
-from feed_assets.receiving.taken import CLAIMED_FOR, BlackboardIndex
+from feed_assets.polling.dynamodb import DynamoDBIndex, IndexTableError
+from feed_assets.polling.places import PartnersFile, open_place
+from feed_assets.polling.taken import CLAIMED_FOR, BlackboardIndex
 from feed_assets.sources.layout import LandingId
 from feed_assets_tests.blackboard.recording import RecordingBlackboard
-from feed_assets_tests.receiving.partners import (
+from feed_assets_tests.polling.partners import (
     KEY,
     TODAY,
     Watched,

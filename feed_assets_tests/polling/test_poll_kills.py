@@ -1,6 +1,6 @@
 """Polls that are killed between any two of their steps lose and double nothing, and claim nothing that has not landed.
 
-These are few kills; `python -m feed_assets_tests.receiving.poll_kills` has 2,000. It is a process, as it forks itself.
+These are few kills; `python -m feed_assets_tests.polling.poll_kills` has 2,000. It is a process, as it forks itself.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import sys
 
 
 def attack(*options: str) -> str:
-    command = [sys.executable, "-m", "feed_assets_tests.receiving.poll_kills", *options]
+    command = [sys.executable, "-m", "feed_assets_tests.polling.poll_kills", *options]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

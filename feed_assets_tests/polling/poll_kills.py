@@ -1,6 +1,6 @@
 """Kills polls between any two of their steps, and judges what readers see against what the partner has.
 
-`python -m feed_assets_tests.receiving.poll_kills --kills 2000` runs for long; with `--prove`, it finds each of
+`python -m feed_assets_tests.polling.poll_kills --kills 2000` runs for long; with `--prove`, it finds each of
 `MISTAKES`. Meanwhile the partner adds files and replaces them, also while they are read; sometimes two polls run at
 once, and sometimes one stands still while the other takes a newer content. A poll is real but for Spark's part.
 """
@@ -24,14 +24,15 @@ from unittest.mock import patch
 import click
 
 from feed_assets.blackboard import LocalBlackboard
-from feed_assets.receiving import polling, taken
-from feed_assets.receiving.places import open_place
-from feed_assets.receiving.taken import BlackboardIndex
+from feed_assets.polling import poller as polling
+from feed_assets.polling import taken
+from feed_assets.polling.places import open_place
+from feed_assets.polling.taken import BlackboardIndex
 from feed_assets.sources import Source, landing
 from feed_assets.sources.layout import LandingId, content_digest, ledger_key, name_digest, sent_key
 from feed_assets.sources.ledger import entries, find, read_landing
 from feed_assets.sources.partner_file import PartnerFile
-from feed_assets_tests.receiving.partners import KEY, TODAY, Watched, describe, landed, poller, send, without_spark
+from feed_assets_tests.polling.partners import KEY, TODAY, Watched, describe, landed, poller, send, without_spark
 
 OPERATIONS = {"page", "read", "create", "replace", "upload", "copy", "delete"}
 MOST_STEPS = 60

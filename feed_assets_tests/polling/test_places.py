@@ -18,9 +18,9 @@ import pytest
 
 from feed_assets.ads import KINDS
 from feed_assets.blackboard.memory import MemoryBlackboard
-from feed_assets.receiving.places import BoardPlace, PlaceError, open_place
+from feed_assets.polling.places import BoardPlace, PlaceError, open_place
 from feed_assets.sources import SpecError, load_source
-from feed_assets_tests.receiving.partners import TODAY, Watched, content, describe, landed, poller, send, without_spark
+from feed_assets_tests.polling.partners import TODAY, Watched, content, describe, landed, poller, send, without_spark
 
 PASSWORD = "a-partners-password"
 OPTIONS = "FEED_ASSETS_POLL_ADS_SHOP_ADS"

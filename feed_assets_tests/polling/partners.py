@@ -20,9 +20,9 @@ import yaml
 
 from feed_assets.ads import KINDS
 from feed_assets.blackboard import Blackboard, Entry
-from feed_assets.receiving.places import Place
-from feed_assets.receiving.polling import Poller
-from feed_assets.receiving.taken import BlackboardIndex, TakenIndex
+from feed_assets.polling.places import Place
+from feed_assets.polling.poller import Poller
+from feed_assets.polling.taken import BlackboardIndex, TakenIndex
 from feed_assets.sources import Source, landing, load_source, raw_days, staging
 from feed_assets.sources.layout import (
     attempt_prefix,

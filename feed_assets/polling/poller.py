@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from feed_assets.blackboard import Blackboard
-from feed_assets.receiving.places import (
+from feed_assets.polling.places import (
     ChangedError,
     PartnersFile,
     Place,
@@ -32,7 +32,7 @@ from feed_assets.receiving.places import (
     open_place,
     polling_of,
 )
-from feed_assets.receiving.taken import BlackboardIndex, Taken, TakenIndex, state_of
+from feed_assets.polling.taken import BlackboardIndex, Taken, TakenIndex, state_of
 from feed_assets.sources import Source
 from feed_assets.sources.layout import LandingId, name_digest
 from feed_assets.sources.plan import sweep_staging
@@ -93,7 +93,7 @@ def open_index(blackboard: Blackboard, table: str = "") -> TakenIndex:
     index = BlackboardIndex(blackboard)
     if not table:
         return index
-    from feed_assets.receiving.dynamodb import DynamoDBIndex  # noqa: PLC0415 - loads boto3
+    from feed_assets.polling.dynamodb import DynamoDBIndex  # noqa: PLC0415 - loads boto3
 
     return DynamoDBIndex(index, table)
 
