@@ -51,9 +51,9 @@ def demo() -> None:
     prepare_base(base)
     os.environ[BASE] = base
     directory = own_directory(base)
-    # The demo has its own time and state, and resets both. Its ads are not for anybody's warehouse.
-    for name in ("FEED_ASSETS_AS_OF", "FEED_ASSETS_STATE", "FEED_ASSETS_WAREHOUSE"):
-        os.environ.pop(name, None)
+    # The demo has its own time and state, and resets both. Its ads are for nobody's warehouse, catalog or mailbox.
+    for name in ("AS_OF", "STATE", "WAREHOUSE", "CATALOG", "SMTP", "ALERT_WEBHOOK", "POLL_TABLE"):
+        os.environ.pop(f"FEED_ASSETS_{name}", None)
     if not os.environ.get(HOME):
         write_config(directory / OWN_HOME)
     home = dagster_home(base)

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
@@ -26,14 +26,22 @@ from feed_assets.demo.daemon import IN_THIS_PROCESS, tick_sensors
 from feed_assets.dependencies.raw_growth import growth_decisions
 from feed_assets.file_feed import Feed, publish_files
 from feed_assets.file_feed.wording import counted
+from feed_assets.notices.keeping import kept_reports
+from feed_assets.notices.messages import ENDED, notice_of
+from feed_assets.notices.pictures import before_and_after
 from feed_assets.operations import explanation
 from feed_assets.operations.ads import effectiveness_report as report
 from feed_assets.operations.day_runs import PartitionResult, backfill, instance_at
+from feed_assets.polling.poller import Poller, open_index
 from feed_assets.resources import BlackboardResource, Settings, SettingsError, SparkResource
 from feed_assets.resources.settings import AS_OF_FILE
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sources import Source, load_sources
+from feed_assets.sources.poll_spec import Poll
 from feed_assets.state import Store
+
+if TYPE_CHECKING:
+    from feed_assets.sources.ledger import Landing
 
 AS_OF = "2019-12-01T06:00:00+00:00"
 FIRST, LAST = date(2019, 11, 24), date(2019, 11, 30)
@@ -138,12 +146,15 @@ class Demo:
         self._show_days(days)
 
     def _late(self, instance: dg.DagsterInstance, delivery: Path) -> None:
-        self.tell.step("The missing tenth arrives days late. The sensor late_growth compares every day")
-        self._land(delivery)
+        self.tell.step(
+            "The missing tenth arrives days late, where the partner is polled. late_growth compares every day"
+        )
+        self._poll(delivery)
         self._show_growth()
         runs = self._tick(instance)
         self._expect({(run.tags["dagster/partition"], run.is_success) for run in runs} == {(logs.LATE_DAY, True)}, runs)
         self._show_days([logs.LATE_DAY])
+        self._show_mail(logs.LATE_DAY)
 
     def _broken(self, instance: dg.DagsterInstance, delivery: Path) -> None:
         self.tell.step(f"A broken delivery arrives for {logs.BROKEN_DAY}: its records have no item")
@@ -176,6 +187,7 @@ class Demo:
         for command, what in (
             (self.next_steps.ui, "the Dagster UI with these runs, checks and sensor decisions: http://127.0.0.1:3000"),
             (f"{program} explain {logs.BROKEN_DAY}", "why that day is as it is"),
+            (f"{program} late", "each day of each source: what was sent, growth, decision"),
             (f"{program} quarantine {logs.BROKEN_DAY}", "the records in quarantine"),
             (f"{program} report -o report.html", "the week as a table, and as a page to show to others"),
             (f"{program} feeds", "every feed; `feed-assets feed ls` shows every update and its state"),
@@ -205,6 +217,48 @@ class Demo:
                 f"{delivery.name} -> {source.key}: {landing.landed:,} of {landing.read:,} records "
                 f"into {counted(len(landing.partitions), 'hour')}."
             )
+
+    def _poll(self, delivery: Path) -> None:
+        """Put a file where the partner puts files, below the day on which it comes, and poll that place."""
+        from feed_assets.sources.landing import land_files  # noqa: PLC0415 - loads Spark
+
+        now = self.settings.clock.now
+        folder = delivery.parent / "partner" / str(now().date())
+        folder.mkdir(parents=True)
+        shutil.move(delivery, folder)
+        poll = Poll(place=str(folder.parent), pattern="{yyyy}-{mm}-{dd}/*.csv", every="*/15 * * * *", settle_seconds=0)
+
+        def land(source: Source, files: Sequence[Path], seen: Mapping[str, int]) -> Iterator[Landing | Exception]:
+            spark = SparkResource.on(self.settings.spark_master, self.settings.base).spark_session
+            return land_files(spark, self._board, source, files, now=now(), seen=seen)
+
+        for source in self._sources:
+            polled = Poller(self._board, open_index(self._board), land, now).poll(
+                source.model_copy(update={"poll": poll})
+            )
+            if polled.problems:
+                raise RuntimeError(f"The poll failed: {'; '.join(polled.problems)}")
+            for landing in polled.landings:
+                self.tell.say(
+                    f"{landing.file} -> {source.key}: {landing.landed:,} of {landing.read:,} records "
+                    f"into {counted(len(landing.partitions), 'hour')}."
+                )
+
+    def _show_mail(self, day: str) -> None:
+        """The mail about the day's last report, and its plot."""
+        kept = kept_reports(self._board, day, now=self.settings.clock.now())
+        if not kept:
+            raise RuntimeError(f"The sensor late_reports kept no report on {day}.")
+        notice = notice_of(kept[-1], ENDED)
+        self.tell.step("The mail about it, which FEED_ASSETS_SMTP would send. The report is kept in any case")
+        self.tell.say(f"Subject: {notice.subject}")
+        for line in notice.lines:
+            self.tell.say(line)
+        for feed in (kept[-1].result or {})["feeds"]:
+            if feed["figures"]:
+                plot = self.directory / "late-data.png"
+                plot.write_bytes(before_and_after(feed, day))
+                self.tell.say(f"Its plot: {plot}")
 
     def _tick(self, instance: dg.DagsterInstance) -> list[dg.DagsterRun]:
         runs = tick_sensors(instance)

@@ -41,7 +41,7 @@ def line_of(report: Report) -> dict[str, Any]:
         "outcome": result.get("outcome"),
         "sources": ", ".join(each["source"] for each in report.request["sources"]),
         "run": result.get("run"),
-        "report": json.dumps({"request": report.request, "result": result}, sort_keys=True),
+        "report": json.dumps({"request": report.request, "result": result}),
     }
 
 

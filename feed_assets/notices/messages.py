@@ -147,14 +147,18 @@ def _of_feed(day: str, found: Mapping[str, Any]) -> Iterator[str | Table]:
         yield f"Its figures are not known: {found['problem']}"
     if figures := found["figures"]:
         shares = set(figures["ratios"])
-        totals = [[name, *_cells(pair, share=name in shares)] for name, pair in figures["totals"].items()]
-        yield Table(["in all", "before", "after", "change"], totals)
-        names = [name for name in figures["totals"] if name != "rows"]
+        known = {name: pair for name, pair in figures["totals"].items() if pair != [None, None]}
+        yield Table(
+            ["in all", "before", "after", "change"],
+            [[name, *_cells(pair, share=name in shares)] for name, pair in known.items()],
+        )
+        names = [name for name in known if name != "rows"]
         movers = [
             [each["group"] or "-", *(change(*each[name], share=name in shares) for name in names)]
             for each in figures["movers"]
         ]
-        yield Table([f"{figures['by']} (of {figures['groups']}, those that moved most)", *names], movers)
+        yield f"By {figures['by']}, those of {figures['groups']:,} that moved most:"
+        yield Table([figures["by"], *names], movers)
     if found["before"]:
         where = f"{quote(found['uri'])} -p {day} --from {found['before']} --to {found['after']}"
         yield f"Row by row: feed-assets feed diff {where}"

@@ -20,15 +20,16 @@ def before_and_after(feed: Mapping[str, Any], day: str) -> bytes:
     figures = feed["figures"]
     names = [name for name in figures["totals"] if name != "rows"]
     name = names[-1] if names else "rows"
-    shown = [{"group": "all", **figures["totals"]}, *figures["movers"]]
+    share = name in figures["ratios"]
+    shown = [{"group": "in all", **figures["totals"]}, *figures["movers"]]
     figure = Figure(figsize=(8, 1.4 + 0.36 * max(len(shown), 2)), layout="constrained")
     axes = figure.subplots()
     for offset, (label, color) in enumerate((("before", BEFORE), ("after", AFTER))):
-        values = [each[name][offset] or 0 for each in shown]
+        values = [(each[name][offset] or 0) * (100 if share else 1) for each in shown]
         axes.barh([at + 0.38 * offset for at in range(len(shown))], values, height=0.36, label=label, color=color)
     axes.set_yticks([at + 0.19 for at in range(len(shown))], [each["group"] or "-" for each in shown])
     axes.invert_yaxis()
-    axes.set_xlabel(name)
+    axes.set_xlabel(f"{name}, %" if share else name)
     axes.set_ylabel(figures["by"])
     axes.legend(frameon=False)
     axes.set_title(f"{feed['feed']} {day}: {feed['before']} and {feed['after']}", loc="left", fontsize=11)

@@ -92,6 +92,13 @@ def test_it_ends_with_the_known_totals_and_says_what_to_type_next(told):
     assert (told.base / "effectiveness.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_the_late_batch_is_polled_and_the_mail_about_it_is_shown_beside_its_plot(told):
+    assert "2019-12-01/late.csv -> ads/open_bandit_ads: 448 of 448 records" in told.said
+    assert f"Subject: Late data for {LATE} processed again: ads/open_bandit_ads +10.6 %" in told.said
+    assert "impressions    4,217    4,665        +10.6 %" in told.said
+    assert (told.base / "late-data.png").read_bytes().startswith(b"\x89PNG")
+
+
 def test_it_shows_no_stack_trace_and_no_escape_codes_through_a_pipe(told):
     assert "Traceback" not in told.said + told.complained
     assert "\x1b[" not in told.said
