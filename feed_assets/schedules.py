@@ -3,19 +3,15 @@
 Here: schedules and the jobs of polls. Not here: polling (`polling.poller`), and late data, which sensors find.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import dagster as dg
 
 from feed_assets.file_feed.wording import counted
-from feed_assets.polling.poller import Poller, open_index
+from feed_assets.polling.poller import Poller, landing_by, open_index
 from feed_assets.resources import BlackboardResource, Clock, Settings, SparkResource
 from feed_assets.sources import Source, SpecError
-
-if TYPE_CHECKING:
-    from feed_assets.sources.ledger import Landing
 
 LAST_HOUR = 23
 """The last hour of a day, and the longest buffer that the schedule waits for."""
@@ -53,12 +49,8 @@ def _poll(source: Source, settings: Settings) -> dg.ScheduleDefinition:
     def take(
         context: dg.OpExecutionContext, blackboard: BlackboardResource, spark: SparkResource, clock: Clock
     ) -> None:
-        def land(source: Source, files: Sequence[Path], seen: Mapping[str, int]) -> "Iterator[Landing | Exception]":
-            from feed_assets.sources.landing import land_files  # noqa: PLC0415 - loads Spark's Python side
-
-            return land_files(spark.spark_session, board, source, files, now=clock.now(), seen=seen)
-
         board = blackboard.blackboard
+        land = landing_by(lambda: spark.spark_session, board, clock.now)
         index = open_index(board, settings.poll_table)
         polled = Poller(board, index, land, clock.now, begin=context.log.info).poll(source)
         metadata = polled.summary

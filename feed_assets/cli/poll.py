@@ -5,8 +5,7 @@ Here: the commands and their messages. Not here: polling (`polling.poller`). The
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from feed_assets.polling.poller import Polled
     from feed_assets.resources import Settings
     from feed_assets.sources import Source
-    from feed_assets.sources.ledger import Landing
 
 LISTS = ("taken", "replaced", "same", "left", "failed")
 
@@ -117,18 +115,16 @@ def _polled(installation: Installation, names: Sequence[str]) -> Sequence[Source
 
 
 def _poll(installation: Installation, source: Source, begin: Any) -> Polled:
-    from feed_assets.polling.poller import Poller, open_index  # noqa: PLC0415 - loads the blackboard
+    from feed_assets.polling.poller import Poller, landing_by, open_index  # noqa: PLC0415 - loads the blackboard
     from feed_assets.resources import SparkResource  # noqa: PLC0415 - loads Dagster
 
     settings, board = installation.settings, installation.blackboard
 
-    def land(source: Source, files: Sequence[Path], seen: Mapping[str, int]) -> Iterator[Landing | Exception]:
-        from feed_assets.sources.landing import land_files  # noqa: PLC0415 - loads Spark's Python side
-
+    def spark() -> Any:
         ready_to_compute(settings)
-        spark = SparkResource.on(settings.spark_master, settings.base).spark_session
-        return land_files(spark, board, source, files, now=settings.clock.now(), seen=seen)
+        return SparkResource.on(settings.spark_master, settings.base).spark_session
 
+    land = landing_by(spark, board, settings.clock.now)
     return Poller(board, open_index(board, settings.poll_table), land, settings.clock.now, begin=begin).poll(source)
 
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dagster as dg
 
@@ -32,16 +32,14 @@ from feed_assets.notices.pictures import before_and_after
 from feed_assets.operations import explanation
 from feed_assets.operations.ads import effectiveness_report as report
 from feed_assets.operations.day_runs import PartitionResult, backfill, instance_at
-from feed_assets.polling.poller import Poller, open_index
+from feed_assets.polling.poller import Poller, landing_by, open_index
 from feed_assets.resources import BlackboardResource, Settings, SettingsError, SparkResource
 from feed_assets.resources.settings import AS_OF_FILE
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sources import Source, load_sources
+from feed_assets.sources.ledger import Landing
 from feed_assets.sources.poll_spec import Poll
 from feed_assets.state import Store
-
-if TYPE_CHECKING:
-    from feed_assets.sources.ledger import Landing
 
 AS_OF = "2019-12-01T06:00:00+00:00"
 FIRST, LAST = date(2019, 11, 24), date(2019, 11, 30)
@@ -213,36 +211,29 @@ class Demo:
         spark = SparkResource.on(self.settings.spark_master, self.settings.base).spark_session
         for source in self._sources:
             landing = land(spark, self._board, source, delivery, now=self.settings.clock.now())
-            self.tell.say(
-                f"{delivery.name} -> {source.key}: {landing.landed:,} of {landing.read:,} records "
-                f"into {counted(len(landing.partitions), 'hour')}."
-            )
+            self._say_landed(landing)
+
+    def _say_landed(self, landing: Landing) -> None:
+        records = f"{landing.landed:,} of {landing.read:,} records"
+        self.tell.say(f"{landing.file} -> {landing.source}: {records} into {counted(len(landing.partitions), 'hour')}.")
 
     def _poll(self, delivery: Path) -> None:
         """Put a file where the partner puts files, below the day on which it comes, and poll that place."""
-        from feed_assets.sources.landing import land_files  # noqa: PLC0415 - loads Spark
-
         now = self.settings.clock.now
         folder = delivery.parent / "partner" / str(now().date())
         folder.mkdir(parents=True)
         shutil.move(delivery, folder)
         poll = Poll(place=str(folder.parent), pattern="{yyyy}-{mm}-{dd}/*.csv", every="*/15 * * * *", settle_seconds=0)
 
-        def land(source: Source, files: Sequence[Path], seen: Mapping[str, int]) -> Iterator[Landing | Exception]:
-            spark = SparkResource.on(self.settings.spark_master, self.settings.base).spark_session
-            return land_files(spark, self._board, source, files, now=now(), seen=seen)
-
+        resource = SparkResource.on(self.settings.spark_master, self.settings.base)
+        land = landing_by(lambda: resource.spark_session, self._board, now)
         for source in self._sources:
-            polled = Poller(self._board, open_index(self._board), land, now).poll(
-                source.model_copy(update={"poll": poll})
-            )
+            polled_source = source.model_copy(update={"poll": poll})
+            polled = Poller(self._board, open_index(self._board), land, now).poll(polled_source)
             if polled.problems:
                 raise RuntimeError(f"The poll failed: {'; '.join(polled.problems)}")
             for landing in polled.landings:
-                self.tell.say(
-                    f"{landing.file} -> {source.key}: {landing.landed:,} of {landing.read:,} records "
-                    f"into {counted(len(landing.partitions), 'hour')}."
-                )
+                self._say_landed(landing)
 
     def _show_mail(self, day: str) -> None:
         """The mail about the day's last report, and its plot."""

@@ -39,6 +39,8 @@ from feed_assets.sources.plan import sweep_staging
 from feed_assets.sources.source_errors import OvertakenError
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from feed_assets.sources.ledger import Landing
 
 TOGETHER = 16
@@ -96,6 +98,17 @@ def open_index(blackboard: Blackboard, table: str = "") -> TakenIndex:
     from feed_assets.polling.dynamodb import DynamoDBIndex  # noqa: PLC0415 - loads boto3
 
     return DynamoDBIndex(index, table)
+
+
+def landing_by(spark: Callable[[], SparkSession], blackboard: Blackboard, now: Callable[[], datetime]) -> Land:
+    """Land files on this blackboard with this Spark, which starts with the first of them."""
+
+    def land(source: Source, files: Sequence[Path], seen: Mapping[str, int]) -> Iterator[Landing | Exception]:
+        from feed_assets.sources.landing import land_files  # noqa: PLC0415 - loads Spark's Python side
+
+        return land_files(spark(), blackboard, source, files, now=now(), seen=seen)
+
+    return land
 
 
 @dataclass(frozen=True, slots=True)
