@@ -45,14 +45,16 @@ cluster: $(READY) ## a Spark master on 127.0.0.1 (PORT=7077) and two workers unt
 test: $(READY) ## all tests, in two processes
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup --no-loadscope-reorder
 
-chaos: $(READY) ## 1,000 kills of writers, readers and retention, on a disk and on S3 with injected faults; 2,000 of a receiver and of polls
+chaos: $(READY) ## 1,000 kills of writers, readers and retention, on a disk and on S3 with faults; 2,000 each of receiver, polls, loads, monitor
 	@$(BIN)/python -m feed_assets_tests.chaos
 	@$(BIN)/python -m feed_assets_tests.receiving.kills
 	@$(BIN)/python -m feed_assets_tests.polling.poll_kills
-
-late: $(READY) ## 10,000 random histories of late data, and 2,000 kills of the monitor that reports it
-	@$(BIN)/python -m feed_assets_tests.dependencies.late_histories 10000
+	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && \
+	$(BIN)/python -m feed_assets_tests.warehouse.killing "$$folder/base" "duckdb:///$$folder/warehouse.db" 2000
 	@$(BIN)/python -m feed_assets_tests.notices.monitor_kills 2000
+
+late: $(READY) ## 10,000 random histories of late data
+	@$(BIN)/python -m feed_assets_tests.dependencies.late_histories 10000
 
 lint: $(READY) ## ruff, mypy, import rules, Dagster definitions
 	@$(BIN)/ruff check --quiet .

@@ -17,7 +17,7 @@ def attack(*options: str) -> str:
 
 
 def test_what_a_partner_has_lands_once_however_often_polls_are_killed_and_files_replaced():
-    assert "polls: 45 kills, 0 broken promises" in attack("--kills", "45")
+    assert "polls: 200 kills, 0 broken promises" in attack("--kills", "200")
 
 
 def test_polls_with_a_mistake_are_found():

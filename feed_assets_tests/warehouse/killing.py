@@ -125,4 +125,6 @@ if __name__ == "__main__":
     folder, address, number = sys.argv[1:4]
     board = open_blackboard(str(Path(folder)))
     found = list(kills(Source(board=board), address, int(number), 7, broken="--broken" in sys.argv))
-    sys.stdout.write(json.dumps({"faults": found}))
+    sys.stdout.write(json.dumps({"kills": int(number), "faults": found}) + "\n")
+    if found and "--broken" not in sys.argv:
+        sys.exit(1)
