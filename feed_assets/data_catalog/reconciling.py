@@ -45,20 +45,23 @@ def reconcile(
     wanted: Wanted,
     tables: Mapping[str, Present],
     *,
+    present: Mapping[tuple[str, ...], Present] | None = None,
     only: Collection[str] | None = None,
     repair: bool = True,
     most: int | None = None,
 ) -> Reconciled:
     """Compare a table with what is wanted, and with `repair` make it so: at most `most` partitions of each problem.
 
-    `tables` are those of the database. `only` are the names of the partitions that `wanted` knows, if not all: others
-    are left as they are. Running it again changes nothing. Raises CatalogError if the table is somebody else's.
+    `tables` are those of the database, `present` the partitions that the table has, if the caller knows them. `only`
+    are the names of the partitions that `wanted` knows, if not all: others are left as they are. Running it again
+    changes nothing. Raises CatalogError if the table is somebody else's.
     """
     table = wanted.table
     _require_own(catalog, table, tables.get(table.name))
     there = tables.get(table.name)
     table_differs = not is_described(table, there)
-    present = catalog.partitions(table.name) if there and table.keys else {}
+    if present is None:
+        present = catalog.partitions(table.name) if there and table.keys else {}
     by_values = {each.values: name for name, each in wanted.partitions.items()}
     new = [each for each in wanted.partitions.values() if each.values not in present]
     changed = [

@@ -119,17 +119,18 @@ def data_catalog(sources: Sequence[Source], first_day: date, *, interval_seconds
 def _bring_up_to_date(glue: GlueCatalog, shown: _Shown, tables: Mapping[str, Present]) -> tuple[int, bool]:
     """How many tables and partitions differed, and whether all are as wanted now."""
     there = tables.get(shown.table)
+    present = glue.partitions(shown.table) if there is not None else {}
     only: set[str] | None = None
     if there is not None:
-        present = {each.partition: each.update or "" for each in glue.partitions(shown.table).values()}
-        names = {*shown.partitions, *filter(None, present)}
-        only = {name for name in names if shown.partitions.get(name) != present.get(name)}
+        described = {each.partition: each.update or "" for each in present.values()}
+        names = {*shown.partitions, *filter(None, described)}
+        only = {name for name in names if shown.partitions.get(name) != described.get(name)}
     wanted = shown.wanted(only)
     if only is not None and wanted is not None and not is_described(wanted.table, there):
         wanted, only = shown.wanted(None), None  # the partitions have the table's columns, too
     if wanted is None:
         return 0, True
-    result = reconcile(glue, wanted, tables, only=only, most=MOST)
+    result = reconcile(glue, wanted, tables, present=present, only=only, most=MOST)
     return len(result.drift), result.repaired
 
 

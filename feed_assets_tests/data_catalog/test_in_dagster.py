@@ -25,20 +25,23 @@ if TYPE_CHECKING:
 RAW, FEED = "raw_ads_shop_ads", "ad_effectiveness_v1_0"
 
 
-class OfTest(CatalogResource):
-    """The catalog of a test, whose requests are counted."""
+CATALOGS: dict[str, GlueCatalog] = {}
 
-    def use(self, catalog: GlueCatalog) -> CatalogResource:
-        self._catalog = catalog
-        return self
+
+class OfTest(CatalogResource):
+    """The catalog of a test, whose requests are counted: Dagster makes the resource anew for each tick."""
+
+    @property
+    def catalog(self) -> GlueCatalog:
+        return CATALOGS[self.database]
 
 
 @pytest.fixture
 def described(desk: Installation, catalog: GlueCatalog) -> Installation:
     """The worked example with a catalog."""
     settings = replace(desk.settings, catalog=catalog.database)
-    resource = OfTest(database=catalog.database).use(catalog)
-    return replace(desk, settings=settings, _definitions=None).using(catalog=resource)
+    CATALOGS[catalog.database] = catalog
+    return replace(desk, settings=settings, _definitions=None).using(catalog=OfTest(database=catalog.database))
 
 
 def partitions(catalog: GlueCatalog, table: str) -> dict[str, str | None]:
@@ -66,6 +69,7 @@ def test_what_dagster_shows_is_described_and_a_quiet_tick_asks_nothing(described
     described.raw_bytes(NEXT_DAY, {"a": 10})
     second = described.relate(NEXT_DAY)
     tick(described)
+    assert requests == Counter({"GetTables": 1, "GetPartitions": 2, "BatchCreatePartition": 2})
     assert partitions(catalog, RAW) == {f"{DAY}/12": None, f"{DAY}/13": None, f"{NEXT_DAY}/12": None}
     assert partitions(catalog, FEED) == {DAY: first, NEXT_DAY: second}
 
