@@ -11,10 +11,11 @@ from datetime import datetime, timedelta
 
 from feed_assets.blackboard import Blackboard
 from feed_assets.datasets import ONE_DAY, midnight
+from feed_assets.dependencies.inputs_read import inputs_read
 from feed_assets.dependencies.raw_growth import due_from
 from feed_assets.file_feed import Feed, inputs_digest, recorded_digests
 from feed_assets.file_feed.wording import counted
-from feed_assets.sources import Source, raw_days
+from feed_assets.sources import Source, decide, raw_days
 
 ONE_HOUR = timedelta(hours=1)
 
@@ -33,9 +34,10 @@ def due_hours(
 ) -> Iterator[DueHour]:
     """The due hours of a source, oldest first; two listings of its raw data, and one of its checked hours.
 
-    An hour is complete `buffer_hours` after its end. It is due if no update has read its present files, and either its
-    day is still to come, or the hour was checked before. `of_kind` are all sources of its kind: a day waits for the
-    longest buffer among them. The hours of other days are checked with their day: one run for all of them is quicker.
+    An hour is complete `buffer_hours` after its end. It is due if it was never checked and its day is still to come, or
+    if it was, and has changed since as a day must to run again (`growth_threshold_percent`): that costs a LIST and a
+    GET for each such hour, once in a process. `of_kind` are all sources of its kind: a day waits for the longest buffer
+    among them. The hours of other days are checked with their day: one run for all of them is quicker.
     """
     first, last = now.date() - source.lookback_days * ONE_DAY, now.date()
     digests = recorded_digests(feed, first=f"{first}-00:00", last=f"{last}-23:00")
@@ -44,9 +46,16 @@ def due_hours(
         for hour in sorted(read.hours):
             complete = midnight(day) + (int(hour) + 1 + source.buffer_hours) * ONE_HOUR
             known = digests.get(partition := f"{day}-{hour}:00", {})
-            files = tuple(file for file in read.files if file.path[:2] == hour)
-            state = inputs_digest([replace(read, files=files)])
+            of_hour = replace(read, files=tuple(file for file in read.files if file.path[:2] == hour))
+            state = inputs_digest([of_hour])
             if now < complete or state in known.values() or not (to_come or known):
                 continue
-            why = "has changed since it was checked" if known else "is complete"
-            yield DueHour(partition, state, f"{source.key} {partition} {why}: {counted(len(files), 'file')}")
+            why = f"is complete: {counted(of_hour.count, 'file')}"
+            if known:
+                newest = inputs_read(feed, partition, max(known))
+                before = newest.raw(str(day)).get(source.key) if newest else None
+                decision = decide(before, of_hour, source.growth_threshold_percent)
+                if not decision.reprocess:
+                    continue
+                why = decision.sentence()
+            yield DueHour(partition, state, f"{source.key} {partition} {why}")

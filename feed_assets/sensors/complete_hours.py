@@ -34,8 +34,8 @@ def complete_hours(
         minimum_interval_seconds=interval_seconds,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description=(
-            "Checks each hour of a day to come `buffer_hours` after its end, and again when its raw files have "
-            "changed. The day is then assembled from its hours."
+            "Checks each hour of a day to come `buffer_hours` after its end, and again when its raw data has grown by "
+            "the threshold or was replaced. The day is then assembled from its hours."
         ),
     )
     def sensor(

@@ -13,6 +13,7 @@ from feed_assets.ads import KINDS
 from feed_assets.operations.explanation import explain
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sources import load_sources
+from feed_assets.sources.raw import read_sets
 from feed_assets_tests.assets.test_dirty_days import LENIENT, quarantined
 from feed_assets_tests.harness import (
     ADS,
@@ -60,9 +61,10 @@ def tick(installation: Installation) -> list[tuple[str, str]]:
     )
 
 
-def location(installation: Installation, kind: str = "ads") -> str:
-    (found,) = (installation.base / "checked" / kind / f"shop_{kind}").iterdir()
-    return str(found.relative_to(installation.base))
+def location(installation: Installation) -> str:
+    """Where the checked hours of ads are."""
+    graph = AssetFeedGraph.of(installation.definitions.get_repository_def())
+    return next(each for each in graph.feeds if each.startswith("checked/ads/"))
 
 
 def dirty(chance: random.Random, count: int) -> list[tuple[str, dict[str, str | None]]]:
@@ -120,12 +122,25 @@ def test_each_complete_hour_is_checked_once_and_again_when_it_has_changed(shop, 
     assert tick(hourly(shop.at(WHILE_OPEN + timedelta(minutes=1)))) == [("shop_ads", f"{DAY}-05:00")]
 
 
+def test_a_change_below_the_threshold_waits_for_the_day(shop, sources) -> None:
+    shop.raw_bytes(DAY, {"a": 1000}, hour="05")
+    early = hourly(shop.at(WHILE_OPEN))
+    (due,) = early.tick("complete_hours").requests
+    (read,) = read_sets(shop.board, "ads/shop_ads", [date.fromisoformat(DAY)]).values()
+    shop.make(location(early), due.partition_key, [read])
+
+    shop.raw_bytes(DAY, {"b": 49}, hour="05")
+    assert early.tick("complete_hours").requests == ()
+    shop.raw_bytes(DAY, {"c": 1}, hour="05")
+    assert [each.partition_key for each in early.tick("complete_hours").requests] == [f"{DAY}-05:00"]
+
+
 def test_a_day_reads_only_the_hours_that_were_not_checked(shop, sources) -> None:
     early = hourly(shop.at(WHILE_OPEN))
     shop.land([*ads(3), ad("other", f"{DAY} 05:00:00")])
     tick(early)
     for hour in ("05", "12"):  # marks what was checked before
-        early.rewrite(location(shop), marked, f"{DAY}-{hour}:00")
+        early.rewrite(location(early), marked, f"{DAY}-{hour}:00")
     shop.land([ad("late", f"{DAY} 12:30:00")], name="late")
 
     result = hourly(shop).run("clean_ads")
