@@ -1,6 +1,7 @@
 """The story of the demo: a week of logs lands and is processed; then late and broken data arrive.
 
-Here: the order of events and the lines about them. Not here: the deliveries (`logs`), the tick (`daemon`).
+Here: the order of events and the lines about them. Not here: the deliveries (`logs`), the tick (`daemon`), the receiver
+(`pushing`).
 """
 
 from __future__ import annotations
@@ -18,11 +19,13 @@ from typing import Any
 import dagster as dg
 
 from feed_assets.ads import ADS, CLICKS, KINDS
+from feed_assets.ads.partners import partners_directory
 from feed_assets.ads.schemas import CATALOG_FEED, CLEAN_ADS_FEED, CLEAN_CLICKS_FEED, EFFECTIVENESS_FEED
 from feed_assets.blackboard import AlreadyExistsError, Blackboard, list_all, local_directory, open_blackboard
 from feed_assets.datasets import days_between
 from feed_assets.demo import OWN_HOME, logs
 from feed_assets.demo.daemon import IN_THIS_PROCESS, tick_sensors
+from feed_assets.demo.pushing import RunningReceiver, receiver
 from feed_assets.dependencies.raw_growth import growth_decisions
 from feed_assets.file_feed import Feed, publish_files
 from feed_assets.file_feed.wording import counted
@@ -44,6 +47,8 @@ from feed_assets.state import Store
 AS_OF = "2019-12-01T06:00:00+00:00"
 FIRST, LAST = date(2019, 11, 24), date(2019, 11, 30)
 MARKER = ".demo"
+PUSHED = "open_bandit_ads.yaml"
+"""The description of the log whose events are pushed at last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,14 +107,19 @@ class Demo:
     def run(self) -> None:
         """Tell the whole story. Raises RuntimeError if a step ends in another way than the story expects."""
         started = time.monotonic()
-        with instance_at(self.home, IN_THIS_PROCESS) as instance, TemporaryDirectory() as folder:
+        pushed = partners_directory() / PUSHED
+        with (
+            instance_at(self.home, IN_THIS_PROCESS) as instance,
+            TemporaryDirectory() as folder,
+            receiver(Path(folder), pushed, self.settings.base) as running,
+        ):
             self._wipe_earlier_demo(instance)
             deliveries = logs.cut(Path(folder))
             self._publish_catalog(instance)
             self._land_the_week(deliveries.on_time)
             self._process_the_week(instance)
             self._late(instance, deliveries.late)
-            self._broken(instance, deliveries.broken)
+            self._broken(instance, deliveries.broken, running)
             self._end(time.monotonic() - started)
 
     def _publish_catalog(self, instance: dg.DagsterInstance) -> None:
@@ -154,9 +164,18 @@ class Demo:
         self._show_days([logs.LATE_DAY])
         self._show_mail(logs.LATE_DAY)
 
-    def _broken(self, instance: dg.DagsterInstance, delivery: Path) -> None:
-        self.tell.step(f"A broken delivery arrives for {logs.BROKEN_DAY}: its records have no item")
-        self._land(delivery)
+    def _broken(self, instance: dg.DagsterInstance, delivery: Path, running: RunningReceiver) -> None:
+        self.tell.step(f"Broken events for {logs.BROKEN_DAY} are pushed to a receiver: they have no item")
+        answer = running.push(delivery)
+        running.stop()
+        self.tell.say(
+            f"POST /v1/events/{Path(PUSHED).stem}: {answer['status']}, {answer['accepted']:,} accepted, "
+            f"{answer['rejected']:,} rejected. The receiver has them on disk."
+        )
+        for outcome in running.land(lambda: self._spark.spark_session, self._board, self.settings.clock):
+            if outcome.problems:
+                raise RuntimeError(f"The events did not land: {'; '.join(outcome.problems)}")
+            self.tell.say(f"Its segment -> ads/{Path(PUSHED).stem}: {outcome.landed:,} records landed.")
         self._show_growth()
         runs = self._tick(instance)
         self._expect(
@@ -198,6 +217,10 @@ class Demo:
         return BlackboardResource.at(self.settings.base).blackboard
 
     @property
+    def _spark(self) -> SparkResource:
+        return SparkResource.on(self.settings.spark_master, self.settings.base)
+
+    @property
     def _feed(self) -> Feed:
         return Feed(self._board, EFFECTIVENESS_FEED)
 
@@ -208,9 +231,8 @@ class Demo:
     def _land(self, delivery: Path) -> None:
         from feed_assets.sources.landing import land  # noqa: PLC0415 - loads Spark
 
-        spark = SparkResource.on(self.settings.spark_master, self.settings.base).spark_session
         for source in self._sources:
-            landing = land(spark, self._board, source, delivery, now=self.settings.clock.now())
+            landing = land(self._spark.spark_session, self._board, source, delivery, now=self.settings.clock.now())
             self._say_landed(landing)
 
     def _say_landed(self, landing: Landing) -> None:
@@ -225,8 +247,7 @@ class Demo:
         shutil.move(delivery, folder)
         poll = Poll(place=str(folder.parent), pattern="{yyyy}-{mm}-{dd}/*.csv", every="*/15 * * * *", settle_seconds=0)
 
-        resource = SparkResource.on(self.settings.spark_master, self.settings.base)
-        land = landing_by(lambda: resource.spark_session, self._board, now)
+        land = landing_by(lambda: self._spark.spark_session, self._board, now)
         for source in self._sources:
             polled_source = source.model_copy(update={"poll": poll})
             polled = Poller(self._board, open_index(self._board), land, now).poll(polled_source)

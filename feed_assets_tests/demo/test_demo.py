@@ -99,6 +99,11 @@ def test_the_late_batch_is_polled_and_the_mail_about_it_is_shown_beside_its_plot
     assert (told.base / "late-data.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_the_broken_batch_is_pushed_to_a_receiver(told):
+    assert "POST /v1/events/open_bandit_ads: 202, 400 accepted, 0 rejected." in told.said
+    assert "ads/open_bandit_ads: 400 records landed." in told.said
+
+
 def test_it_shows_no_stack_trace_and_no_escape_codes_through_a_pipe(told):
     assert "Traceback" not in told.said + told.complained
     assert "\x1b[" not in told.said
