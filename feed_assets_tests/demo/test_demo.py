@@ -175,7 +175,8 @@ def test_the_instance_shows_the_sensors_decisions_and_their_runs(told):
             LATE: "SUCCESS",
             BROKEN: "FAILURE",
         }
-        assert [len(tick.run_ids) for tick in reversed(ticks)] == [0, 1, 1]
+        # There may be another turn without a run, until the report on the first run is kept.
+        assert [len(tick.run_ids) for tick in reversed(ticks) if tick.run_ids] == [1, 1]
         assert states.keys() == {"landings", "late_growth", "late_reports", "new_manifests"}
 
 
