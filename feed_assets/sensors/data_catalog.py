@@ -87,7 +87,8 @@ def data_catalog(sources: Sequence[Source], first_day: date, *, interval_seconds
                 *_feeds(context.instance, feeds, board, now),
                 *_sources(context.instance, sources, board, first_day, now),
             )
-            if each.partitions and each.digest != cursor.get(each.table)
+            # What was never published has no table.
+            if (each.partitions or each.table in cursor) and each.digest != cursor.get(each.table)
         ]
         told: list[str] = []
         try:

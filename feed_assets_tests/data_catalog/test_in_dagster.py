@@ -85,6 +85,10 @@ def test_a_partition_of_an_invalidated_update_goes_back(described, catalog) -> N
     tick(later)
     assert partitions(catalog, FEED) == {DAY: first}
 
+    Source(board=described.board, location=EFFECTIVENESS, time=later.now).invalidate(first)
+    tick(later)
+    assert partitions(catalog, FEED) == {}
+
 
 def test_a_long_history_is_described_in_several_ticks(described, catalog, monkeypatch) -> None:
     monkeypatch.setattr(importlib.import_module("feed_assets.sensors.data_catalog"), "MOST", 2)
