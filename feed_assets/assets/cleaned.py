@@ -12,7 +12,7 @@ from typing import Any
 import dagster as dg
 from pyspark.sql import DataFrame
 
-from feed_assets.assets.checked_hours import Hourly
+from feed_assets.assets.checked_hours import IO_MANAGER, Hourly
 from feed_assets.assets.column_lineage import clean_lineage
 from feed_assets.assets.external import raw_key
 from feed_assets.datasets import ONE_DAY
@@ -20,8 +20,6 @@ from feed_assets.io_manager.asset_metadata import CONFIGURATION, EVENING_BEFORE
 from feed_assets.sources import Kind, Source
 from feed_assets.sources.canonical import canonical
 from feed_assets.steps import DayRecords
-
-IO_MANAGER = "file_feed"
 
 EVENING_HOURS = 1
 """Hours before midnight in which an event may be delivered again after midnight: partners retry within minutes."""

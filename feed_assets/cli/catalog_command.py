@@ -6,22 +6,15 @@ itself what Dagster shows; this looks at the storage, also for what Dagster does
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 import click
 
 from feed_assets.cli.clock import now
 from feed_assets.cli.exit_codes import FAILED
-from feed_assets.cli.installation import Installation, load_installation
+from feed_assets.cli.installation import load_installation
 from feed_assets.cli.output import complain, json_option, print_json, print_text, progress
 from feed_assets.file_feed.wording import counted
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from feed_assets.data_catalog import Wanted
 
 
 @click.group()
@@ -48,6 +41,7 @@ def reconcile_command(ctx: click.Context, *, dry_run: bool, as_json: bool) -> No
         unknown_tables,
     )
     from feed_assets.file_feed import FeedError  # noqa: PLC0415 - as above
+    from feed_assets.sensors.data_catalog import catalog_tables  # noqa: PLC0415 - as above
 
     installation = load_installation()
     if not (database := installation.settings.catalog):
@@ -56,7 +50,9 @@ def reconcile_command(ctx: click.Context, *, dry_run: bool, as_json: bool) -> No
     tables = glue.tables()
     drift: list[Drift] = []
     known, failed = set(), 0
-    finders = dict(_tables(installation))
+    first_day = installation.settings.first_day
+    wanted_tables = catalog_tables(installation.feeds, installation.sources, installation.blackboard, first_day, now())
+    finders = {name: find for name, _, find in wanted_tables}
     with progress("catalog", len(finders)) as bar:
         for name, find in finders.items():
             bar.under_way(name)
@@ -84,18 +80,3 @@ def reconcile_command(ctx: click.Context, *, dry_run: bool, as_json: bool) -> No
             )
     if failed or (dry_run and drift):
         ctx.exit(FAILED)
-
-
-def _tables(installation: Installation) -> Iterator[tuple[str, Callable[[], Wanted | None]]]:
-    """The name of each table, and how to find what it should be."""
-    from functools import partial  # noqa: PLC0415
-
-    from feed_assets.data_catalog import feed_table, source_table, source_table_name, table_name  # noqa: PLC0415
-
-    board, feeds, moment = installation.blackboard, installation.feeds, now()
-    for location, node in feeds.feeds.items():
-        keys = feeds.keys_of_partitions(location)
-        yield table_name(location), partial(feed_table, node.declaration.on(board), node.declaration, keys, now=moment)
-    for source in installation.sources:
-        first = installation.settings.first_day
-        yield source_table_name(source), partial(source_table, board, source, first, moment.date())

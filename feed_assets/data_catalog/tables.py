@@ -15,20 +15,20 @@ from tempfile import TemporaryDirectory
 from feed_assets.blackboard import Blackboard
 from feed_assets.data_catalog.glue import CatalogError, Partition, Table
 from feed_assets.datasets import ONE_DAY, FeedDeclaration
-from feed_assets.engine.duckdb_sql import literal
+from feed_assets.datasets.days import hour_name
+from feed_assets.engine.duckdb_sql import literal, suffix_of
 from feed_assets.engine.fetched_files import fetch
 from feed_assets.file_feed import Column, Feed, Update, latest_of_all
 from feed_assets.sources import Source, raw_days
 from feed_assets.sources.layout import raw_file_key, raw_prefix
 from feed_assets.sources.raw import RECORD_COLUMNS
 
-DATE, HOUR, NAMED = "date", "hour", "partition"
+DATE, HOUR = "date", "hour"
 _HOUR_NAME = re.compile(r"(\d{4}-\d\d-\d\d)-(\d\d):00")
 _SAME_TYPES = {"integer": "int", "long": "bigint", "short": "smallint", "byte": "tinyint", "real": "float"}
 _TIMES = re.compile(r"\btimestamp_(?:ntz|ltz)\b")
 _UNKNOWN = re.compile(r"\b(interval|variant|void|time\()")
 _FORMATS = {"parquet": "parquet", "csv": "csv", "json": "json", "jsonl": "json", "ndjson": "json"}
-_PACKED = (".gz", ".zst")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +115,6 @@ def source_table_name(source: Source) -> str:
     return table_name(f"raw/{source.key}")
 
 
-def hour_name(day: str, hour: str) -> str:
-    """The name of an hour's partition, such as `2019-11-24-05:00`."""
-    return f"{day}-{hour}:00"
-
-
 def hive_type(column: Column) -> str:
     """The type in Glue of a column with a type of Spark. Raises CatalogError if there is none."""
     text = _TIMES.sub("timestamp", column.type.strip().lower())
@@ -148,8 +143,7 @@ def _values(name: str, keys: int) -> tuple[str, ...]:
 def _format(update: Update) -> str:
     """The format of an update's files, by the name of the first; Parquet without files."""
     for file in update.files[:1]:
-        suffix = file.path.removesuffix(_PACKED[0]).removesuffix(_PACKED[1]).rpartition(".")[2].lower()
-        return _FORMATS.get(suffix, "parquet")
+        return _FORMATS.get(suffix_of(file.path), "parquet")
     return "parquet"
 
 

@@ -17,6 +17,11 @@ def is_day(name: str) -> bool:
         return False
 
 
+def hour_name(day: str, hour: str) -> str:
+    """The name of the partition of an hour, `00` to `23`, of a day: `2019-11-24-05:00`."""
+    return f"{day}-{hour}:00"
+
+
 def midnight(day: date) -> datetime:
     """The start of the UTC day."""
     return datetime.combine(day, time(), UTC)

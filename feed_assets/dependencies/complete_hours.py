@@ -6,11 +6,12 @@ Here: the decision. Not here: the runs (`requests`), and what a day makes of its
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from feed_assets.blackboard import Blackboard
 from feed_assets.datasets import ONE_DAY, midnight
+from feed_assets.datasets.days import hour_name
 from feed_assets.dependencies.inputs_read import inputs_read
 from feed_assets.dependencies.raw_growth import due_from
 from feed_assets.file_feed import Feed, inputs_digest, recorded_digests
@@ -40,13 +41,13 @@ def due_hours(
     among them. The hours of other days are checked with their day: one run for all of them is quicker.
     """
     first, last = now.date() - source.lookback_days * ONE_DAY, now.date()
-    digests = recorded_digests(feed, first=f"{first}-00:00", last=f"{last}-23:00")
+    digests = recorded_digests(feed, first=hour_name(str(first), "00"), last=hour_name(str(last), "23"))
     for (_, day), read in sorted(raw_days(board, [source.key], first, last).items()):
         to_come = now < due_from(str(day), of_kind)
         for hour in sorted(read.hours):
             complete = midnight(day) + (int(hour) + 1 + source.buffer_hours) * ONE_HOUR
-            known = digests.get(partition := f"{day}-{hour}:00", {})
-            of_hour = replace(read, files=tuple(file for file in read.files if file.path[:2] == hour))
+            known = digests.get(partition := hour_name(str(day), hour), {})
+            of_hour = read.during([hour])
             state = inputs_digest([of_hour])
             if now < complete or state in known.values() or not (to_come or known):
                 continue

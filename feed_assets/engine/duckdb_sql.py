@@ -45,8 +45,13 @@ def literal(text: str) -> str:
     return f"'{doubled}'"
 
 
+def suffix_of(name: str) -> str:
+    """The suffix of a file's name in small letters, without its dot, and without that of a packed file."""
+    return name.removesuffix(_PACKED[0]).removesuffix(_PACKED[1]).rpartition(".")[2].lower()
+
+
 def _format(file: Path) -> str:
-    suffix = file.name.removesuffix(_PACKED[0]).removesuffix(_PACKED[1]).rpartition(".")[2].lower()
+    suffix = suffix_of(file.name)
     if suffix not in _FORMATS:
         raise UnknownFormatError(
             f"{file} has another format. Formats are {', '.join(_FORMATS)}; all but parquet also as .gz or .zst."

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal, TypeVar
 
@@ -93,6 +93,10 @@ class RawInput:
     files: tuple[RawFile, ...]
     context: bool = False
     listed: Mapping[str, RawHour] = field(default_factory=dict)
+
+    def during(self, hours: Collection[str]) -> RawInput:
+        """The files of these hours, `00` to `23`, of a read set that has its files."""
+        return replace(self, files=tuple(file for file in self.files if file.path[:2] in hours))
 
     @property
     def count(self) -> int:

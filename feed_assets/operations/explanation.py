@@ -81,7 +81,9 @@ def explain(
 def _partitions(board: Blackboard, graph: FeedGraph, node: FeedNode, day: date) -> list[str]:
     """The partitions that begin on the day; of several, those that have an update on record, or else the first."""
     found = _begin_on(graph, node, day)
-    return sorted(recorded_digests(node.declaration.on(board), only=found)) or found[:1] if len(found) > 1 else found
+    if len(found) > 1:
+        return sorted(recorded_digests(node.declaration.on(board), only=found)) or found[:1]
+    return found
 
 
 def _begin_on(graph: FeedGraph, node: FeedNode, day: date) -> list[str]:

@@ -10,10 +10,11 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from functools import partial
+from typing import Any
 
 import dagster as dg
 
@@ -31,7 +32,7 @@ from feed_assets.data_catalog import (
     source_table_name,
     table_name,
 )
-from feed_assets.datasets import FeedDeclaration
+from feed_assets.dependencies.graph import FeedNode
 from feed_assets.file_feed import FeedError
 from feed_assets.resources import BlackboardResource, CatalogResource, Clock
 from feed_assets.sensors.asset_graph import AssetFeedGraph
@@ -42,10 +43,6 @@ MOST = 1000
 """Partitions of a table that a tick creates, replaces or deletes. The next tick goes on."""
 
 
-Names = Collection[str] | None
-"""The partitions that are compared; None means all."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Shown:
     """What Dagster shows of a table: partition -> update, or "" for a raw hour; and how to find what is wanted."""
@@ -53,7 +50,7 @@ class _Shown:
     table: str
     partitions: Mapping[str, str]
     described: str
-    wanted: Callable[[Names], Wanted | None]
+    wanted: Callable[..., Wanted | None]
 
     @property
     def digest(self) -> str:
@@ -83,10 +80,7 @@ def data_catalog(sources: Sequence[Source], first_day: date, *, interval_seconds
         glue, board, now = catalog.catalog, blackboard.blackboard, clock.now()
         changed = [
             each
-            for each in (
-                *_feeds(context.instance, feeds, board, now),
-                *_sources(context.instance, sources, board, first_day, now),
-            )
+            for each in _shown(context.instance, feeds, catalog_tables(feeds, sources, board, first_day, now))
             # What was never published has no table.
             if (each.partitions or each.table in cursor) and each.digest != cursor.get(each.table)
         ]
@@ -126,43 +120,36 @@ def _bring_up_to_date(glue: GlueCatalog, shown: _Shown, tables: Mapping[str, Pre
         described = {each.partition: each.update or "" for each in present.values()}
         names = {*shown.partitions, *filter(None, described)}
         only = {name for name in names if shown.partitions.get(name) != described.get(name)}
-    wanted = shown.wanted(only)
+    wanted = shown.wanted(only=only)
     if only is not None and wanted is not None and not is_described(wanted.table, there):
-        wanted, only = shown.wanted(None), None  # the partitions have the table's columns, too
+        wanted, only = shown.wanted(only=None), None  # the partitions have the table's columns, too
     if wanted is None:
         return 0, True
     result = reconcile(glue, wanted, tables, present=present, only=only, most=MOST)
     return len(result.drift), result.repaired
 
 
-def _feeds(instance: dg.DagsterInstance, feeds: AssetFeedGraph, board: Blackboard, now: datetime) -> Iterator[_Shown]:
+def catalog_tables(
+    feeds: AssetFeedGraph, sources: Sequence[Source], board: Blackboard, first_day: date, now: datetime
+) -> Iterator[tuple[str, FeedNode | Source, Callable[..., Wanted | None]]]:
+    """The name of each table, what it is of, and how to find what it should be; the last takes `only`."""
     for location, node in feeds.feeds.items():
-        declaration = node.declaration
-        yield _Shown(
+        keys = feeds.keys_of_partitions(location)
+        yield (
             table_name(location),
-            known_versions(instance, feeds.keys[location], partitioned=node.partitioned),
-            str(declaration.columns),
-            partial(_feed_table, declaration, board, feeds.keys_of_partitions(location), now),
+            node,
+            partial(feed_table, node.declaration.on(board), node.declaration, keys, now=now),
         )
-
-
-def _feed_table(
-    declaration: FeedDeclaration, board: Blackboard, keys: tuple[str, ...], now: datetime, only: Names
-) -> Wanted:
-    return feed_table(declaration.on(board), declaration, keys, now=now, only=only)
-
-
-def _sources(
-    instance: dg.DagsterInstance, sources: Sequence[Source], board: Blackboard, first_day: date, now: datetime
-) -> Iterator[_Shown]:
     for source in sources:
-        yield _Shown(
-            source_table_name(source),
-            dict.fromkeys(instance.get_materialized_partitions(raw_key(source)), ""),
-            str(source.format),
-            partial(_source_table, board, source, first_day, now.date()),
-        )
+        yield source_table_name(source), source, partial(source_table, board, source, first_day, now.date())
 
 
-def _source_table(board: Blackboard, source: Source, first: date, last: date, only: Names) -> Wanted | None:
-    return source_table(board, source, first, last, only=only)
+def _shown(instance: dg.DagsterInstance, feeds: AssetFeedGraph, tables: Iterable[Any]) -> Iterator[_Shown]:
+    """What Dagster shows of these `catalog_tables`."""
+    for name, of, wanted in tables:
+        if isinstance(of, Source):
+            known = dict.fromkeys(instance.get_materialized_partitions(raw_key(of)), "")
+            yield _Shown(name, known, str(of.format), wanted)
+        else:
+            known = known_versions(instance, feeds.keys[of.location], partitioned=of.partitioned)
+            yield _Shown(name, known, str(of.declaration.columns), wanted)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame
 
+from feed_assets.datasets.days import hour_name
 from feed_assets.file_feed import Feed, RawInput, Update, inputs_digest, latest_of_all, recorded_digests
 from feed_assets.file_feed.wording import counted
 from feed_assets.steps.run import Run
@@ -35,22 +36,21 @@ class SplitDay:
 
 def split(run: Run, feed: Feed, day: str, read: Sequence[RawInput]) -> SplitDay:
     """Look for checked hours of a day in their feed: two listings."""
-    first, last = f"{day}-00:00", f"{day}-23:00"
+    first, last = hour_name(day, "00"), hour_name(day, "23")
     digests = recorded_digests(feed, first=first, last=last)
     found = latest_of_all(feed, now=run.now(), first=first, last=last) if digests else {}
     raw, checked = [], []
     for each in read:
-        by_hour = {hour: tuple(f for f in each.files if f.path[:2] == hour) for hour in sorted(each.hours)}
         rest: list[str] = []
-        for hour, files in by_hour.items():
-            partition = f"{day}-{hour}:00"
+        for hour in sorted(each.hours):
+            partition = hour_name(day, hour)
             update = found.get(partition)
-            as_read = inputs_digest([replace(each, files=files, context=False)])
+            as_read = inputs_digest([replace(each.during([hour]), context=False)])
             if update is not None and digests.get(partition, {}).get(update.name) == as_read:
                 checked.append(update)
             else:
                 rest.append(hour)
-        raw.append(replace(each, files=tuple(file for hour in rest for file in by_hour[hour])))
+        raw.append(each.during(rest))
     if checked:
         hours = counted(len(checked), "hour")
         run.log.info(f"{feed.location} {day}: {hours} of {sum(len(e.hours) for e in read)} were checked before.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 
 from feed_assets.file_feed import RawInput
@@ -24,7 +24,7 @@ class Slice:
 
     def of(self, day: RawInput) -> RawInput:
         """The day's files of these hours."""
-        return replace(day, files=tuple(file for file in day.files if file.path[:2] in self.hours))
+        return day.during(self.hours)
 
 
 def slices(partitions: Iterable[str], *, by_hour: bool) -> tuple[Slice, ...]:

@@ -41,13 +41,6 @@ def _without_spark():
 
 
 @pytest.fixture
-def outbox(tmp_path):
-    folder = tmp_path / "outbox"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
 def source(tmp_path, outbox):
     return describe(tmp_path / "shop_ads.yaml", outbox)
 

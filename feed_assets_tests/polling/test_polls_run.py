@@ -24,13 +24,6 @@ FILES = ["2019-11-28/a.csv", "2019-11-28/c.csv"]
 
 
 @pytest.fixture
-def outbox(tmp_path):
-    folder = tmp_path / "outbox"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
 def environment(tmp_path, monkeypatch):
     values = {"BASE": tmp_path / "base", "SOURCES": tmp_path / "sources", "AS_OF": AS_OF.isoformat()}
     for name, value in {**values, "SPARK_MASTER": "local[2]", "FIRST_DAY": "2019-11-20"}.items():

@@ -11,7 +11,7 @@ from feed_assets.ads.schemas import EFFECTIVENESS_FEED
 from feed_assets.assets.ads.effectiveness_lineage import effectiveness_lineage
 from feed_assets.assets.ads.figures import effectiveness_aggregates, effectiveness_figures
 from feed_assets.assets.ads.rules import GROUP, OWNERS, Rules
-from feed_assets.assets.cleaned import IO_MANAGER
+from feed_assets.assets.checked_hours import IO_MANAGER
 from feed_assets.datasets import Figures
 from feed_assets.io_manager import feed_metadata
 from feed_assets.io_manager.asset_metadata import BOUNDARY, CONTEXT, OPTIONAL
