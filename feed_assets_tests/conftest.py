@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ from uuid import uuid4
 import boto3
 import pytest
 
+from feed_assets.cli.main import COLLECTIONS
 from feed_assets_tests.java import use_quick_java
 
 if TYPE_CHECKING:
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
     from feed_assets_tests.servers.versitygw import Versitygw
 
     Server = TypeVar("Server", bound=S3Server)
+
+
+gc.set_threshold(*COLLECTIONS)  # also while the tests are loaded, which takes a third longer otherwise
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -5,6 +5,7 @@ Here: one loop without threads, so that nothing is decided twice. Not here: exec
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
@@ -179,6 +180,7 @@ class Pool:
 
 
 def _work(pool: Connection, module: str, idle: float) -> None:
+    gc.freeze()  # else the first collection touches, and so copies, all memory that the workers share
     from feed_assets.workers.worker import work  # noqa: PLC0415 - loads Dagster, which the pool does without
 
     work(pool, module, idle)

@@ -21,7 +21,6 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 from uuid import uuid4
 
@@ -36,6 +35,7 @@ from feed_assets.resources import Clock, MailResource
 from feed_assets.sensors import late_reports
 from feed_assets.state import Store
 from feed_assets.state.reports import Report, Transaction, open_reports, record_sent
+from feed_assets_tests.faults.memory import folder_in_memory
 from feed_assets_tests.faults.processes import die
 from feed_assets_tests.harness import (
     AS_OF,
@@ -223,8 +223,9 @@ def work(folder: Path, port: int, kills: int, mistake: str) -> list[dict[str, An
 
 def judge(kills: Mapping[str, int]) -> dict[str, tuple[list[str], Counter[str]]]:
     """For each mistake ("": none), what is wrong after so many kills (0: one at each step), and where they were."""
-    with TemporaryDirectory() as folder, post_office() as office:
-        command = [sys.executable, "-m", "feed_assets_tests.notices.monitor_kills", "--work", folder, str(office.port)]
+    with folder_in_memory() as folder, post_office() as office:
+        work = ["--work", str(folder), str(office.port)]
+        command = [sys.executable, "-m", "feed_assets_tests.notices.monitor_kills", *work]
         done = subprocess.run([*command, json.dumps(kills)], capture_output=True, text=True, check=False)
         if done.returncode:
             raise RuntimeError(done.stderr)

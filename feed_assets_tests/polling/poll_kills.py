@@ -17,7 +17,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 
@@ -32,6 +31,7 @@ from feed_assets.sources import Source, landing
 from feed_assets.sources.layout import LandingId, content_digest, ledger_key, name_digest, sent_key
 from feed_assets.sources.ledger import entries, find, read_landing
 from feed_assets.sources.partner_file import PartnerFile
+from feed_assets_tests.faults.memory import folder_in_memory
 from feed_assets_tests.polling.partners import KEY, TODAY, Watched, describe, landed, poller, send, without_spark
 
 OPERATIONS = {"page", "read", "create", "replace", "upload", "copy", "delete"}
@@ -219,9 +219,8 @@ MISTAKES: Mapping[str, Callable[[], Any]] = {
 
 def attack(kills: int, seed: int, mistake: str = "") -> tuple[int, list[str]]:
     """The number of kills, and the broken promises."""
-    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # a kill is no power cut
-    with TemporaryDirectory(dir=memory) as scratch, without_spark():
-        one = Attack(Path(scratch), random.Random(seed))
+    with folder_in_memory() as folder, without_spark():
+        one = Attack(folder, random.Random(seed))
         if not mistake:
             problems = one.run(kills)
         else:

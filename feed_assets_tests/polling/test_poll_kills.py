@@ -1,6 +1,6 @@
 """Polls that are killed between any two of their steps lose and double nothing, and claim nothing that has not landed.
 
-These are few kills; `python -m feed_assets_tests.polling.poll_kills` has 2,000. It is a process, as it forks itself.
+`python -m feed_assets_tests.polling.poll_kills` has 2,000. It is a process, as it forks itself.
 """
 
 from __future__ import annotations

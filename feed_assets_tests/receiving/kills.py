@@ -18,7 +18,6 @@ from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from uuid import uuid4
 
 import click
@@ -27,6 +26,7 @@ import psutil
 from feed_assets.receiving.limits import Limits
 from feed_assets.sources.layout import sent_key
 from feed_assets.sources.ledger import current_landings
+from feed_assets_tests.faults.memory import folder_in_memory
 from feed_assets_tests.receiving.light import DURABLE, MISTAKES, Light, running_light
 from feed_assets_tests.receiving.serving import SOURCE, Server
 
@@ -189,8 +189,8 @@ def _cut_power(journal: Path, chance: random.Random) -> None:
 @click.option("--seed", default=0, show_default=True)
 def main(kills: int, mistake: str, journal: str, seed: int) -> None:
     """Kill a receiver so often; exit with 1 if a promise was broken."""
-    with TemporaryDirectory() as scratch:
-        light = replace(LIGHT, base=Path(scratch) / "base", mistake=mistake, journal=journal)
+    with folder_in_memory() as folder:
+        light = replace(LIGHT, base=folder / "base", mistake=mistake, journal=journal)
         started = time.monotonic()
         history = attack(light, kills, seed)
         problems = judge(light, history)

@@ -6,6 +6,7 @@ which is to divide a file by hour. Variants with a mistake, which the checker of
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import socket
@@ -37,7 +38,8 @@ from feed_assets_tests.harness import SHOP_CLICKS, free_port
 from feed_assets_tests.receiving.serving import EVENTS, Server
 
 PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(["feed_assets_tests.receiving.light"])
+# The others are loaded at the start of a receiver, which takes longer than all the rest of it.
+PROCESSES.set_forkserver_preload(["feed_assets_tests.receiving.light", "pydantic.v1", "sqlite3", "uvicorn.lifespan.on"])
 FILES = SHOP_CLICKS.replace("shop_clicks", "shop_files")
 """A source that takes files only."""
 DURABLE = ".durable"
@@ -122,6 +124,7 @@ def running_light(light: Light) -> Iterator[Server]:
 
 
 def _run(light: Light, port: int) -> None:
+    gc.freeze()  # else the first collection touches, and so copies, all memory of the process that forked this one
     MISTAKES[light.mistake]()
     keeping.LOOK_EVERY = 0.02
     server.REFRESH_SECONDS = 0.2  # type: ignore[misc]

@@ -6,6 +6,7 @@ Here: the kills, and a loader with a mistake that the checker must find. Not her
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import random
@@ -110,6 +111,7 @@ def in_a_process(act: Callable[[], Any]) -> Any:
     receiving, sending = os.pipe()
     pid = os.fork()
     if not pid:
+        gc.freeze()  # else a collection touches, and so copies, all memory of this process
         try:
             os.write(sending, json.dumps(act()).encode())
         finally:

@@ -5,20 +5,28 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from feed_assets_tests.faults.memory import folder_in_memory
 from feed_assets_tests.state.server import new_database
 
-KILLS = 32
-"""Each statement of a load, and as often at any time. Run `killing` for more."""
+KILLS = 100
+"""At each statement of a load, and as often at any time, some three times over. Run `killing` for more."""
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    with folder_in_memory() as path:
+        yield path
 
 
 @pytest.fixture(params=["duckdb", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def url(request: pytest.FixtureRequest, folder: Path) -> str:
     if request.param == "duckdb":
-        return f"duckdb:///{tmp_path}/warehouse.db"
+        return f"duckdb:///{folder}/warehouse.db"
     return new_database(request.getfixturevalue("server"))
 
 
@@ -29,11 +37,11 @@ def faults(folder: Path, url: str, *more: str) -> list[str]:
     return list(json.loads(done.stdout)["faults"])
 
 
-def test_readers_see_the_old_rows_or_the_new_ones_and_the_next_load_completes(url: str, tmp_path: Path) -> None:
-    assert faults(tmp_path, url, str(KILLS)) == []
+def test_readers_see_the_old_rows_or_the_new_ones_and_the_next_load_completes(url: str, folder: Path) -> None:
+    assert faults(folder, url, str(KILLS)) == []
 
 
-def test_a_loader_without_a_transaction_is_found(server: str, tmp_path: Path) -> None:
-    found = faults(tmp_path, new_database(server), str(KILLS // 2), "--broken")
+def test_a_loader_without_a_transaction_is_found(server: str, folder: Path) -> None:
+    found = faults(folder, new_database(server), str(KILLS // 6), "--broken")
 
     assert any("readers see {}" in each for each in found)
