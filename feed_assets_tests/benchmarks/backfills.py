@@ -40,7 +40,7 @@ def measure(scratch: Path, *, quick: bool = False) -> Report:
     for day in days:
         write_day(raw, day, IMPRESSIONS)
     backfill = ["feed_assets.cli", "backfill", "--from", str(days[0]), "--to", str(days[-1])]
-    together = timed(lambda: _run(_home(scratch, "backfill", raw), sources, backfill))
+    together = timed(lambda: run_command(_home(scratch, "backfill", raw), sources, backfill))
     rows = [_row("feed-assets backfill: one process, one Spark", count, together, count)]
     a_day = together / count
     comparisons = [Comparison("feed-assets backfill, seconds a day", a_day, f"<= {DAY_GOAL:g}", a_day <= DAY_GOAL)]
@@ -85,10 +85,11 @@ def _home(scratch: Path, name: str, raw: Path) -> Path:
 
 def _materialize(home: Path, sources: Path, module: str, day: date) -> None:
     select = ["--select", ",".join(ALL), "--partition", str(day)]
-    _run(home, sources, ["dagster", "asset", "materialize", "-m", module, *select])
+    run_command(home, sources, ["dagster", "asset", "materialize", "-m", module, *select])
 
 
-def _run(home: Path, sources: Path, module_and_arguments: Sequence[str]) -> None:
+def run_command(home: Path, sources: Path, module_and_arguments: Sequence[str]) -> None:
+    """Run a module as a command, with its data and its Dagster state in this home."""
     environment = {
         **os.environ,
         "DAGSTER_HOME": str(home),
