@@ -22,7 +22,7 @@ $(READY): pyproject.toml constraints.txt
 	@echo "Setting up $(VENV) (once; again only when pyproject.toml or constraints.txt change): about 700 MB of packages, and half a minute for Spark's classes ..." >&2
 	@if command -v uv >/dev/null 2>&1; then \
 	    { test -x $(BIN)/python || uv venv --quiet --python "$$(command -v $(PYTHON))" $(VENV); } && \
-	    uv pip install --python $(BIN)/python --constraint constraints.txt --editable '.[dev]'; \
+	    uv pip install --compile-bytecode --python $(BIN)/python --constraint constraints.txt --editable '.[dev]'; \
 	else \
 	    { test -x $(BIN)/pip || $(PYTHON) -m venv --clear $(VENV); } && \
 	    PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --disable-pip-version-check --editable '.[dev]'; \
