@@ -24,7 +24,7 @@ from feed_assets_tests.open_bandit import TOTALS
 
 ROOT = Path(__file__).parents[2]
 AS_OF = datetime(2019, 12, 1, 6, tzinfo=UTC)
-FIRST_DAY, LATE, BROKEN = "2019-11-24", "2019-11-27", "2019-11-29"
+FIRST_DAY, SECOND_DAY, LATE, BROKEN = "2019-11-24", "2019-11-25", "2019-11-27", "2019-11-29"
 OF_FORMER = "a cursor of the former demo"
 
 
@@ -90,7 +90,7 @@ def former(home, environment):
         stderr=subprocess.PIPE,
         text=True,
     )
-    updates = home / "data/clean-ads/v1.0" / FIRST_DAY
+    updates = home / "data/clean-ads/v1.0" / SECOND_DAY  # so the run of the first day has ended
     while not list(updates.glob("*/_SUCCESS")):
         assert running.poll() is None, running.communicate()
         time.sleep(0.1)
