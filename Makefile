@@ -21,8 +21,8 @@ $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "feed_assets needs Python 3.11 or newer: make PYTHON=python3.11 ..." >&2; exit 1; }
 	@echo "Setting up $(VENV) (once; again only when pyproject.toml or constraints.txt change): about 700 MB of packages, and half a minute for Spark's classes ..." >&2
 	@if command -v uv >/dev/null 2>&1; then \
-	    { test -x $(BIN)/python || uv venv --quiet --python "$$(command -v $(PYTHON))" $(VENV); } && \
-	    uv pip install --python $(BIN)/python --constraint constraints.txt --editable '.[dev]'; \
+	    { test -x $(BIN)/python || uv venv --quiet --seed --python "$$(command -v $(PYTHON))" $(VENV); } && \
+	    uv pip install --compile-bytecode --python $(BIN)/python --constraint constraints.txt --editable '.[dev]'; \
 	else \
 	    { test -x $(BIN)/pip || $(PYTHON) -m venv --clear $(VENV); } && \
 	    PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --disable-pip-version-check --editable '.[dev]'; \

@@ -23,6 +23,8 @@ from feed_assets_tests.harness import free_port
 
 ROOT = Path(__file__).parents[1]
 MODULE = "feed_assets.definitions"
+FREQUENT_DAEMON = Path(__file__).with_name("frequent_daemon")
+"""A folder for PYTHONPATH, with which Dagster's daemon looks for backfills every three seconds instead of every 30."""
 
 Answer = TypeVar("Answer")
 

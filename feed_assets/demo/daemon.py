@@ -31,6 +31,8 @@ IN_THIS_PROCESS = {
         "module": "dagster._core.run_coordinator.sync_in_memory_run_coordinator",
         "class": "SyncInMemoryRunCoordinator",
     },
+    # No daemon is there to repeat a run. The sensors of the next demo would wait for the repetition.
+    "run_retries": {"enabled": False},
 }
 """Settings of an instance that executes launched runs in this process, one after the other."""
 

@@ -11,6 +11,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -67,15 +68,25 @@ def make_archive() -> Path:
     return target
 
 
+def check_archive(file: Path) -> None:
+    """Let Java compare an archive with its checksums, and map it as for Spark. Raises ArchiveError if it is damaged."""
+    program = Path(pyspark.__file__).parent / "bin" / "spark-submit"
+    ensure_java()
+    # A Java that crashes leaves a report where it runs.
+    with TemporaryDirectory() as scratch:
+        options = f"-Xshare:on -XX:+VerifySharedSpaces {_option('SharedArchiveFile', file.absolute())}"
+        _run([str(program), "--version"], options, Path(scratch))
+
+
 def _make(target: Path) -> None:
     # Beside the target, so that the rename is atomic: two processes may make it at once.
     with TemporaryDirectory(dir=target.parent) as scratch:
         made = Path(scratch, "classes.jsa")
-        _start_spark(_option("ArchiveClassesAtExit", made))
+        _run([sys.executable, "-m", "feed_assets.engine.class_archive"], _option("ArchiveClassesAtExit", made))
         if not made.is_file():
             raise ArchiveError("The archive of Spark's classes could not be made: Java wrote none.")
         # Java writes part of an archive on a full disk, and would crash with it.
-        _start_spark(_option("SharedArchiveFile", made))
+        check_archive(made)
         made.rename(target)
 
 
@@ -83,19 +94,20 @@ def _option(name: str, file: Path) -> str:
     return f'"-XX:{name}={file}"'  # Spark divides options at spaces
 
 
-def _start_spark(option: str) -> None:
-    """Use Spark in a process of its own, with this option of Java. Raises ArchiveError with its reason if it fails."""
-    options = f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} {_SILENT} {option}"
+def _run(command: Sequence[str], options: str, directory: Path | None = None) -> None:
+    """Run a program that starts Spark's Java, with these options of Java. Raises ArchiveError with its reason."""
+    options = f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} {_SILENT} {options}"
     # Java writes the archive after the end of Python, and keeps the output open until then.
-    done = subprocess.run(
-        [sys.executable, "-m", "feed_assets.engine.class_archive"],
+    done = subprocess.run(  # noqa: S603 - Python, or the program of pyspark
+        command,
+        cwd=directory,
         env={**os.environ, "SPARK_SUBMIT_OPTS": options},
         capture_output=True,
         text=True,
         check=False,
     )
     if done.returncode:
-        reasons = [line for line in done.stderr.splitlines() if re.search(r"(Error|Exception)\b.*:", line)]
+        reasons = [line for line in done.stderr.splitlines() if re.search(r"(Error|Exception)\b.*:|failed", line)]
         reason = (reasons or [f"exit code {done.returncode}"])[-1]
         raise ArchiveError(f"The archive of Spark's classes could not be made: {reason}")
 

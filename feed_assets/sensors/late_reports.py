@@ -18,7 +18,6 @@ from feed_assets.assets.late_data_reports import kept_event
 from feed_assets.blackboard import Blackboard, BlackboardError
 from feed_assets.dependencies.requests import FIRST_PAUSE
 from feed_assets.file_feed import FeedError
-from feed_assets.notices.comparison import compare
 from feed_assets.notices.delivery import FEED, SUPERSEDED, NotTakenError, Send, deliver
 from feed_assets.notices.keeping import keep, kept_reports
 from feed_assets.notices.mail import MailError
@@ -131,6 +130,8 @@ class _Tick:
         return {**outcome, "run": newest.run_id, "ended": ended.isoformat(), "feeds": self._compared(report, runs)}
 
     def _compared(self, report: Report, runs: list[dg.DagsterRun]) -> list[dict[str, Any]]:
+        from feed_assets.notices.comparison import compare  # noqa: PLC0415 - loads DuckDB, which few ticks need
+
         known = {each for run in runs for each in (run.run_id, run.root_run_id) if each}
         before = report.request["before"]
         return [

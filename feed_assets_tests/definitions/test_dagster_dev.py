@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from feed_assets_tests.dev import Dev
+from feed_assets_tests.dev import FREQUENT_DAEMON, Dev
 from feed_assets_tests.harness import ADS, ALL, DAY, EFFECTIVENESS, ads, click
 from feed_assets_tests.listening import family, listening
 
@@ -41,6 +41,7 @@ def dev(desk, tmp_path):
         "FEED_ASSETS_SOURCES": str(desk.settings.sources_directory),
         "FEED_ASSETS_SPARK_MASTER": "local[1]",
         "FEED_ASSETS_SENSOR_SECONDS": "5",
+        "PYTHONPATH": str(FREQUENT_DAEMON),
     }
     dev = Dev(tmp_path / "home", environment)
     yield dev

@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,7 +24,18 @@ from feed_assets_tests.open_bandit import TOTALS
 
 ROOT = Path(__file__).parents[2]
 AS_OF = datetime(2019, 12, 1, 6, tzinfo=UTC)
-LATE, BROKEN = "2019-11-27", "2019-11-29"
+FIRST_DAY, SECOND_DAY, LATE, BROKEN = "2019-11-24", "2019-11-25", "2019-11-27", "2019-11-29"
+OF_FORMER = "a cursor of the former demo"
+
+
+@dataclass(frozen=True, slots=True)
+class Former:
+    """A demo that has been interrupted: its messages, and the runs, sensors and assets that Dagster knew then."""
+
+    complained: str
+    runs: set[str]
+    sensors: Collection[str]
+    assets: Collection[dg.AssetKey]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,40 +64,61 @@ class Told:
 
 
 @pytest.fixture(scope="module")
-def demo(tmp_path_factory, path_without_java):
+def home(tmp_path_factory):
     home = tmp_path_factory.mktemp("home")
     shutil.copy(ROOT / "dagster.yaml", home)
+    return home
+
+
+@pytest.fixture(scope="module")
+def environment(home):
     kept = {
         name: value
         for name, value in os.environ.items()
         if name != "JAVA_HOME" and not name.startswith("FEED_ASSETS_") and not name.startswith("DAGSTER_")
     }
-    environment = {
-        **kept,
-        "PATH": path_without_java,
-        "DAGSTER_HOME": str(home),
-        "FEED_ASSETS_BASE": str(home / "data"),
-    }
-
-    def tell() -> Told:
-        done = subprocess.run(
-            ["make", "--no-print-directory", "demo"],
-            cwd=ROOT,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=900,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return Told(done.stdout, done.stderr, home / "data", environment)
-
-    return tell
+    return {**kept, "DAGSTER_HOME": str(home), "FEED_ASSETS_BASE": str(home / "data")}
 
 
 @pytest.fixture(scope="module")
-def told(demo):
-    return demo()
+def former(home, environment):
+    """What Ctrl-C leaves of a demo in the middle of its backfill: data, and what Dagster knows of its assets."""
+    running = subprocess.Popen(
+        [sys.executable, "-m", "feed_assets.cli", "demo"],
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    updates = home / "data/clean-ads/v1.0" / SECOND_DAY  # so the run of the first day has ended
+    while not list(updates.glob("*/_SUCCESS")):
+        assert running.poll() is None, running.communicate()
+        time.sleep(0.1)
+    running.send_signal(signal.SIGINT)
+    _, complained = running.communicate(timeout=60)
+    assert running.returncode == 130, complained
+    with dg.DagsterInstance.from_config(str(home)) as instance:
+        states = {state.name: state for state in instance.all_instigator_state()}
+        # As if it had come to its end: its sensors have seen everything.
+        for state in states.values():
+            instance.update_instigator_state(state.with_data(state.instigator_data._replace(cursor=OF_FORMER)))
+        return Former(complained, {run.run_id for run in instance.get_runs()}, states.keys(), instance.get_asset_keys())
+
+
+@pytest.fixture(scope="module")
+def told(former, home, environment, path_without_java):
+    environment = {**environment, "PATH": path_without_java}
+    done = subprocess.run(
+        ["make", "--no-print-directory", "demo"],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return Told(done.stdout, done.stderr, home / "data", environment)
 
 
 def test_it_ends_with_the_known_totals_and_says_what_to_type_next(told):
@@ -188,11 +223,26 @@ def test_the_instance_knows_of_the_catalog_what_effectiveness_was_made_from(told
         assert made.asset_materialization.tags["dagster/input_data_version/ad_catalog"] == catalog.name
 
 
-def test_told_again_it_starts_afresh(told, demo):
-    again = demo()
+def test_told_again_it_starts_afresh(former, told):
+    assert dg.AssetKey("clean_ads") in former.assets
+    assert set(former.sensors) == {"landings", "late_growth", "late_reports", "new_manifests"}
 
-    assert "30,000 impressions, 157 clicks" in again.said
-    assert again.states("clean-ads/v1.0", LATE) == ["valid", "valid"]
+    assert "30,000 impressions, 157 clicks" in told.said
+    assert told.states("clean-ads/v1.0", FIRST_DAY) == ["valid"]
+    assert told.states("clean-ads/v1.0", LATE) == ["valid", "valid"]
+    with dg.DagsterInstance.from_config(told.environment["DAGSTER_HOME"]) as instance:
+        states = instance.all_instigator_state()
+        filters = dg.AssetRecordsFilter(asset_key=dg.AssetKey("clean_ads"), asset_partitions=[FIRST_DAY])
+        made = instance.fetch_materializations(filters, limit=10).records
+    assert {state.name for state in states} == set(former.sensors)
+    assert [state.name for state in states if state.instigator_data.cursor == OF_FORMER] == []
+    assert [each.run_id for each in made if each.run_id in former.runs] == []
+    assert made
+
+
+def test_ctrl_c_ends_it_without_a_stack_trace(former):
+    assert "Interrupted" in former.complained
+    assert "Traceback" not in former.complained
 
 
 def test_it_never_touches_data_that_is_not_its_own(tmp_path):

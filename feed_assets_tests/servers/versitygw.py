@@ -17,6 +17,9 @@ VERSION = "v1.8.0"
 MODULE = "github.com/versity/versitygw/cmd/versitygw"
 PROGRAM_VARIABLE = "FEED_ASSETS_VERSITYGW"
 _GO = Path("/usr/local/go/bin/go")
+# Without inlining, debug information and C, and with fewer collections of garbage, a build takes half of the time.
+_QUICK_BUILD = ("-gcflags=all=-l -dwarf=false", "-ldflags=-s -w")
+_QUICK_COMPILER = {"CGO_ENABLED": "0", "GOGC": "400"}
 
 
 def program() -> Path:
@@ -36,7 +39,8 @@ def program() -> Path:
                 )
             # First beside its place: a build that is interrupted leaves no program.
             building = place / "building"
-            done([go, "install", f"{MODULE}@{VERSION}"], env={**os.environ, "GOBIN": str(building)})
+            command = [go, "install", *_QUICK_BUILD, f"{MODULE}@{VERSION}"]
+            done(command, env={**os.environ, **_QUICK_COMPILER, "GOBIN": str(building)})
             (building / "versitygw").rename(built)
         return built
 
