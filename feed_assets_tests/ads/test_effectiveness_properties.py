@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -18,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from feed_assets.ads import AD_CATALOG, ad_effectiveness
 from feed_assets_tests.ads import reference
+from feed_assets_tests.ads.cases import Case, together
 from feed_assets_tests.ads.events import (
     DAY,
     HOUR,
@@ -38,14 +38,6 @@ MOMENTS = sorted({MIDNIGHT + days * ONE_DAY + offset for days in range(-1, 3) fo
 
 WINDOWS = [ONE_DAY, 12 * HOUR]
 COSTS = [None, Decimal("0.000001"), Decimal("0.1"), Decimal("3.333333")]
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """Some impressions and clicks that have nothing to do with those of another case."""
-
-    ads: tuple[Ad, ...]
-    clicks: tuple[Click, ...]
 
 
 def ads_of(
@@ -110,20 +102,6 @@ def random_case(chance: random.Random) -> Case:
     return Case(ads_of(impressions), clicks_of(clicks))
 
 
-def together(cases: Sequence[Case]) -> Case:
-    """All cases as one, kept apart by their names: so that Spark is asked once for hundreds."""
-
-    def apart(event: Any, number: int) -> Any:
-        names = ("impression_id", "click_id", "ad_id", "user_id")
-        given = {name: getattr(event, name, None) for name in names}
-        return replace(event, **{name: f"{number}/{value}" for name, value in given.items() if value is not None})
-
-    return Case(
-        tuple(apart(ad, number) for number, case in enumerate(cases) for ad in case.ads),
-        tuple(apart(click, number) for number, case in enumerate(cases) for click in case.clicks),
-    )
-
-
 def computed(
     spark: SparkSession, case: Case, *, day: Any = DAY, window: timedelta = ONE_DAY
 ) -> dict[str, dict[str, Any]]:
@@ -138,7 +116,7 @@ def computed(
 
 
 def assert_as_the_reference_says(spark: SparkSession, cases: Sequence[Case], day: Any, window: timedelta) -> None:
-    found = computed(spark, together(cases), day=day, window=window)
+    found = computed(spark, together(dict(enumerate(cases))), day=day, window=window)
     expected: dict[str, dict[str, Any]] = {}
     for number, case in enumerate(cases):
         of_case = reference.effectiveness(case.ads, case.clicks, day=day, window=window)
@@ -170,7 +148,7 @@ def test_two_thousand_event_sets_are_attributed_as_the_reference_says(spark: Spa
 
 def test_totals_reconcile_with_the_day_and_no_click_counts_on_two_days(spark: SparkSession) -> None:
     chance = random.Random(1)
-    case = together([random_case(chance) for _ in range(1000)])
+    case = together({number: random_case(chance) for number in range(1000)})
 
     today, tomorrow = (computed(spark, case, day=day) for day in (DAY, DAY + ONE_DAY))
 
@@ -198,7 +176,7 @@ def test_totals_reconcile_with_the_day_and_no_click_counts_on_two_days(spark: Sp
 
 def test_the_order_of_rows_makes_no_difference(spark: SparkSession) -> None:
     chance = random.Random(2)
-    case = together([random_case(chance) for _ in range(300)])
+    case = together({number: random_case(chance) for number in range(300)})
     shuffled = Case(tuple(chance.sample(case.ads, len(case.ads))), tuple(chance.sample(case.clicks, len(case.clicks))))
 
     assert computed(spark, shuffled) == computed(spark, case)

@@ -97,9 +97,10 @@ def explore(
 ) -> Exploration:
     """Run the programs from this storage in every interleaving; states that are the same are gone on from once.
 
-    `check` is called in every state, and says by AssertionError that it is not as it must be; `observe` once for each
-    content of storage. Programs may end with the `expected` errors. Without `content_tags`, tags do not tell the
-    content (see `Blackboard.tag_of`). Raises ViolationError, for a shortest way that leads to one.
+    `check` judges every state, and says by AssertionError that it is not as it must be; states that look alike to it
+    are judged once. `observe` is called once for each content of storage. Programs may end with the `expected` errors.
+    Without `content_tags`, tags do not tell the content (see `Blackboard.tag_of`). Raises ViolationError, for a
+    shortest way that leads to one.
     """
     with _no_search_for_garbage():
         return _explore(_Run(actors, expected, observe, content_tags=content_tags), objects, check)
