@@ -189,7 +189,8 @@ def test_one_check_alone_publishes_nothing_that_another_would_reject(shop):
     assert "NULL in ad_id 1" in " ".join(messages(result))
 
 
-def test_a_rejected_update_is_not_audited_again(published):
+def test_a_rejected_update_is_not_audited_again(shared_published):
+    published = shared_published
     before = published.latest(ADS)
     published.run("clean_ads", checks=False)
     published.rewrite(ADS, a_null)
