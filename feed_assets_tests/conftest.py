@@ -199,6 +199,26 @@ def dagster_instance(request: pytest.FixtureRequest) -> Iterator[Any]:
 @pytest.fixture
 def desk(tmp_path: Path, dagster_instance: Any) -> Installation:
     """An installation with one partner, a shop that sends ads and clicks; nothing is computed, so no Spark starts."""
+    return _installation(tmp_path, dagster_instance)
+
+
+@pytest.fixture
+def shop(desk: Installation, spark: SparkSession) -> Installation:
+    """The same with a warm Spark, which the project finds and uses."""
+    del spark
+    return desk
+
+
+@pytest.fixture(scope="module")
+def shared_shop(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Installation:
+    """Such a shop for all tests of a file that leave in force what they found there."""
+    import dagster as dg  # noqa: PLC0415 - slow to load, and many tests need none
+
+    del spark
+    return _installation(tmp_path_factory.mktemp("shared-shop"), dg.DagsterInstance.ephemeral())
+
+
+def _installation(directory: Path, dagster_instance: Any) -> Installation:
     from feed_assets_tests.harness import (  # noqa: PLC0415 - slow to load, and many tests need none
         SHOP_ADS,
         SHOP_CLICKS,
@@ -207,15 +227,8 @@ def desk(tmp_path: Path, dagster_instance: Any) -> Installation:
         write_sources,
     )
 
-    sources = write_sources(tmp_path / "sources", SHOP_ADS, SHOP_CLICKS)
-    return Installation(settings_below(tmp_path / "base", sources), dagster_instance)
-
-
-@pytest.fixture
-def shop(desk: Installation, spark: SparkSession) -> Installation:
-    """The same with a warm Spark, which the project finds and uses."""
-    del spark
-    return desk
+    sources = write_sources(directory / "sources", SHOP_ADS, SHOP_CLICKS)
+    return Installation(settings_below(directory / "base", sources), dagster_instance)
 
 
 @pytest.fixture(scope="session")

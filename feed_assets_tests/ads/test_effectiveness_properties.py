@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from feed_assets.ads import AD_CATALOG, ad_effectiveness
 from feed_assets_tests.ads import reference
+from feed_assets_tests.ads.cases import Case, together
 from feed_assets_tests.ads.events import (
     DAY,
     HOUR,
@@ -38,14 +39,6 @@ MOMENTS = sorted({MIDNIGHT + days * ONE_DAY + offset for days in range(-1, 3) fo
 
 WINDOWS = [ONE_DAY, 12 * HOUR]
 COSTS = [None, Decimal("0.000001"), Decimal("0.1"), Decimal("3.333333")]
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """Some impressions and clicks that have nothing to do with those of another case."""
-
-    ads: tuple[Ad, ...]
-    clicks: tuple[Click, ...]
 
 
 def ads_of(
@@ -110,20 +103,6 @@ def random_case(chance: random.Random) -> Case:
     return Case(ads_of(impressions), clicks_of(clicks))
 
 
-def together(cases: Sequence[Case]) -> Case:
-    """All cases as one, kept apart by their names: so that Spark is asked once for hundreds."""
-
-    def apart(event: Any, number: int) -> Any:
-        names = ("impression_id", "click_id", "ad_id", "user_id")
-        given = {name: getattr(event, name, None) for name in names}
-        return replace(event, **{name: f"{number}/{value}" for name, value in given.items() if value is not None})
-
-    return Case(
-        tuple(apart(ad, number) for number, case in enumerate(cases) for ad in case.ads),
-        tuple(apart(click, number) for number, case in enumerate(cases) for click in case.clicks),
-    )
-
-
 def computed(
     spark: SparkSession, case: Case, *, day: Any = DAY, window: timedelta = ONE_DAY
 ) -> dict[str, dict[str, Any]]:
@@ -137,8 +116,9 @@ def computed(
     return {row["ad_id"]: row for row in rows(found)}
 
 
-def assert_as_the_reference_says(spark: SparkSession, cases: Sequence[Case], day: Any, window: timedelta) -> None:
-    found = computed(spark, together(cases), day=day, window=window)
+def assert_as_the_reference_says(
+    found: Mapping[str, Mapping[str, Any]], cases: Sequence[Case], day: Any, window: timedelta
+) -> None:
     expected: dict[str, dict[str, Any]] = {}
     for number, case in enumerate(cases):
         of_case = reference.effectiveness(case.ads, case.clicks, day=day, window=window)
@@ -157,22 +137,37 @@ def assert_as_the_reference_says(spark: SparkSession, cases: Sequence[Case], day
 def test_small_event_sets_are_attributed_as_the_reference_says(
     spark: SparkSession, cases: list[Case], day: Any, window: timedelta
 ) -> None:
-    assert_as_the_reference_says(spark, cases, day, window)
+    found = computed(spark, together(dict(enumerate(cases))), day=day, window=window)
+
+    assert_as_the_reference_says(found, cases, day, window)
+
+
+@pytest.fixture(scope="module")
+def two_thousand() -> list[Case]:
+    chance = random.Random(20191127)
+    return [random_case(chance) for _ in range(2000)]
+
+
+@pytest.fixture(scope="module")
+def of_two_thousand(spark: SparkSession, two_thousand: list[Case]) -> Callable[..., dict[str, dict[str, Any]]]:
+    """What is computed of the two thousand event sets, for a day and a window."""
+    everything = together(dict(enumerate(two_thousand)))
+    return cache(lambda day, window: computed(spark, everything, day=day, window=window))
 
 
 @pytest.mark.parametrize("window", WINDOWS)
-def test_two_thousand_event_sets_are_attributed_as_the_reference_says(spark: SparkSession, window: timedelta) -> None:
-    chance = random.Random(20191127)
-    cases = [random_case(chance) for _ in range(2000)]
+def test_two_thousand_event_sets_are_attributed_as_the_reference_says(
+    two_thousand: list[Case], of_two_thousand: Callable[..., dict[str, dict[str, Any]]], window: timedelta
+) -> None:
+    assert_as_the_reference_says(of_two_thousand(DAY, window), two_thousand, DAY, window)
 
-    assert_as_the_reference_says(spark, cases, DAY, window)
 
+def test_totals_reconcile_with_the_day_and_no_click_counts_on_two_days(
+    two_thousand: list[Case], of_two_thousand: Callable[..., dict[str, dict[str, Any]]]
+) -> None:
+    case = together(dict(enumerate(two_thousand)))
 
-def test_totals_reconcile_with_the_day_and_no_click_counts_on_two_days(spark: SparkSession) -> None:
-    chance = random.Random(1)
-    case = together([random_case(chance) for _ in range(1000)])
-
-    today, tomorrow = (computed(spark, case, day=day) for day in (DAY, DAY + ONE_DAY))
+    today, tomorrow = of_two_thousand(DAY, ONE_DAY), of_two_thousand(DAY + ONE_DAY, ONE_DAY)
 
     for day, found in ((DAY, today), (DAY + ONE_DAY, tomorrow)):
         clicks = sum(click.event_time.date() == day for click in case.clicks if click.event_time)
@@ -196,12 +191,14 @@ def test_totals_reconcile_with_the_day_and_no_click_counts_on_two_days(spark: Sp
         assert row["clicks_next_day"] <= of_the_day_before
 
 
-def test_the_order_of_rows_makes_no_difference(spark: SparkSession) -> None:
+def test_the_order_of_rows_makes_no_difference(
+    spark: SparkSession, two_thousand: list[Case], of_two_thousand: Callable[..., dict[str, dict[str, Any]]]
+) -> None:
     chance = random.Random(2)
-    case = together([random_case(chance) for _ in range(300)])
+    case = together(dict(enumerate(two_thousand)))
     shuffled = Case(tuple(chance.sample(case.ads, len(case.ads))), tuple(chance.sample(case.clicks, len(case.clicks))))
 
-    assert computed(spark, shuffled) == computed(spark, case)
+    assert computed(spark, shuffled) == of_two_thousand(DAY, ONE_DAY)
 
 
 IN_DUCKDB = """

@@ -97,9 +97,10 @@ def explore(
 ) -> Exploration:
     """Run the programs from this storage in every interleaving; states that are the same are gone on from once.
 
-    `check` is called in every state, and says by AssertionError that it is not as it must be; `observe` once for each
-    content of storage. Programs may end with the `expected` errors. Without `content_tags`, tags do not tell the
-    content (see `Blackboard.tag_of`). Raises ViolationError, for a shortest way that leads to one.
+    `check` judges every state, and says by AssertionError that it is not as it must be; states that look alike to it
+    are judged once. `observe` is called once for each content of storage. Programs may end with the `expected` errors.
+    Without `content_tags`, tags do not tell the content (see `Blackboard.tag_of`). Raises ViolationError, for a
+    shortest way that leads to one.
     """
     with _no_search_for_garbage():
         return _explore(_Run(actors, expected, observe, content_tags=content_tags), objects, check)
@@ -120,23 +121,36 @@ def _explore(run: _Run, objects: Objects, check: Callable[[Reached], None]) -> E
     cause: dict[_State, tuple[_State, _Step] | None] = {first: None}
     reached: dict[_State, Reached] = {}
     following: dict[_State, tuple[_State, ...]] = {}
+    checked: set[int] = set()
     waiting = deque([first])
     while waiting:
         state = waiting.popleft()
-        reached[state] = run.reached(state)
-        try:
-            check(reached[state])
-        except AssertionError as error:
-            way = "\n".join(_way(state, cause))
-            message = f"{error}\nafter these requests:\n{way}\nwith this in storage:\n{_listing(reached[state])}"
-            raise ViolationError(message) from error
-        steps = [(run.witnessing(each, state), what) for each, what in run.steps(state)]
-        following[state] = tuple(each for each, _ in steps)
+        here = reached[state] = run.reached(state)
+        # Most states differ only in programs under way, of which a check sees nothing.
+        if id(here) not in checked:
+            checked.add(id(here))
+            _check(here, check, state, cause)
+        steps = run.steps(state)
+        following[state] = tuple([each for each, _ in steps])
         for each, what in steps:
             if each not in cause:
                 cause[each] = state, what
                 waiting.append(each)
     return Exploration(reached, following, first)
+
+
+def _check(
+    reached: Reached,
+    check: Callable[[Reached], None],
+    state: _State,
+    cause: Mapping[_State, tuple[_State, _Step] | None],
+) -> None:
+    try:
+        check(reached)
+    except AssertionError as error:
+        way = "\n".join(_way(state, cause))
+        message = f"{error}\nafter these requests:\n{way}\nwith this in storage:\n{_listing(reached)}"
+        raise ViolationError(message) from error
 
 
 class _Numbers(Generic[_Value]):
@@ -170,15 +184,14 @@ class _Progress(NamedTuple):
     witnessed: frozenset[int] = frozenset()
 
 
-class _State(NamedTuple):
-    """The number of what is stored, and how far each program has come."""
-
-    stored: int
-    progress: tuple[_Progress, ...]
-
+_State = tuple[int, ...]
+"""The number of what is stored, and for each program the number of its progress."""
 
 _Step = tuple[Any, ...]
 """What happened, in words with places for the actor's name and the request: few steps are ever told."""
+
+_Move = tuple[int, int, _Step]
+"""The number of what is stored after a step, that of its program's progress, and the step."""
 
 
 class _Run:
@@ -203,76 +216,108 @@ class _Run:
         self._answers.of(None)  # the number of no answer yet
         self._requests = _Numbers[Request]()
         self._ends = _Numbers[_Crash | End]()
+        self._progress = _Numbers[_Progress]()
         self._observations = _Numbers[Hashable]()
         self._observed: dict[int, int] = {}
         self._next_of: dict[tuple[int, int], tuple[int | None, int | None]] = {}
         self._performed: dict[tuple[int, int], tuple[int, Any]] = {}
+        self._moves: list[dict[tuple[int, int], list[_Move]]] = [{} for _ in actors]
+        self._witnessed: dict[tuple[int, int, int], int] = {}
+        self._reached: dict[tuple[int, ...], Reached] = {}
+        self._ended: list[bool] = []  # by the number of a progress
+        self._running: list[bool] = []
 
     def first(self, objects: Objects) -> _State:
-        return _State(self._stored.of(tuple(sorted(objects.items()))), tuple(_Progress() for _ in self._actors))
+        start = self._number(_Progress())
+        return (self._stored.of(tuple(sorted(objects.items()))), *[start for _ in self._actors])
 
     def reached(self, state: _State) -> Reached:
-        ended = {
-            actor.name: (end.result, frozenset(self._observations[each] for each in progress.witnessed))
-            for actor, progress in zip(self._actors, state.progress, strict=True)
-            if progress.end is not None and isinstance(end := self._ends[progress.end], End)
-        }
-        results = {name: result for name, (result, _) in ended.items()}
-        objects = self._objects.get(state.stored)
+        """The same object for all states in which the same is stored and the same programs have ended alike."""
+        ended = self._ended
+        seen = (state[0], *[progress if ended[progress] else 0 for progress in state[1:]])
+        found = self._reached.get(seen)
+        if found is None:
+            found = self._reached[seen] = self._as_seen(state)
+        return found
+
+    def _as_seen(self, state: _State) -> Reached:
+        results, witnessed = {}, {}
+        for actor, number in zip(self._actors, state[1:], strict=True):
+            progress = self._progress[number]
+            if progress.end is not None and isinstance(end := self._ends[progress.end], End):
+                results[actor.name] = end.result
+                witnessed[actor.name] = frozenset(self._observations[each] for each in progress.witnessed)
+        objects = self._objects.get(state[0])
         if objects is None:
-            objects = self._objects[state.stored] = dict(self._stored[state.stored])
-        return Reached(objects, results, {name: seen for name, (_, seen) in ended.items()})
+            objects = self._objects[state[0]] = dict(self._stored[state[0]])
+        return Reached(objects, results, witnessed)
 
-    def steps(self, state: _State) -> Iterator[tuple[_State, _Step]]:
-        for at, (actor, progress) in enumerate(zip(self._actors, state.progress, strict=True)):
-            if progress.end is not None:
-                continue
-            number, end = self._next(at, progress.answers)
-            if number is None:  # it ends without any request
-                yield self._moved(state, at, progress._replace(answers=0, end=end)), ("{}: ends", actor.name)
-                continue
-            request = self._requests[number]
-            stored, answer = self._perform(state.stored, number)
-            yield self._answered(state, at, progress, stored, answer), ("{}: {}", actor.name, request)
-            if actor.may_crash:
-                crashed = _Progress(end=self._ends.of(_Crash()))
-                yield self._moved(state, at, crashed), ("{}: crashes before {}", actor.name, request)
-            if progress.lost < actor.lost_answers and request.operation in WRITES:
-                lost = Failed(UnavailableError, f"The answer to {request} was lost.")
-                unsure = progress._replace(lost=progress.lost + 1)
-                yield self._answered(state, at, unsure, stored, lost), ("{}: {}, its answer lost", actor.name, request)
+    def steps(self, state: _State) -> list[tuple[_State, _Step]]:
+        found = []
+        stored = state[0]
+        for at, known in enumerate(self._moves, start=1):
+            moves = known.get((stored, state[at]))
+            if moves is None:
+                moves = known[stored, state[at]] = list(self._moves_of(at - 1, stored, self._progress[state[at]]))
+            for after, progress, what in moves:
+                moved = (after, *state[1:at], progress, *state[at + 1 :])
+                found.append((self._witnessing(moved, stored, at) if self._witnesses else moved, what))
+        return found
 
-    def witnessing(self, state: _State, before: _State) -> _State:
+    def _moves_of(self, at: int, stored: int, progress: _Progress) -> Iterator[_Move]:
+        """All that a program can do next: a few moves of which very many states are made."""
+        if progress.end is not None:
+            return
+        actor = self._actors[at]
+        number, end = self._next(at, progress.answers)
+        if number is None:  # it ends without any request
+            yield stored, self._number(progress._replace(answers=0, end=end)), ("{}: ends", actor.name)
+            return
+        request = self._requests[number]
+        after, answer = self._perform(stored, number)
+        yield after, self._answered(at, progress, answer), ("{}: {}", actor.name, request)
+        if actor.may_crash:
+            crashed = self._number(_Progress(end=self._ends.of(_Crash())))
+            yield stored, crashed, ("{}: crashes before {}", actor.name, request)
+        if progress.lost < actor.lost_answers and request.operation in WRITES:
+            lost = Failed(UnavailableError, f"The answer to {request} was lost.")
+            unsure = progress._replace(lost=progress.lost + 1)
+            yield after, self._answered(at, unsure, lost), ("{}: {}, its answer lost", actor.name, request)
+
+    def _witnessing(self, state: _State, stored_before: int, moved: int) -> _State:
         """The state in which every program that is running has witnessed what is in storage."""
-        if not self._witnesses:
-            return state
-        seen = self._observation(before.stored), self._observation(state.stored)
-        progress = list(state.progress)
+        seen = self._observation(stored_before), self._observation(state[0])
+        found = state
         for at in self._witnesses:
-            now = progress[at]
-            if now is not before.progress[at] or (now.answers and now.end is None):
-                witnessed = now.witnessed
-                if seen[0] not in witnessed or seen[1] not in witnessed:
-                    progress[at] = _Progress(now.answers, now.end, now.lost, witnessed.union(seen))
-        return _State(state.stored, tuple(progress))
+            now = state[at + 1]
+            if at + 1 == moved or self._running[now]:
+                after = self._witnessed.get((now, *seen))
+                if after is None:
+                    progress = self._progress[now]
+                    after = self._number(progress._replace(witnessed=progress.witnessed.union(seen)))
+                    self._witnessed[now, *seen] = after
+                if after != now:
+                    found = (*found[: at + 1], after, *found[at + 2 :])
+        return found
 
     def _observation(self, stored: int) -> int:
         if stored not in self._observed:
             self._observed[stored] = self._observations.of(self._observe(dict(self._stored[stored])))
         return self._observed[stored]
 
-    def _answered(self, state: _State, at: int, progress: _Progress, stored: int, answer: Any) -> _State:
+    def _answered(self, at: int, progress: _Progress, answer: Any) -> int:
         answers = self._answers.of((progress.answers, answer))
         _, end = self._next(at, answers)
         if end is not None:
-            moved = _Progress(end=end, witnessed=progress.witnessed)
-        else:
-            moved = _Progress(answers, None, progress.lost, progress.witnessed)
-        return self._moved(state, at, moved, stored)
+            return self._number(_Progress(end=end, witnessed=progress.witnessed))
+        return self._number(_Progress(answers, None, progress.lost, progress.witnessed))
 
-    def _moved(self, state: _State, at: int, progress: _Progress, stored: int | None = None) -> _State:
-        everyone = (*state.progress[:at], progress, *state.progress[at + 1 :])
-        return _State(state.stored if stored is None else stored, everyone)
+    def _number(self, progress: _Progress) -> int:
+        number = self._progress.of(progress)
+        if number == len(self._ended):
+            self._ended.append(progress.end is not None)
+            self._running.append(bool(progress.answers) and progress.end is None)
+        return number
 
     def _perform(self, stored: int, request: int) -> tuple[int, Any]:
         """The number of what is stored after the request, and the answer to it."""

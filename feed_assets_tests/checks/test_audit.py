@@ -64,7 +64,10 @@ def test_all_checks_hold_so_the_manifest_is_written_and_the_record_has_their_out
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )
-def test_bad_data_is_rejected_by_the_check_that_is_for_it_and_no_reader_sees_it(published, change, check, observed):
+def test_bad_data_is_rejected_by_the_check_that_is_for_it_and_no_reader_sees_it(
+    shared_published, change, check, observed
+):
+    published = shared_published
     before = published.latest(ADS)
     assert published.run("clean_ads", checks=False).success
     published.rewrite(ADS, change)
@@ -122,7 +125,8 @@ def test_a_run_may_accept_more_in_quarantine_in_its_configuration(shop):
         ("clicks", "clicks_within_impressions"),
     ],
 )
-def test_effectiveness_that_does_not_add_up_is_rejected(related, name, check):
+def test_effectiveness_that_does_not_add_up_is_rejected(shared_related, name, check):
+    related = shared_related
     before = related.latest(EFFECTIVENESS)
     related.run("ad_effectiveness", checks=False)
     related.rewrite(EFFECTIVENESS, lambda table: column(table, name, pc.add(table[name], 11)))
@@ -185,7 +189,8 @@ def test_one_check_alone_publishes_nothing_that_another_would_reject(shop):
     assert "NULL in ad_id 1" in " ".join(messages(result))
 
 
-def test_a_rejected_update_is_not_audited_again(published):
+def test_a_rejected_update_is_not_audited_again(shared_published):
+    published = shared_published
     before = published.latest(ADS)
     published.run("clean_ads", checks=False)
     published.rewrite(ADS, a_null)

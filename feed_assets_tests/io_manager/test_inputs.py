@@ -116,14 +116,16 @@ def test_the_update_of_the_day_and_that_of_the_day_before_are_looked_up_once_how
     assert len(of_the_day) == 1
 
 
-@pytest.mark.parametrize("name", ["_temporary/part.parquet", ".hidden.parquet", "notes.txt", "deep/er.parquet"])
-def test_what_lies_beside_raw_files_is_not_read(shop, name):
+def test_what_lies_beside_raw_files_is_not_read(shop):
     shop.land(ads(2))
-    stray = shop.base / "raw/ads/shop_ads" / DAY / "12" / name
-    stray.parent.mkdir(exist_ok=True)
-    stray.write_bytes((shop.base / "raw/ads/shop_ads" / DAY / "12" / "x.parquet").read_bytes())
+    hour = shop.base / "raw/ads/shop_ads" / DAY / "12"
+    for name in ("_temporary/part.parquet", ".hidden.parquet", "notes.txt", "deep/er.parquet"):
+        stray = hour / name
+        stray.parent.mkdir(exist_ok=True)
+        stray.write_bytes((hour / "x.parquet").read_bytes())
 
     assert shop.run("clean_ads").success
+    assert [file.path for file in shop.record(ADS).facts.inputs[0].files] == ["12/x.parquet"]
     assert shop.record(ADS).facts.rows.read == 2
 
 

@@ -3,7 +3,9 @@
 That these partners need a YAML file each, and no line of Python, is the point of `sources`.
 """
 
+from collections import Counter
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,7 @@ from feed_assets.ads.schemas import AD_CATALOG
 from feed_assets.blackboard.local import LocalBlackboard
 from feed_assets.engine.judged_rows import published_rows
 from feed_assets.sources.canonical import canonical
-from feed_assets.sources.landing import land
+from feed_assets.sources.landing import land_files
 from feed_assets.sources.loading import load_sources
 from feed_assets.sources.raw import raw_frame, read_set
 from feed_assets_tests.ads.counting import counts_of
@@ -28,18 +30,29 @@ SHAPE = Shape(impressions=5000, users=400, ads=60, click_rate=0.1)
 DIRT = Dirt(late=0.1, malformed=0.02, no_time=0.02, no_ad=0.02)
 
 
-@pytest.fixture(scope="module", params=LAYOUTS, ids=lambda layout: layout.name)
-def day(request, spark, tmp_path_factory):
-    """One generated day of one partner, landed in time and late."""
-    directory = tmp_path_factory.mktemp(request.param.name)
+@pytest.fixture(scope="module")
+def landed(spark, tmp_path_factory):
+    """The generated day as a partner lands it, in time and late: log, blackboard, and the landings of each source."""
     log = generate(SHAPE, DIRT)
-    blackboard = LocalBlackboard(directory / "blackboard")
-    files = request.param.write(log, directory, compressed=True)
-    landings = {
-        key: [land(spark, blackboard, SOURCES[key], file, now=NOW) for file in files[kind]]
-        for kind, key in (("ads", request.param.ads), ("clicks", request.param.clicks))
-    }
-    return request.param, log, blackboard, landings
+
+    @cache
+    def of(layout):
+        directory = tmp_path_factory.mktemp(layout.name)
+        blackboard = LocalBlackboard(directory / "blackboard")
+        files = layout.write(log, directory, compressed=True)
+        landings = {
+            key: list(land_files(spark, blackboard, SOURCES[key], files[kind], now=NOW))
+            for kind, key in (("ads", layout.ads), ("clicks", layout.clicks))
+        }
+        return log, blackboard, landings
+
+    return of
+
+
+@pytest.fixture(params=LAYOUTS, ids=lambda layout: layout.name)
+def day(request, landed):
+    """One generated day of one partner, landed in time and late."""
+    return request.param, *landed(request.param)
 
 
 def judged(spark, blackboard, key, date):
@@ -111,22 +124,23 @@ def test_effectiveness_comes_to_the_truth_for_every_ad(spark, day):
     assert {name: sum(row[name] for row in rows) for name in totals} == {name: getattr(truth, name) for name in totals}
 
 
-def test_raw_partitions_written_directly_hold_what_landing_would_put_there(spark, tmp_path):
-    layout, log = Portal(), generate(SHAPE, DIRT)
-    landed, direct = LocalBlackboard(tmp_path / "landed"), LocalBlackboard(tmp_path / "direct")
-    for kind, files in layout.write(log, tmp_path).items():
-        for file in files:
-            land(spark, landed, SOURCES[getattr(layout, kind)], file, now=NOW)
+def test_raw_partitions_written_directly_hold_what_landing_would_put_there(spark, tmp_path, landed):
+    (layout,) = (each for each in LAYOUTS if isinstance(each, Portal))
+    log, through_landing, _ = landed(layout)
 
     layout.write_raw(log, tmp_path / "direct")
 
     for key in (layout.ads, layout.clicks):
         for date in (SHAPE.day, SHAPE.day + timedelta(days=1)):
-            frames = [
-                raw_frame(spark, blackboard, SOURCES[key], read_set(blackboard, key, date)).drop("_file", "_line")
-                for blackboard in (landed, direct)
-            ]
-            assert frames[0].exceptAll(frames[1]).count() == frames[1].exceptAll(frames[0]).count() == 0
+            there, expected = (
+                Counter(
+                    raw_frame(spark, blackboard, SOURCES[key], read_set(blackboard, key, date))
+                    .drop("_file", "_line")
+                    .collect()
+                )
+                for blackboard in (LocalBlackboard(tmp_path / "direct"), through_landing)
+            )
+            assert there - expected == expected - there == Counter()
 
 
 def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(tmp_path):
