@@ -97,7 +97,7 @@ def _require_demo(base: str, is_demo: bool) -> None:  # noqa: FBT001 - reads as 
 
 @dataclass(slots=True)
 class Demo:
-    """The demo on a prepared base. `home` is the DAGSTER_HOME; the plot is written into `directory`."""
+    """The demo on a prepared base. `home` is the DAGSTER_HOME; the plots are written into `directory`."""
 
     settings: Settings
     definitions: dg.Definitions
@@ -195,8 +195,7 @@ class Demo:
         self.tell.table(rows)
         impressions, clicks = sum(row["impressions"] for row in rows), sum(row["clicks"] for row in rows)
         figures = report.day_figures(self._feed, now=self.settings.clock.now())
-        plot = self.directory / "effectiveness.png"
-        plot.write_bytes(report.days_picture(figures))
+        plot = self._write("effectiveness.png", report.days_picture(figures))
         self.tell.say(f"{impressions:,} impressions, {clicks:,} clicks in all; the plot is {plot}")
         self.tell.say(f"{seconds:.0f} s from the first delivery to here.")
         if (impressions, clicks) != (30_000, 157):
@@ -275,9 +274,14 @@ class Demo:
             self.tell.say(line)
         for feed in (kept[-1].result or {})["feeds"]:
             if feed["figures"]:
-                plot = self.directory / "late-data.png"
-                plot.write_bytes(before_and_after(feed, day))
+                plot = self._write("late-data.png", before_and_after(feed, day))
                 self.tell.say(f"Its plot: {plot}")
+
+    def _write(self, name: str, picture: bytes) -> Path:
+        self.directory.mkdir(parents=True, exist_ok=True)  # a base in a bucket has none, nor has a home elsewhere
+        path = self.directory / name
+        path.write_bytes(picture)
+        return path
 
     def _tick(self, instance: dg.DagsterInstance) -> list[dg.DagsterRun]:
         runs = tick_sensors(instance)
