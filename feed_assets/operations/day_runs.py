@@ -37,6 +37,10 @@ UNCAPTURED = {
 answers Ctrl-C with a stack trace."""
 
 
+NOT_REPEATED = {"dagster/max_retries": "0"}
+"""Tag of a run that Dagster does not try again: whoever ends a command wants its run to end, too."""
+
+
 class NothingToMakeError(SourceError):
     """The definitions have no partitioned asset to compute."""
 
@@ -198,7 +202,11 @@ def backfill(
                     raise_on_error=False,
                     run_config=run_config,
                     run_id=run_id,
-                    tags={BACKFILL_TAG: f"{partitions[0][1]}/{partitions[-1][1]}", **first_tags(run_id)},
+                    tags={
+                        BACKFILL_TAG: f"{partitions[0][1]}/{partitions[-1][1]}",
+                        **NOT_REPEATED,
+                        **first_tags(run_id),
+                    },
                 )
             if _interrupted(result):
                 raise KeyboardInterrupt

@@ -12,12 +12,13 @@ import pytest
 
 from feed_assets.operations.day_runs import SelectionError, backfill, count_partitions, known_days, stages
 from feed_assets.operations.failed_runs import failed_runs
+from feed_assets.sensors.busy import WILL_RETRY
 from feed_assets.sensors.failures import root_cause
 
 DAYS = ["2019-11-24", "2019-11-25", "2019-11-26"]
 
 
-def test_ctrl_c_ends_the_backfill_and_not_only_its_run():
+def test_ctrl_c_ends_the_backfill_and_not_only_its_run_which_is_not_tried_again():
     begun = []
 
     @dg.asset(partitions_def=dg.DailyPartitionsDefinition("2019-11-24", end_date="2019-11-30"))
@@ -27,12 +28,14 @@ def test_ctrl_c_ends_the_backfill_and_not_only_its_run():
             os.kill(os.getpid(), signal.SIGINT)
             time.sleep(60)
 
-    with dg.DagsterInstance.ephemeral() as instance:
+    with dg.instance_for_test(overrides={"run_retries": {"enabled": True, "max_retries": 1}}) as instance:
         with pytest.raises(KeyboardInterrupt):
             list(backfill(dg.Definitions([slow]), instance, DAYS, run_config={}))
+        to_be_retried = instance.get_runs(dg.RunsFilter(tags={WILL_RETRY: "true"}))
         runs = {run.tags["dagster/partition"]: run.status for run in instance.get_runs()}
         (stopped,) = failed_runs(instance, DAYS[1])
 
+    assert to_be_retried == []
     assert stopped.reasons == ("the run was stopped before its end, as by Ctrl-C",)
     assert begun == DAYS[:2]
     assert runs == {DAYS[0]: dg.DagsterRunStatus.SUCCESS, DAYS[1]: dg.DagsterRunStatus.FAILURE}
