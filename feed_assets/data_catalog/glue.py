@@ -41,9 +41,12 @@ _FORMATS: Final[Mapping[str, tuple[str, str, str]]] = {
         f"{_HIVE}.ql.io.parquet.serde.ParquetHiveSerDe",
     ),
     "csv": (*_TEXT, f"{_HIVE}.serde2.OpenCSVSerde"),
+    "tsv": (*_TEXT, f"{_HIVE}.serde2.OpenCSVSerde"),
     "json": (*_TEXT, "org.openx.data.jsonserde.JsonSerDe"),
 }
 """Format -> Hive's classes for output, input, and rows."""
+_WITH_HEADER: Final = {"csv": ",", "tsv": "\t"}
+"""Formats whose files begin with the names of their columns, and what is between two values."""
 _TRANSIENT = ("ThrottlingException", "InternalServiceException", "OperationTimeoutException", "ConcurrentModification")
 
 
@@ -293,8 +296,14 @@ def _storage(columns: Iterable[tuple[str, str]], location: str, format_: str) ->
         "Location": f"{location}/",
         "InputFormat": input_,
         "OutputFormat": output,
-        "SerdeInfo": {"SerializationLibrary": serde, "Parameters": {"serialization.format": "1"}},
-        "Parameters": {"skip.header.line.count": "1"} if format_ == "csv" else {},
+        "SerdeInfo": {
+            "SerializationLibrary": serde,
+            "Parameters": {
+                "serialization.format": "1",
+                **({"separatorChar": _WITH_HEADER[format_]} if format_ in _WITH_HEADER else {}),
+            },
+        },
+        "Parameters": {"skip.header.line.count": "1"} if format_ in _WITH_HEADER else {},
     }
 
 

@@ -28,7 +28,7 @@ _HOUR_NAME = re.compile(r"(\d{4}-\d\d-\d\d)-(\d\d):00")
 _SAME_TYPES = {"integer": "int", "long": "bigint", "short": "smallint", "byte": "tinyint", "real": "float"}
 _TIMES = re.compile(r"\btimestamp_(?:ntz|ltz)\b")
 _UNKNOWN = re.compile(r"\b(interval|variant|void|time\()")
-_FORMATS = {"parquet": "parquet", "csv": "csv", "json": "json", "jsonl": "json", "ndjson": "json"}
+_FORMATS = {"parquet": "parquet", "csv": "csv", "tsv": "tsv", "json": "json", "jsonl": "json", "ndjson": "json"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ def feed_table(
     """The table of a feed, with the update in force of each partition, or of `only` these.
 
     `partitioned_by` names the keys of its partitions: none, `date`, `date` and `hour`, or `partition`. Raises
-    CatalogError if a column has a type that Glue does not know.
+    CatalogError if a column has a type that Glue does not know, or files a format that cannot be described.
     """
     columns = tuple((column.name, hive_type(column)) for column in declaration.columns)
     keys = _keys(partitioned_by, (name for name, _ in columns))
@@ -141,10 +141,16 @@ def _values(name: str, keys: int) -> tuple[str, ...]:
 
 
 def _format(update: Update) -> str:
-    """The format of an update's files, by the name of the first; Parquet without files."""
-    for file in update.files[:1]:
-        return _FORMATS.get(suffix_of(file.path), "parquet")
-    return "parquet"
+    """The format of an update's files, by the name of the first; Parquet without files. Raises CatalogError."""
+    if not update.files:
+        return "parquet"
+    suffix = suffix_of(update.files[0].path)
+    if suffix not in _FORMATS:
+        raise CatalogError(
+            f"{update.uri}/{update.files[0].path} has a format that Glue is not told about: {', '.join(_FORMATS)} can "
+            "be described, by the ends of the files' names."
+        )
+    return _FORMATS[suffix]
 
 
 def _columns_of_newest(board: Blackboard, source: Source, first: date, last: date) -> dict[str, str]:

@@ -92,8 +92,12 @@ def data_catalog(sources: Sequence[Source], first_day: date, *, interval_seconds
                     break
                 try:
                     differed, done = _bring_up_to_date(glue, each, tables)
-                except FeedError as error:
-                    context.log.warning(f"{each.table} is not described in {glue.title}: {error}")
+                except (FeedError, CatalogError) as error:
+                    if isinstance(error, CatalogError) and error.transient:
+                        raise
+                    # Whatever is wrong with this table, the others go on.
+                    told.append(f"{each.table} is not described in {glue.title}: {error}")
+                    context.log.warning(told[-1])
                     continue
                 if differed:
                     told.append(f"{each.table}: {differed} described")

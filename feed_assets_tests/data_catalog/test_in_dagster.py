@@ -122,6 +122,18 @@ def test_a_catalog_that_cannot_be_reached_is_tried_again_and_a_wrong_one_fails_t
     assert described.tick("data_catalog").skipped == f"{FEED}: 2 described"
 
 
+def test_a_table_that_cannot_be_described_holds_back_no_other(described, catalog, tmp_path) -> None:
+    described.publish(EFFECTIVENESS, DAY, {"ads.orc": "ORC"}, tmp_path / "orc")
+    described.process(DAY)
+    described.tick("new_manifests")
+
+    for _ in range(2):
+        tick = described.tick("data_catalog")
+        assert f"{FEED} is not described in {catalog.title}: " in tick.skipped
+        assert "/ads.orc has a format that Glue is not told about" in tick.skipped
+    assert list(partitions(catalog, "clean_ads_v1_0"))
+
+
 @pytest.fixture
 def run(glue, s3_client, catalog: GlueCatalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """The command, in an installation whose data is in a bucket."""

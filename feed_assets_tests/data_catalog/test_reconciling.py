@@ -252,14 +252,31 @@ def test_only_the_named_partitions_are_compared(glue, catalog, source) -> None:
 
 
 def test_files_of_other_formats_keep_them(glue, catalog, source, tmp_path) -> None:
-    for day, name in {DAY: "ads.csv", NEXT_DAY: "ads.jsonl.gz"}.items():
+    names = {DAY: "ads.csv", NEXT_DAY: "ads.jsonl.gz", "2019-11-26": "ads.tsv"}
+    for day, name in names.items():
         (tmp_path / name).write_text("ad,shown\n")
         publish_files(source.feed, day, [tmp_path / name], now=source.now(), owner="others")
     repair(catalog, wanted(source))
 
     found = glue.get_partitions(DatabaseName=catalog.database, TableName="effect_v1_0")["Partitions"]
-    kinds = [each["StorageDescriptor"]["SerdeInfo"]["SerializationLibrary"].rpartition(".")[2] for each in found]
-    assert sorted(kinds) == ["JsonSerDe", "OpenCSVSerde"]
+    described = {each["Values"][0]: each["StorageDescriptor"]["SerdeInfo"] for each in found}
+    kinds = {
+        names[day]: (each["SerializationLibrary"].rpartition(".")[2], each["Parameters"].get("separatorChar"))
+        for day, each in described.items()
+    }
+    assert kinds == {
+        "ads.csv": ("OpenCSVSerde", ","),
+        "ads.jsonl.gz": ("JsonSerDe", None),
+        "ads.tsv": ("OpenCSVSerde", "\t"),
+    }
+
+
+def test_files_that_glue_cannot_be_told_to_read_are_named(source, tmp_path) -> None:
+    (tmp_path / "ads.orc").write_text("ORC")
+    publish_files(source.feed, DAY, [tmp_path / "ads.orc"], now=source.now(), owner="others")
+
+    with pytest.raises(CatalogError, match=r"/ads\.orc has a format that Glue is not told about: parquet, csv, tsv"):
+        wanted(source)
 
 
 def test_a_table_of_somebody_else_is_not_touched(glue, catalog, source) -> None:
