@@ -78,7 +78,7 @@ audit: $(READY) $(TOOLS)/.ready ## known vulnerabilities of all pinned packages,
 	    { echo "A package has a known vulnerability, or the service did not answer for it: see above." >&2; exit 1; }
 
 hashes: $(READY) $(TOOLS)/.ready ## write the container's packages with their hashes into deploy/requirements.txt
-	@$(TOOLS)/bin/uv pip compile --quiet --upgrade --extra postgres --constraint constraints.txt --generate-hashes \
+	@$(TOOLS)/bin/uv pip compile --quiet --upgrade --extra poll --extra postgres --constraint constraints.txt --generate-hashes \
 	    --python-version 3.11 --python-platform linux --no-header --no-annotate --no-emit-index-url \
 	    --output-file deploy/requirements.txt pyproject.toml
 
