@@ -39,10 +39,14 @@ def dev(ctx: click.Context, port: int, host: str, *, demo: bool) -> None:
         raise click.ClickException(f"There is no demo in {demo_data}: run `feed-assets demo` first.")
     if demo or (module == EXAMPLE and not os.environ.get(BASE) and not own.exists() and demo_data.is_dir()):
         os.environ[BASE] = str(demo_data)
+    from feed_assets.operations.day_runs import instance_at  # noqa: PLC0415 - loads Dagster
+
     settings = load_project(module)[0].settings
     home = dagster_home(settings.base)
     fixed = f", where it is {settings.as_of:%Y-%m-%d %H:%M:%S}" if settings.as_of else ""
     _require_free(host, port)
+    with instance_at(home, {}):
+        pass  # Dagster's tables are there now: of processes that begin at once, two may both make them, and break them
     say(f"Data: {settings.base}{fixed}. Dagster's runs: {home}.")
     say(f"The UI is at http://{host}:{port} in a few seconds; Ctrl-C ends it.")
     # Warnings only: the UI shows what the sensors decide.

@@ -132,6 +132,20 @@ def test_where_no_dagster_home_is_one_is_made_and_said_once(run: Run, empty: Pat
     assert "is no directory" in run("dev", "--port", str(free_port()), code=1).stderr
 
 
+def test_dagsters_tables_are_there_before_its_processes_start_at_once(run: Run, empty: Path, monkeypatch):
+    """Two of them that make the tables at the same time leave tables that no Dagster can read."""
+    found: set[str] = set()
+
+    def start(*_: object) -> int:
+        found.update(path.name for path in (empty / ".dagster").rglob("*.db"))
+        return 0
+
+    monkeypatch.setattr("feed_assets.cli.dev.run_until_interrupted", start)
+    run("dev", "--port", str(free_port()))
+
+    assert found == {"runs.db", "index.db", "schedules.db"}
+
+
 def test_explain_in_an_empty_directory_names_the_base_it_looked_at_and_makes_nothing(run: Run, empty: Path):
     told = run("explain", "2019-11-24")
 
