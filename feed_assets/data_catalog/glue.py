@@ -45,8 +45,8 @@ _FORMATS: Final[Mapping[str, tuple[str, str, str]]] = {
     "json": (*_TEXT, "org.openx.data.jsonserde.JsonSerDe"),
 }
 """Format -> Hive's classes for output, input, and rows."""
-_WITH_HEADER: Final = {"csv": ",", "tsv": "\t"}
-"""Formats whose files begin with the names of their columns, and what is between two values."""
+_SEPARATORS: Final = {"csv": ",", "tsv": "\t"}
+"""What is between two values, for the formats whose files begin with the names of their columns."""
 _TRANSIENT = ("ThrottlingException", "InternalServiceException", "OperationTimeoutException", "ConcurrentModification")
 
 
@@ -291,19 +291,15 @@ def _described(table: Table, partition: Partition) -> dict[str, Any]:
 
 def _storage(columns: Iterable[tuple[str, str]], location: str, format_: str) -> dict[str, Any]:
     output, input_, serde = _FORMATS[format_]
+    separator = _SEPARATORS.get(format_)
+    separated = {"separatorChar": separator} if separator else {}
     return {
         "Columns": [{"Name": name, "Type": type_} for name, type_ in columns],
         "Location": f"{location}/",
         "InputFormat": input_,
         "OutputFormat": output,
-        "SerdeInfo": {
-            "SerializationLibrary": serde,
-            "Parameters": {
-                "serialization.format": "1",
-                **({"separatorChar": _WITH_HEADER[format_]} if format_ in _WITH_HEADER else {}),
-            },
-        },
-        "Parameters": {"skip.header.line.count": "1"} if format_ in _WITH_HEADER else {},
+        "SerdeInfo": {"SerializationLibrary": serde, "Parameters": {"serialization.format": "1", **separated}},
+        "Parameters": {"skip.header.line.count": "1"} if separator else {},
     }
 
 
