@@ -7,19 +7,16 @@ of the product, which follow these and so overrule them.
 from __future__ import annotations
 
 import os
-from typing import Final
 from unittest.mock import patch
 
 from feed_assets.engine.class_archive import archive_options
-
-QUICK: Final = "-XX:TieredStopAtLevel=1"
-"""Compile methods quickly: compiling them well takes longer than most of these processes run."""
+from feed_assets.engine.session import QUICKLY
 
 
 def use_quick_java() -> None:
     """Let Java compile quickly, and use the archive of classes that `feed-assets prepare` made, if it did."""
     with patch.dict(os.environ):  # finding a Java sets variables, which tests of that must not find
-        options = f"{QUICK} {archive_options()}".rstrip()
+        options = f"{QUICKLY} {archive_options()}".rstrip()
     for variable in ("SPARK_SUBMIT_OPTS", "SPARK_DAEMON_JAVA_OPTS"):
         os.environ[variable] = options
-    os.environ["SPARK_LAUNCHER_OPTS"] = QUICK  # of the small Java that finds out how to start the others
+    os.environ["SPARK_LAUNCHER_OPTS"] = QUICKLY  # of the small Java that finds out how to start the others

@@ -1,16 +1,23 @@
-"""`feed-assets backfill`: many days in one process.
+"""`feed-assets backfill`: many days with one Spark.
 
-Here: the command. Not here: the order of the runs (`feed_assets.operations.day_runs`).
+Here: the command. Not here: the order of the runs (`operations.day_runs`), and their processes (`side_by_side`).
 """
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import date
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from feed_assets.cli.clock import DayParameter
+from feed_assets.cli.code_location import chosen_module
 from feed_assets.cli.disk import no_space_left
 from feed_assets.cli.exit_codes import FAILED, NO_SPACE
 from feed_assets.cli.installation import Installation, dagster_home, load_installation, ready_to_compute
@@ -18,15 +25,34 @@ from feed_assets.cli.output import complain, json_option, print_json, progress
 from feed_assets.datasets import days_between
 from feed_assets.file_feed.wording import counted
 
+if TYPE_CHECKING:
+    import dagster as dg
+
+    from feed_assets.operations.day_runs import Execute
+
+DAYS_LOOKED_AT = 7
+SMALL_BYTES = 8 * 2**20
+"""Compressed, this is a few hundred thousand records, up to which a quick compiler is the faster one (measured)."""
+MOST_AT_ONCE, RUNS_EACH = 4, 3
+"""Each process takes the memory of another Python, and some seconds to start: it needs some runs to be worth it."""
+
 
 @click.command()
 @click.option("--from", "first", required=True, type=DayParameter(), metavar="DATE", help="The first day.")
 @click.option("--to", "last", required=True, type=DayParameter(), metavar="DATE", help="The last day, included.")
 @click.option("--select", "selection", metavar="ASSETS", help="As in the UI: `clean_ads,clean_clicks` or `clean_ads+`.")
+@click.option(
+    "--at-once",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Days at once, each in a process of its own. Default: one for each core, at most 4, if each gets a few days.",
+)
 @json_option
 @click.pass_context
-def backfill(ctx: click.Context, first: date, last: date, selection: str | None, *, as_json: bool) -> None:
-    """Compute every day from --from to --to in one process with one Spark. Its runs are in the Dagster UI.
+def backfill(
+    ctx: click.Context, first: date, last: date, selection: str | None, at_once: int | None, *, as_json: bool
+) -> None:
+    """Compute every day from --from to --to with one Spark. Its runs are in the Dagster UI.
 
     Hours and longer partitions belong to the day on which they begin. Assets run in stages: all days of an asset before
     the first day of the assets that read it. If an asset fails on a day, the assets that depend on it leave that day
@@ -34,6 +60,7 @@ def backfill(ctx: click.Context, first: date, last: date, selection: str | None,
     """
     if last < first:
         raise click.BadParameter(f"{last} is before {first}.", param_hint="--to")
+    from feed_assets.engine.session import compile_quickly  # noqa: PLC0415 - loads Spark's Python side
     from feed_assets.operations import day_runs as runs  # noqa: PLC0415 - loads Dagster
     from feed_assets.sources import has_raw_data  # noqa: PLC0415 - as above
 
@@ -49,18 +76,24 @@ def backfill(ctx: click.Context, first: date, last: date, selection: str | None,
         there_are = f"partitions go from {known[0]} to {known[1]}" if known else _none_yet(installation)
         unknown = last if known and first >= known[0] else first
         raise click.BadParameter(f"There is no partition {unknown}: {there_are}.", param_hint="--from/--to")
+    definitions, run_config = installation.definitions, dict(installation.settings.run_config)
+    count = at_once or _default_at_once(runs.most_runs_of_a_stage(definitions, stages, days))
+    if _are_small(installation, first, last):
+        compile_quickly()
     results = []
     with (
         runs.instance_at(dagster_home(installation.settings.base), runs.UNCAPTURED) as instance,
-        progress("partitions", runs.count_partitions(installation.definitions, stages, days)) as bar,
+        _execution(installation, instance, run_config, count) as execute,
+        progress("partitions", runs.count_partitions(definitions, stages, days)) as bar,
     ):
         for result in runs.backfill(
-            installation.definitions,
+            definitions,
             instance,
             days,
-            run_config=installation.settings.run_config,
+            run_config=run_config,
             selection=selection,
             starting=lambda day, assets: bar.under_way(f"{day} {', '.join(assets)}"),
+            execute=execute,
         ):
             results.append(result)
             bar(None if as_json else _line(result), steps=len(result.assets))
@@ -77,6 +110,41 @@ def backfill(ctx: click.Context, first: date, last: date, selection: str | None,
                 "If it is elsewhere, set FEED_ASSETS_BASE."
             )
         ctx.exit(FAILED)
+
+
+def _default_at_once(runs: int) -> int:
+    return max(1, min(os.cpu_count() or 1, MOST_AT_ONCE, runs // RUNS_EACH))
+
+
+@contextmanager
+def _execution(
+    installation: Installation, instance: dg.DagsterInstance, run_config: Mapping[str, Any], count: int
+) -> Iterator[Execute | None]:
+    """How runs are executed: in so many processes, or in this one."""
+    if count == 1:
+        yield None
+        return
+    from feed_assets.operations.side_by_side import Processes  # noqa: PLC0415 - loads Dagster
+
+    spark = (installation.definitions.resources or {}).get("spark")
+    load = partial(_definitions, chosen_module())
+    with Processes.started(count, spark, load, instance, run_config) as processes:
+        yield processes.execute
+
+
+def _are_small(installation: Installation, first: date, last: date) -> bool:
+    """Whether the raw files of a day are small, judged by the first days of each source."""
+    from feed_assets.sources import each_day  # noqa: PLC0415 - as the callers
+
+    size = 0.0
+    for source in installation.sources:
+        days = list(islice(each_day(installation.blackboard, source.key, first, last), DAYS_LOOKED_AT))
+        size += sum(day.bytes for day in days) / max(1, len(days))
+    return size <= SMALL_BYTES
+
+
+def _definitions(module: str) -> dg.Definitions:
+    return load_installation(module).definitions
 
 
 def _none_yet(installation: Installation) -> str:

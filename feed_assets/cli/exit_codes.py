@@ -47,6 +47,7 @@ EXPECTED: Mapping[str, int] = {
     "feed_assets.polling.places.PlaceError": FAILED,
     "feed_assets.polling.dynamodb.IndexTableError": FAILED,
     "feed_assets.operations.day_runs.InstanceConfigError": FAILED,
+    "feed_assets.operations.side_by_side.EndedError": FAILED,
     # Dagster's own database, such as on a full disk.
     "dagster._core.errors.DagsterError": FAILED,
     "sqlalchemy.exc.OperationalError": FAILED,

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass, field
 from threading import Thread
 from typing import Any
+from unittest.mock import patch
 
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import DataFrame, SparkSession
 
 
@@ -33,6 +37,34 @@ def make_default(spark: SparkSession) -> None:
     java_class = java_machine(spark).org.apache.spark.sql.classic.SparkSession
     java_class.setDefaultSession(java_session(spark))
     java_class.setActiveSession(java_session(spark))
+
+
+@dataclass(frozen=True, slots=True)
+class Gateway:
+    """Where a Java with a running Spark takes calls from other processes of this machine, and what they must know."""
+
+    port: int
+    secret: str = field(repr=False)
+
+    @classmethod
+    def of(cls, spark: SparkSession) -> Gateway:
+        """The gateway of this session's Java."""
+        parameters: Any = spark.sparkContext._gateway.gateway_parameters  # type: ignore[union-attr] # noqa: SLF001 - pyspark has no public way
+        return cls(parameters.port, parameters.auth_token)
+
+
+def attach(gateway: Gateway) -> SparkSession:
+    """Let this process use the Spark of another process. It gets a session of its own, which is its default."""
+    known = {"PYSPARK_GATEWAY_PORT": str(gateway.port), "PYSPARK_GATEWAY_SECRET": gateway.secret}
+    with patch.dict(os.environ, known):
+        connection = launch_gateway()  # type: ignore[no-untyped-call] # launches nothing, as there is one
+    SparkContext._ensure_initialized(gateway=connection)  # noqa: SLF001 - imports Java's classes
+    java = connection.jvm
+    context = java.JavaSparkContext.fromSparkContext(java.org.apache.spark.SparkContext.getOrCreate())
+    shared = SparkContext(gateway=connection, jsc=context, conf=SparkConf(_jconf=context.getConf()))
+    session = SparkSession(shared).newSession()
+    make_default(session)
+    return session
 
 
 def is_stopped(spark: SparkSession) -> bool:

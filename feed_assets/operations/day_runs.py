@@ -1,7 +1,7 @@
-"""Run many partitions in one process: one Spark, and one Dagster run for each partition and stage.
+"""Run many partitions with one Spark, and one Dagster run for each partition and stage.
 
-Here: the order of the runs, and their results. Not here: the command line. An asset may read the neighbouring days of
-its inputs, so all days of the inputs run before its first day.
+Here: the order of the runs, a run, and its result. Not here: the command line; several processes (`side_by_side`). An
+asset may read the neighbouring days of its inputs, so all days of the inputs run before its first day.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -57,6 +58,24 @@ class PartitionResult:
     updates: tuple[tuple[str, str], ...]
     failures: tuple[str, ...]
     skipped: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DayRun:
+    """A run to be executed: some assets of a partition, which begins on `day`."""
+
+    run_id: str
+    day: str
+    partition: str
+    assets: tuple[str, ...]
+    range: str
+    """The first and the last partition of the backfill, as its tag has them."""
+
+
+Starting = Callable[[str, Sequence[str]], None]
+"""Gets the partition and the assets of each run before it begins."""
+Execute = Callable[[Sequence[DayRun], Starting], Iterator[PartitionResult]]
+"""Executes runs that do not depend on each other; yields their results as they end."""
 
 
 class InstanceConfigError(Exception):
@@ -127,6 +146,13 @@ def count_partitions(definitions: dg.Definitions, levels: Sequence[Sequence[dg.A
     return sum(len(level) * len(_by_day(_partitions_of(definitions, level), days)) for level in levels)
 
 
+def most_runs_of_a_stage(
+    definitions: dg.Definitions, levels: Sequence[Sequence[dg.AssetKey]], days: Sequence[str]
+) -> int:
+    """The number of runs of the largest of these stages for these days."""
+    return max((len(_by_day(_partitions_of(definitions, level), days)) for level in levels), default=0)
+
+
 def _partitions_of(definitions: dg.Definitions, stage: Sequence[dg.AssetKey]) -> dg.TimeWindowPartitionsDefinition:
     found = definitions.resolve_asset_graph().get(stage[0]).partitions_def
     assert isinstance(found, dg.TimeWindowPartitionsDefinition)  # noqa: S101 - stages have no others
@@ -163,23 +189,24 @@ def backfill(
     *,
     run_config: Mapping[str, Any],
     selection: str | None = None,
-    starting: Callable[[str, Sequence[str]], None] | None = None,
+    starting: Starting = lambda *_: None,
+    execute: Execute | None = None,
 ) -> Iterator[PartitionResult]:
     """Run every stage for every partition that begins on these days.
 
     If a run fails, assets that depend on one of its assets leave its day out; everything else goes on. `selection` is
-    as for `stages`.
-    `starting` gets the partition and the assets of each run before it begins. What an asset prints goes to stderr, as
-    stdout is for the results. Raises KeyboardInterrupt if a run was
-    interrupted: Dagster itself only records a failed run.
+    as for `stages`. The runs of a stage are executed one after the other in this process, unless `execute` is given.
+    Raises KeyboardInterrupt if a run was interrupted: Dagster itself only records a failed run.
     """
     fail_dead_runs(instance)
-    job = definitions.resolve_implicit_global_asset_job_def()
+    execute = execute or partial(one_after_the_other, definitions, instance, run_config)
     graph = definitions.resolve_asset_graph()
     failed: dict[str, set[dg.AssetKey]] = {day: set() for day in days}
     for level in stages(definitions, selection):
         ancestors = {key: graph.get_ancestor_asset_keys(key) for key in level}
         partitions = _by_day(_partitions_of(definitions, level), days)
+        covered = f"{partitions[0][1]}/{partitions[-1][1]}" if partitions else ""
+        runs = []
         for day, partition in partitions:
             behind = [key for key in level if ancestors[key] & failed[day]]
             if behind:
@@ -187,32 +214,41 @@ def backfill(
                 yield PartitionResult(
                     day, partition, names, "", success=False, updates=(), failures=reasons, skipped=True
                 )
-            selected = [key for key in level if key not in behind]
-            if not selected:
-                continue
-            names = _names(selected)
-            if starting is not None:
-                starting(partition, names)
-            run_id = str(uuid4())
-            with alive(instance, run_id), redirect_stdout(sys.stderr):
-                result = job.execute_in_process(
-                    instance=instance,
-                    asset_selection=selected,
-                    partition_key=partition,
-                    raise_on_error=False,
-                    run_config=run_config,
-                    run_id=run_id,
-                    tags={
-                        BACKFILL_TAG: f"{partitions[0][1]}/{partitions[-1][1]}",
-                        **NOT_REPEATED,
-                        **first_tags(run_id),
-                    },
-                )
-            if _interrupted(result):
-                raise KeyboardInterrupt
+            if selected := [key for key in level if key not in behind]:
+                runs.append(DayRun(str(uuid4()), day, partition, _names(selected), covered))
+        for result in execute(runs, starting):
             if not result.success:
-                failed[day].update(selected)
-            yield _result(day, partition, names, result)
+                failed[result.day].update(map(dg.AssetKey.from_user_string, result.assets))
+            yield result
+
+
+def one_after_the_other(
+    definitions: dg.Definitions,
+    instance: dg.DagsterInstance,
+    run_config: Mapping[str, Any],
+    runs: Sequence[DayRun],
+    starting: Starting = lambda *_: None,
+) -> Iterator[PartitionResult]:
+    """Execute these runs in this process.
+
+    What an asset prints goes to stderr, as stdout is for the results. Raises KeyboardInterrupt if one was interrupted.
+    """
+    job = definitions.resolve_implicit_global_asset_job_def()
+    for run in runs:
+        starting(run.partition, run.assets)
+        with alive(instance, run.run_id), redirect_stdout(sys.stderr):
+            result = job.execute_in_process(
+                instance=instance,
+                asset_selection=list(map(dg.AssetKey.from_user_string, run.assets)),
+                partition_key=run.partition,
+                raise_on_error=False,
+                run_config=run_config,
+                run_id=run.run_id,
+                tags={BACKFILL_TAG: run.range, **NOT_REPEATED, **first_tags(run.run_id)},
+            )
+        if _interrupted(result):
+            raise KeyboardInterrupt
+        yield _result(run.day, run.partition, run.assets, result)
 
 
 def _names(keys: Sequence[dg.AssetKey]) -> tuple[str, ...]:

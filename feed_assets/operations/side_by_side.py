@@ -1,0 +1,169 @@
+"""Processes that execute runs side by side, with one Spark for all of them.
+
+A small day leaves most of a machine idle: its work is Python's and Spark's planning, one step after the other. Here:
+handing runs to the processes, and ending them. Not here: which runs there are (`day_runs`).
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+import dagster as dg
+
+from feed_assets.engine.jvm import Gateway, attach
+from feed_assets.operations.day_runs import DayRun, PartitionResult, Starting, one_after_the_other
+from feed_assets.resources import SparkResource
+from feed_assets.resources.event_log import keep_open
+
+PRELOADED = ["feed_assets.operations.side_by_side", "boto3", "duckdb"]
+"""What every process imports, loaded once; none of it is the user's code."""
+INTERRUPT = {signal.SIGINT}
+
+Load = Callable[[], dg.Definitions]
+"""Loads the definitions in a process; a function that pickle can name, or a `partial` of one."""
+
+
+class EndedError(Exception):
+    """A process ended before it began its run."""
+
+
+@dataclass(slots=True, eq=False)
+class _Process:
+    process: Any
+    connection: Connection
+
+
+@dataclass(slots=True)
+class Processes:
+    """Processes that each execute one run at a time."""
+
+    load: Load
+    instance: dg.DagsterInstance
+    run_config: Mapping[str, Any]
+    gateway: Gateway | None = None
+    _all: list[_Process] = field(default_factory=list)
+    _context: Any = field(default_factory=lambda: get_context("forkserver"))
+
+    @classmethod
+    @contextmanager
+    def started(
+        cls, count: int, spark: Any, load: Load, instance: dg.DagsterInstance, run_config: Mapping[str, Any]
+    ) -> Iterator[Processes]:
+        """Start so many processes, and while they load, the Spark of the resource `spark`, which all of them use.
+
+        They end with the block; if it fails, their runs are interrupted.
+        """
+        processes = cls(load, instance, run_config)
+        processes._context.set_forkserver_preload(PRELOADED)
+        try:
+            for _ in range(count):
+                processes._start()
+            processes.gateway = Gateway.of(spark.spark_session) if isinstance(spark, SparkResource) else None
+            for each in processes._all:
+                each.connection.send(processes.gateway)
+            yield processes
+        except BaseException:
+            processes._end(signal.SIGINT)
+            raise
+        processes._end()
+
+    def execute(self, runs: Sequence[DayRun], starting: Starting) -> Iterator[PartitionResult]:
+        """Execute these runs, which do not depend on each other; yields their results as they end.
+
+        If a process ends, its run has failed, and another process takes its place. Raises EndedError if a process ends
+        before it begins its run.
+        """
+        waiting, idle = deque(runs), list(self._all)
+        under_way: dict[Connection, tuple[_Process, DayRun]] = {}
+        while waiting or under_way:
+            while waiting and idle:
+                process, run = idle.pop(0), waiting.popleft()
+                starting(run.partition, run.assets)
+                under_way[process.connection] = process, run
+                with suppress(OSError):  # it has ended, which `recv` tells
+                    process.connection.send(run)
+            for connection in wait(list(under_way)):
+                assert isinstance(connection, Connection)  # noqa: S101 - all are
+                process, run = under_way.pop(connection)
+                try:
+                    result = connection.recv()
+                except (EOFError, OSError):
+                    result, process = self._ended(process, run), self._start()
+                    process.connection.send(self.gateway)
+                idle.append(process)
+                yield result
+
+    def _start(self) -> _Process:
+        ours, theirs = self._context.Pipe()
+        arguments = theirs, dict(os.environ), self.load, self.instance.get_ref(), self.run_config
+        # Processes begin with Ctrl-C put off, and take it again when they can answer it.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, INTERRUPT)
+        try:
+            process = self._context.Process(target=_serve, args=arguments, name="day-runs")
+            process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        theirs.close()
+        started = _Process(process, ours)
+        self._all.append(started)
+        return started
+
+    def _ended(self, process: _Process, run: DayRun) -> PartitionResult:
+        """The result of a run whose process has ended; Dagster knows it as failed."""
+        self._all.remove(process)
+        process.process.join()
+        code = process.process.exitcode
+        begun = self.instance.get_run_by_id(run.run_id)
+        if begun is None:
+            raise EndedError(f"A process ended with exit code {code} before it began the run of {run.partition}.")
+        reason = f"its process ended with exit code {code}: was it killed, or was there too little memory?"
+        if not begun.is_finished:
+            self.instance.report_run_failed(begun, f"The run failed: {reason}")
+        what = run.day, run.partition, run.assets, run.run_id
+        return PartitionResult(*what, success=False, updates=(), failures=(reason,))
+
+    def _end(self, by: signal.Signals | None = None) -> None:
+        """End all processes: those that are idle at once, the others after their run, or by this signal."""
+        for each in self._all:
+            each.connection.close()
+            if by is not None:
+                with suppress(ProcessLookupError):
+                    os.kill(each.process.pid, by)
+        for each in self._all:
+            try:
+                each.process.join()
+            except KeyboardInterrupt:  # somebody has lost patience
+                each.process.kill()
+
+
+def _serve(
+    parent: Connection, environment: Mapping[str, str], load: Load, ref: Any, run_config: Mapping[str, Any]
+) -> None:
+    """Execute the runs that the parent sends, one after the other, until it closes the connection."""
+    with suppress(EOFError, OSError, KeyboardInterrupt):
+        os.setpgid(0, 0)  # a terminal's Ctrl-C goes to the parent only, which sends it on
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, INTERRUPT)
+        os.environ.clear()  # it has those with which the first process of this kind was started
+        os.environ.update(environment)
+        definitions = load()
+        gc.collect()
+        gc.freeze()
+        gateway = parent.recv()
+        if gateway is not None:
+            attach(gateway)
+        with dg.DagsterInstance.from_ref(ref) as instance:
+            keep_open(instance)
+            while True:
+                run = parent.recv()
+                for result in one_after_the_other(definitions, instance, run_config, [run]):
+                    parent.send(result)
