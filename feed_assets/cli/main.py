@@ -36,7 +36,7 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "land": LazyCommand("land", "Put a partner's logs into the raw partitions, by event time."),
     "receive": LazyCommand("receive", "Take events that partners push over HTTP, and land them."),
     "poll": LazyCommand("poll", "Fetch new files from the places of partners, and land them."),
-    "backfill": LazyCommand("backfill", "Compute many days in one process."),
+    "backfill": LazyCommand("backfill", "Compute many days with one Spark."),
     "report": LazyCommand("report", "How effective the ads were, as a table and a plot."),
     "explain": LazyCommand("explain", "Why a day is as it is: updates, runs, growth, checks, lineage."),
     "late": LazyCommand("late", "What came late: days by source, growth, decision, last re-run."),

@@ -7,6 +7,7 @@ asset may read the neighbouring days of its inputs, so all days of the inputs ru
 from __future__ import annotations
 
 import sys
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
@@ -206,20 +207,24 @@ def backfill(
         ancestors = {key: graph.get_ancestor_asset_keys(key) for key in level}
         partitions = _by_day(_partitions_of(definitions, level), days)
         covered = f"{partitions[0][1]}/{partitions[-1][1]}" if partitions else ""
-        runs = []
+        runs, skipped = [], deque[PartitionResult]()
         for day, partition in partitions:
             behind = [key for key in level if ancestors[key] & failed[day]]
             if behind:
                 names, reasons = _names(behind), ("an input of this day failed before",)
-                yield PartitionResult(
+                told = PartitionResult(
                     day, partition, names, "", success=False, updates=(), failures=reasons, skipped=True
                 )
+                skipped.append(told)
             if selected := [key for key in level if key not in behind]:
                 runs.append(DayRun(str(uuid4()), day, partition, _names(selected), covered))
         for result in execute(runs, starting):
             if not result.success:
                 failed[result.day].update(map(dg.AssetKey.from_user_string, result.assets))
+            while skipped and skipped[0].partition <= result.partition:
+                yield skipped.popleft()
             yield result
+        yield from skipped
 
 
 def one_after_the_other(

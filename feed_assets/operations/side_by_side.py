@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from multiprocessing import get_context
+from multiprocessing import get_context, resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
@@ -64,6 +64,7 @@ class Processes:
         """
         processes = cls(load, instance, run_config)
         processes._context.set_forkserver_preload(PRELOADED)
+        resource_tracker.ensure_running()  # at its start it would let Ctrl-C through to the processes that load
         try:
             for _ in range(count):
                 processes._start()
@@ -134,10 +135,10 @@ class Processes:
     def _end(self, by: signal.Signals | None = None) -> None:
         """End all processes: those that are idle at once, the others after their run, or by this signal."""
         for each in self._all:
-            each.connection.close()
-            if by is not None:
+            if by is not None:  # before the connection ends: its end must not be what the signal interrupts
                 with suppress(ProcessLookupError):
                     os.kill(each.process.pid, by)
+            each.connection.close()
         for each in self._all:
             try:
                 each.process.join()

@@ -41,7 +41,7 @@ def measure(scratch: Path, *, quick: bool = False) -> Report:
         write_day(raw, day, IMPRESSIONS)
     backfill = ["feed_assets.cli", "backfill", "--from", str(days[0]), "--to", str(days[-1])]
     together = timed(lambda: run_command(_home(scratch, "backfill", raw), sources, backfill))
-    rows = [_row("feed-assets backfill: one process, one Spark", count, together, count)]
+    rows = [_row("feed-assets backfill: one Spark", count, together, count)]
     a_day = together / count
     comparisons = [Comparison("feed-assets backfill, seconds a day", a_day, f"<= {DAY_GOAL:g}", a_day <= DAY_GOAL)]
     executors = {} if quick else {DEFAULT: "Dagster's default executor", OURS: "the project's executor"}

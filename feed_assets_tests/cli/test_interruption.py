@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -89,6 +90,38 @@ def test_ctrl_c_while_spark_starts_is_answered_without_a_stack_trace():
     assert "Interrupted" in stderr
     for part in ("Traceback", "Exception", "py4j"):
         assert part not in stderr
+
+
+@pytest.mark.parametrize("moment", [0.3, 1.5, 6.0])
+def test_ctrl_c_in_a_backfill_ends_all_its_processes_without_a_stack_trace(tmp_path: Path, moment: float):
+    shutil.copy(Path(__file__).parents[2] / "dagster.yaml", tmp_path)
+    place = {"DAGSTER_HOME": str(tmp_path), "FEED_ASSETS_BASE": str(tmp_path / "data")}
+    command = [sys.executable, "-m", "feed_assets.cli", "backfill", "--from", "2019-11-24", "--to", "2019-11-29"]
+    computing = subprocess.Popen(
+        [*command, "--at-once", "2"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **place, "FEED_ASSETS_SPARK_MASTER": "local[1]"},
+        start_new_session=True,
+    )
+    children = Path(f"/proc/{computing.pid}/task/{computing.pid}/children")
+    started: set[str] = set()
+    while len(started) < 2:  # what tracks resources, and the first of the processes
+        assert computing.poll() is None
+        time.sleep(0.02)
+        started |= set(children.read_text().split())
+    time.sleep(moment)
+    started |= set(children.read_text().split())
+    os.killpg(computing.pid, signal.SIGINT)  # as a terminal does
+    _, stderr = computing.communicate(timeout=120)
+
+    assert computing.returncode == 130, stderr
+    assert stderr.strip() == "Interrupted. Unfinished updates stay invisible to readers."
+    deadline = time.monotonic() + 30
+    while any(map(is_running, started)):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def is_running(pid: str) -> bool:

@@ -9,11 +9,13 @@ from datetime import timedelta
 from pathlib import Path
 
 import dagster as dg
+import duckdb
 import pytest
 
 from feed_assets.ads import KINDS
 from feed_assets.blackboard import LocalBlackboard
 from feed_assets.demo.logs import LOG, cut
+from feed_assets.engine.duckdb_sql import rows_of
 from feed_assets.file_feed import latest, open_feed
 from feed_assets.sources import load_sources
 from feed_assets.sources.landing import land
@@ -42,6 +44,14 @@ def two_days_and_a_gap(tmp_path):
     path = tmp_path / "two-days.csv"
     path.write_text("".join([whole[0], *kept]))
     return path
+
+
+def rows(feed: Path, day: str) -> list[str]:
+    """The rows in force of a day, as texts in order."""
+    update = latest(open_feed(str(feed)), day, now=AS_OF)
+    assert update is not None
+    relation = rows_of([feed / day / update.name / file.path for file in update.files])
+    return sorted(map(str, duckdb.sql(f"SELECT * FROM {relation}").fetchall())) if relation else []
 
 
 def test_a_file_lands_once_and_adds_nothing_the_second_time(run, base, two_days_and_a_gap):
@@ -238,6 +248,29 @@ def test_a_backfill_goes_on_after_a_failed_day_and_ends_with_the_list(run, base,
     (of_ads, *_) = json.loads(run("explain", "2019-11-25", "--json").stdout)
     assert len(of_ads["failed_runs"]) == 1
     assert "failed" not in run("explain", "2019-11-26").stdout
+
+
+def test_a_backfill_of_two_days_at_once_publishes_the_same_rows_as_one_after_the_other(
+    run, base, two_days_and_a_gap, tmp_path, monkeypatch
+):
+    run("land", "open_bandit_ads", two_days_and_a_gap)
+    run("land", "open_bandit_clicks", two_days_and_a_gap)
+    shutil.copytree(base, tmp_path / "beside")
+    period = ("backfill", "--from", "2019-11-24", "--to", "2019-11-26", "--json", "--at-once")
+
+    one = json.loads(run(*period, "1", code=1).stdout)
+    monkeypatch.setenv("FEED_ASSETS_BASE", str(tmp_path / "beside"))
+    two = json.loads(run(*period, "2", code=1).stdout)
+
+    def told(results: list[dict]) -> list[tuple]:
+        return sorted((each["day"], each["assets"], each["success"], each["failures"]) for each in results)
+
+    assert told(two) == told(one)
+    assert {each["day"] for each in one if not each["success"]} == {"2019-11-25"}
+    for feed in ("clean-ads", "clean-clicks", "ad-effectiveness"):
+        for day in ("2019-11-24", "2019-11-26"):
+            alone, beside = (rows(place / feed / "v1.0", day) for place in (base, tmp_path / "beside"))
+            assert alone == beside != []
 
 
 def test_a_backfill_of_selected_assets_makes_no_others(run, base):
