@@ -6,10 +6,12 @@ asset may read the neighbouring days of its inputs, so all days of the inputs ru
 
 from __future__ import annotations
 
+import fcntl
+import os
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass
 from datetime import date
 from functools import partial
@@ -92,9 +94,23 @@ def instance_at(home: Path, overrides: Mapping[str, Any]) -> Iterator[dg.Dagster
         raise InstanceConfigError(
             f"{home / CONFIG} cannot be used: {error}\nCorrect it, or remove it to keep Dagster's defaults."
         ) from error
-    with dg.DagsterInstance.from_ref(ref) as instance:
+    with _alone_in(home):
+        opened = dg.DagsterInstance.from_ref(ref)
+    with opened as instance:
         keep_open(instance)
         yield instance
+
+
+@contextmanager
+def _alone_in(home: Path) -> Iterator[None]:
+    """Keep other commands from opening this Dagster home: two that make its tables at once break them."""
+    folder = os.open(home, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
 
 
 class SelectionError(Exception):

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from datetime import date
+from pathlib import Path
 
 import dagster as dg
 import pytest
@@ -186,3 +189,22 @@ def test_of_an_error_of_javas_the_last_cause_is_told():
     assert root_cause(message) == "x.Y: disk"
     assert root_cause("ValueError: one\ntwo") == "ValueError: one"
     assert root_cause("") == "no reason known"
+
+
+OPENS = """
+import sys, time
+from pathlib import Path
+from feed_assets.operations.day_runs import instance_at
+time.sleep(max(0, float(sys.argv[2]) - time.time()))
+with instance_at(Path(sys.argv[1]), {}) as instance:
+    print(len(instance.get_runs()))
+"""
+
+
+def test_commands_that_begin_at_once_in_a_new_dagster_home_all_find_it_in_order(tmp_path: Path):
+    together = str(time.time() + 6)  # when all have loaded Dagster
+    commands = [
+        subprocess.Popen([sys.executable, "-c", OPENS, tmp_path, together], stdout=subprocess.PIPE, text=True)
+        for _ in range(4)
+    ]
+    assert [(command.communicate(timeout=120)[0], command.returncode) for command in commands] == [("0\n", 0)] * 4

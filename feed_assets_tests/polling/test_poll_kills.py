@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
@@ -17,7 +18,9 @@ def attack(*options: str) -> str:
 
 
 def test_what_a_partner_has_lands_once_however_often_polls_are_killed_and_files_replaced():
-    assert "polls: 200 kills, 0 broken promises" in attack("--kills", "200")
+    told = re.search(r"polls: (\d+) kills, 0 broken promises", attack("--kills", "200"))
+    assert told is not None
+    assert int(told[1]) >= 200  # two polls of the last round may be killed
 
 
 def test_polls_with_a_mistake_are_found():
