@@ -133,14 +133,14 @@ def _execution(
 
 
 def _are_small(installation: Installation, first: date, last: date) -> bool:
-    """Whether the raw files of a day are small, judged by the first days of each source."""
+    """Whether there are raw files, and those of a day are small, judged by the first days of each source."""
     from feed_assets.sources import each_day  # noqa: PLC0415 - as the callers
 
     size = 0.0
     for source in installation.sources:
         days = list(islice(each_day(installation.blackboard, source.key, first, last), DAYS_LOOKED_AT))
         size += sum(day.bytes for day in days) / max(1, len(days))
-    return size <= SMALL_BYTES
+    return 0 < size <= SMALL_BYTES
 
 
 def _definitions(module: str) -> dg.Definitions:

@@ -6,7 +6,6 @@ import os
 from dataclasses import dataclass, field
 from threading import Thread
 from typing import Any
-from unittest.mock import patch
 
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
@@ -56,8 +55,12 @@ class Gateway:
 def attach(gateway: Gateway) -> SparkSession:
     """Let this process use the Spark of another process. It gets a session of its own, which is its default."""
     known = {"PYSPARK_GATEWAY_PORT": str(gateway.port), "PYSPARK_GATEWAY_SECRET": gateway.secret}
-    with patch.dict(os.environ, known):
+    os.environ.update(known)
+    try:
         connection = launch_gateway()  # type: ignore[no-untyped-call] # launches nothing, as there is one
+    finally:
+        for name in known:
+            del os.environ[name]
     SparkContext._ensure_initialized(gateway=connection)  # noqa: SLF001 - imports Java's classes
     java = connection.jvm
     context = java.JavaSparkContext.fromSparkContext(java.org.apache.spark.SparkContext.getOrCreate())

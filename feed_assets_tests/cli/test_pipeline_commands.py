@@ -16,6 +16,7 @@ from feed_assets.ads import KINDS
 from feed_assets.blackboard import LocalBlackboard
 from feed_assets.demo.logs import LOG, cut
 from feed_assets.engine.duckdb_sql import rows_of
+from feed_assets.engine.session import QUICKLY
 from feed_assets.file_feed import latest, open_feed
 from feed_assets.sources import load_sources
 from feed_assets.sources.landing import land
@@ -257,6 +258,7 @@ def test_a_backfill_of_two_days_at_once_publishes_the_same_rows_as_one_after_the
     run("land", "open_bandit_clicks", two_days_and_a_gap)
     shutil.copytree(base, tmp_path / "beside")
     period = ("backfill", "--from", "2019-11-24", "--to", "2019-11-26", "--json", "--at-once")
+    monkeypatch.setenv("SPARK_SUBMIT_OPTS", "-Dgiven=1")
 
     one = json.loads(run(*period, "1", code=1).stdout)
     monkeypatch.setenv("FEED_ASSETS_BASE", str(tmp_path / "beside"))
@@ -265,6 +267,7 @@ def test_a_backfill_of_two_days_at_once_publishes_the_same_rows_as_one_after_the
     def told(results: list[dict]) -> list[tuple]:
         return sorted((each["day"], each["assets"], each["success"], each["failures"]) for each in results)
 
+    assert os.environ["SPARK_SUBMIT_OPTS"] == f"{QUICKLY} -Dgiven=1", "the days are small"
     assert told(two) == told(one)
     assert {each["day"] for each in one if not each["success"]} == {"2019-11-25"}
     for feed in ("clean-ads", "clean-clicks", "ad-effectiveness"):
@@ -283,13 +286,15 @@ def test_a_backfill_of_selected_assets_makes_no_others(run, base):
     )
 
 
-def test_a_backfill_where_nothing_has_landed_says_which_base_it_looked_at(run, base):
+def test_a_backfill_where_nothing_has_landed_says_which_base_it_looked_at(run, base, monkeypatch):
+    monkeypatch.setenv("SPARK_SUBMIT_OPTS", "-Dgiven=1")
     result = run("backfill", "--from", "2019-11-24", "--to", "2019-11-24", code=1)
 
     assert result.stdout.splitlines()[0] == (
         "2019-11-24  failed   clean_ads, clean_clicks: clean_ads not_empty: rows 0; clean_clicks not_empty: rows 0"
     )
     assert f"no raw data in {base.as_uri()}" in result.stderr
+    assert os.environ["SPARK_SUBMIT_OPTS"] == "-Dgiven=1", "nothing is known of the days' sizes"
     assert "FEED_ASSETS_BASE" in result.stderr
 
 
