@@ -71,7 +71,7 @@ class DayRun:
     day: str
     partition: str
     assets: tuple[str, ...]
-    range: str
+    covered: str
     """The first and the last partition of the backfill, as its tag has them."""
 
 
@@ -265,7 +265,7 @@ def one_after_the_other(
                 raise_on_error=False,
                 run_config=run_config,
                 run_id=run.run_id,
-                tags={BACKFILL_TAG: run.range, **NOT_REPEATED, **first_tags(run.run_id)},
+                tags={BACKFILL_TAG: run.covered, **NOT_REPEATED, **first_tags(run.run_id)},
             )
         if _interrupted(result):
             raise KeyboardInterrupt
