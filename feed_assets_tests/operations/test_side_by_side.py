@@ -147,7 +147,7 @@ def test_the_run_of_a_killed_process_has_failed_and_another_process_goes_on(tmp_
 def test_a_process_that_cannot_begin_ends_the_backfill_with_its_exit_code(tmp_path: Path, instance):
     whole = definitions(tmp_path, meet)
     with (
-        pytest.raises(EndedError, match="exit code 3 before it began the run of 2019-11-2[45]"),
+        pytest.raises(EndedError, match=r"exit code 3 before it began the run of 2019-11-2[45]"),
         Processes.started(2, None, unloadable, instance, {}) as processes,
     ):
         list(backfill(whole, instance, DAYS, run_config={}, execute=processes.execute))
