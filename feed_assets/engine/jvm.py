@@ -61,7 +61,6 @@ def attach(gateway: Gateway) -> SparkSession:
     finally:
         for name in known:
             del os.environ[name]
-    SparkContext._ensure_initialized(gateway=connection)  # noqa: SLF001 - imports Java's classes
     java = connection.jvm
     context = java.JavaSparkContext.fromSparkContext(java.org.apache.spark.SparkContext.getOrCreate())
     shared = SparkContext(gateway=connection, jsc=context, conf=SparkConf(_jconf=context.getConf()))

@@ -10,7 +10,7 @@ import fcntl
 import os
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass
 from datetime import date
@@ -247,7 +247,7 @@ def one_after_the_other(
     definitions: dg.Definitions,
     instance: dg.DagsterInstance,
     run_config: Mapping[str, Any],
-    runs: Sequence[DayRun],
+    runs: Iterable[DayRun],
     starting: Starting = lambda *_: None,
 ) -> Iterator[PartitionResult]:
     """Execute these runs in this process.

@@ -164,7 +164,5 @@ def _serve(
             attach(gateway)
         with dg.DagsterInstance.from_ref(ref) as instance:
             keep_open(instance)
-            while True:
-                run = parent.recv()
-                for result in one_after_the_other(definitions, instance, run_config, [run]):
-                    parent.send(result)
+            for result in one_after_the_other(definitions, instance, run_config, iter(parent.recv, None)):
+                parent.send(result)

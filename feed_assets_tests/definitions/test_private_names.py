@@ -16,7 +16,7 @@ SEEN_WITH = {"dagster": "1.13", "pyspark": "4.3"}
 OWNERS = {
     "SparkSession": "_jsparkSession _jvm _jsc _jdf _jmap _instantiatedSession _activeSession listenerBus statusStore "
     "sqlParser",
-    "SparkContext": "_gateway _ensure_initialized",
+    "SparkContext": "_gateway",
     "AssetCheckExecutionContext": "op_execution_context",
     "JobDefinition": "asset_layer",
     "DagsterInstance": "report_dagster_event event_log_storage delete_instigator_state",
