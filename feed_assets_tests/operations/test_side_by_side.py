@@ -20,6 +20,7 @@ from feed_assets.operations.day_runs import PartitionResult, backfill
 from feed_assets.operations.side_by_side import EndedError, Processes
 from feed_assets.resources import SparkResource
 from feed_assets.sensors.busy import BACKFILL_TAG, WILL_RETRY
+from feed_assets_tests.workers.running import until
 
 DAYS = [f"2019-11-{day}" for day in range(24, 29)]
 PATIENCE = 60.0
@@ -45,20 +46,13 @@ def definitions(folder: Path, behaviour: Behaviour) -> dg.Definitions:
     return dg.Definitions([first, second])
 
 
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 def begun(folder: Path) -> int:
     return len(list(folder.glob("first*")))
 
 
 def meet(folder: Path, _day: str) -> None:
     """Go on when another day is under way, too."""
-    wait_until(lambda: begun(folder) > 1)
+    until(lambda: begun(folder) > 1, PATIENCE)
 
 
 def be_killed(_folder: Path, day: str) -> None:
@@ -155,7 +149,7 @@ def test_a_process_that_cannot_begin_ends_the_backfill_with_its_exit_code(tmp_pa
 
 def test_ctrl_c_ends_all_runs_and_processes_and_none_is_tried_again(tmp_path: Path, instance):
     def interrupt() -> None:
-        wait_until(lambda: begun(tmp_path) == 2)
+        until(lambda: begun(tmp_path) == 2, PATIENCE)
         os.kill(os.getpid(), signal.SIGINT)
 
     Thread(target=interrupt).start()
