@@ -17,6 +17,7 @@ import psutil
 import pyspark
 
 from feed_assets.engine.java import ensure_java
+from feed_assets_tests.listening import family
 from feed_assets_tests.servers.server import SECONDS_TO_START, LocalServer
 
 WORKERS: Final = 2
@@ -67,11 +68,12 @@ class SparkCluster(LocalServer):
     def executors(self) -> list[psutil.Process]:
         """The executors of all applications, which are processes of their own."""
         found = []
-        for process in self._processes:
-            # A process may end while it is looked at.
-            with suppress(psutil.NoSuchProcess):
-                children = psutil.Process(process.pid).children(recursive=True)
-                found += [each for each in children if "CoarseGrainedExecutorBackend" in " ".join(each.cmdline())]
+        for worker in self._processes:
+            for each in family(worker.pid):
+                # A process may end while it is looked at, as those of Python below an executor do.
+                with suppress(psutil.NoSuchProcess):
+                    if "CoarseGrainedExecutorBackend" in " ".join(each.cmdline()):
+                        found.append(each)
         return found
 
     def _start(self, package: str, name: str, host: str, *options: str) -> None:
