@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from threading import Thread
 from typing import Any
 
+from py4j.java_gateway import JavaClass, JavaMember, JVMView
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import DataFrame, SparkSession
@@ -38,6 +39,36 @@ def make_default(spark: SparkSession) -> None:
     java_class.setActiveSession(java_session(spark))
 
 
+class _View(JVMView):  # type: ignore[misc] # py4j has no types
+    """A view of a Java virtual machine that asks for each class once."""
+
+    def __getattr__(self, name: str) -> Any:
+        found = super().__getattr__(name)
+        if isinstance(found, JavaClass):
+            found.__class__ = _Class
+            self.__dict__[name] = found
+        return found
+
+
+class _Class(JavaClass):  # type: ignore[misc] # as above
+    """A class of Java that is asked for each static method once."""
+
+    def __getattr__(self, name: str) -> Any:
+        found = super().__getattr__(name)
+        if isinstance(found, JavaMember):
+            self.__dict__[name] = found
+        return found
+
+
+def remember_classes(spark: SparkSession) -> None:
+    """Let this process look up a class of Java, and a static method, once instead of at each call.
+
+    Each column of an expression is a call of such a method, and two fifths of its time are these look-ups: for a short
+    name, Java looks through all jars for each package that the class could be in.
+    """
+    java_machine(spark).__class__ = _View
+
+
 @dataclass(frozen=True, slots=True)
 class Gateway:
     """Where a Java with a running Spark takes calls from other processes of this machine, and what they must know."""
@@ -65,6 +96,7 @@ def attach(gateway: Gateway) -> SparkSession:
     context = java.JavaSparkContext.fromSparkContext(java.org.apache.spark.SparkContext.getOrCreate())
     shared = SparkContext(gateway=connection, jsc=context, conf=SparkConf(_jconf=context.getConf()))
     session = SparkSession(shared).newSession()
+    remember_classes(session)
     make_default(session)
     return session
 

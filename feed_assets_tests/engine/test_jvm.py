@@ -1,0 +1,55 @@
+"""The calls that an expression makes to Java."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+from py4j.java_gateway import GatewayClient
+from py4j.protocol import MEMORY_COMMAND_NAME, REFLECTION_COMMAND_NAME, Py4JError
+from pyspark.sql import functions as F  # noqa: N812 - as everyone writes Spark
+
+
+@pytest.fixture
+def commands(spark, monkeypatch):
+    """What is asked of Java, but for the removal of its objects."""
+    asked = []
+    send = GatewayClient.send_command
+
+    def noted(self, command, *more, **options):
+        if not command.startswith(MEMORY_COMMAND_NAME):
+            asked.append(command)
+        return send(self, command, *more, **options)
+
+    gc.collect()
+    monkeypatch.setattr(GatewayClient, "send_command", noted)
+    return asked
+
+
+def test_a_class_and_its_method_are_looked_up_once(spark, commands):
+    columns = [F.col(name) for name in ("a", "b")]
+    commands.clear()
+
+    columns += [F.col(name) for name in ("c", "d", "e")]
+
+    assert len(commands) == 3
+    assert not any(command.startswith(REFLECTION_COMMAND_NAME) for command in commands)
+    rows = spark.createDataFrame([(1, 2, 3, 4, 5)], ["a", "b", "c", "d", "e"]).select(*columns)
+    assert [tuple(row) for row in rows.collect()] == [(1, 2, 3, 4, 5)]
+
+
+def test_fields_are_read_each_time_and_unknown_names_are_errors(spark, commands):
+    java = spark._jvm
+    values = [java.java.lang.Integer.MAX_VALUE for _ in range(2)]
+
+    assert values == [2**31 - 1] * 2
+    assert sum("MAX_VALUE" in command for command in commands) == 2
+    with pytest.raises(Py4JError, match="nosuch does not exist"):
+        java.java.lang.Integer.nosuch  # noqa: B018 - reading it is the call
+
+
+def test_each_session_finds_the_static_methods_of_the_same_classes(spark):
+    other = spark.newSession()
+
+    assert other._jvm.java.lang.Math.abs(-3) == spark._jvm.java.lang.Math.abs(-3) == 3
+    assert other._jvm.java.util.ArrayList().size() == 0
