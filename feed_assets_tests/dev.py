@@ -102,7 +102,7 @@ class Dev:
 
         return self.until(look, "finished run", seconds)
 
-    def until(self, look: Callable[[], Answer], what: str, seconds: float) -> Answer:
+    def until(self, look: Callable[[], Answer], what: str, seconds: float, *, every: float = 0.1) -> Answer:
         """The first answer that says something. Fails with the log's end where there is none in time."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
@@ -110,7 +110,7 @@ class Dev:
             with contextlib.suppress(urllib.error.URLError, ConnectionError, TimeoutError):
                 if answer := look():
                     return answer
-            time.sleep(0.1)
+            time.sleep(every)
         raise AssertionError(f"no {what} within {seconds} s:\n{self.log.read_text()[-5000:]}")
 
     def stop(self) -> int:
