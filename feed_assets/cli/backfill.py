@@ -6,13 +6,10 @@ Here: the command. Not here: the order of the runs (`operations.day_runs`), and 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import date
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,15 +17,16 @@ from feed_assets.cli.clock import DayParameter
 from feed_assets.cli.code_location import chosen_module
 from feed_assets.cli.disk import no_space_left
 from feed_assets.cli.exit_codes import FAILED, NO_SPACE
-from feed_assets.cli.installation import Installation, dagster_home, load_installation, ready_to_compute
+from feed_assets.cli.installation import (
+    Installation,
+    dagster_home,
+    load_definitions,
+    load_installation,
+    ready_to_compute,
+)
 from feed_assets.cli.output import complain, json_option, print_json, progress
 from feed_assets.datasets import days_between
 from feed_assets.file_feed.wording import counted
-
-if TYPE_CHECKING:
-    import dagster as dg
-
-    from feed_assets.operations.day_runs import Execute
 
 DAYS_LOOKED_AT = 7
 SMALL_BYTES = 8 * 2**20
@@ -62,6 +60,7 @@ def backfill(
         raise click.BadParameter(f"{last} is before {first}.", param_hint="--to")
     from feed_assets.engine.session import compile_quickly  # noqa: PLC0415 - loads Spark's Python side
     from feed_assets.operations import day_runs as runs  # noqa: PLC0415 - loads Dagster
+    from feed_assets.operations.side_by_side import execution  # noqa: PLC0415 - as above
     from feed_assets.sources import has_raw_data  # noqa: PLC0415 - as above
 
     installation = load_installation()
@@ -80,10 +79,11 @@ def backfill(
     count = at_once or _default_at_once(runs.most_runs_of_a_stage(definitions, stages, days))
     if _are_small(installation, first, last):
         compile_quickly()
+    spark, load = (definitions.resources or {}).get("spark"), partial(load_definitions, chosen_module())
     results = []
     with (
         runs.instance_at(dagster_home(installation.settings.base), runs.UNCAPTURED) as instance,
-        _execution(installation, instance, run_config, count) as execute,
+        execution(count, spark, load, instance, run_config) as execute,
         progress("partitions", runs.count_partitions(definitions, stages, days)) as bar,
     ):
         for result in runs.backfill(
@@ -116,22 +116,6 @@ def _default_at_once(runs: int) -> int:
     return max(1, min(os.cpu_count() or 1, MOST_AT_ONCE, runs // RUNS_EACH))
 
 
-@contextmanager
-def _execution(
-    installation: Installation, instance: dg.DagsterInstance, run_config: Mapping[str, Any], count: int
-) -> Iterator[Execute | None]:
-    """How runs are executed: in so many processes, or in this one."""
-    if count == 1:
-        yield None
-        return
-    from feed_assets.operations.side_by_side import Processes  # noqa: PLC0415 - loads Dagster
-
-    spark = (installation.definitions.resources or {}).get("spark")
-    load = partial(_definitions, chosen_module())
-    with Processes.started(count, spark, load, instance, run_config) as processes:
-        yield processes.execute
-
-
 def _are_small(installation: Installation, first: date, last: date) -> bool:
     """Whether there are raw files, and those of a day are small, judged by the first days of each source."""
     from feed_assets.sources import each_day  # noqa: PLC0415 - as the callers
@@ -141,10 +125,6 @@ def _are_small(installation: Installation, first: date, last: date) -> bool:
         days = list(islice(each_day(installation.blackboard, source.key, first, last), DAYS_LOOKED_AT))
         size += sum(day.bytes for day in days) / max(1, len(days))
     return 0 < size <= SMALL_BYTES
-
-
-def _definitions(module: str) -> dg.Definitions:
-    return load_installation(module).definitions
 
 
 def _none_yet(installation: Installation) -> str:

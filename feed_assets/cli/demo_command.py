@@ -10,6 +10,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from feed_assets.cli.installation import (
     HOME,
     dagster_home,
     demo_base,
+    load_definitions,
     load_installation,
     own_directory,
     ready_to_compute,
@@ -41,6 +43,7 @@ def demo() -> None:
     # The demo evaluates the sensors twice within seconds; a sensor runs only when its interval is over.
     os.environ["FEED_ASSETS_SENSOR_SECONDS"] = "1"
     from feed_assets.demo.story import Demo, NextSteps, Teller, prepare_base  # noqa: PLC0415 - loads Dagster and Spark
+    from feed_assets.engine.session import compile_quickly  # noqa: PLC0415 - as above
     from feed_assets.resources import Settings  # noqa: PLC0415 - as above
 
     chosen = os.environ.get(BASE)
@@ -57,13 +60,15 @@ def demo() -> None:
     if not os.environ.get(HOME):
         write_config(directory / OWN_HOME)
     home = dagster_home(base)
+    compile_quickly()
     installation = load_installation(EXAMPLE)
     # `make demo BASE=...` sets the variable for itself alone.
     exported = chosen and not os.environ.get("MAKELEVEL")
     with_base = "" if exported else f"{BASE}={shlex.quote(chosen or os.path.relpath(base))} "
     steps = NextSteps(f"{with_base}{_program()}", _ui(chosen))
     teller = Teller(_step, _say, _table, progress)
-    Demo(installation.settings, installation.definitions, home, directory, teller, steps).run()
+    load = partial(load_definitions, EXAMPLE)
+    Demo(installation.settings, installation.definitions, load, home, directory, teller, steps).run()
 
 
 def _program() -> str:

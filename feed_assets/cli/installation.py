@@ -72,6 +72,11 @@ def load_installation(module: str | None = None) -> Installation:
     return Installation(*load_project(module or chosen_module()))
 
 
+def load_definitions(module: str) -> dg.Definitions:
+    """The definitions of `load_installation`, for a process that executes runs of that module."""
+    return load_installation(module).definitions
+
+
 def ready_to_compute(settings: Settings) -> None:
     """Make sure that Spark can start and can write below the base.
 

@@ -6,6 +6,7 @@ Here: the order of events and the lines about them. Not here: the deliveries (`l
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from collections.abc import Callable, Sequence
@@ -34,7 +35,8 @@ from feed_assets.notices.messages import ENDED, notice_of
 from feed_assets.notices.pictures import before_and_after
 from feed_assets.operations import explanation
 from feed_assets.operations.ads import effectiveness_report as report
-from feed_assets.operations.day_runs import PartitionResult, backfill, instance_at
+from feed_assets.operations.day_runs import Execute, PartitionResult, backfill, instance_at
+from feed_assets.operations.side_by_side import Load, execution
 from feed_assets.polling.poller import Poller, landing_by, open_index
 from feed_assets.resources import BlackboardResource, Settings, SettingsError, SparkResource
 from feed_assets.resources.settings import AS_OF_FILE
@@ -97,10 +99,14 @@ def _require_demo(base: str, is_demo: bool) -> None:  # noqa: FBT001 - reads as 
 
 @dataclass(slots=True)
 class Demo:
-    """The demo on a prepared base. `home` is the DAGSTER_HOME; the plots are written into `directory`."""
+    """The demo on a prepared base. `home` is the DAGSTER_HOME; the plots are written into `directory`.
+
+    `load` loads the definitions in another process.
+    """
 
     settings: Settings
     definitions: dg.Definitions
+    load: Load
     home: Path
     directory: Path
     tell: Teller
@@ -118,8 +124,10 @@ class Demo:
             self._wipe_earlier_demo(instance)
             deliveries = logs.cut(Path(folder))
             self._publish_catalog(instance)
-            self._land_the_week(deliveries.on_time)
-            self._process_the_week(instance)
+            processes = min(os.cpu_count() or 1, 2)
+            with execution(processes, self._spark, self.load, instance, self.settings.run_config) as execute:
+                self._land_the_week(deliveries.on_time)
+                self._process_the_week(instance, execute)
             self._late(instance, deliveries.late)
             self._broken(instance, deliveries.broken, running)
             self._end(time.monotonic() - started)
@@ -137,9 +145,9 @@ class Demo:
         self.tell.step("A partner's log lands. A tenth of the impressions of 2019-11-27 is still missing")
         self._land(delivery)
 
-    def _process_the_week(self, instance: dg.DagsterInstance) -> None:
+    def _process_the_week(self, instance: dg.DagsterInstance, execute: Execute | None) -> None:
         days = days_between(FIRST, LAST)
-        self.tell.step(f"Backfill of {len(days)} days in one process: clean ads, clean clicks, then ad effectiveness")
+        self.tell.step(f"Backfill of {len(days)} days with one Spark: clean ads, clean clicks, then ad effectiveness")
         failed = []
         with self.tell.progress("runs", 2 * len(days)) as bar:
             for result in backfill(
@@ -148,6 +156,7 @@ class Demo:
                 days,
                 run_config=self.settings.run_config,
                 starting=lambda day, assets: bar.under_way(f"{day} {', '.join(assets)}"),
+                execute=execute,
             ):
                 bar()
                 failed += [] if result.success else [result]

@@ -20,7 +20,7 @@ from typing import Any
 import dagster as dg
 
 from feed_assets.engine.jvm import Gateway, attach
-from feed_assets.operations.day_runs import DayRun, PartitionResult, Starting, one_after_the_other
+from feed_assets.operations.day_runs import DayRun, Execute, PartitionResult, Starting, one_after_the_other
 from feed_assets.resources import SparkResource
 from feed_assets.resources.event_log import keep_open
 
@@ -30,6 +30,18 @@ INTERRUPT = {signal.SIGINT}
 
 Load = Callable[[], dg.Definitions]
 """Loads the definitions in a process; a function that pickle can name, or a `partial` of one."""
+
+
+@contextmanager
+def execution(
+    count: int, spark: Any, load: Load, instance: dg.DagsterInstance, run_config: Mapping[str, Any]
+) -> Iterator[Execute | None]:
+    """How `backfill` executes runs: in so many processes, as `Processes.started`; None for one, which is this one."""
+    if count == 1:
+        yield None
+        return
+    with Processes.started(count, spark, load, instance, run_config) as processes:
+        yield processes.execute
 
 
 class EndedError(Exception):
