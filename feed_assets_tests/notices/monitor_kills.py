@@ -10,6 +10,7 @@ Here: the kills, the judge, and mistakes that it must find. Run
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
@@ -202,22 +203,25 @@ def work(folder: Path, port: int, kills: int, mistake: str) -> list[dict[str, An
     found, killed = [{"day": DAYS[0], "at": "", **first}], DAYS[0]
     count, recovered = kills or len(places), folder / "recovered"
 
-    def recover_and_die(before: str, kill: int) -> None:
+    def recover_and_die(before: str, turn: int) -> None:
         """Recover from the kill before; then send the next day again, and be killed, but for the last time."""
         recovered.write_text(json.dumps({"day": before, **monitor.recover(before)}))
-        if kill < count:
-            monitor.shop.raw_bytes(DAYS[(kill + 1) % len(DAYS)], {"x": 1002 + kill})
-            STEP.update(labels=[], last=places[kill % len(places)], sent=False)
+        if left:
+            monitor.shop.raw_bytes(DAYS[(turn + 1) % len(DAYS)], {"x": 1002 + turn})
+            STEP.update(labels=[], last=places[turn % len(places)], sent=False)
             monitor.cycle()
 
-    at = ""
-    for kill in range(count + 1):
+    at, left = "", count
+    for turn in itertools.count():
         HOURS["passed"] += 12
-        monitor.child(partial(recover_and_die, killed, kill))
-        if kill:
+        monitor.child(partial(recover_and_die, killed, turn))
+        if turn:
             found.append({"at": at, **json.loads(recovered.read_text())})
+        if not left:
+            break
         at = monitor.note.read_text() if monitor.note.exists() else ""
-        killed = DAYS[(kill + 1) % len(DAYS)]
+        left -= bool(at)  # a monitor may have fewer steps than the first one, and end before its kill
+        killed = DAYS[(turn + 1) % len(DAYS)]
     return found
 
 
@@ -232,7 +236,8 @@ def judge(kills: Mapping[str, int]) -> dict[str, tuple[list[str], Counter[str]]]
         found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
         got = Counter(mail["Message-ID"].strip("<>").partition("@")[0] for _, mail in office.mails)
     return {
-        mistake: (list(faults(each, got)), Counter(kill["at"] for kill in each[1:])) for mistake, each in found.items()
+        mistake: (list(faults(each, got)), Counter(turn["at"] for turn in each if turn["at"]))
+        for mistake, each in found.items()
     }
 
 
