@@ -279,13 +279,15 @@ def _figures(per_ad: DataFrame) -> DataFrame:
     """The rows with the rates, and with zeros for missing counts."""
     impressions, clicks = F.col("impressions"), F.col("clicks")
     low, high = (F.when(impressions > 0, end) for end in wilson_interval(clicks, impressions, F.sqrt))
-    return (
-        per_ad.fillna(0, COUNTS)
-        .withColumn("cost", F.col("cost").cast(TOTAL_COST))
-        .withColumn("ctr", F.when(impressions > 0, clicks / impressions))
-        .withColumn("ctr_low", low)
-        .withColumn("ctr_high", high)
-        .withColumn("cost_per_click", F.when(clicks > 0, F.col("cost") / clicks).cast(TOTAL_COST))
+    cost = F.col("cost").cast(TOTAL_COST)
+    return per_ad.fillna(0, COUNTS).withColumns(
+        {
+            "cost": cost,
+            "ctr": F.when(impressions > 0, clicks / impressions),
+            "ctr_low": low,
+            "ctr_high": high,
+            "cost_per_click": F.when(clicks > 0, cost / clicks).cast(TOTAL_COST),
+        }
     )
 
 

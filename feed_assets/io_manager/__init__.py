@@ -12,12 +12,14 @@ from feed_assets.io_manager.asset_metadata import (
     raw_metadata,
 )
 from feed_assets.io_manager.manager import FileFeedIOManager
+from feed_assets.io_manager.observed import Observed
 
 __all__ = [
     "BOUNDARY",
     "CONTEXT",
     "OPTIONAL",
     "FileFeedIOManager",
+    "Observed",
     "declared_feed",
     "feed_metadata",
     "raw_metadata",

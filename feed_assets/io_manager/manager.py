@@ -17,6 +17,7 @@ from feed_assets.file_feed import Staged, Update, begun, latest
 from feed_assets.file_feed.names import SECOND
 from feed_assets.io_manager.asset_metadata import BOUNDARY, CONTEXT, EVENING_BEFORE, declared_feed, plain, raw_source
 from feed_assets.io_manager.metadata import STATE, published_metadata, staged_metadata
+from feed_assets.io_manager.observed import Observed
 from feed_assets.io_manager.retries import retrying
 from feed_assets.io_manager.step_contexts import (
     frames_by_partition,
@@ -38,7 +39,7 @@ class FileFeedIOManager(dg.ConfigurableIOManager):
     for each partition. Raw data is a frame for each day, or for each hour if the step's own partitions are shorter than
     a day. An output is a DataFrame, or a `dict` of them in a run over several partitions. A frame with a verdict column
     (see `engine.judged_rows`) is split: published rows become the update, quarantined rows become an update of the same
-    name in the quarantine feed.
+    name in the quarantine feed. An output of one partition can be `Observed` rows.
 
     A step claims its updates before it reads its first input (see `steps.step`). The update of an audited asset is only
     staged; its checks publish or reject it. Other updates are published at once. A step is tried again if storage did
@@ -102,7 +103,7 @@ class FileFeedIOManager(dg.ConfigurableIOManager):
 
     # --- writing -------------------------------------------------------------------------------------------------
 
-    def handle_output(self, context: dg.OutputContext, obj: DataFrame | Mapping[str, DataFrame]) -> None:
+    def handle_output(self, context: dg.OutputContext, obj: DataFrame | Mapping[str, DataFrame] | Observed) -> None:
         """Write and stage each partition's rows under its own claim, and report the update to Dagster."""
         declaration = declared_feed(context.definition_metadata)
         if declaration is None:
@@ -110,16 +111,23 @@ class FileFeedIOManager(dg.ConfigurableIOManager):
                 f"{context.asset_key.to_user_string()} is written by the File Feed IO manager but declares no feed: "
                 "give the asset `metadata=feed_metadata(...)`."
             )
-        frames = frames_by_partition(context, obj)
+        frames = frames_by_partition(context, obj.rows if isinstance(obj, Observed) else obj)
+        observed: dict[str, Any] = {}
+
+        def details() -> dict[str, Any]:
+            observed.update(obj.metadata() if isinstance(obj, Observed) else {})
+            boundary = observed.pop(BOUNDARY, None) or plain(context.output_metadata.get(BOUNDARY))
+            return {"boundary": boundary} if boundary else {}
+
         with retrying(context.step_context.previous_attempt_count):
             step = self._step(context)
-            boundary = plain(context.output_metadata.get(BOUNDARY))
             places = [(declaration.location, partition) for partition in frames]
             published = {
                 place: found for place in places if (found := self._published_before(context, declaration, place))
             }
             new = {place: frames[place[1]] for place in places if place not in published}
-            staged_now = step.stage_all(new, {"boundary": boundary} if boundary else None) if new else []
+            staged_now = step.stage_all(new, details) if new else []
+            context.add_output_metadata(observed)
             for staged in [*published.values(), *staged_now]:
                 self._report(context, declaration, staged, alone=len(frames) == 1)
                 if not declaration.audited:

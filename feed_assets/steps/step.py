@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -181,12 +181,16 @@ class Step:
                 )
         return days
 
-    def stage(self, place: Place, frame: DataFrame, details: Mapping[str, Any] | None = None) -> Staged:
+    def stage(self, place: Place, frame: DataFrame) -> Staged:
         """As `stage_all`, for one output."""
-        return self.stage_all({place: frame}, details)[0]
+        return self.stage_all({place: frame})[0]
 
-    def stage_all(self, frames: Mapping[Place, DataFrame], details: Mapping[str, Any] | None = None) -> list[Staged]:
-        """Write and record the rows of these outputs, with these `details`; readers do not see them yet.
+    def stage_all(
+        self, frames: Mapping[Place, DataFrame], details: Callable[[], Mapping[str, Any]] = dict
+    ) -> list[Staged]:
+        """Write and record the rows of these outputs; readers do not see them yet.
+
+        When the rows are written, `details` gives more entries for their records.
 
         A frame with a verdict column (see `engine.judged_rows`) is split: published rows become the update, quarantined
         rows an update of the same name in the quarantine feed. Spark reads the inputs while it writes, so they are
@@ -194,14 +198,15 @@ class Step:
         InputChangedError if a file was replaced or removed, and MissingColumnsError.
         """
         with self._naming_changed_inputs():
-            written = [each for place, frame in frames.items() for each in self._write(place, frame, details or {})]
+            written = [each for place, frame in frames.items() for each in self._write(place, frame)]
         self.require_unchanged()
-        staged = [
-            stage(each.claim, staged_files(each.claim, each.files), each.facts, now=self.run.now()) for each in written
-        ]
-        return [each for each in staged if each.claim in self.claims.values()]
+        staged, own, more = [], set(self.claims.values()), details()
+        for each in written:
+            facts = replace(each.facts, details={**each.facts.details, **more}) if each.claim in own else each.facts
+            staged.append(stage(each.claim, staged_files(each.claim, each.files), facts, now=self.run.now()))
+        return [each for each in staged if each.claim in own]
 
-    def _write(self, place: Place, frame: DataFrame, details: Mapping[str, Any]) -> list[Unstaged]:
+    def _write(self, place: Place, frame: DataFrame) -> list[Unstaged]:
         output = self.outputs[place]
         empty_sources = self.raw.empty_in(output.window)
         facts = Facts(
@@ -211,7 +216,7 @@ class Step:
             config_digest=output.config_digest,
             run_id=self.run.run_id,
             root_run_id=self.run.root_run_id,
-            details={**({EMPTY_SOURCES: empty_sources} if empty_sources else {}), **details},
+            details={EMPTY_SOURCES: empty_sources} if empty_sources else {},
         )
         return write(self.claims[place], frame, facts, read=self.raw.records_read(output.window))
 

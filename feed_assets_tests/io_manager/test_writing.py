@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import dagster as dg
 import pytest
-from pyspark.sql import DataFrame, functions
+from pyspark.sql import DataFrame, Observation, functions
 
 from feed_assets.ads import CLEAN_ADS, KINDS, judge_ads
 from feed_assets.assets.external import raw_logs
 from feed_assets.file_feed import RawInput
-from feed_assets.io_manager import feed_metadata
+from feed_assets.io_manager import BOUNDARY, Observed, feed_metadata
 from feed_assets.partitions import daily, hourly
 from feed_assets.sources import load_sources
 from feed_assets.sources.canonical import canonical
@@ -239,6 +239,22 @@ def test_an_asset_that_is_not_audited_is_published_at_once(shop):
     assert len(shop.rows(COPIES)) == 2
     assert shop.record(COPIES).facts.code_version == "7"
     assert "update in force before" not in materialization.metadata
+
+
+@pytest.mark.parametrize("known_to_be_empty", [False, True])
+def test_figures_that_spark_computes_while_it_writes_are_told_and_the_boundary_is_recorded(shop, known_to_be_empty):
+    shop.land(ads(3))
+
+    def compute(records: DataFrame) -> Observed:
+        figures = Observation()
+        rows = straight(records).where(functions.lit(not known_to_be_empty))
+        observed = rows.observe(figures, functions.count("*").alias("ads"))
+        return Observed(observed, lambda: {"ads": figures.get.get("ads", 0), BOUNDARY: {"before": "a", "after": "b"}})
+
+    (materialization,) = copies(shop, compute).run("copies").asset_materializations_for_node("copies")
+    assert materialization.metadata["ads"].value == len(shop.rows(COPIES)) == (0 if known_to_be_empty else 3)
+    assert shop.record(COPIES).facts.details["boundary"] == {"before": "a", "after": "b"}
+    assert BOUNDARY not in materialization.metadata
 
 
 def test_a_run_over_several_days_takes_and_gives_a_frame_a_day(shop):

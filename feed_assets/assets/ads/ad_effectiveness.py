@@ -1,10 +1,11 @@
 """The asset of ad effectiveness. Not here: attribution, statistics (`ads.effectiveness`), its metadata (`figures`)."""
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from datetime import date, timedelta
+from typing import Any
 
 import dagster as dg
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import DataFrame, Observation
 
 from feed_assets.ads import AD_EFFECTIVENESS, ads_with_shared_clicks, shared_clicks
 from feed_assets.ads.schemas import EFFECTIVENESS_FEED
@@ -13,9 +14,7 @@ from feed_assets.assets.ads.figures import effectiveness_aggregates, effectivene
 from feed_assets.assets.ads.rules import GROUP, OWNERS, Rules
 from feed_assets.assets.checked_hours import IO_MANAGER
 from feed_assets.datasets import Figures
-from feed_assets.io_manager import feed_metadata
-from feed_assets.io_manager.asset_metadata import BOUNDARY, CONTEXT, OPTIONAL
-from feed_assets.io_manager.retries import retrying
+from feed_assets.io_manager import BOUNDARY, CONTEXT, OPTIONAL, Observed, feed_metadata
 from feed_assets.partitions import NEIGHBOURING_DAYS, NEXT_DAY
 
 
@@ -55,27 +54,26 @@ def ad_effectiveness(partitions: dg.PartitionsDefinition) -> dg.AssetsDefinition
         clean_ads: DataFrame,
         clean_clicks: DataFrame,
         ad_catalog: DataFrame,
-    ) -> Iterator[dg.Output[DataFrame]]:
-        day = date.fromisoformat(context.partition_key)
-        result = ads_with_shared_clicks(
+    ) -> Observed:
+        rows = ads_with_shared_clicks(
             clean_ads,
             clean_clicks,
             ad_catalog,
-            day=day,
+            day=date.fromisoformat(context.partition_key),
             attribution_window=timedelta(hours=rules.attribution_window_hours),
-        ).persist()  # the figures and the write share it
-        try:
-            with retrying(context.retry_number):  # Spark computes the result here
-                (row,) = result.agg(*effectiveness_aggregates(), *shared_clicks()).collect()
-            context.add_output_metadata({**effectiveness_figures(row), **effectiveness_lineage()})
-            yield dg.Output(result, metadata={BOUNDARY: _boundary(row)})
-        finally:
-            result.unpersist()
+        )
+        summary = Observation()
+
+        def metadata() -> dict[str, Any]:
+            found = summary.get
+            return {**effectiveness_figures(found), **effectiveness_lineage(), BOUNDARY: _boundary(found)}
+
+        return Observed(rows.observe(summary, *effectiveness_aggregates(), *shared_clicks()), metadata)
 
     return ad_effectiveness
 
 
-def _boundary(row: Row) -> dict[str, str]:
+def _boundary(summary: Mapping[str, Any]) -> dict[str, str]:
     """The digests of the clicks that the day shares with the day before and the day after."""
-    digests = {side: row[side] for side in ("before", "after")}
+    digests = {side: summary.get(side) for side in ("before", "after")}
     return {side: f"{digest & 0xFFFFFFFFFFFFFFFF:016x}" if digest else "" for side, digest in digests.items()}

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import dagster as dg
-from pyspark.sql import Column, Row, functions
+from pyspark.sql import Column, functions
 
 from feed_assets.assets.ads import sketches
 
@@ -28,13 +29,13 @@ def effectiveness_aggregates() -> list[Column]:
     ]
 
 
-def effectiveness_figures(row: Row) -> dict[str, Any]:
-    """The metadata of a day's result from its `effectiveness_aggregates`.
+def effectiveness_figures(summary: Mapping[str, Any]) -> dict[str, Any]:
+    """The metadata of a day's result from its `effectiveness_aggregates`; Spark has none for a day without rows.
 
     Totals are plain numbers, which Dagster plots over the days.
     """
-    ads, impressions, clicked, orphans = (row[name] for name in ("ads", *TOTALS))
-    top = [each.asDict() for each in row["top"] or ()]
+    ads, impressions, clicked, orphans = (summary.get(name) or 0 for name in ("ads", *TOTALS))
+    top = [each.asDict() for each in summary.get("top") or ()]
     records = [dg.TableRecord({name: _cell(each[name]) for name in SHOWN}) for each in top]
     rate = {"click-through rate, %": round(100 * clicked / impressions, 4)} if impressions else {}
     return {
