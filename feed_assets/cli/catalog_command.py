@@ -6,7 +6,10 @@ itself what Dagster shows; this looks at the storage, also for what Dagster does
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from itertools import groupby
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,6 +18,12 @@ from feed_assets.cli.exit_codes import FAILED
 from feed_assets.cli.installation import load_installation
 from feed_assets.cli.output import complain, json_option, print_json, print_text, progress
 from feed_assets.file_feed.wording import counted
+
+if TYPE_CHECKING:
+    from feed_assets.data_catalog import Drift
+
+MOST_LINES = 10
+"""A table with more partitions of one problem tells them in one line."""
 
 
 @click.group()
@@ -35,7 +44,6 @@ def reconcile_command(ctx: click.Context, *, dry_run: bool, as_json: bool) -> No
     from feed_assets.data_catalog import (  # noqa: PLC0415 - see above
         VARIABLE,
         CatalogError,
-        Drift,
         open_catalog,
         reconcile,
         unknown_tables,
@@ -65,8 +73,7 @@ def reconcile_command(ctx: click.Context, *, dry_run: bool, as_json: bool) -> No
                 failed += 1
                 complain(f"Error: {name}: {error}")
             drift += found
-            lines = [f"{each.table} {each.partition or '(table)'}: {each.problem}" for each in found]
-            bar(None if as_json else "\n".join(lines) or None)
+            bar(None if as_json else "\n".join(_lines(found)) or None)
     base = installation.blackboard.uri("x").removesuffix("/x")
     nobodys = unknown_tables(tables, known, base)
     if as_json:
@@ -80,3 +87,16 @@ def reconcile_command(ctx: click.Context, *, dry_run: bool, as_json: bool) -> No
             )
     if failed or (dry_run and drift):
         ctx.exit(FAILED)
+
+
+def _lines(found: Sequence[Drift]) -> Iterator[str]:
+    """A line for each difference of a table, and one for many partitions with the same problem."""
+    for (table, problem, partitioned), group in groupby(
+        found, lambda each: (each.table, each.problem, bool(each.partition))
+    ):
+        alike = list(group)
+        if len(alike) > MOST_LINES:
+            first, last = alike[0].partition, alike[-1].partition
+            yield f"{table} {first} ... {last}, {counted(len(alike), 'partition')}: {problem}; --json names each"
+        else:
+            yield from (f"{table} {each.partition if partitioned else '(table)'}: {problem}" for each in alike)

@@ -177,6 +177,19 @@ def test_the_command_shows_drift_and_repairs_it(run, catalog, glue) -> None:
     }
 
 
+def test_many_partitions_of_one_problem_are_told_in_a_line(run) -> None:
+    source = Source(board=open_blackboard(Settings.from_environment().base), location=EFFECTIVENESS)
+    for number in range(11):
+        source.publish(1, f"2019-11-{number + 10}")
+
+    lines = run("--dry-run", code=1).stdout.splitlines()
+
+    assert [line for line in lines if line.startswith(FEED)] == [
+        f"{FEED} (table): missing",
+        f"{FEED} 2019-11-10 ... 2019-11-20, 11 partitions: missing; --json names each",
+    ]
+
+
 def test_one_table_that_fails_holds_back_no_other(run, catalog, glue) -> None:
     glue.create_database(DatabaseInput={"Name": catalog.database})
     glue.create_table(DatabaseName=catalog.database, TableInput={"Name": FEED})
