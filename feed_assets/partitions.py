@@ -13,12 +13,19 @@ from feed_assets.resources import Settings
 
 def daily(settings: Settings) -> dg.DailyPartitionsDefinition:
     """One partition for each UTC day, from the first day of data to yesterday by the installation's clock."""
-    return dg.DailyPartitionsDefinition(start_date=settings.first_day.isoformat(), end_date=_end(settings))
+    fixed = _fixed_time(settings)
+    return dg.DailyPartitionsDefinition(
+        start_date=settings.first_day.isoformat(), end_date=midnight(fixed.date()) if fixed else None
+    )
 
 
 def hourly(settings: Settings) -> dg.HourlyPartitionsDefinition:
-    """One partition for each UTC hour of the same days, for raw data."""
-    return dg.HourlyPartitionsDefinition(start_date=midnight(settings.first_day), end_date=_end(settings))
+    """One partition for each UTC hour, from the first day of data to the last hour that is over."""
+    fixed = _fixed_time(settings)
+    return dg.HourlyPartitionsDefinition(
+        start_date=midnight(settings.first_day),
+        end_date=fixed.replace(minute=0, second=0, microsecond=0) if fixed else None,
+    )
 
 
 with warnings.catch_warnings():
@@ -34,6 +41,6 @@ with warnings.catch_warnings():
     """A day and its neighbours, if they exist: for results that depend on events near either midnight."""
 
 
-def _end(settings: Settings) -> datetime | None:
-    """The end of the last partition under a fixed clock: the midnight before its time; None without."""
-    return midnight(settings.as_of.astimezone(UTC).date()) if settings.as_of is not None else None
+def _fixed_time(settings: Settings) -> datetime | None:
+    """The time of a fixed clock, UTC; None if the clock runs, which Dagster follows by itself."""
+    return settings.as_of.astimezone(UTC) if settings.as_of is not None else None

@@ -112,7 +112,7 @@ def _story(
         growth: tuple[str, ...] = ()
         standing = next(iter(staleness(board, graph, node, [partition], now=now))).reason
     elif partition != str(day):
-        growth, standing = (), "late_growth watches only days"
+        growth, standing = (), "late_growth watches only days; complete_hours the hours that it checks"
     else:
         growth = tuple(standing for _, standing in _standings(board, graph, node, sources, (day, day), now))
         standing = "; ".join(growth) or "no raw data"
@@ -236,19 +236,28 @@ def _because(record: Record | None, before: Record | None, sources: Mapping[str,
 
 
 def _raw_changes(record: Record, before: Record, sources: Mapping[str, Source]) -> list[str]:
-    earlier = before.read_sets
+    """The days of raw data that the later update read otherwise; an update of an hour read a part of a day."""
+    earlier, now = _raw_read(before), _raw_read(record)
+    several_days = len({each.partition for each in now.values()}) > 1
     changes = []
-    for each in record.read_sets.values():
-        was, source = earlier.get(each.source), sources.get(each.source)
+    for place, each in now.items():
+        was, source = earlier.get(place), sources.get(each.source)
         if was is None or was.hours != each.hours:
+            named = f"{each.source} {each.partition}" if several_days else each.source
             if source is None:
-                changes.append(f"{each.source} changed")
+                changes.append(f"{named} changed")
             else:
                 decision = decide(was, each, source.growth_threshold_percent)
                 kind = "changed" if decision.needs_files else decision.kind.replace("_", " ")
                 percent = f" {decision.growth_percent:+.1f} %" if decision.growth_percent is not None else ""
-                changes.append(f"{each.source} {kind}{percent}")
+                changes.append(f"{named} {kind}{percent}")
     return changes
+
+
+def _raw_read(record: Record) -> dict[tuple[str, str], RawInput]:
+    """The raw data that an update read as its own, by source and day."""
+    raw = (each for each in record.facts.inputs if isinstance(each, RawInput) and not each.context)
+    return {(each.source, each.partition): each for each in raw}
 
 
 def _feed_changes(record: Record, before: Record) -> list[str]:

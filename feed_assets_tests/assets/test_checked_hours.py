@@ -154,14 +154,29 @@ def test_a_day_reads_only_the_hours_that_were_not_checked(shop, sources) -> None
 
 def test_explain_shows_the_hours_that_were_checked(shop, sources) -> None:
     shop.land(ads(2))
-    early = hourly(shop.at(WHILE_OPEN))
+    tick(hourly(shop.at(WHILE_OPEN)))
+    shop.land(ads(1, start=2), name="late")
+    early = hourly(shop.at(WHILE_OPEN + timedelta(seconds=60)))
     tick(early)
 
     graph = AssetFeedGraph.of(early.definitions.get_repository_def())
     described = load_sources(shop.settings.sources_directory, KINDS)
     stories = explain(shop.board, graph, described, date.fromisoformat(DAY), now=early.now, store=shop.store)
-    hours = [(each.asset, each.day, len(each.updates)) for each in stories if each.asset.startswith("checked")]
-    assert hours == [("checked/ads/shop_ads", f"{DAY}-12:00", 1), ("checked/clicks/shop_clicks", f"{DAY}-00:00", 0)]
+    hours = [
+        (each.asset, each.day, [update.made_because.partition("+")[0] for update in each.updates])
+        for each in stories
+        if each.asset.startswith("checked")
+    ]
+    assert hours == [
+        ("checked/ads/shop_ads", f"{DAY}-12:00", ["ads/shop_ads grown ", "first processed"]),
+        ("checked/clicks/shop_clicks", f"{DAY}-00:00", []),
+    ]
+
+
+def test_the_hours_of_a_day_that_is_not_over_are_checked_also_under_a_fixed_clock(shop, sources) -> None:
+    shop.land(ads(2))  # at 12:00
+    assert tick(hourly(shop.at(datetime.fromisoformat(f"{DAY}T17:59:00Z")))) == []
+    assert tick(hourly(shop.at(datetime.fromisoformat(f"{DAY}T18:00:00Z")))) == [("shop_ads", f"{DAY}-12:00")]
 
 
 def marked(table):
