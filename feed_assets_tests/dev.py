@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from feed_assets_tests.harness import free_port
+from feed_assets_tests.waiting import HANGS
 
 ROOT = Path(__file__).parents[1]
 MODULE = "feed_assets.definitions"
@@ -78,7 +79,7 @@ class Dev:
             nodes = self.ask(LOADED)["repositoriesOrError"].get("nodes")
             return nodes[0] if nodes else None
 
-        return self.until(look, "loaded definitions", 120)
+        return self.until(look, "loaded definitions")
 
     def launch(self, assets: Sequence[str], day: str, **more: Any) -> str:
         """Launch a run of assets for a day, as a click on Materialize does. Returns its id."""
@@ -93,31 +94,31 @@ class Dev:
         assert "run" in launched["launchPipelineExecution"], launched
         return str(launched["launchPipelineExecution"]["run"]["runId"])
 
-    def ended(self, run_id: str, seconds: float = 120) -> Any:
+    def ended(self, run_id: str) -> Any:
         """The run, when it has ended."""
 
         def look() -> Any:
             run = self.ask(RUN, id=run_id)["runOrError"]
             return run if run["status"] in {"SUCCESS", "FAILURE", "CANCELED"} else None
 
-        return self.until(look, "finished run", seconds)
+        return self.until(look, "finished run")
 
-    def until(self, look: Callable[[], Answer], what: str, seconds: float, *, every: float = 0.1) -> Answer:
+    def until(self, look: Callable[[], Answer], what: str, *, every: float = 0.1) -> Answer:
         """The first answer that says something. Fails with the log's end where there is none in time."""
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + HANGS
         while time.monotonic() < deadline:
             assert self.process.poll() is None, self.log.read_text()[-3000:]
             with contextlib.suppress(urllib.error.URLError, ConnectionError, TimeoutError):
                 if answer := look():
                     return answer
             time.sleep(every)
-        raise AssertionError(f"no {what} within {seconds} s:\n{self.log.read_text()[-5000:]}")
+        raise AssertionError(f"no {what} within {HANGS} s:\n{self.log.read_text()[-5000:]}")
 
     def stop(self) -> int:
         """Ctrl-C; returns the exit code."""
         os.killpg(self.process.pid, signal.SIGINT)
         try:
-            return self.process.wait(timeout=40)
+            return self.process.wait(timeout=HANGS)
         except subprocess.TimeoutExpired:
             os.killpg(self.process.pid, signal.SIGKILL)
             raise

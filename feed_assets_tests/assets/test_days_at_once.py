@@ -23,6 +23,7 @@ from feed_assets_tests.harness import (
     messages,
     using_board,
 )
+from feed_assets_tests.waiting import HANGS
 
 DAYS = days(7)
 BAD = DAYS[3]
@@ -38,7 +39,7 @@ def test_seven_days_at_once_come_each_to_its_own_rows_and_the_bad_one_stops_no_o
         shop.land([ad(name, f"{day} 12:00:00") for name in names])
         shop.land_clicks([click(f"k-{name}", f"{day} 12:00:30", user=name) for name in names[:2]])
     shop.land([row | {"user": None, "id": None} for row in ads(20, BAD)], name="bad")
-    together = Barrier(len(DAYS) - 1, timeout=300)
+    together = Barrier(len(DAYS) - 1, timeout=HANGS)
 
     def wait_for_the_others(operation: str, key: str) -> None:
         """Let no day publish its clean ads before each of them is about to, but for the bad one, which never is."""

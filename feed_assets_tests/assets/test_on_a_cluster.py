@@ -35,6 +35,7 @@ from feed_assets_tests.faults.faulty_tasks import (
 from feed_assets_tests.harness import ADS, ALL, DAY, SHOP_ADS, SHOP_CLICKS, ads, click, write_sources
 from feed_assets_tests.listening import family
 from feed_assets_tests.servers.spark_cluster import SparkCluster
+from feed_assets_tests.waiting import HANGS, until
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +84,7 @@ def driven(cluster, versitygw, tmp_path_factory):
         def wait_for_parts(partition, *tasks):
             """Until the files of these tasks have a part; those of tasks that have ended wait for the job's commit."""
             found = driven.uploads(f"{partition}/")
-            deadline = time.monotonic() + 200
+            deadline = time.monotonic() + HANGS
             while not all(any(f"part-0000{task}" in key and parts for key, parts in found) for task in tasks):
                 assert driver.poll() is None, log.read_text()
                 assert time.monotonic() < deadline, log.read_text()
@@ -101,10 +102,7 @@ def driven(cluster, versitygw, tmp_path_factory):
             for process in reversed(family(driver.pid)):
                 with suppress(psutil.NoSuchProcess):
                     process.kill()
-    deadline = time.monotonic() + 60
-    while cluster.executors():
-        assert time.monotonic() < deadline, "executors outlive their driver"
-        time.sleep(0.1)
+    until(lambda: not cluster.executors())  # else they outlive their driver
     return driven
 
 
@@ -187,13 +185,13 @@ def test_a_backfill_goes_on_when_a_worker_is_killed_and_publishes_each_day_once(
     command = [sys.executable, "-m", "feed_assets.cli", "backfill", "--from", DAY, "--to", DAY, "--json"]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=pipe, stderr=pipe, text=True) as backfill:
-        deadline = time.monotonic() + 200
+        deadline = time.monotonic() + HANGS
         while not board.page(f"{ADS}/{DAY}/").entries:
             assert backfill.poll() is None, "it ended before it wrote"
             assert time.monotonic() < deadline
             time.sleep(0.1)
         cluster.kill_worker()
-        told, errors = backfill.communicate(timeout=300)
+        told, errors = backfill.communicate(timeout=HANGS)
 
     assert backfill.returncode == 0, errors
     assert "WARN" not in errors

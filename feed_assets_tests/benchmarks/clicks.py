@@ -191,7 +191,7 @@ def _reprocessed(dev: Dev, raw: Path, days: list[str]) -> float:
         return runs if enough else None
 
     # Each look takes time of the web server that is then missing to the runs.
-    runs = dev.until(quiet, "quiet after the late files", 300, every=1)
+    runs = dev.until(quiet, "quiet after the late files", every=1)
     assert all(run["status"] == "SUCCESS" for run in runs), runs
     return max(float(run["endTime"]) for run in runs) - ticked
 
@@ -208,7 +208,7 @@ def _requested(dev: Dev) -> tuple[float, str]:
         ticks = [tick for each in sensors for tick in each["sensorState"]["ticks"] if each["name"] == "late_growth"]
         return next(((tick["timestamp"], tick["runIds"][0]) for tick in ticks if tick["runIds"]), None)
 
-    return dev.until(look, "request for the late file", 60)
+    return dev.until(look, "request for the late file")
 
 
 def _row(subject: str, seconds: list[float]) -> Row:

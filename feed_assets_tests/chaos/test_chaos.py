@@ -16,6 +16,7 @@ from feed_assets_tests.chaos.run import Chaos
 from feed_assets_tests.servers.ceph import Ceph
 from feed_assets_tests.servers.fault_proxy import CONTRACT
 from feed_assets_tests.servers.versitygw import Versitygw
+from feed_assets_tests.waiting import HANGS
 
 REPOSITORY = Path(__file__).parents[2]
 KILLS = 24
@@ -24,7 +25,7 @@ KILLS = 24
 def chaos(*options: str) -> tuple[int, list[dict[str, Any]]]:
     """Exit code and runs, in a process of its own: the workers are its forks, and it has no threads."""
     command = [sys.executable, "-m", "feed_assets_tests.chaos", "--json", "--life", "1", "--seed", "1", *options]
-    ran = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=300)
+    ran = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=HANGS)
     assert ran.returncode in {0, 1}, ran.stderr
     return ran.returncode, json.loads(ran.stdout)["runs"]
 

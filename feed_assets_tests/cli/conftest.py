@@ -21,6 +21,7 @@ from click.testing import CliRunner, Result
 from feed_assets.blackboard import open_blackboard
 from feed_assets.cli import main
 from feed_assets_tests.blackboard.recording import RecordingBlackboard
+from feed_assets_tests.waiting import HANGS
 
 NOON = "2019-12-01T12:00:00"
 
@@ -97,7 +98,7 @@ def program_on() -> Callable[..., str]:
             while part := os.read(main_side, 65536):
                 parts.append(part)
         os.close(main_side)
-        process.wait(timeout=60)
+        process.wait(timeout=HANGS)
         return click.unstyle(b"".join(parts).decode())
 
     return run

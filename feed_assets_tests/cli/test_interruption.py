@@ -18,6 +18,7 @@ from click.testing import Result
 from feed_assets.cli import process_group
 from feed_assets.cli.process_group import run_until_interrupted
 from feed_assets_tests.harness import free_port
+from feed_assets_tests.waiting import HANGS, until
 
 Run = Callable[..., Result]
 Written = Callable[[str, str], Path]
@@ -38,7 +39,7 @@ def test_ctrl_c_in_the_middle_of_a_large_file_publishes_nothing(run: Run, writte
         pipe.write(bytes(4 * 1024 * 1024))
         pipe.flush()  # a pipe holds far less, so by now the other side is in the middle of it
         publishing.send_signal(signal.SIGINT)
-    stdout, stderr = publishing.communicate(timeout=60)
+    stdout, stderr = publishing.communicate(timeout=HANGS)
     assert (publishing.returncode, stdout) == (130, "")
     assert "Interrupted" in stderr
     assert "Traceback" not in stderr
@@ -61,7 +62,7 @@ def test_ctrl_c_is_exit_code_130_also_where_nothing_was_written(tmp_path: Path):
     # Closed after it: a signal just before Python begins to read waits until something comes, if only the end.
     with waiting.open("wb"):
         publishing.send_signal(signal.SIGINT)
-    _, stderr = publishing.communicate(timeout=60)
+    _, stderr = publishing.communicate(timeout=HANGS)
     assert publishing.returncode == 130, stderr
     assert not list((tmp_path / "f").rglob("_SUCCESS"))
 
@@ -81,7 +82,7 @@ def test_ctrl_c_while_spark_starts_is_answered_without_a_stack_trace():
     # Java runs, and has not said yet where it listens: Spark then answers an interruption with Java's stack trace.
     time.sleep(0.5)
     checking.send_signal(signal.SIGINT)
-    stdout, stderr = checking.communicate(timeout=120)
+    stdout, stderr = checking.communicate(timeout=HANGS)
 
     # Where the signal interrupts an `exec`, such as that of a dataclass being defined, Python ends itself by the signal
     # at last. A shell shows 130 for both.
@@ -114,14 +115,11 @@ def test_ctrl_c_in_a_backfill_ends_all_its_processes_without_a_stack_trace(tmp_p
     time.sleep(moment)
     started |= set(children.read_text().split())
     os.killpg(computing.pid, signal.SIGINT)  # as a terminal does
-    _, stderr = computing.communicate(timeout=120)
+    _, stderr = computing.communicate(timeout=HANGS)
 
     assert computing.returncode == 130, stderr
     assert stderr.strip() == "Interrupted. Unfinished updates stay invisible to readers."
-    deadline = time.monotonic() + 30
-    while any(map(is_running, started)):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until(lambda: not any(map(is_running, started)))
 
 
 def is_running(pid: str) -> bool:
@@ -166,7 +164,7 @@ def test_a_program_that_runs_until_ctrl_c_ends_quietly_with_all_that_it_started(
     assert running.stderr is not None
     started = [running.stderr.readline().split() for _ in range(3)]
     os.killpg(running.pid, ending)
-    stdout, stderr = running.communicate(timeout=60)
+    stdout, stderr = running.communicate(timeout=HANGS)
 
     assert (running.returncode, stdout, stderr) == (0, "None\n", "")
     assert [is_running(pid) for _, pid in started] == [False] * 3
@@ -204,7 +202,7 @@ def test_ctrl_c_ends_dev_while_dagster_starts_with_one_word(tmp_path: Path):
     assert "Ctrl-C ends it" in running.stdout.readline()
     time.sleep(4)  # Dagster loads; its parts follow one after the other
     os.killpg(running.pid, signal.SIGINT)
-    said, _ = running.communicate(timeout=60)
+    said, _ = running.communicate(timeout=HANGS)
 
     assert (running.returncode, said.splitlines()[-1]) == (130, "Stopped.")
     assert "Traceback" not in said

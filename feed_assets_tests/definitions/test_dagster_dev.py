@@ -12,6 +12,7 @@ import pytest
 from feed_assets_tests.dev import FREQUENT_DAEMON, Dev
 from feed_assets_tests.harness import ADS, ALL, DAY, EFFECTIVENESS, ads, click
 from feed_assets_tests.listening import family, listening
+from feed_assets_tests.waiting import HANGS
 
 BACKFILLED = "2019-11-21"
 """Before the sources' lookback, so that no sensor asks for it."""
@@ -91,11 +92,11 @@ def test_a_backfill_from_the_ui_and_a_late_file_end_in_published_updates(dev, de
         assert status in {"REQUESTED", "COMPLETED_SUCCESS"}, dev.ask(RUNS)
         return status == "COMPLETED_SUCCESS"
 
-    dev.until(backfilled, "finished backfill", 240)
+    dev.until(backfilled, "finished backfill")
     assert len(desk.rows(ADS, BACKFILLED)) == 20
     assert sum(row["impressions"] for row in desk.rows(EFFECTIVENESS, BACKFILLED)) == 20
 
-    dev.until(lambda: desk.latest(ADS, DAY) != before, "update of the late file", 240)
+    dev.until(lambda: desk.latest(ADS, DAY) != before, "update of the late file")
     assert len(desk.rows(ADS, DAY)) == 40
 
     def sensor_runs():
@@ -104,7 +105,7 @@ def test_a_backfill_from_the_ui_and_a_late_file_end_in_published_updates(dev, de
         mine = [(tag["dagster/partition"], run) for tag, run in tags if tag.get("dagster/sensor_name") == "late_growth"]
         return mine if mine and all(run["status"] in {"SUCCESS", "FAILURE"} for _, run in mine) else None
 
-    ((day, run),) = dev.until(sensor_runs, "finished run of a sensor", 120)
+    ((day, run),) = dev.until(sensor_runs, "finished run of a sensor")
     assert (day, run["status"]) == (DAY, "SUCCESS")
     assert sorted(key["path"][-1] for key in run["assetSelection"]) == ["ad_effectiveness", "clean_ads"]
     for sensor in dev.ask(TICKS)["repositoriesOrError"]["nodes"][0]["sensors"]:
@@ -120,4 +121,4 @@ def test_a_backfill_from_the_ui_and_a_late_file_end_in_published_updates(dev, de
     assert {name for name, _ in listened} > {"java"}
     assert {where for _, where in listened} == {"loopback"}
     assert dev.stop() == 130
-    assert psutil.wait_procs(processes, timeout=20)[1] == []
+    assert psutil.wait_procs(processes, timeout=HANGS)[1] == []

@@ -18,6 +18,7 @@ from feed_assets.io_manager.asset_metadata import declared_feed
 from feed_assets.resources import Settings
 from feed_assets.sources import load_sources
 from feed_assets_tests.harness import settings_below
+from feed_assets_tests.waiting import HANGS
 
 ROOT = Path(__file__).parents[2]
 
@@ -212,7 +213,7 @@ def test_dagster_finds_the_definitions_valid(tmp_path):
         env=environment,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=HANGS,
         check=False,
     )
 

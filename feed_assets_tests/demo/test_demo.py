@@ -21,6 +21,7 @@ from feed_assets.demo.story import prepare_base
 from feed_assets.file_feed import history, open_feed, records
 from feed_assets.resources import Settings, SettingsError
 from feed_assets_tests.open_bandit import TOTALS
+from feed_assets_tests.waiting import HANGS
 
 ROOT = Path(__file__).parents[2]
 AS_OF = datetime(2019, 12, 1, 6, tzinfo=UTC)
@@ -54,7 +55,7 @@ class Told:
             env=self.environment,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=HANGS,
             check=False,
         )
 
@@ -95,7 +96,7 @@ def former(home, environment):
         assert running.poll() is None, running.communicate()
         time.sleep(0.1)
     running.send_signal(signal.SIGINT)
-    _, complained = running.communicate(timeout=60)
+    _, complained = running.communicate(timeout=HANGS)
     assert running.returncode == 130, complained
     with dg.DagsterInstance.from_config(str(home)) as instance:
         states = {state.name: state for state in instance.all_instigator_state()}
@@ -114,7 +115,7 @@ def told(former, home, environment, path_without_java):
         env=environment,
         capture_output=True,
         text=True,
-        timeout=900,
+        timeout=HANGS,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -27,6 +27,7 @@ import pytest
 
 from feed_assets_tests.harness import free_port
 from feed_assets_tests.listening import family
+from feed_assets_tests.waiting import HANGS
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -79,7 +80,7 @@ class Deployment:
             )
         if "ExecStartPost" in unit(name)["Service"]:
             command = self.command(name, "ExecStartPost")
-            subprocess.run(command, env=environment, check=True, timeout=120, capture_output=True)
+            subprocess.run(command, env=environment, check=True, timeout=HANGS, capture_output=True)
 
     def command(self, name: str, setting: str) -> list[str]:
         """A command of a unit, with the programs of this environment."""
@@ -113,9 +114,9 @@ class Deployment:
         assert "errors" not in answer, answer
         return answer["data"]
 
-    def until(self, look: Callable[[], Answer], what: str, seconds: float = 120) -> Answer:
+    def until(self, look: Callable[[], Answer], what: str) -> Answer:
         """The first true answer. Fails with the ends of the logs if there is none in time, or if a process ended."""
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + HANGS
         while time.monotonic() < deadline and all(each.poll() is None for each in self.processes.values()):
             with contextlib.suppress(urllib.error.URLError, ConnectionError, TimeoutError):
                 if answer := look():

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from feed_assets.engine.class_archive import ArchiveError, check_archive
+from feed_assets_tests.waiting import HANGS
 
 START = """
 import sys
@@ -29,7 +30,7 @@ def prepare(cache, code=0, **variables):
     """Runs the command with this cache; its output, and that on stderr."""
     command = [sys.executable, "-m", "feed_assets.cli", "prepare"]
     environment = {**os.environ, "XDG_CACHE_HOME": str(cache), **variables}
-    done = subprocess.run(command, check=False, env=environment, capture_output=True, text=True, timeout=200)
+    done = subprocess.run(command, check=False, env=environment, capture_output=True, text=True, timeout=HANGS)
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout, done.stderr
 
@@ -43,7 +44,7 @@ def shared_classes(cache, tmp_path):
         env={**os.environ, "XDG_CACHE_HOME": str(cache), "SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1"},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=HANGS,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "7\n", "")
     return log.read_text(encoding="utf-8").count("shared objects file (top)")

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from feed_assets.engine.java import JavaError, ensure_java
+from feed_assets_tests.waiting import HANGS
 
 ROOT = Path(__file__).parents[2]
 
@@ -43,7 +44,7 @@ def test_spark_and_the_tests_with_spark_run_on_a_machine_without_java(environmen
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=HANGS,
         check=False,
     )
 

@@ -17,6 +17,7 @@ from feed_assets.operations.day_runs import SelectionError, backfill, count_part
 from feed_assets.operations.failed_runs import failed_runs
 from feed_assets.sensors.busy import WILL_RETRY
 from feed_assets.sensors.failures import root_cause
+from feed_assets_tests.waiting import HANGS
 
 DAYS = ["2019-11-24", "2019-11-25", "2019-11-26"]
 
@@ -207,4 +208,4 @@ def test_commands_that_begin_at_once_in_a_new_dagster_home_all_find_it_in_order(
         subprocess.Popen([sys.executable, "-c", OPENS, tmp_path, together], stdout=subprocess.PIPE, text=True)
         for _ in range(4)
     ]
-    assert [(command.communicate(timeout=120)[0], command.returncode) for command in commands] == [("0\n", 0)] * 4
+    assert [(command.communicate(timeout=HANGS)[0], command.returncode) for command in commands] == [("0\n", 0)] * 4

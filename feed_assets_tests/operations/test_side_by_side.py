@@ -20,10 +20,9 @@ from feed_assets.operations.day_runs import PartitionResult, backfill
 from feed_assets.operations.side_by_side import EndedError, Processes
 from feed_assets.resources import SparkResource
 from feed_assets.sensors.busy import BACKFILL_TAG, WILL_RETRY
-from feed_assets_tests.workers.running import until
+from feed_assets_tests.waiting import until
 
 DAYS = [f"2019-11-{day}" for day in range(24, 29)]
-PATIENCE = 60.0
 
 Behaviour = Callable[[Path, str], None]
 
@@ -52,7 +51,7 @@ def begun(folder: Path) -> int:
 
 def meet(folder: Path, _day: str) -> None:
     """Go on when another day is under way, too."""
-    until(lambda: begun(folder) > 1, PATIENCE)
+    until(lambda: begun(folder) > 1)
 
 
 def be_killed(_folder: Path, day: str) -> None:
@@ -149,7 +148,7 @@ def test_a_process_that_cannot_begin_ends_the_backfill_with_its_exit_code(tmp_pa
 
 def test_ctrl_c_ends_all_runs_and_processes_and_none_is_tried_again(tmp_path: Path, instance):
     def interrupt() -> None:
-        until(lambda: begun(tmp_path) == 2, PATIENCE)
+        until(lambda: begun(tmp_path) == 2)
         os.kill(os.getpid(), signal.SIGINT)
 
     Thread(target=interrupt).start()

@@ -17,6 +17,7 @@ from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.busy import BACKFILL_TAG, busy_partitions
 from feed_assets.sensors.liveness import ALIVE_TAG, DEAD_AFTER_SECONDS, alive, fail_dead_runs, first_tags
 from feed_assets_tests.harness import DAY, NEXT_DAY, between
+from feed_assets_tests.waiting import HANGS
 
 HOURLY, DAILY = dg.AssetKey("hourly"), dg.AssetKey("daily")
 RUN = "00000000-0000-0000-0000-000000000001"
@@ -139,7 +140,7 @@ with instance_at(Path(sys.argv[1]), {}) as instance:
 
 
 def test_a_backfill_that_was_killed_leaves_a_run_that_is_given_up_by_its_sign_of_life(tmp_path, monkeypatch):
-    done = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], timeout=120, check=False)
+    done = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], timeout=HANGS, check=False)
     assert done.returncode == -signal.SIGKILL
 
     with dg.DagsterInstance.from_config(str(tmp_path)) as instance:

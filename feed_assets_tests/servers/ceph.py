@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import boto3
 
 from feed_assets_tests.servers.server import MissingServerError, S3Server, done, free_port, kept
+from feed_assets_tests.waiting import HANGS
 
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
@@ -199,7 +200,7 @@ class Ceph(S3Server):
     def _tool(self, name: str, *arguments: str | Path) -> None:
         found = self._installation
         try:
-            done([found.program(name), *arguments], env=found.environment, timeout=120)
+            done([found.program(name), *arguments], env=found.environment, timeout=HANGS)
         except MissingServerError as error:
             # The programs are there, so the error is no reason to skip anything.
             self.kill()

@@ -22,10 +22,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 import boto3
 
+from feed_assets_tests.waiting import HANGS
+
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
 
-SECONDS_TO_START = 30
 SECONDS_TO_STOP = 20
 
 
@@ -95,7 +96,7 @@ class LocalServer:
         return self.data.with_name(f"{self.data.name}.{program}.log")
 
     def _wait(self) -> None:
-        deadline = time.monotonic() + SECONDS_TO_START
+        deadline = time.monotonic() + HANGS
         while not self._answers():
             ended = [str(process.args) for process in self._processes if process.poll() is not None]
             if ended or time.monotonic() > deadline:

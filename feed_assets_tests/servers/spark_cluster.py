@@ -18,7 +18,8 @@ import pyspark
 
 from feed_assets.engine.java import ensure_java
 from feed_assets_tests.listening import family
-from feed_assets_tests.servers.server import SECONDS_TO_START, LocalServer
+from feed_assets_tests.servers.server import LocalServer
+from feed_assets_tests.waiting import HANGS
 
 WORKERS: Final = 2
 _PROGRAM = Path(pyspark.__file__).parent / "bin" / "spark-class"
@@ -53,7 +54,7 @@ class SparkCluster(LocalServer):
         host = f"127.0.0.{len(self._processes)}"
         options = ["--host", host, "--cores", "1", "--memory", "1g", "--work-dir", str(self.data), self.master]
         self._start("worker", "Worker", host, *options)
-        deadline = time.monotonic() + SECONDS_TO_START
+        deadline = time.monotonic() + HANGS
         while self._registered() < expected:
             if time.monotonic() > deadline or not self.running:
                 raise RuntimeError(f"a worker did not start; see {self._log(_PROGRAM.name)}")

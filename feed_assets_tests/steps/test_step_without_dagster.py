@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from feed_assets_tests.harness import SHOP_ADS, write_sources
+from feed_assets_tests.waiting import HANGS
 
 PROGRAM = Path(__file__).parent / "without_dagster.py"
 RUN = """
@@ -19,7 +20,7 @@ runpy.run_path(sys.argv[1])
 def test_steps_run_from_landing_to_audit_where_dagster_cannot_be_imported(tmp_path):
     (description,) = write_sources(tmp_path / "sources", SHOP_ADS).iterdir()
     arguments = [sys.executable, "-c", RUN, PROGRAM, tmp_path, description]
-    done = subprocess.run(arguments, capture_output=True, text=True, check=False, timeout=300)
+    done = subprocess.run(arguments, capture_output=True, text=True, check=False, timeout=HANGS)
 
     assert done.returncode == 0, done.stderr
     rejected = "rejected (in_range_cost: rows 3, rows not as expected 1, for example 7.500000)"

@@ -10,8 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from dagster._daemon.run_coordinator.queued_run_coordinator_daemon import Queued
 from dagster_graphql.test.utils import execute_dagster_graphql
 
 from feed_assets_tests.dev import LAUNCH, ROOT
+from feed_assets_tests.waiting import until
 
 CANCELED, FAILURE, SUCCESS = dg.DagsterRunStatus.CANCELED, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.SUCCESS
 TERMINATE = """
@@ -107,16 +107,6 @@ class Run:
         """As the UI does."""
         answer = self._workers.ask(TERMINATE, id=self.id)["terminateRun"]
         assert answer["__typename"] == "TerminateRunSuccess", answer
-
-
-def until(look: Callable[[], Any], seconds: float = 180) -> Any:
-    """The first answer that says something."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if answer := look():
-            return answer
-        time.sleep(0.05)
-    pytest.fail(f"nothing within {seconds} s")
 
 
 def is_running(process_id: int) -> bool:

@@ -15,6 +15,7 @@ import yaml
 from feed_assets.operations.doctor import examine
 from feed_assets.resources import Settings
 from feed_assets.workers.requests import SOCKET, ask
+from feed_assets_tests.waiting import until
 from feed_assets_tests.workers.running import (
     CANCELED,
     FAILURE,
@@ -24,7 +25,6 @@ from feed_assets_tests.workers.running import (
     is_running,
     running,
     start_pool,
-    until,
 )
 
 MODULE = "feed_assets_tests.workers.plain_project"

@@ -26,7 +26,8 @@ from feed_assets_tests.harness import (
     settings_below,
     write_sources,
 )
-from feed_assets_tests.workers.running import CANCELED, FAILURE, SUCCESS, Workers, is_running, running, until
+from feed_assets_tests.waiting import until
+from feed_assets_tests.workers.running import CANCELED, FAILURE, SUCCESS, Workers, is_running, running
 
 PROJECT = "feed_assets_tests.workers.spark_project"
 FEEDS = {"clean_ads": ADS, "clean_clicks": CLICKS, "ad_effectiveness": EFFECTIVENESS}
