@@ -194,10 +194,10 @@ class Record:
         return self.history[-1].state
 
     @property
-    def read_sets(self) -> dict[str, RawInput]:
-        """The read sets of the update's own partition, by source."""
-        raw = (each for each in self.facts.inputs if isinstance(each, RawInput))
-        return {each.source: each for each in raw if each.partition == self.partition}
+    def read_sets(self) -> dict[tuple[str, str], RawInput]:
+        """The read sets by source and day, without those that were read as context."""
+        raw = (each for each in self.facts.inputs if isinstance(each, RawInput) and not each.context)
+        return {(each.source, each.partition): each for each in raw}
 
     def to_json(self) -> bytes:
         """Compact JSON, the same bytes for the same record."""

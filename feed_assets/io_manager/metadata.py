@@ -69,17 +69,22 @@ def command_for(feed: Feed, partition: str | None, update: str) -> str:
 
 
 def _growth(record: Record, previous: Update | None) -> dict[str, Any]:
-    """The growth of the raw data since `previous` read it, in all and by source."""
+    """The growth of the raw data since `previous` read it, in all and by source, or by source and day."""
     read = record.read_sets
     if not read:
         return {}
     known = read_record(previous.feed, previous.partition, previous.name) if previous else None
     earlier = known.read_sets if known else {}
     now, before = (sum(each.bytes for each in sets.values()) for sets in (read, earlier))
+    several_days = len({day for _, day in read}) > 1
+    rows = [
+        _growth_row(f"{source} {day}" if several_days else source, each, earlier.get((source, day)))
+        for (source, day), each in read.items()
+    ]
     shown: dict[str, Any] = {
         "raw files": sum(each.count for each in read.values()),
         "raw bytes": now,
-        "growth": dg.MetadataValue.table([_growth_row(each, earlier.get(source)) for source, each in read.items()]),
+        "growth": dg.MetadataValue.table(rows[:MAX_ROWS]),
     }
     if before:
         shown["raw growth, %"] = _percent(now - before, before)
@@ -90,10 +95,10 @@ def _percent(part: int, whole: int) -> float:
     return round(100 * part / whole, 2) if whole else 0.0
 
 
-def _growth_row(now: RawInput, was: RawInput | None) -> dg.TableRecord:
+def _growth_row(source: str, now: RawInput, was: RawInput | None) -> dg.TableRecord:
     before = was.bytes if was else 0
     growth = _change(before, now.bytes) if was else "first read"
-    return dg.TableRecord({"source": now.source, "bytes before": before, "bytes": now.bytes, "growth": growth})
+    return dg.TableRecord({"source": source, "bytes before": before, "bytes": now.bytes, "growth": growth})
 
 
 def _change(before: int, after: int) -> str:

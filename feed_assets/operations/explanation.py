@@ -237,8 +237,8 @@ def _because(record: Record | None, before: Record | None, sources: Mapping[str,
 
 def _raw_changes(record: Record, before: Record, sources: Mapping[str, Source]) -> list[str]:
     """The days of raw data that the later update read otherwise; an update of an hour read a part of a day."""
-    earlier, now = _raw_read(before), _raw_read(record)
-    several_days = len({each.partition for each in now.values()}) > 1
+    earlier, now = before.read_sets, record.read_sets
+    several_days = len({day for _, day in now}) > 1
     changes = []
     for place, each in now.items():
         was, source = earlier.get(place), sources.get(each.source)
@@ -252,12 +252,6 @@ def _raw_changes(record: Record, before: Record, sources: Mapping[str, Source]) 
                 percent = f" {decision.growth_percent:+.1f} %" if decision.growth_percent is not None else ""
                 changes.append(f"{named} {kind}{percent}")
     return changes
-
-
-def _raw_read(record: Record) -> dict[tuple[str, str], RawInput]:
-    """The raw data that an update read as its own, by source and day."""
-    raw = (each for each in record.facts.inputs if isinstance(each, RawInput) and not each.context)
-    return {(each.source, each.partition): each for each in raw}
 
 
 def _feed_changes(record: Record, before: Record) -> list[str]:

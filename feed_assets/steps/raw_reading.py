@@ -102,10 +102,8 @@ class RawReader:
         """Whether the update in force read raw files of these hours: then somebody deleted them since."""
         for claimed in self.claims:
             record = self._record_in_force(claimed, claimed.partition)
-            inputs = record.facts.inputs if record else ()
-            raw = (each for each in inputs if isinstance(each, RawInput) and not each.context)
-            place = source_key, str(wanted.day)
-            if any((each.source, each.partition) == place and wanted.hours & each.hours.keys() for each in raw):
+            read = record.read_sets.get((source_key, str(wanted.day))) if record else None
+            if read and wanted.hours & read.hours.keys():
                 return True
         return False
 
@@ -114,7 +112,7 @@ class RawReader:
         for claimed in self.claims:
             record = self._record_in_force(claimed, listed.partition)
             if record is not None and record.read_sets:
-                read = record.read_sets.get(listed.source, replace(listed, files=()))
+                read = record.read_sets.get((listed.source, listed.partition), replace(listed, files=()))
                 place = claimed.feed, record.partition, record.update
                 return evening_read(read, listed, hours, partial(in_full, *place)) or evening(listed, hours)
         return evening(listed, hours)

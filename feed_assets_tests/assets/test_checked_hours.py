@@ -6,6 +6,7 @@ import random
 from dataclasses import replace
 from datetime import date, datetime, timedelta
 
+import dagster as dg
 import pyarrow.compute as pc
 import pytest
 
@@ -120,6 +121,26 @@ def test_each_complete_hour_is_checked_once_and_again_when_it_has_changed(shop, 
 
     shop.land([ad("i3", f"{DAY} 05:30:00")], name="y")
     assert tick(hourly(shop.at(WHILE_OPEN + timedelta(minutes=1)))) == [("shop_ads", f"{DAY}-05:00")]
+
+
+def test_the_page_of_an_hour_in_the_ui_shows_its_growth(shop, sources) -> None:
+    shop.land([ad("i1", f"{DAY} 05:00:00"), ad("i2", f"{DAY} 20:59:59")])
+    tick(hourly(shop.at(WHILE_OPEN)))
+    shop.land([ad("i3", f"{DAY} 05:30:00")], name="y")
+    tick(hourly(shop.at(WHILE_OPEN + timedelta(minutes=1))))
+
+    asset = dg.AssetKey(["checked", "ads", "shop_ads"])
+    where = dg.AssetRecordsFilter(asset_key=asset, asset_partitions=[f"{DAY}-05:00"])
+    (newest,) = shop.instance.fetch_materializations(where, limit=1).records
+    (growth,) = newest.asset_materialization.metadata["growth"].records
+    hour = shop.base / "raw/ads/shop_ads" / DAY / "05"
+    before, late = ((hour / f"{name}.parquet").stat().st_size for name in "xy")
+    assert growth.data == {
+        "source": "ads/shop_ads",
+        "bytes before": before,
+        "bytes": before + late,
+        "growth": f"{late:+,} bytes ({late / before:+.1%})",
+    }
 
 
 def test_a_change_below_the_threshold_waits_for_the_day(shop, sources) -> None:
