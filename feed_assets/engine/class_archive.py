@@ -1,7 +1,8 @@
 """An archive of the classes that Spark loads: with it, Java starts a session in half of the time.
 
 Here: making the archive, and the options that use it. Not here: the choice of Java (`java`). Java shares the archive
-among its processes, and ignores an archive of another Java or of other jars.
+among its processes, and ignores an archive of another Java or of other jars. An archive takes 190 MB, so the cache
+keeps one for each installation of Spark that is still there.
 """
 
 from __future__ import annotations
@@ -9,9 +10,11 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -33,8 +36,7 @@ def archive_file() -> Path:
     """The place of the archive for this Java and this installation of Spark, in the user's cache."""
     java = ensure_java()
     changed = [(java / "bin" / "java").stat().st_mtime_ns, _jars().stat().st_mtime_ns]
-    digest = hashlib.sha256(repr((str(java), str(_jars()), changed)).encode()).hexdigest()
-    return user_cache() / f"classes-{digest[:16]}.jsa"
+    return user_cache() / f"classes-{_digest(str(_jars()))}" / f"{_digest(repr((str(java), changed)))}.jsa"
 
 
 def can_archive() -> bool:
@@ -63,6 +65,7 @@ def make_archive() -> Path:
         if not target.is_file():
             target.parent.mkdir(parents=True, exist_ok=True)
             _make(target)
+            _remove_others(target)
     except (OSError, RuntimeError) as error:
         raise ArchiveError(f"The archive of Spark's classes could not be made: {error}") from error
     return target
@@ -90,6 +93,19 @@ def _make(target: Path) -> None:
         made.rename(target)
 
 
+def _remove_others(target: Path) -> None:
+    """Remove the archives of other Javas and older jars of this installation, and of installations that are gone."""
+    with suppress(OSError):  # another process made the link, or this disk has none
+        target.with_name("jars").symlink_to(_jars())
+    for archive in target.parent.glob("*.jsa"):
+        if archive != target:
+            archive.unlink(missing_ok=True)
+    for folder in user_cache().glob("classes-*"):
+        jars = folder / "jars"
+        if jars.is_symlink() and not jars.exists():
+            shutil.rmtree(folder, ignore_errors=True)
+
+
 def _option(name: str, file: Path) -> str:
     return f'"-XX:{name}={file}"'  # Spark divides options at spaces
 
@@ -110,6 +126,10 @@ def _run(command: Sequence[str], options: str, directory: Path | None = None) ->
         reasons = [line for line in done.stderr.splitlines() if re.search(r"(Error|Exception)\b.*:|failed", line)]
         reason = (reasons or [f"exit code {done.returncode}"])[-1]
         raise ArchiveError(f"The archive of Spark's classes could not be made: {reason}")
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _jars() -> Path:

@@ -7,10 +7,11 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
-from feed_assets.engine.class_archive import ArchiveError, check_archive
+from feed_assets.engine.class_archive import ArchiveError, archive_file, check_archive
 from feed_assets_tests.waiting import HANGS
 
 START = """
@@ -56,8 +57,16 @@ def cache(tmp_path_factory):
     if not a_java_with_archive():
         pytest.skip("needs a Java of a distribution")
     cache = tmp_path_factory.mktemp("caches") / "my cache"
+    gone = cache / "feed_assets/classes-0123456789abcdef"
+    gone.mkdir(parents=True)
+    (gone / "jars").symlink_to(cache / "removed environment")
+    with patch.dict(os.environ, XDG_CACHE_HOME=str(cache)):
+        here = archive_file().parent
+    here.mkdir()
+    for outdated in (gone, here):
+        (outdated / "outdated.jsa").touch()
     shown, _ = prepare(cache, SPARK_SUBMIT_OPTS="-XX:TieredStopAtLevel=1")
-    (archive,) = (cache / "feed_assets").iterdir()
+    archive = the_archive(cache)
     assert str(archive) in shown
     again, _ = prepare(cache)
     assert again == shown
@@ -65,9 +74,14 @@ def cache(tmp_path_factory):
     return cache
 
 
+def the_archive(cache):
+    (found,) = (cache / "feed_assets").glob("*/*.jsa")
+    return found
+
+
 @pytest.fixture
 def archive(cache):
-    return next((cache / "feed_assets").iterdir())
+    return the_archive(cache)
 
 
 def test_an_archive_that_is_damaged_or_cut_off_is_found_to_be(archive, tmp_path):
@@ -83,6 +97,12 @@ def test_an_archive_that_is_damaged_or_cut_off_is_found_to_be(archive, tmp_path)
     os.truncate(copy, copy.stat().st_size // 2)
     with pytest.raises(ArchiveError, match="could not be made"):
         check_archive(copy)
+
+
+def test_archives_of_older_jars_and_of_installations_that_are_gone_are_removed(cache, archive):
+    assert list((cache / "feed_assets").iterdir()) == [archive.parent]
+    assert sorted(each.name for each in archive.parent.iterdir()) == [archive.name, "jars"]
+    assert archive.name != "outdated.jsa"
 
 
 def test_spark_starts_with_the_archive_that_the_command_made_and_without_one_that_is_none(cache, archive, tmp_path):
@@ -107,4 +127,4 @@ def test_a_cache_that_cannot_be_written_is_an_error_with_its_reason(tmp_path):
     blocked.touch()
     _, said = prepare(blocked, code=1)
 
-    assert f"could not be made: [Errno 20] Not a directory: '{blocked}/feed_assets'" in said
+    assert f"could not be made: [Errno 20] Not a directory: '{blocked}/feed_assets/classes-" in said
