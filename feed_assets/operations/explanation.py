@@ -111,6 +111,8 @@ def _story(
     if node.upstream:
         growth: tuple[str, ...] = ()
         standing = next(iter(staleness(board, graph, node, [partition], now=now))).reason
+        if day >= now.date() and not graph.has(node.location, partition):
+            standing += ": the day is not over"
     elif partition != str(day):
         growth, standing = (), "late_growth watches only days; complete_hours the hours that it checks"
     else:

@@ -29,12 +29,12 @@ def sources_of(desk: Installation) -> tuple[Source, ...]:
     return load_sources(desk.settings.sources_directory, KINDS)
 
 
-def standing(desk: Installation, day: str = DAY) -> str:
+def standing(desk: Installation, day: str = DAY, asset: str = "clean_ads") -> str:
     """How the raw ads of a day stand."""
     stories = explain(
         desk.board, feeds_of(desk), sources_of(desk), date.fromisoformat(day), now=desk.now, store=desk.store
     )
-    return next(story.standing for story in stories if story.asset == "clean_ads")
+    return next(story.standing for story in stories if story.asset == asset)
 
 
 def test_a_day_that_is_due_is_processed(desk):
@@ -83,6 +83,10 @@ def test_of_today_it_is_said_that_it_is_not_over(desk):
     desk.raw_bytes(today, {"x": 10})
 
     assert "the day is not over, so no sensor asks for it yet" in standing(desk, today)
+    assert (
+        standing(desk, today, "ad_effectiveness")
+        == f"{today} is not a partition of ad_effectiveness: the day is not over"
+    )
 
 
 def test_of_a_day_before_the_first_partition_it_is_said_which_setting_keeps_sensors_from_it(desk):
