@@ -63,6 +63,8 @@ _BUCKET_SETTINGS: Final = {
     "fs.s3a.multipart.size": "16M",
     # The default, "analytics", sends two GETs less for a small file, but keeps 30 KB for each file until the JVM ends.
     "fs.s3a.input.stream.type": "classic",
+    # Hadoop tries a plain read again when its answer is cut short, and does not so with Parquet's vectored reads.
+    "parquet.hadoop.vectored.io.enabled": "false",
     "fs.s3a.aws.credentials.provider": "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider",
 }
 
@@ -71,7 +73,7 @@ _log = logging.getLogger("feed_assets.engine")
 
 def concerns_storage(name: str) -> bool:
     """Whether this property of a session is about the store or its committer."""
-    return name in LOCAL_COMMITTERS or name.startswith("fs.s3a.")
+    return name in _BUCKET_SETTINGS or name.startswith("fs.s3a.")
 
 
 class JarsError(Exception):

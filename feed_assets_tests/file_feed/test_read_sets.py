@@ -99,7 +99,7 @@ def test_the_totals_of_a_read_set_take_no_request_and_its_files_take_one(
     record = read_record(feed, DAY, name)
     assert record is not None
     assert board.counts() == {"page": 1, "read": 1}
-    totals = record.read_sets["ads/x"]
+    totals = record.read_sets["ads/x", DAY]
     assert (totals.count, totals.bytes, totals.hours) == (read.count, read.bytes, read.hours)
     assert record.facts.inputs == (CATALOG, listed(read))
     board.forget()
@@ -137,7 +137,7 @@ def test_a_listing_that_is_lost_is_named_and_leaves_the_totals(
     assert record is not None
 
     with caplog.at_level(logging.WARNING, "feed_assets.file_feed"):
-        assert in_full(feed, DAY, name, record.read_sets["ads/x"]) == record.read_sets["ads/x"]
+        assert in_full(feed, DAY, name, record.read_sets["ads/x", DAY]) == record.read_sets["ads/x", DAY]
 
     assert "Which raw files the update read is lost" in caplog.text
     assert listing(feed, name) in caplog.text
@@ -223,7 +223,7 @@ def test_on_s3_a_large_read_set_is_one_put_more_and_a_small_record(versitygw) ->
     *_, entry = feed.blackboard.page(f"{feed.root}.feed/records/{DAY}/").entries
     counted.clear()
 
-    assert in_full(feed, DAY, name, record.read_sets["ads/x"]) == read_set(50_000)
+    assert in_full(feed, DAY, name, record.read_sets["ads/x", DAY]) == read_set(50_000)
     s3_client.meta.events.unregister(event, unique_id="read-sets")
 
     assert counted == ["GetObject"]

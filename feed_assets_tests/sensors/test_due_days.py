@@ -75,7 +75,7 @@ def test_what_stays_below_the_threshold_is_processed_once_when_the_day_leaves_th
     processed.raw_bytes(DAY, {"late": 43}, hour="23")
 
     assert asked(processed, OFTEN) == [LEFT]
-    assert processed.record(ADS).read_sets["ads/shop_ads"].bytes == 1043
+    assert processed.record(ADS).read_sets["ads/shop_ads", DAY].bytes == 1043
 
 
 def test_what_comes_after_that_is_not_processed_by_itself(processed):
@@ -109,7 +109,7 @@ def test_a_day_that_was_never_processed_is_not_begun_when_it_has_left_the_lookba
 def with_evening(desk, day, before):
     """The update of a day that read the evening of the day before as it is in that day's update."""
     read = read_set(desk.board, "ads/shop_ads", date.fromisoformat(day))
-    of_yesterday = desk.record(ADS, before).read_sets["ads/shop_ads"]
+    of_yesterday = desk.record(ADS, before).read_sets["ads/shop_ads", before]
     inputs: list[RawInput] = [read]
     if (context := evening(of_yesterday, 1)).files:
         inputs.append(context)

@@ -117,7 +117,11 @@ class World:
         there = read_set(self.desk.board, source, before)
         feed, update = self.desk.feed(f"clean-{kind}/v1.0"), self.latest(f"clean-{kind}/v1.0", str(before))
         record = read_record(feed, str(before), update) if update else None
-        earlier = evening_read(record.read_sets[source], there, 1, lambda read: read) if record else evening(there, 1)
+        earlier = (
+            evening_read(record.read_sets[source, str(before)], there, 1, lambda read: read)
+            if record
+            else evening(there, 1)
+        )
         return read_set(self.desk.board, source, date.fromisoformat(day)), earlier
 
     def clean(self, kind: str, day: str) -> list[dict[str, str | None]]:

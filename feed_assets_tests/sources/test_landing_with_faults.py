@@ -5,7 +5,7 @@ from pathlib import Path
 
 from feed_assets.ads import KINDS
 from feed_assets.blackboard import list_all, open_blackboard
-from feed_assets.resources import SparkResource
+from feed_assets.resources import BlackboardResource, SparkResource
 from feed_assets.sources.landing import land
 from feed_assets.sources.loading import load_source
 from feed_assets.sources.raw import raw_days, raw_frame
@@ -27,7 +27,7 @@ def test_a_file_lands_once_and_whole_whatever_faults_its_requests_meet(bucket, s
     try:
         session = SparkResource.on("local[2]", bucket).spark_session
         proxy.inject(**dict.fromkeys(CONTRACT, 0.03))
-        landing = land(session, open_blackboard(bucket), SOURCE, log, now=NOW)
+        landing = land(session, BlackboardResource.at(bucket).blackboard, SOURCE, log, now=NOW)
         faults = proxy.injected()
         proxy.inject()
         days = raw_days(direct, [SOURCE.key], date.min, date.max)

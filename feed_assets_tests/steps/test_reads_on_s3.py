@@ -13,12 +13,14 @@ import pytest
 from feed_assets.ads import KINDS
 from feed_assets.blackboard import open_blackboard
 from feed_assets.datasets import FeedDeclaration
+from feed_assets.engine.session import new_session
 from feed_assets.file_feed import Column
 from feed_assets.resources import SparkResource
 from feed_assets.sources import load_sources
 from feed_assets.steps import Output, Run, Step
 from feed_assets_tests.harness import AS_OF, DAY, SHOP_ADS, ads, write_sources
 from feed_assets_tests.servers.counting import counting
+from feed_assets_tests.servers.fault_proxy import FaultProxy
 
 FILES = 200
 NUMBERS = FeedDeclaration("numbers/v1.0", (Column("id", "bigint"),))
@@ -87,3 +89,25 @@ def test_the_driver_lists_a_page_of_files_at_a_time_and_executors_send_four_requ
     assert listed == {"LIST": listed["LIST"], "HEAD": 20, "GET": 40}
     assert listed["LIST"] <= 3
     assert checked == {"LIST": 2}
+
+
+def test_answers_that_are_cut_short_are_asked_for_again(bucket, versitygw, tmp_path, monkeypatch):
+    """A single machine tries a task once, so a run would fail."""
+    board = open_blackboard(bucket)
+    for number in range(40):
+        board.create(f"numbers/part-{number:03}.parquet", parquet(id=[number], name=["x"]))
+    proxy = FaultProxy(tmp_path / "proxy", versitygw, seed=1)
+    proxy.start()
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", proxy.endpoint)
+    try:
+        session = new_session(SparkResource.on("local[2]", bucket).spark_session, {})
+        with proxy.injecting(truncated_body=0.2):
+            numbers = session.read.schema("id bigint, name string").parquet(f"{bucket.replace('s3:', 's3a:')}/numbers")
+            read = numbers.selectExpr("sum(id)", "count(DISTINCT name)").first()
+            cut = proxy.injected()["truncated_body"]
+    finally:
+        _ = SparkResource.on("local[2]").spark_session
+        proxy.kill()
+
+    assert tuple(read) == (sum(range(40)), 1)
+    assert cut
