@@ -511,7 +511,7 @@ REGISTERED: dict[str, Blackboard] = {}
 def using_board(installation: Installation, board: Blackboard) -> Installation:
     """The same installation with its storage behind this blackboard."""
     REGISTERED[installation.settings.base] = board
-    return installation.using(blackboard=SwitchedBlackboardResource.at(installation.settings.base))
+    return installation.using(blackboard=SwitchedBlackboardResource(base=installation.settings.base))
 
 
 class InterposedState(StateResource):

@@ -48,7 +48,7 @@ class Installation:
         """The storage below the base."""
         from feed_assets.resources import BlackboardResource  # noqa: PLC0415 - loads Dagster
 
-        return BlackboardResource.at(self.settings.base).blackboard
+        return BlackboardResource(base=self.settings.base).blackboard
 
     @property
     def feeds(self) -> AssetFeedGraph:

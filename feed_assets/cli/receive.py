@@ -168,7 +168,7 @@ def _journal(settings: Settings, directory: Path | None, name: str) -> Journal:
 
     if directory is not None:
         return DiskJournal(directory)
-    return BlackboardJournal(BlackboardResource.at(settings.base).blackboard, name)
+    return BlackboardJournal(BlackboardResource(base=settings.base).blackboard, name)
 
 
 def _place(settings: Settings, sources: tuple[Source, ...], directory: Path | None, name: str) -> Place:
@@ -176,7 +176,7 @@ def _place(settings: Settings, sources: tuple[Source, ...], directory: Path | No
     from feed_assets.receiving.landing_segments import Place  # noqa: PLC0415 - as above
     from feed_assets.resources import BlackboardResource  # noqa: PLC0415 - as above
 
-    board = BlackboardResource.at(settings.base).blackboard
+    board = BlackboardResource(base=settings.base).blackboard
     return Place(board, _journal(settings, directory, name), sources, partial(_spark, settings), settings.clock.now)
 
 

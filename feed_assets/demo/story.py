@@ -224,7 +224,7 @@ class Demo:
 
     @property
     def _board(self) -> Blackboard:
-        return BlackboardResource.at(self.settings.base).blackboard
+        return BlackboardResource(base=self.settings.base).blackboard
 
     @property
     def _spark(self) -> SparkResource:

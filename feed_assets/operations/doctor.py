@@ -132,7 +132,7 @@ def _storage(base: str) -> Finding:
         return Finding("warning", f"{folder} does not exist yet.", "The first landing creates it.")
     scratch = folder / f".doctor-{uuid4().hex}"
     try:
-        BlackboardResource.at(str(scratch)).blackboard.create("object", b"")
+        BlackboardResource(base=str(scratch)).blackboard.create("object", b"")
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     return Finding("ok", f"{base} can be listed and written")
@@ -141,7 +141,7 @@ def _storage(base: str) -> Finding:
 def _bucket(base: str) -> Finding:
     from feed_assets.blackboard.s3 import S3Blackboard  # noqa: PLC0415 - loads boto3, which a disk does not need
 
-    board = BlackboardResource.at(base).blackboard
+    board = BlackboardResource(base=base).blackboard
     board.page("")
     if not isinstance(board, S3Blackboard):
         return Finding("ok", f"{base} can be listed")

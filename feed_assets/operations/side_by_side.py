@@ -24,8 +24,9 @@ from feed_assets.operations.day_runs import DayRun, Execute, PartitionResult, St
 from feed_assets.resources import SparkResource
 from feed_assets.resources.event_log import keep_open
 
-PRELOADED = ["feed_assets.operations.side_by_side", "boto3", "duckdb"]
+PRELOADED = ["feed_assets.operations.side_by_side", "duckdb"]
 """What every process imports, loaded once; none of it is the user's code."""
+PRELOADED_FOR_BUCKETS = ["dagster_aws.s3"]
 INTERRUPT = {signal.SIGINT}
 
 Load = Callable[[], dg.Definitions]
@@ -75,7 +76,8 @@ class Processes:
         They end with the block; if it fails, their runs are interrupted.
         """
         processes = cls(load, instance, run_config)
-        processes._context.set_forkserver_preload(PRELOADED)
+        in_bucket = isinstance(spark, SparkResource) and spark.base.startswith("s3://")
+        processes._context.set_forkserver_preload([*PRELOADED, *(PRELOADED_FOR_BUCKETS if in_bucket else [])])
         resource_tracker.ensure_running()  # at its start it would let Ctrl-C through to the processes that load
         try:
             for _ in range(count):

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 
 import click
 import dagster as dg
-from dagster_aws.s3 import S3Resource
 from dagster_pipes import (
     PipesContext,
     PipesDefaultMessageWriter,
@@ -30,6 +29,7 @@ from feed_assets.io_manager.metadata import DATA_VERSION_TAG, UPDATE
 from feed_assets.io_manager.step_contexts import ROOT_RUN
 from feed_assets.pipes.jobs import DESCRIPTION, FAILURE, PARTITION, TRANSIENT
 from feed_assets.pipes.messages import INTERVAL_SECONDS, pipes_metadata
+from feed_assets.resources.storage import s3_client
 from feed_assets.sensors.failures import errors
 
 RANGE_START, RANGE_END = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
@@ -45,11 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not parameters.is_dagster_pipes_process():
         parser.error("no Dagster Pipes in the environment: a step of an asset that is `launched` starts this job")
     in_bucket = "bucket" in parameters.load_messages_params()
-    writer = (
-        PipesS3MessageWriter(S3Resource().get_client(), interval=INTERVAL_SECONDS)
-        if in_bucket
-        else PipesDefaultMessageWriter()
-    )
+    writer = PipesS3MessageWriter(s3_client(), interval=INTERVAL_SECONDS) if in_bucket else PipesDefaultMessageWriter()
     with open_dagster_pipes(params_loader=parameters, message_writer=writer) as pipes:
         failure, transient = _run(pipes, module)
         pipes.report_custom_message({FAILURE: failure, TRANSIENT: transient})

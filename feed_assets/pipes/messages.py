@@ -12,6 +12,7 @@ from dagster_pipes import PipesMetadataValue, PipesOpenedData, PipesParams
 
 from feed_assets.blackboard import list_all, local_directory
 from feed_assets.resources import BlackboardResource
+from feed_assets.resources.storage import s3_client
 
 FOLDER = ".pipes"
 """Messages are below it in the base: no name of a feed begins with a dot."""
@@ -67,7 +68,7 @@ class _BucketReader(PipesS3MessageReader):
     def __init__(self, blackboard: BlackboardResource, folder: str) -> None:
         self._board, self._folder = blackboard.blackboard, folder
         bucket, _, self._prefix = self._board.uri(folder).removeprefix("s3://").partition("/")
-        super().__init__(bucket=bucket, client=blackboard.s3.get_client(), interval=INTERVAL_SECONDS)
+        super().__init__(bucket=bucket, client=s3_client(), interval=INTERVAL_SECONDS)
 
     @contextmanager
     def get_params(self) -> Iterator[PipesParams]:

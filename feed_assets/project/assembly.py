@@ -99,7 +99,7 @@ class Project:
         _require_audits(own, asset_checks)
         interval, run_config = settings.sensor_seconds, settings.run_config
         given: dict[str, Any] = {
-            "blackboard": BlackboardResource.at(settings.base),
+            "blackboard": BlackboardResource(base=settings.base),
             # Dagster shows the configuration of a resource, and a server's URL may hold a password.
             "state": StateResource(url=settings.state if settings.state.startswith("sqlite:") else dg.EnvVar(STATE)),
             "spark": SparkResource.on(settings.spark_master, settings.base),

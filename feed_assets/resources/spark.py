@@ -21,7 +21,7 @@ from feed_assets.engine.session import (
     interrupts_put_off,
     spark_config,
 )
-from feed_assets.resources.storage import BlackboardResource
+from feed_assets.resources.storage import s3_client
 
 
 class SparkResource(LazyPySparkResource):
@@ -42,7 +42,7 @@ class SparkResource(LazyPySparkResource):
     def spark_session(self) -> Any:
         """The session of this process, started on first use. Raises JavaError, MasterError and JarsError."""
         if self._spark_session is None:
-            client = BlackboardResource.at(self.base).s3.get_client() if self.base.startswith("s3://") else None
+            client = s3_client() if self.base.startswith("s3://") else None
             started: dict[str, str] = {}
             if SparkSession.getActiveSession() is None:
                 ensure_java()

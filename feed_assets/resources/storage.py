@@ -3,10 +3,9 @@
 Here: opening the store of a base or a URL, with credentials. Not here: the stores themselves.
 """
 
-from typing import Any, Self
+from typing import Any
 
 import dagster as dg
-from dagster_aws.s3 import S3Resource
 from pydantic import PrivateAttr
 
 from feed_assets.blackboard import Blackboard, open_blackboard
@@ -14,18 +13,9 @@ from feed_assets.state import Store
 
 
 class BlackboardResource(dg.ConfigurableResource[None]):
-    """The shared storage below one base: a directory or `s3://bucket/prefix`.
-
-    `S3Resource` of dagster-aws gives the client and its settings: region, endpoint, profile.
-    """
+    """The shared storage below one base: a directory or `s3://bucket/prefix`; see `s3_client` for its credentials."""
 
     base: str
-    s3: dg.ResourceDependency[S3Resource]
-
-    @classmethod
-    def at(cls, base: str) -> Self:
-        """The blackboard at a base; for S3, with the credentials and endpoint of the environment."""
-        return cls(base=base, s3=S3Resource())
 
     _blackboard: Blackboard | None = PrivateAttr(default=None)
 
@@ -33,11 +23,8 @@ class BlackboardResource(dg.ConfigurableResource[None]):
     def blackboard(self) -> Blackboard:
         """The opened store, the same object on each call."""
         if self._blackboard is None:
-            self._blackboard = open_blackboard(self.base, s3_client_factory=self._client)
+            self._blackboard = open_blackboard(self.base, s3_client_factory=s3_client)
         return self._blackboard
-
-    def _client(self) -> Any:
-        return self.s3.get_client()
 
 
 class StateResource(dg.ConfigurableResource[None]):
@@ -49,3 +36,10 @@ class StateResource(dg.ConfigurableResource[None]):
     def store(self) -> Store:
         """The store. Raises StoreError if the URL cannot be used."""
         return Store(self.url)
+
+
+def s3_client() -> Any:
+    """A client of S3 with the credentials, the region and the endpoint of the environment, as Spark has them."""
+    from dagster_aws.s3 import S3Resource  # noqa: PLC0415 - takes a third of a process's start; directories need none
+
+    return S3Resource().get_client()

@@ -149,7 +149,7 @@ def _run(settings: Settings, ref: Any, address: dict[str, str], day: str, point:
     resources: dict[str, Any] = {}
     if isinstance(point, Point):
         REGISTERED[settings.base] = Killing(open_blackboard(settings.base), point, die)
-        resources["blackboard"] = SwitchedBlackboardResource.at(settings.base)
+        resources["blackboard"] = SwitchedBlackboardResource(base=settings.base)
     there = definitions(settings, judging=die if point == IN_THE_AUDIT else lambda: None, **resources)
     with dg.DagsterInstance.from_ref(ref) as instance:
         job = there.resolve_implicit_global_asset_job_def()

@@ -27,7 +27,7 @@ def test_a_file_lands_once_and_whole_whatever_faults_its_requests_meet(bucket, s
     try:
         session = SparkResource.on("local[2]", bucket).spark_session
         proxy.inject(**dict.fromkeys(CONTRACT, 0.03))
-        landing = land(session, BlackboardResource.at(bucket).blackboard, SOURCE, log, now=NOW)
+        landing = land(session, BlackboardResource(base=bucket).blackboard, SOURCE, log, now=NOW)
         faults = proxy.injected()
         proxy.inject()
         days = raw_days(direct, [SOURCE.key], date.min, date.max)
