@@ -108,7 +108,7 @@ def endless(context: dg.AssetExecutionContext, config: Doing) -> None:
 
 def both() -> dg.Definitions:
     """The definitions of the worked example with the assets of the faults."""
-    example = build_definitions(settings, blackboard=MortalBlackboard.at(settings.base))
+    example = build_definitions(settings, blackboard=MortalBlackboard(base=settings.base))
     faulty = definitions(settings, kept, endless, judging=judging)
     return dg.Definitions(
         assets=[*(example.assets or ()), *(faulty.assets or ())],
