@@ -27,6 +27,7 @@ from feed_assets.resources.event_log import keep_open
 PRELOADED = ["feed_assets.operations.side_by_side", "duckdb"]
 """What every process imports, loaded once; none of it is the user's code."""
 PRELOADED_FOR_BUCKETS = ["dagster_aws.s3"]
+"""What every process imports as well if the data is in a bucket."""
 INTERRUPT = {signal.SIGINT}
 
 Load = Callable[[], dg.Definitions]

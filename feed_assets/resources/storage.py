@@ -13,7 +13,7 @@ from feed_assets.state import Store
 
 
 class BlackboardResource(dg.ConfigurableResource[None]):
-    """The shared storage below one base: a directory or `s3://bucket/prefix`; see `s3_client` for its credentials."""
+    """The shared storage below one base: a directory, or `s3://bucket/prefix` with the environment's credentials."""
 
     base: str
 
@@ -40,6 +40,6 @@ class StateResource(dg.ConfigurableResource[None]):
 
 def s3_client() -> Any:
     """A client of S3 with the credentials, the region and the endpoint of the environment, as Spark has them."""
-    from dagster_aws.s3 import S3Resource  # noqa: PLC0415 - takes a third of a process's start; directories need none
+    from dagster_aws.s3 import S3Resource  # noqa: PLC0415 - takes half of the definitions' load
 
     return S3Resource().get_client()

@@ -222,7 +222,7 @@ def test_dagster_finds_the_definitions_valid(tmp_path):
 
 
 def test_definitions_of_a_directory_load_without_the_libraries_of_aws(tmp_path):
-    """They take a third of the time in which a process is ready to run."""
+    """They would take half of the time."""
     environment = {**os.environ, "FEED_ASSETS_BASE": str(tmp_path)}
     code = (
         "import sys; from feed_assets.definitions import defs; "
