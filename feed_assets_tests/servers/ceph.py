@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import platform
 import shutil
+import subprocess
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,6 @@ from typing import TYPE_CHECKING
 import boto3
 
 from feed_assets_tests.servers.server import MissingServerError, S3Server, done, free_port, kept
-from feed_assets_tests.waiting import HANGS
 
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
@@ -126,7 +126,7 @@ class Ceph(S3Server):
             self._tool("radosgw-admin", "user", "create", *user, *keys, "--conf", self._configuration)
         endpoint = f"beast endpoint=127.0.0.1:{self.port} tcp_nodelay=1"
         self._daemon("radosgw", f"--rgw_frontends={endpoint}")
-        self._wait()
+        self._wait(self._answers)
 
     def client_of(self, user: str, policy: str) -> S3Client:
         """A client of a new user with this policy, a document of AWS IAM. Its keys follow from its name."""
@@ -168,6 +168,7 @@ class Ceph(S3Server):
             "osd_pool_default_size": "1",
             "osd_pool_default_min_size": "1",
             "mon_allow_pool_size_one": "true",
+            "mon_data_avail_crit": "0",  # by default, a monitor ends itself on a disk that is 95 % full
             "osd_crush_chooseleaf_type": "0",
             "osd_pool_default_pg_num": "2",
             "osd_pool_default_pgp_num": "2",
@@ -198,10 +199,15 @@ class Ceph(S3Server):
         self._run([found.program(name), "-f", "--conf", self._configuration, *arguments], found.environment)
 
     def _tool(self, name: str, *arguments: str | Path) -> None:
+        """Run a program to its end. It would wait for minutes for a daemon that has died: then it is ended too."""
         found = self._installation
+        command = [found.program(name), *arguments]
+        with self._log(name).open("ab") as log:
+            tool = subprocess.Popen(command, env=found.environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
         try:
-            done([found.program(name), *arguments], env=found.environment, timeout=HANGS)
-        except MissingServerError as error:
-            # The programs are there, so the error is no reason to skip anything.
-            self.kill()
-            raise RuntimeError(str(error)) from None
+            self._wait(lambda: tool.poll() is not None)
+        finally:
+            tool.kill()
+            tool.wait()
+        if tool.returncode:
+            self._fail(f"{' '.join(map(str, command[:3]))} failed")

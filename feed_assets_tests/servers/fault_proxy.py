@@ -42,7 +42,7 @@ class FaultProxy(S3Server):
         """See `S3Server.start`. The server must run."""
         program = Path(__file__).with_name("faulty.py")
         self._run([sys.executable, program, str(self.port), str(self.upstream.port), str(self._seed)], {})
-        self._wait()
+        self._wait(self._answers)
 
     def inject(self, **rates: float) -> None:
         """Set the rate of each fault: the share of the requests that it may hit. All others stop."""

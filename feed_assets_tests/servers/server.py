@@ -15,10 +15,10 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NoReturn
 
 import boto3
 
@@ -95,15 +95,22 @@ class LocalServer:
     def _log(self, program: str) -> Path:
         return self.data.with_name(f"{self.data.name}.{program}.log")
 
-    def _wait(self) -> None:
+    def _wait(self, ready: Callable[[], bool]) -> None:
+        """Return when it is ready. Raises RuntimeError with the logs' ends if a process ends before, or all hang."""
         deadline = time.monotonic() + HANGS
-        while not self._answers():
+        while not ready():
             ended = [str(process.args) for process in self._processes if process.poll() is not None]
-            if ended or time.monotonic() > deadline:
-                self.kill()
-                logs = [path.read_text("utf-8", "replace")[-3000:] for path in self.data.parent.glob("*.log")]
-                raise RuntimeError("\n".join([f"{self.name} did not start; ended: {ended}", *logs]))
+            if ended:
+                self._fail(f"{self.name}: these processes ended: {ended}")
+            if time.monotonic() > deadline:
+                self._fail(f"{self.name} was not ready within {HANGS:.0f} s")
             time.sleep(0.02)
+
+    def _fail(self, what: str) -> NoReturn:
+        """End all processes, and raise RuntimeError with the logs' ends."""
+        self.kill()
+        logs = [path.read_text("utf-8", "replace")[-3000:] for path in self.data.parent.glob(f"{self.data.name}.*.log")]
+        raise RuntimeError("\n".join([what, *logs]))
 
     def _answers(self) -> bool:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)

@@ -43,7 +43,7 @@ class SparkCluster(LocalServer):
     def start(self) -> None:
         """See `LocalServer.start`."""
         self._start("master", "Master", "127.0.0.1", "--host", "127.0.0.1", "--port", str(self.port))
-        self._wait()
+        self._wait(self._answers)
         for _ in range(WORKERS):
             self.start_worker()
 

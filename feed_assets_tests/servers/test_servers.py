@@ -41,6 +41,16 @@ def test_what_a_server_acknowledged_is_there_after_a_crash(server: S3Server):
     assert {key: client.get_object(Bucket="crashes", Key=key)["Body"].read() for key in expected} == expected
 
 
+def test_a_server_of_which_a_process_has_died_says_so_instead_of_waiting_for_it(ceph):
+    monitor = ceph._processes[0]
+    monitor.kill()
+    monitor.wait()
+    with pytest.raises(RuntimeError, match=r"these processes ended: .*ceph-mon"):
+        ceph.client_of("nobody", "{}")
+    assert not ceph.running
+    ceph.start()
+
+
 STARTS_A_SERVER = """
 import sys, time
 from pathlib import Path

@@ -68,4 +68,4 @@ class Versitygw(S3Server):
         root = {"ROOT_ACCESS_KEY": self.access_key, "ROOT_SECRET_KEY": self.secret_key}
         options = ["--quiet", "--keep-alive", "--region", self.region, "--port", f"127.0.0.1:{self.port}"]
         self._run([self._program, *options, "posix", self.data], {**os.environ, **root})
-        self._wait()
+        self._wait(self._answers)
