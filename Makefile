@@ -42,6 +42,8 @@ s3: $(READY) ## an S3 server on 127.0.0.1 (PORT=7480) until Ctrl-C; its data sta
 cluster: $(READY) ## a Spark master on 127.0.0.1 (PORT=7077) and two workers until Ctrl-C
 	@exec $(BIN)/python -m feed_assets_tests.servers cluster $(PORT)
 
+# Hundreds of processes load the package: each would compile it again where Python is told to keep no compiled modules.
+test: export PYTHONDONTWRITEBYTECODE =
 test: $(READY) ## all tests, in two processes
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup --no-loadscope-reorder
 

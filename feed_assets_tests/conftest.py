@@ -15,6 +15,7 @@ import boto3
 import pytest
 
 from feed_assets.cli.main import COLLECTIONS
+from feed_assets_tests.forked import start_server
 from feed_assets_tests.java import use_quick_java
 
 if TYPE_CHECKING:
@@ -44,9 +45,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Let each Java that tests start be quick."""
+    """Let each Java and each process that tests start be quick."""
     if not session.config.option.collectonly:
         use_quick_java()
+        start_server()
 
 
 def _uses_spark(item: pytest.Item) -> bool:

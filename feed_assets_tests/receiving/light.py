@@ -34,12 +34,10 @@ from feed_assets.sources.partner_file import inspect
 from feed_assets.sources.plan import Plan, complete, tidy, write_plan
 from feed_assets.state import Store
 from feed_assets.state.address import sqlite_url
+from feed_assets_tests.forked import start_server
 from feed_assets_tests.harness import SHOP_CLICKS, free_port
 from feed_assets_tests.receiving.serving import EVENTS, Server
 
-PROCESSES = multiprocessing.get_context("forkserver")
-# The others are loaded at the start of a receiver, which takes longer than all the rest of it.
-PROCESSES.set_forkserver_preload(["feed_assets_tests.receiving.light", "pydantic.v1", "sqlite3", "uvicorn.lifespan.on"])
 FILES = SHOP_CLICKS.replace("shop_clicks", "shop_files")
 """A source that takes files only."""
 DURABLE = ".durable"
@@ -112,7 +110,8 @@ def running_light(light: Light) -> Iterator[Server]:
     """The receiver as a process; it is killed at the end."""
     describe(light.base)
     port = free_port()
-    process = PROCESSES.Process(target=_run, args=(light, port))
+    start_server()
+    process = multiprocessing.get_context("forkserver").Process(target=_run, args=(light, port))
     process.start()
     server = Server(process, port, light.base / "log", tls=light.tls)
     try:
