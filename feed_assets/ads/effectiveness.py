@@ -202,9 +202,9 @@ def _touched(ads: DataFrame, clicks: DataFrame, *key: str) -> DataFrame:
     where it reads them, before the shuffle. Two keys with one hash do no harm: callers compare the keys themselves.
     Ads that one task reads are not shuffled.
     """
-    if estimated_bytes(ads) <= ONE_TASK:
-        return ads
     keys = clicks.select(F.xxhash64(*key).alias("_key"))
+    if estimated_bytes(ads) <= ONE_TASK and estimated_bytes(clicks) <= ONE_TASK:
+        keys = keys.hint("shuffle_hash")
     return ads.withColumn("_key", F.xxhash64(*key)).join(keys, "_key", "left_semi").drop("_key")
 
 
