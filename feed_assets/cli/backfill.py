@@ -18,6 +18,7 @@ from feed_assets.cli.code_location import chosen_module
 from feed_assets.cli.disk import no_space_left
 from feed_assets.cli.exit_codes import FAILED, NO_SPACE
 from feed_assets.cli.installation import (
+    BASE,
     Installation,
     dagster_home,
     load_definitions,
@@ -27,6 +28,7 @@ from feed_assets.cli.installation import (
 from feed_assets.cli.output import complain, json_option, print_json, progress
 from feed_assets.datasets import days_between
 from feed_assets.file_feed.wording import counted
+from feed_assets.operations.fork_server import start_loading
 
 DAYS_LOOKED_AT = 7
 SMALL_BYTES = 8 * 2**20
@@ -58,6 +60,8 @@ def backfill(
     """
     if last < first:
         raise click.BadParameter(f"{last} is before {first}.", param_hint="--to")
+    days = days_between(first, last)
+    _load_processes(_at_once(at_once, len(days)))
     from feed_assets.engine.session import compile_quickly  # noqa: PLC0415 - loads Spark's Python side
     from feed_assets.operations import day_runs as runs  # noqa: PLC0415 - loads Dagster
     from feed_assets.operations.side_by_side import execution  # noqa: PLC0415 - as above
@@ -65,7 +69,6 @@ def backfill(
 
     installation = load_installation()
     ready_to_compute(installation.settings)
-    days = days_between(first, last)
     try:
         stages = runs.stages(installation.definitions, selection)
     except runs.SelectionError as error:
@@ -76,7 +79,7 @@ def backfill(
         unknown = last if known and first >= known[0] else first
         raise click.BadParameter(f"There is no partition {unknown}: {there_are}.", param_hint="--from/--to")
     definitions, run_config = installation.definitions, dict(installation.settings.run_config)
-    count = at_once or _default_at_once(runs.most_runs_of_a_stage(definitions, stages, days))
+    count = _at_once(at_once, runs.most_runs_of_a_stage(definitions, stages, days))
     if _are_small(installation, first, last):
         compile_quickly()
     spark, load = (definitions.resources or {}).get("spark"), partial(load_definitions, chosen_module())
@@ -112,8 +115,15 @@ def backfill(
         ctx.exit(FAILED)
 
 
-def _default_at_once(runs: int) -> int:
-    return max(1, min(os.cpu_count() or 1, MOST_AT_ONCE, runs // RUNS_EACH))
+def _at_once(wanted: int | None, runs: int) -> int:
+    """How many runs are executed at once, if a stage has so many."""
+    return wanted or max(1, min(os.cpu_count() or 1, MOST_AT_ONCE, runs // RUNS_EACH))
+
+
+def _load_processes(count: int) -> None:
+    """Let the processes of the runs, if there are several, load while the command itself does."""
+    if count > 1:
+        start_loading(os.environ.get(BASE, ""))
 
 
 def _are_small(installation: Installation, first: date, last: date) -> bool:

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from multiprocessing import get_context, resource_tracker
+from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
@@ -21,14 +21,9 @@ import dagster as dg
 
 from feed_assets.engine.jvm import Gateway, attach
 from feed_assets.operations.day_runs import DayRun, Execute, PartitionResult, Starting, one_after_the_other
+from feed_assets.operations.fork_server import interrupts_blocked, start_loading
 from feed_assets.resources import SparkResource
 from feed_assets.resources.event_log import keep_open
-
-PRELOADED = ["feed_assets.operations.side_by_side", "duckdb"]
-"""What every process imports, loaded once; none of it is the user's code."""
-PRELOADED_FOR_BUCKETS = ["dagster_aws.s3"]
-"""What every process imports as well if the data is in a bucket."""
-INTERRUPT = {signal.SIGINT}
 
 Load = Callable[[], dg.Definitions]
 """Loads the definitions in a process; a function that pickle can name, or a `partial` of one."""
@@ -77,9 +72,7 @@ class Processes:
         They end with the block; if it fails, their runs are interrupted.
         """
         processes = cls(load, instance, run_config)
-        in_bucket = isinstance(spark, SparkResource) and spark.base.startswith("s3://")
-        processes._context.set_forkserver_preload([*PRELOADED, *(PRELOADED_FOR_BUCKETS if in_bucket else [])])
-        resource_tracker.ensure_running()  # at its start it would let Ctrl-C through to the processes that load
+        start_loading(spark.base if isinstance(spark, SparkResource) else "")
         try:
             for _ in range(count):
                 processes._start()
@@ -121,13 +114,9 @@ class Processes:
     def _start(self) -> _Process:
         ours, theirs = self._context.Pipe()
         arguments = theirs, dict(os.environ), self.load, self.instance.get_ref(), self.run_config
-        # Processes begin with Ctrl-C put off, and take it again when they can answer it.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, INTERRUPT)
-        try:
+        with interrupts_blocked():
             process = self._context.Process(target=_serve, args=arguments, name="day-runs")
             process.start()
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         theirs.close()
         started = _Process(process, ours)
         self._all.append(started)
@@ -168,7 +157,7 @@ def _serve(
     with suppress(EOFError, OSError, KeyboardInterrupt):
         os.setpgid(0, 0)  # a terminal's Ctrl-C goes to the parent only, which sends it on
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, INTERRUPT)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         os.environ.clear()  # it has those with which the first process of this kind was started
         os.environ.update(environment)
         definitions = load()

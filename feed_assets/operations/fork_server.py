@@ -1,0 +1,36 @@
+"""The process from which the processes of a backfill are forked. It loads their libraries once.
+
+Here: starting it, which a command does before it loads the same libraries itself. So this module loads nothing large.
+Not here: the forked processes (`side_by_side`).
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing import forkserver, resource_tracker
+from typing import Final
+
+LOADED: Final = ("feed_assets.operations.side_by_side", "duckdb")
+"""What every process imports; none of it is the user's code."""
+LOADED_FOR_BUCKETS: Final = ("dagster_aws.s3",)
+"""What every process imports as well if the data is in a bucket."""
+
+
+def start_loading(base: str) -> None:
+    """Start the process, unless it runs already, for data below this base. Returns while it loads."""
+    forkserver.set_forkserver_preload([*LOADED, *(LOADED_FOR_BUCKETS if base.startswith("s3://") else ())])
+    resource_tracker.ensure_running()  # at its start it would let Ctrl-C through to the processes that load
+    with interrupts_blocked():
+        forkserver.ensure_running()
+
+
+@contextmanager
+def interrupts_blocked() -> Iterator[None]:
+    """Start processes in here with Ctrl-C put off; they take it again when they can answer it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
