@@ -9,14 +9,16 @@ known before any two rows are compared) and `_record` (the record as the partner
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes Spark
 from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
+from feed_assets.engine.jvm import bloom_filter, might_contain
 from feed_assets.engine.spark_schemas import as_declared
 
 VERDICT: Final = "verdict"
@@ -24,6 +26,13 @@ REASON: Final = "reason"
 """Columns that mark a judged frame."""
 BOOKKEEPING: Final = ("_file", "_line", "_refused", "_record")
 """Columns of a judged frame that only its quarantined records need."""
+FEW_QUARANTINED: Final = "few quarantined"
+PLACES_QUARANTINED: Final = "places quarantined"
+"""The names of `few_quarantined` and `places_quarantined` in an observation."""
+_PLACE: Final = "_place"
+FEW: Final = 1_000
+SHORT: Final = 8 * 2**10
+"""Limits of `few_quarantined`: records, and bytes of each, so that they take little memory of Spark's driver."""
 REASONS: Final = "reasons"
 """The entry in the metadata of the column `reason` that lists all reasons, each with its verdict."""
 
@@ -51,6 +60,8 @@ QUARANTINE: Final = StructType(
     ]
 )
 """Records that could not be used, one row each, stored beside the update that left them out."""
+_IN_QUARANTINE: Final = {"_file": "file", "_line": "line", "_refused": "reason", "_record": "record"}
+"""The columns of a judged frame that have another name in `QUARANTINE`."""
 
 
 def with_reasons(reason: Column, reasons: Mapping[str, Verdict]) -> Column:
@@ -60,18 +71,19 @@ def with_reasons(reason: Column, reasons: Mapping[str, Verdict]) -> Column:
 
 def published_rows(judged: DataFrame) -> DataFrame:
     """The published rows of a judged frame, without the columns of the judgement."""
-    return judged.filter(F.col(VERDICT) == Verdict.PUBLISHED.value).drop(VERDICT, REASON, *BOOKKEEPING)
+    return judged.filter(F.col(VERDICT) == Verdict.PUBLISHED.value).drop(VERDICT, REASON, _PLACE, *BOOKKEEPING)
 
 
-def quarantined_rows(judged: DataFrame) -> DataFrame:
+def quarantined_rows(judged: DataFrame, places: bytes | None = None) -> DataFrame:
     """The quarantined records of a judged frame, as `QUARANTINE` declares them; NULL for columns that it lacks.
 
     This takes a pass over the input and no shuffle: `_refused` is known before rows are compared, so Spark skips the
-    comparison.
+    comparison. With the `places_quarantined` of an earlier pass, it also skips reading the values of nearly all others.
     """
+    if places is not None:
+        judged = judged.filter(might_contain(places, F.xxhash64("_file", "_line")))
     refused = judged.filter(F.col("_refused").isNotNull()).drop(REASON)
-    names = {"_file": "file", "_line": "line", "_refused": "reason", "_record": "record"}
-    named = refused.withColumnsRenamed(names)
+    named = refused.withColumnsRenamed(_IN_QUARANTINE)
     absent = {field.name: F.lit(None).cast(field.dataType) for field in QUARANTINE if field.name not in named.columns}
     return as_declared(named.withColumns(absent) if absent else named, QUARANTINE)
 
@@ -88,6 +100,33 @@ def verdict_counts(judged: DataFrame) -> list[Column]:
     return [quarantined, *(F.count_if(F.col(REASON) == reason).alias(name) for name, reason in reasons.items())]
 
 
+def few_quarantined(judged: DataFrame) -> Column:
+    """An aggregate over a judged frame, for `DataFrame.observe`: the first `FEW` of its `quarantined_rows`.
+
+    An array of structs, named `FEW_QUARANTINED`: `reason`, and `line`, the row as Spark's JSON format writes it. Rows
+    longer than `SHORT` are left out, so the array has all quarantined rows only if it has as many as were counted.
+    """
+    names = {name: name for name in ("event_time", "source")} | _IN_QUARANTINE
+    row = F.struct(*(F.col(name).alias(as_) for name, as_ in names.items() if name in judged.columns))
+    line = F.when(F.col("_refused").isNotNull(), F.to_json(row))
+    place = F.when(F.octet_length(line) <= SHORT, F.struct("_file", "_line"))
+    return F.min_by(F.struct(F.col("_refused").alias("reason"), line.alias("line")), place, FEW).alias(FEW_QUARANTINED)
+
+
+def with_places(judged: DataFrame) -> DataFrame:
+    """A judged frame without `BOOKKEEPING`, for `places_quarantined`: `observe` passes on whole rows."""
+    place = F.when(F.col("_refused").isNotNull(), F.xxhash64("_file", "_line"))
+    return judged.withColumn(_PLACE, place).drop(*BOOKKEEPING)
+
+
+def places_quarantined() -> Column:
+    """An aggregate over a frame of `with_places`, for `DataFrame.observe`: the places of its `quarantined_rows`.
+
+    A Bloom filter, named `PLACES_QUARANTINED`, so that it takes little memory, however many rows there are.
+    """
+    return bloom_filter(F.col(_PLACE)).alias(PLACES_QUARANTINED)
+
+
 def reason_counts(judged: DataFrame) -> list[Column]:
     """Named counts over the `quarantined_rows` of a judged frame, for `DataFrame.observe`.
 
@@ -96,6 +135,12 @@ def reason_counts(judged: DataFrame) -> list[Column]:
     if not (reasons := _reasons(judged, Verdict.QUARANTINED)):
         return [F.count(F.lit(1)).alias(Verdict.QUARANTINED.value)]
     return [F.count_if(F.col("reason") == reason).alias(name) for name, reason in reasons.items()]
+
+
+def counted_reasons(judged: DataFrame, few: Sequence[Row]) -> dict[str, int]:
+    """The `reason_counts` of a judged frame whose quarantined rows are all in `few_quarantined`."""
+    names = {reason: name for name, reason in _reasons(judged, Verdict.QUARANTINED).items()}
+    return Counter(names.get(each.reason, Verdict.QUARANTINED.value) for each in few)
 
 
 def _reasons(judged: DataFrame, verdict: Verdict) -> dict[str, str]:

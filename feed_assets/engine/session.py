@@ -69,6 +69,8 @@ LEAN = {
     "spark.python.sql.dataFrameDebugging.enabled": "false",
     # A day needs more generated classes than the 100 that Spark caches; each run would compile them all again.
     "spark.sql.codegen.cache.maxEntries": "2000",
+    # Spark keeps the text of each plan for its UI, and a plan may hold a Bloom filter as a literal.
+    "spark.sql.maxPlanStringLength": "200000",
     # The JVM never compiles a longer method (in bytes); with this limit Spark divides long rules.
     "spark.sql.codegen.hugeMethodLimit": "8000",
 }

@@ -5,12 +5,13 @@ Not here: which records are quarantined (`engine.judged_rows`), and publishing o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from uuid import uuid4
 
-from pyspark.sql import DataFrame, Observation
+from pyspark.sql import DataFrame, Observation, Row
 
-from feed_assets.engine.judged_rows import quarantined_rows, reason_counts
+from feed_assets.engine.judged_rows import counted_reasons, quarantined_rows, reason_counts
 from feed_assets.engine.jvm import estimated_bytes
 from feed_assets.engine.listed_files import ONE_TASK
 from feed_assets.engine.update_files import Written, write_files
@@ -27,12 +28,24 @@ class Unstaged:
     facts: Facts
 
 
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """What the pass that published found of the quarantined records.
+
+    Their number; the first `few`, by `few_quarantined`; the places of all, by `places_quarantined`, None if unknown.
+    """
+
+    count: int
+    few: Sequence[Row]
+    places: bytes | None
+
+
 def write_quarantine(
-    claimed: Claim, judged: DataFrame, quarantined: int, facts: Facts
+    claimed: Claim, judged: DataFrame, refused: Refused, facts: Facts
 ) -> tuple[Unstaged, Mapping[str, int]]:
     """Write the quarantined records of a judged frame under their update's name, and count them by reason.
 
-    `quarantined` is the number of these records: the pass that published has counted it. `facts` are the update's.
+    If `refused.few` are all, no pass of their own is needed. `facts` are the update's.
 
     Every judged update has a quarantine, possibly without files: so the latest quarantine is always that of the update
     in force, whichever updates are published, overtaken or invalidated.
@@ -40,17 +53,18 @@ def write_quarantine(
     feed = quarantine_of(claimed.feed)
     # The update's claim also claims its quarantine: no other process writes to this feed under that name.
     kept = replace(claimed, feed=feed)
-    # Few records from many tasks: without a shuffle, a file for each task.
-    refused = quarantined_rows(judged)
-    refused = refused if estimated_bytes(judged) <= ONE_TASK else refused.hint("rebalance")
-    written, reasons = Written(files=0, rows=0), {}
-    if quarantined:
-        observation = Observation()
-        written = write_files(refused.observe(observation, *reason_counts(judged)), kept.uri, "json")
-        reasons = counted(observation)
+    written, reasons = Written(files=0, rows=0), dict[str, int]()
+    if refused.count and len(refused.few) == refused.count:
+        written, reasons = _write_lines(kept, refused.few), counted_reasons(judged, refused.few)
+    elif refused.count:
+        rows, observation = quarantined_rows(judged, refused.places), Observation()
+        # Few records from many tasks: without a shuffle, a file for each task.
+        rows = rows if estimated_bytes(judged) <= ONE_TASK else rows.hint("rebalance")
+        written = write_files(rows.observe(observation, *reason_counts(judged)), kept.uri, "json")
+        reasons = without_zeros(observation.get)
     own = replace(
         facts,
-        rows=Rows(read=quarantined, published=written.rows, quarantined=0, duplicates=0, reasons={}),
+        rows=Rows(read=refused.count, published=written.rows, quarantined=0, duplicates=0, reasons={}),
         schema=(),
         inputs=(FeedInput(feed=claimed.feed.location, partition=claimed.partition, update=claimed.name),),
         code_version="",
@@ -60,6 +74,14 @@ def write_quarantine(
     return Unstaged(kept, written.files, own), reasons
 
 
-def counted(observation: Observation) -> dict[str, int]:
+def _write_lines(kept: Claim, few: Sequence[Row]) -> Written:
+    """Write these records as one file, named as Spark names its files."""
+    prefix = kept.feed.update_prefix(kept.partition, kept.name)
+    lines = "".join(f"{each.line}\n" for each in few)
+    kept.feed.blackboard.create(f"{prefix}part-00000-{uuid4()}-c000.json", lines.encode())
+    return Written(files=1, rows=len(few))
+
+
+def without_zeros(counts: Mapping[str, int]) -> dict[str, int]:
     """The counts that an observation found, without zeros; none if Spark knew before that there are no rows."""
-    return {name: int(value) for name, value in observation.get.items() if value}
+    return {name: int(value) for name, value in counts.items() if value}

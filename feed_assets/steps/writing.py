@@ -9,11 +9,23 @@ from dataclasses import replace
 
 from pyspark.sql import DataFrame, Observation
 
-from feed_assets.engine.judged_rows import BOOKKEEPING, VERDICT, Verdict, published_rows, verdict_counts
+from feed_assets.engine.judged_rows import (
+    FEW_QUARANTINED,
+    PLACES_QUARANTINED,
+    VERDICT,
+    Verdict,
+    few_quarantined,
+    places_quarantined,
+    published_rows,
+    verdict_counts,
+    with_places,
+)
+from feed_assets.engine.jvm import estimated_bytes
+from feed_assets.engine.listed_files import ONE_TASK
 from feed_assets.engine.update_files import write_files
 from feed_assets.file_feed import Claim, Facts, FeedError, Rows
 from feed_assets.file_feed.quarantine import QUARANTINE
-from feed_assets.steps.quarantining import Unstaged, counted, write_quarantine
+from feed_assets.steps.quarantining import Refused, Unstaged, without_zeros, write_quarantine
 
 
 class MissingColumnsError(FeedError):
@@ -29,18 +41,22 @@ def write(claimed: Claim, frame: DataFrame, facts: Facts, *, read: int) -> list[
         written = write_files(_conform(frame, claimed, facts), claimed.uri)
         rows = Rows(read=written.rows, published=written.rows, quarantined=0, duplicates=0, reasons={})
         return [Unstaged(claimed, written.files, replace(facts, rows=rows))]
-    # Without the columns that only the quarantine needs: `observe` passes on whole rows.
-    verdicts = Observation()
-    judged = frame.drop(*BOOKKEEPING).observe(verdicts, *verdict_counts(frame))
+    verdicts, counts = Observation(), verdict_counts(frame)
+    if estimated_bytes(frame) <= ONE_TASK:
+        judged = frame.observe(verdicts, *counts, few_quarantined(frame))
+    else:
+        judged = with_places(frame).observe(verdicts, *counts, places_quarantined())
     written = write_files(_conform(published_rows(judged), claimed, facts), claimed.uri)
-    duplicates = counted(verdicts)
-    quarantined = duplicates.pop(Verdict.QUARANTINED.value, 0)
-    quarantine, reasons = write_quarantine(claimed, frame, quarantined, facts)
+    found = dict(verdicts.get)
+    few, places = found.pop(FEW_QUARANTINED, None), found.pop(PLACES_QUARANTINED, None)
+    duplicates = without_zeros(found)
+    refused = Refused(duplicates.pop(Verdict.QUARANTINED.value, 0), few or (), places)
+    quarantine, reasons = write_quarantine(claimed, frame, refused, facts)
     # Each number has its own count, so that a check can compare them.
     rows = Rows(
         read=read,
         published=written.rows,
-        quarantined=quarantined,
+        quarantined=refused.count,
         duplicates=sum(duplicates.values()),
         reasons={**reasons, **duplicates},
     )

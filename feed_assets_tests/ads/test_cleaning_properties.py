@@ -9,15 +9,26 @@ from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from functools import reduce
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pyspark.sql import DataFrame, SparkSession, functions
+from pyspark.sql import DataFrame, Observation, SparkSession, functions
 
 from feed_assets.ads import check_ads, check_clicks, judge_ads, judge_clicks
-from feed_assets.engine.judged_rows import published_rows, quarantined_rows
+from feed_assets.engine.judged_rows import (
+    FEW_QUARANTINED,
+    PLACES_QUARANTINED,
+    counted_reasons,
+    few_quarantined,
+    places_quarantined,
+    published_rows,
+    quarantined_rows,
+    reason_counts,
+    with_places,
+)
 from feed_assets_tests.ads import reference
 from feed_assets_tests.ads.counting import counts_of
 from feed_assets_tests.ads.events import (
@@ -157,6 +168,29 @@ def test_what_was_read_is_published_quarantined_or_duplicate_and_nothing_else(
     assert counts["published"] + counts["quarantined"] + duplicates == len(events)
     assert counts["quarantined"] == reasons == quarantined_rows(frame).count()
     assert min(counts["published"], reasons, duplicates) > 0
+
+
+@pytest.mark.parametrize(("kind", "values"), [(Ad, ADS), (Click, CLICKS)])
+def test_the_pass_that_publishes_finds_the_quarantined_records_or_their_places(
+    spark: SparkSession, tmp_path: Path, kind: Any, values: Any
+) -> None:
+    chance = random.Random(3)
+    frame = judged(spark, together([random_events(kind, values, chance) for _ in range(100)]))
+    reasons, found, marked = Observation(), Observation(), Observation()
+
+    frame.observe(found, few_quarantined(frame)).write.format("noop").mode("overwrite").save()
+    with_places(frame).observe(marked, places_quarantined()).write.format("noop").mode("overwrite").save()
+    quarantine = quarantined_rows(frame).observe(reasons, *reason_counts(frame))
+    quarantine.write.json((tmp_path / "quarantine").as_uri())
+
+    few, places = found.get[FEW_QUARANTINED], bytes(marked.get[PLACES_QUARANTINED])
+    files = (tmp_path / "quarantine").glob("part-*.json")
+    assert sorted(each.line for each in few) == sorted(
+        line for file in files for line in file.read_text(encoding="utf-8").splitlines()
+    )
+    assert sorted(map(str, rows(quarantined_rows(frame, places)))) == sorted(map(str, rows(quarantined_rows(frame))))
+    assert counted_reasons(frame, few) == {name: count for name, count in reasons.get.items() if count}
+    assert len(few) > 100
 
 
 @pytest.mark.parametrize(("kind", "values"), [(Ad, ADS), (Click, CLICKS)])

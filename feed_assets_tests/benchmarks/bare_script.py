@@ -10,10 +10,16 @@ from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
 
 from feed_assets.ads import AD_CATALOG, CLEAN_ADS, CLEAN_CLICKS, ad_effectiveness, judge_ads, judge_clicks
-from feed_assets.engine.judged_rows import published_rows, quarantined_rows
+from feed_assets.engine.judged_rows import (
+    PLACES_QUARANTINED,
+    places_quarantined,
+    published_rows,
+    quarantined_rows,
+    with_places,
+)
 from feed_assets.sources import Source
 from feed_assets.sources.canonical import canonical
 from feed_assets.sources.raw import RECORD_COLUMNS
@@ -48,5 +54,6 @@ def _clean(
     files = sorted(map(str, (base / "raw" / source.key / str(day)).rglob("*.parquet")))
     records = with_nulls(spark.read.schema(schema).parquet(*files), source)
     judged = judge(canonical(records, source), day=day)
-    published_rows(judged).write.parquet(str(published))
-    quarantined_rows(judged).write.json(str(quarantine))
+    places = Observation()
+    published_rows(with_places(judged).observe(places, places_quarantined())).write.parquet(str(published))
+    quarantined_rows(judged, places.get[PLACES_QUARANTINED]).write.json(str(quarantine))

@@ -2,10 +2,15 @@
 
 import json
 
+import pytest
+
+from feed_assets.engine import judged_rows
 from feed_assets.file_feed import invalidate_both
+from feed_assets.steps import writing
 from feed_assets_tests.harness import ADS, DAY, Interposed, ad, ads, failed_checks, messages, using_board
 
 QUARANTINE = f"quarantine/{ADS}"
+LENIENT = {"resources": {"limits": {"config": {"quarantined_share": 1.0}}}}
 
 
 def bad(count: int):
@@ -38,6 +43,24 @@ def test_the_quarantine_of_a_rejected_update_is_kept_and_is_not_the_latest(shop)
     # The same lines came twice under one id: five of the six have other ids.
     assert {row["reason"] for row in kept(shop, rejected)} == {"unparsable cost"}
     assert len(kept(shop, rejected)) == 6
+
+
+@pytest.mark.parametrize(
+    ("module", "limit", "value"), [(judged_rows, "FEW", 2), (judged_rows, "SHORT", 100), (writing, "ONE_TASK", 0)]
+)
+def test_many_or_long_records_of_small_or_large_days_are_quarantined_alike(shop, monkeypatch, module, limit, value):
+    shop.land([*ads(40), *bad(3), ad("no-ad", ad=None), ad("umlaut", cost="?\u00fc")])
+    accounts, records = [], []
+
+    for ways in ("found by the pass that publishes", "found by a pass of their own"):
+        assert shop.run("clean_ads", config=LENIENT).success, ways
+        accounts.append(shop.record(ADS).facts.rows)
+        records.append(sorted(map(json.dumps, kept(shop, shop.latest(QUARANTINE)))))
+        monkeypatch.setattr(module, limit, value)
+
+    assert records[0] == records[1]
+    assert accounts[0] == accounts[1]
+    assert accounts[0].reasons == {"quarantined: unparsable cost": 4, "quarantined: missing ad_id": 1}
 
 
 def test_a_staged_update_has_its_quarantine_staged_and_both_are_taken_out_of_force_together(shop):
