@@ -30,6 +30,7 @@ from feed_assets.cli.installation import (
 )
 from feed_assets.cli.output import print_table, print_text, progress
 from feed_assets.demo import OWN_HOME
+from feed_assets.operations.fork_server import start_loading
 
 
 @click.command()
@@ -42,6 +43,7 @@ def demo() -> None:
     """
     # The demo evaluates the sensors twice within seconds; a sensor runs only when its interval is over.
     os.environ["FEED_ASSETS_SENSOR_SECONDS"] = "1"
+    start_loading(os.environ.get(BASE, ""))
     from feed_assets.demo.story import Demo, NextSteps, Teller, prepare_base  # noqa: PLC0415 - loads Dagster and Spark
     from feed_assets.engine.session import compile_quickly  # noqa: PLC0415 - as above
     from feed_assets.resources import Settings  # noqa: PLC0415 - as above
