@@ -17,6 +17,9 @@ OWNERS = {
     "SparkSession": "_jsparkSession _jvm _jsc _jdf _jmap _instantiatedSession _activeSession listenerBus statusStore "
     "sqlParser",
     "SparkContext": "_gateway",
+    "Column": "_jc",
+    "org.apache.spark.sql.catalyst.expressions": "BloomFilterAggregate BloomFilterMightContain",
+    "org.apache.spark.sql.classic": "ExpressionUtils",
     "AssetCheckExecutionContext": "op_execution_context",
     "JobDefinition": "asset_layer",
     "DagsterInstance": "report_dagster_event event_log_storage delete_instigator_state",
@@ -27,6 +30,7 @@ OWNERS = {
 PRIVATE_ATTRIBUTES = {name: owner for owner, names in OWNERS.items() for name in names.split()}
 INTERNAL = {
     "pyspark.core.context",
+    "pyspark.sql.classic.column",
     "org.apache.spark.sql.catalyst",
     "SQLQueryContextLogger",
     "DataFrameQueryContextLogger",
