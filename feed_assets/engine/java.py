@@ -15,7 +15,7 @@ LAUNCHER_HOME = Path(__file__).parent / "jre"
 
 
 class JavaError(Exception):
-    """No Java was found that Spark runs on; the message says how to get one."""
+    """No Java was found that Spark runs on, or it ended at its start; the message says what to do."""
 
 
 def ensure_java() -> Path:

@@ -19,9 +19,11 @@ from types import FrameType, MappingProxyType, SimpleNamespace
 from typing import Any, Final
 
 import pyspark.core.context
+from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession, Window, functions
 
 from feed_assets.engine.buckets import LOCAL_COMMITTERS, concerns_storage
+from feed_assets.engine.java import JavaError
 from feed_assets.engine.jvm import make_default
 
 
@@ -141,6 +143,20 @@ def compile_quickly() -> None:
     """
     given = os.environ.get("SPARK_SUBMIT_OPTS", "")
     os.environ["SPARK_SUBMIT_OPTS"] = given if QUICKLY in given else f"{QUICKLY} {given}".rstrip()
+
+
+def start_session(config: Mapping[str, str]) -> SparkSession:
+    """The session of this process, with this configuration if it has none. Raises JavaError if Java ends at once."""
+    try:
+        with interrupts_put_off():
+            return SparkSession.builder.config(map=dict(config)).getOrCreate()
+    except PySparkRuntimeError as error:
+        if error.getCondition() != "JAVA_GATEWAY_EXITED":
+            raise
+        raise JavaError(
+            "Java ended before Spark could start. Correct what its own message, above, names: its options come "
+            "from SPARK_SUBMIT_OPTS, JAVA_TOOL_OPTIONS and `spark-defaults.conf`, its memory from SPARK_DRIVER_MEMORY."
+        ) from None
 
 
 def submitted_session() -> SparkSession:

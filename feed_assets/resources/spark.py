@@ -18,8 +18,8 @@ from feed_assets.engine.session import (
     JAVA_OPTIONS,
     check_master,
     ensure_driver_memory,
-    interrupts_put_off,
     spark_config,
+    start_session,
 )
 from feed_assets.resources.storage import s3_client
 
@@ -52,8 +52,7 @@ class SparkResource(LazyPySparkResource):
                 started = {"spark.jars": ",".join(map(str, bucket_jars()))} if client else {}
                 if options := archive_options():
                     started[JAVA_OPTIONS] = f"{self.spark_config.get(JAVA_OPTIONS, '')} {options}"
-            with interrupts_put_off():
-                session = SparkSession.builder.config(map={**self.spark_config, **started}).getOrCreate()
+            session = start_session({**self.spark_config, **started})
             remember_classes(session)
             if client:
                 check_classes(session)

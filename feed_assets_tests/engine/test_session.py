@@ -1,12 +1,16 @@
-"""The memory of Spark's driver follows the machine, and the user."""
+"""The memory of Spark's driver follows the machine, and the user; a Java that cannot start says so."""
 
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 
 import pytest
 
-from feed_assets.engine.session import ensure_driver_memory
+from feed_assets.engine.java import JavaError, ensure_java
+from feed_assets.engine.session import ensure_driver_memory, spark_config, start_session
+from feed_assets_tests.waiting import HANGS
 
 
 @pytest.fixture(autouse=True)
@@ -35,3 +39,28 @@ def test_on_a_cluster_the_drivers_memory_is_left_to_its_configuration():
     ensure_driver_memory("spark://127.0.0.1:7077")
 
     assert "SPARK_DRIVER_MEMORY" not in os.environ
+
+
+def start_without_a_session() -> None:
+    """Start Spark in a process that has none, and print why it did not start."""
+    ensure_java()
+    try:
+        start_session(spark_config("local[1]"))
+    except JavaError as error:
+        print(error)
+
+
+def test_a_java_that_refuses_its_options_is_an_error_that_names_where_they_come_from():
+    program = f"from {__name__} import start_without_a_session; start_without_a_session()"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "SPARK_SUBMIT_OPTS": "-XX:+UseSerialGC -XX:+UseParallelGC"},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=HANGS,
+    )
+
+    javas, _, ours = done.stdout.partition("Java ended before Spark could start.")
+    assert "Multiple garbage collectors selected" in javas
+    assert "SPARK_SUBMIT_OPTS" in ours
