@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes Spark
 from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
@@ -81,7 +81,7 @@ def quarantined_rows(judged: DataFrame, places: bytes | None = None) -> DataFram
     comparison. With the `places_quarantined` of an earlier pass, it also skips reading the values of nearly all others.
     """
     if places is not None:
-        judged = judged.filter(might_contain(places, F.xxhash64("_file", "_line")))
+        judged = judged.filter(might_contain(judged.sparkSession, places, F.xxhash64("_file", "_line")))
     refused = judged.filter(F.col("_refused").isNotNull()).drop(REASON)
     named = refused.withColumnsRenamed(_IN_QUARANTINE)
     absent = {field.name: F.lit(None).cast(field.dataType) for field in QUARANTINE if field.name not in named.columns}
@@ -119,12 +119,12 @@ def with_places(judged: DataFrame) -> DataFrame:
     return judged.withColumn(_PLACE, place).drop(*BOOKKEEPING)
 
 
-def places_quarantined() -> Column:
+def places_quarantined(spark: SparkSession) -> Column:
     """An aggregate over a frame of `with_places`, for `DataFrame.observe`: the places of its `quarantined_rows`.
 
     A Bloom filter, named `PLACES_QUARANTINED`, so that it takes little memory, however many rows there are.
     """
-    return bloom_filter(F.col(_PLACE)).alias(PLACES_QUARANTINED)
+    return bloom_filter(spark, F.col(_PLACE)).alias(PLACES_QUARANTINED)
 
 
 def reason_counts(judged: DataFrame) -> list[Column]:

@@ -34,36 +34,30 @@ def estimated_bytes(frame: DataFrame) -> int:
     return int(frame._jdf.queryExecution().analyzed().stats().sizeInBytes())  # noqa: SLF001 - as above
 
 
-def bloom_filter(values: Column) -> Column:
+def bloom_filter(spark: SparkSession, values: Column) -> Column:
     """An aggregate, for `DataFrame.observe`: a Bloom filter of these BIGINTs without NULLs, of 128 KB.
 
     For 100,000 values, it takes one in a thousand others for one of them; for a million, two in three.
     """
     sizes = (functions.lit(size).cast("bigint") for size in (BLOOM_VALUES, BLOOM_BITS))
-    machine, expressions = _machine(), map(_expression, (values, *sizes))
-    aggregate = machine.org.apache.spark.sql.catalyst.expressions.aggregate.BloomFilterAggregate(*expressions)
-    return _column(aggregate.toAggregateExpression())
+    aggregates = java_machine(spark).org.apache.spark.sql.catalyst.expressions.aggregate
+    made = aggregates.BloomFilterAggregate(*(_expression(spark, each) for each in (values, *sizes)))
+    return _column(spark, made.toAggregateExpression())
 
 
-def might_contain(filter_: bytes, value: Column) -> Column:
+def might_contain(spark: SparkSession, filter_: bytes, value: Column) -> Column:
     """Whether a BIGINT may be one of the values of a Bloom filter; true for each of its values."""
-    expressions = map(_expression, (functions.lit(filter_), value))
-    return _column(_machine().org.apache.spark.sql.catalyst.expressions.BloomFilterMightContain(*expressions))
+    expressions = java_machine(spark).org.apache.spark.sql.catalyst.expressions
+    made = expressions.BloomFilterMightContain(*(_expression(spark, each) for each in (functions.lit(filter_), value)))
+    return _column(spark, made)
 
 
-def _machine() -> Any:
-    spark = SparkSession.getActiveSession()
-    if spark is None:
-        raise RuntimeError("Spark has not been started, or was stopped.")
-    return java_machine(spark)
+def _expression(spark: SparkSession, column: Column) -> Any:
+    return java_machine(spark).org.apache.spark.sql.classic.ExpressionUtils.expression(column._jc)  # noqa: SLF001 - as above
 
 
-def _expression(column: Column) -> Any:
-    return _machine().org.apache.spark.sql.classic.ExpressionUtils.expression(column._jc)  # noqa: SLF001 - as above
-
-
-def _column(expression: Any) -> Column:
-    return JavaColumn(_machine().org.apache.spark.sql.classic.ExpressionUtils.column(expression))
+def _column(spark: SparkSession, expression: Any) -> Column:
+    return JavaColumn(java_machine(spark).org.apache.spark.sql.classic.ExpressionUtils.column(expression))
 
 
 def make_default(spark: SparkSession) -> None:

@@ -15,7 +15,7 @@ from feed_assets.engine.judged_rows import counted_reasons, quarantined_rows, re
 from feed_assets.engine.jvm import estimated_bytes
 from feed_assets.engine.listed_files import ONE_TASK
 from feed_assets.engine.update_files import Written, write_files
-from feed_assets.file_feed import Claim, Facts, FeedInput, Rows
+from feed_assets.file_feed import Claim, Facts, FeedError, FeedInput, Rows
 from feed_assets.file_feed.quarantine import quarantine_of
 
 
@@ -26,6 +26,10 @@ class Unstaged:
     claim: Claim
     files: int
     facts: Facts
+
+
+class QuarantineMismatchError(FeedError):
+    """The quarantine has another number of records than the pass that published counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +49,7 @@ def write_quarantine(
 ) -> tuple[Unstaged, Mapping[str, int]]:
     """Write the quarantined records of a judged frame under their update's name, and count them by reason.
 
-    If `refused.few` are all, no pass of their own is needed. `facts` are the update's.
+    If `refused.few` are all, no pass of their own is needed. `facts` are the update's. Raises QuarantineMismatchError.
 
     Every judged update has a quarantine, possibly without files: so the latest quarantine is always that of the update
     in force, whichever updates are published, overtaken or invalidated.
@@ -62,6 +66,12 @@ def write_quarantine(
         rows = rows if estimated_bytes(judged) <= ONE_TASK else rows.hint("rebalance")
         written = write_files(rows.observe(observation, *reason_counts(judged)), kept.uri, "json")
         reasons = without_zeros(observation.get)
+    if written.rows != refused.count:
+        raise QuarantineMismatchError(
+            f"{claimed.uri}: {refused.count:,} records were refused, and a second look at the same files found "
+            f"{written.rows:,}. Nothing was staged. Let the rules, and the columns `_file` and `_line`, depend on the "
+            "records alone."
+        )
     own = replace(
         facts,
         rows=Rows(read=refused.count, published=written.rows, quarantined=0, duplicates=0, reasons={}),

@@ -45,7 +45,7 @@ def write(claimed: Claim, frame: DataFrame, facts: Facts, *, read: int) -> list[
     if estimated_bytes(frame) <= ONE_TASK:
         judged = frame.observe(verdicts, *counts, few_quarantined(frame))
     else:
-        judged = with_places(frame).observe(verdicts, *counts, places_quarantined())
+        judged = with_places(frame).observe(verdicts, *counts, places_quarantined(frame.sparkSession))
     written = write_files(_conform(published_rows(judged), claimed, facts), claimed.uri)
     found = dict(verdicts.get)
     few, places = found.pop(FEW_QUARANTINED, None), found.pop(PLACES_QUARANTINED, None)

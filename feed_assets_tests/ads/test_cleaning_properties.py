@@ -179,7 +179,7 @@ def test_the_pass_that_publishes_finds_the_quarantined_records_or_their_places(
     reasons, found, marked = Observation(), Observation(), Observation()
 
     frame.observe(found, few_quarantined(frame)).write.format("noop").mode("overwrite").save()
-    with_places(frame).observe(marked, places_quarantined()).write.format("noop").mode("overwrite").save()
+    with_places(frame).observe(marked, places_quarantined(spark)).write.format("noop").mode("overwrite").save()
     quarantine = quarantined_rows(frame).observe(reasons, *reason_counts(frame))
     quarantine.write.json((tmp_path / "quarantine").as_uri())
 

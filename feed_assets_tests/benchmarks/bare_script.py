@@ -55,5 +55,5 @@ def _clean(
     records = with_nulls(spark.read.schema(schema).parquet(*files), source)
     judged = judge(canonical(records, source), day=day)
     places = Observation()
-    published_rows(with_places(judged).observe(places, places_quarantined())).write.parquet(str(published))
+    published_rows(with_places(judged).observe(places, places_quarantined(spark))).write.parquet(str(published))
     quarantined_rows(judged, places.get[PLACES_QUARANTINED]).write.json(str(quarantine))
