@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
+import sys
 import tempfile
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from threading import Timer
 
 import click
 
@@ -21,6 +24,9 @@ FAILED = 1
 BAD_ARGUMENT = 2
 NO_VALID_UPDATE = 3
 INTERRUPTED = 130
+
+AGAIN_AFTER = 0.05
+"""Seconds after which the callback that dropped Ctrl-C has ended."""
 
 NO_SPACE = "No space left on device"
 """The operating system's message about a full disk, also in Java's errors."""
@@ -58,9 +64,11 @@ EXPECTED: Mapping[str, int] = {
 def explained_errors(ctx: click.Context, *, debug: bool = False) -> Iterator[None]:
     """Turn an error raised inside into a message and an exit code; with `debug`, print the stack trace first."""
     try:
-        with _logged_plainly(debug=debug):
+        with _logged_plainly(debug=debug), _lost_interrupts_repeated():
             yield
     except KeyboardInterrupt:
+        # Else Python ends by the signal if that met an `exec` of text, such as that of a dataclass being defined.
+        exec("")  # noqa: S102 - the next one makes Python forget that
         click.echo("Interrupted. Unfinished updates stay invisible to readers.", err=True)
         ctx.exit(INTERRUPTED)
     except BrokenPipeError:
@@ -73,6 +81,24 @@ def explained_errors(ctx: click.Context, *, debug: bool = False) -> Iterator[Non
             click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
         complain(f"Error: {message_of(error)}")
         ctx.exit(code)
+
+
+@contextmanager
+def _lost_interrupts_repeated() -> Iterator[None]:
+    """Send Ctrl-C once more if Python drops it, as it does in callbacks, of which there are many while modules load."""
+    before = sys.unraisablehook
+
+    def repeat(lost: sys.UnraisableHookArgs) -> None:
+        if issubclass(lost.exc_type, KeyboardInterrupt):
+            Timer(AGAIN_AFTER, signal.raise_signal, [signal.SIGINT]).start()
+        else:
+            before(lost)
+
+    sys.unraisablehook = repeat
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
 
 
 class _PlainHandler(logging.Handler):

@@ -84,9 +84,7 @@ def test_ctrl_c_while_spark_starts_is_answered_without_a_stack_trace():
     checking.send_signal(signal.SIGINT)
     stdout, stderr = checking.communicate(timeout=HANGS)
 
-    # Where the signal interrupts an `exec`, such as that of a dataclass being defined, Python ends itself by the signal
-    # at last. A shell shows 130 for both.
-    assert checking.returncode in {130, -signal.SIGINT}
+    assert checking.returncode == 130
     assert stdout == ""
     assert "Interrupted" in stderr
     for part in ("Traceback", "Exception", "py4j"):
@@ -120,6 +118,36 @@ def test_ctrl_c_in_a_backfill_ends_all_its_processes_without_a_stack_trace(tmp_p
     assert computing.returncode == 130, stderr
     assert stderr.strip() == "Interrupted. Unfinished updates stay invisible to readers."
     until(lambda: not any(map(is_running, started)))
+
+
+INTERRUPTED_IN_A_CALLBACK = """
+import signal, time
+import click
+from feed_assets.cli.exit_codes import explained_errors
+
+class Callback:
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+
+@click.command()
+@click.pass_context
+def command(ctx):
+    with explained_errors(ctx):
+        exec("Callback()")
+        time.sleep(60)
+        print("The interrupt was lost.")
+
+command()
+"""
+
+
+def test_ctrl_c_that_python_drops_in_a_callback_ends_the_command_all_the_same():
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED_IN_A_CALLBACK], capture_output=True, text=True, check=False, timeout=HANGS
+    )
+
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr.strip() == "Interrupted. Unfinished updates stay invisible to readers."
 
 
 def is_running(pid: str) -> bool:
