@@ -200,7 +200,7 @@ def _touched(ads: DataFrame, clicks: DataFrame, *key: str) -> DataFrame:
 
     Nearly none of a day's ads are clicked. Hashes of keys are so small that Spark can broadcast them, and drop most ads
     where it reads them, before the shuffle. Two keys with one hash do no harm: callers compare the keys themselves.
-    Ads that one task reads are not shuffled.
+    If one task reads all, it joins them, because a broadcast takes a job of its own.
     """
     keys = clicks.select(F.xxhash64(*key).alias("_key"))
     if estimated_bytes(ads) <= ONE_TASK and estimated_bytes(clicks) <= ONE_TASK:

@@ -61,7 +61,7 @@ def backfill(
     if last < first:
         raise click.BadParameter(f"{last} is before {first}.", param_hint="--to")
     days = days_between(first, last)
-    _load_processes(_at_once(at_once, len(days)))
+    start_loading(os.environ.get(BASE, ""), _at_once(at_once, len(days)))
     from feed_assets.engine.session import compile_quickly  # noqa: PLC0415 - loads Spark's Python side
     from feed_assets.operations import day_runs as runs  # noqa: PLC0415 - loads Dagster
     from feed_assets.operations.side_by_side import execution  # noqa: PLC0415 - as above
@@ -118,12 +118,6 @@ def backfill(
 def _at_once(wanted: int | None, runs: int) -> int:
     """How many runs are executed at once, if a stage has so many."""
     return wanted or max(1, min(os.cpu_count() or 1, MOST_AT_ONCE, runs // RUNS_EACH))
-
-
-def _load_processes(count: int) -> None:
-    """Let the processes of the runs, if there are several, load while the command itself does."""
-    if count > 1:
-        start_loading(os.environ.get(BASE, ""))
 
 
 def _are_small(installation: Installation, first: date, last: date) -> bool:

@@ -43,7 +43,7 @@ def demo() -> None:
     """
     # The demo evaluates the sensors twice within seconds; a sensor runs only when its interval is over.
     os.environ["FEED_ASSETS_SENSOR_SECONDS"] = "1"
-    start_loading(os.environ.get(BASE, ""))
+    start_loading(os.environ.get(BASE, ""), os.cpu_count() or 1)
     from feed_assets.demo.story import Demo, NextSteps, Teller, prepare_base  # noqa: PLC0415 - loads Dagster and Spark
     from feed_assets.engine.session import compile_quickly  # noqa: PLC0415 - as above
     from feed_assets.resources import Settings  # noqa: PLC0415 - as above

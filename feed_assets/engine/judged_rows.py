@@ -81,7 +81,7 @@ def quarantined_rows(judged: DataFrame, places: bytes | None = None) -> DataFram
     comparison. With the `places_quarantined` of an earlier pass, it also skips reading the values of nearly all others.
     """
     if places is not None:
-        judged = judged.filter(might_contain(judged.sparkSession, places, F.xxhash64("_file", "_line")))
+        judged = judged.filter(might_contain(judged.sparkSession, places, _place()))
     refused = judged.filter(F.col("_refused").isNotNull()).drop(REASON)
     named = refused.withColumnsRenamed(_IN_QUARANTINE)
     absent = {field.name: F.lit(None).cast(field.dataType) for field in QUARANTINE if field.name not in named.columns}
@@ -115,8 +115,7 @@ def few_quarantined(judged: DataFrame) -> Column:
 
 def with_places(judged: DataFrame) -> DataFrame:
     """A judged frame without `BOOKKEEPING`, for `places_quarantined`: `observe` passes on whole rows."""
-    place = F.when(F.col("_refused").isNotNull(), F.xxhash64("_file", "_line"))
-    return judged.withColumn(_PLACE, place).drop(*BOOKKEEPING)
+    return judged.withColumn(_PLACE, F.when(F.col("_refused").isNotNull(), _place())).drop(*BOOKKEEPING)
 
 
 def places_quarantined(spark: SparkSession) -> Column:
@@ -125,6 +124,11 @@ def places_quarantined(spark: SparkSession) -> Column:
     A Bloom filter, named `PLACES_QUARANTINED`, so that it takes little memory, however many rows there are.
     """
     return bloom_filter(spark, F.col(_PLACE)).alias(PLACES_QUARANTINED)
+
+
+def _place() -> Column:
+    """A BIGINT for the place of a record: the pass that publishes and the quarantine's own must agree on it."""
+    return F.xxhash64("_file", "_line")
 
 
 def reason_counts(judged: DataFrame) -> list[Column]:

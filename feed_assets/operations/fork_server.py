@@ -18,8 +18,13 @@ LOADED_FOR_BUCKETS: Final = ("dagster_aws.s3",)
 """What every process imports as well if the data is in a bucket."""
 
 
-def start_loading(base: str) -> None:
-    """Start the process, unless it runs already, for data below this base. Returns while it loads."""
+def start_loading(base: str, count: int) -> None:
+    """Start the process for so many others, and for data below this base. Returns while it loads.
+
+    Does nothing if it runs already, or if there will be one process only, which is the command itself.
+    """
+    if count == 1:
+        return
     forkserver.set_forkserver_preload([*LOADED, *(LOADED_FOR_BUCKETS if base.startswith("s3://") else ())])
     resource_tracker.ensure_running()  # at its start it would let Ctrl-C through to the processes that load
     with interrupts_blocked():

@@ -72,7 +72,7 @@ class Processes:
         They end with the block; if it fails, their runs are interrupted.
         """
         processes = cls(load, instance, run_config)
-        start_loading(spark.base if isinstance(spark, SparkResource) else "")
+        start_loading(spark.base if isinstance(spark, SparkResource) else "", count)
         try:
             for _ in range(count):
                 processes._start()
