@@ -90,7 +90,8 @@ def _lost_interrupts_repeated() -> Iterator[None]:
 
     def repeat(lost: sys.UnraisableHookArgs) -> None:
         if issubclass(lost.exc_type, KeyboardInterrupt):
-            Timer(AGAIN_AFTER, signal.raise_signal, [signal.SIGINT]).start()
+            # To the process: a signal of the timer's thread would not wake the main thread while it waits.
+            Timer(AGAIN_AFTER, os.kill, [os.getpid(), signal.SIGINT]).start()
         else:
             before(lost)
 
