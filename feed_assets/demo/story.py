@@ -10,6 +10,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
@@ -28,6 +29,7 @@ from feed_assets.demo import OWN_HOME, logs
 from feed_assets.demo.daemon import IN_THIS_PROCESS, tick_sensors
 from feed_assets.demo.pushing import RunningReceiver, receiver
 from feed_assets.dependencies.raw_growth import growth_decisions
+from feed_assets.engine.jvm import make_default
 from feed_assets.file_feed import Feed, publish_files
 from feed_assets.file_feed.wording import counted
 from feed_assets.notices.keeping import kept_reports
@@ -116,16 +118,19 @@ class Demo:
         """Tell the whole story. Raises RuntimeError if a step ends in another way than the story expects."""
         started = time.monotonic()
         pushed = partners_directory() / PUSHED
+        processes = min(os.cpu_count() or 1, 2)
         with (
             instance_at(self.home, IN_THIS_PROCESS) as instance,
             TemporaryDirectory() as folder,
             receiver(Path(folder), pushed, self.settings.base) as running,
+            ThreadPoolExecutor(1, "start-spark") as thread,
         ):
-            self._wipe_earlier_demo(instance)
-            deliveries = logs.cut(Path(folder))
-            self._publish_catalog(instance)
-            processes = min(os.cpu_count() or 1, 2)
             with execution(processes, self._spark, self.load, instance, self.settings.run_config) as execute:
+                spark = thread.submit(lambda: self._spark.spark_session)  # which takes seconds
+                self._wipe_earlier_demo(instance)
+                deliveries = logs.cut(Path(folder))
+                self._publish_catalog(instance)
+                make_default(spark.result())
                 self._land_the_week(deliveries.on_time)
                 self._process_the_week(instance, execute)
             self._late(instance, deliveries.late)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from threading import Thread
-from typing import Any
+from typing import Any, Final
 
 from py4j.java_gateway import JavaClass, JavaMember, JVMView
 from pyspark import SparkConf, SparkContext
@@ -89,13 +90,41 @@ class _Class(JavaClass):  # type: ignore[misc] # as above
         return found
 
 
-def remember_classes(spark: SparkSession) -> None:
-    """Let this process look up a class of Java, and a static method, once instead of at each call.
+class _Lists:
+    """Makes Java's list of a Python list, for arguments, with a call for ten elements. py4j itself makes one for each.
+
+    Of more elements, it makes an ArrayList as py4j does; lists of at most ten cannot be changed by Java.
+    """
+
+    AT_ONCE: Final = 10  # `List.of` has a method for each number of elements up to this
+
+    def __init__(self, java: Any) -> None:
+        self._of, self._array_list = java.java.util.List.of, java.java.util.ArrayList
+
+    def can_convert(self, value: object) -> bool:
+        return isinstance(value, list | tuple) and all(each is not None for each in value)
+
+    def convert(self, value: Sequence[object], _: object) -> Any:
+        starts = range(0, max(1, len(value)), self.AT_ONCE)
+        parts = [self._of(*value[start : start + self.AT_ONCE]) for start in starts]
+        if len(parts) == 1:
+            return parts[0]
+        whole = self._array_list()
+        for part in parts:
+            whole.addAll(part)
+        return whole
+
+
+def call_java_less(spark: SparkSession) -> None:
+    """Let this process look up a class of Java, and a static method, once, and hand over lists in few calls.
 
     Each column of an expression is a call of such a method, and two fifths of its time are these look-ups: for a short
     name, Java looks through all jars for each package that the class could be in.
     """
-    java_machine(spark).__class__ = _View
+    java, client = java_machine(spark), spark.sparkContext._gateway._gateway_client  # type: ignore[union-attr] # noqa: SLF001 - as above
+    java.__class__ = _View
+    if not isinstance(client.converters[0], _Lists):
+        client.converters = [_Lists(java), *client.converters]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +154,7 @@ def attach(gateway: Gateway) -> SparkSession:
     context = java.JavaSparkContext.fromSparkContext(java.org.apache.spark.SparkContext.getOrCreate())
     shared = SparkContext(gateway=connection, jsc=context, conf=SparkConf(_jconf=context.getConf()))
     session = SparkSession(shared).newSession()
-    remember_classes(session)
+    call_java_less(session)
     make_default(session)
     return session
 

@@ -58,7 +58,8 @@ class Processes:
     load: Load
     instance: dg.DagsterInstance
     run_config: Mapping[str, Any]
-    gateway: Gateway | None = None
+    spark: Any
+    """The resource; the processes use its Spark if it is a SparkResource."""
     _all: list[_Process] = field(default_factory=list)
     _context: Any = field(default_factory=lambda: get_context("forkserver"))
 
@@ -67,18 +68,15 @@ class Processes:
     def started(
         cls, count: int, spark: Any, load: Load, instance: dg.DagsterInstance, run_config: Mapping[str, Any]
     ) -> Iterator[Processes]:
-        """Start so many processes, and while they load, the Spark of the resource `spark`, which all of them use.
+        """Start so many processes, which load; they attach to the Spark of the resource `spark` at their first run.
 
         They end with the block; if it fails, their runs are interrupted.
         """
-        processes = cls(load, instance, run_config)
+        processes = cls(load, instance, run_config, spark)
         start_loading(spark.base if isinstance(spark, SparkResource) else "", count)
         try:
             for _ in range(count):
                 processes._start()
-            processes.gateway = Gateway.of(spark.spark_session) if isinstance(spark, SparkResource) else None
-            for each in processes._all:
-                each.connection.send(processes.gateway)
             yield processes
         except BaseException:
             processes._end(signal.SIGINT)
@@ -88,9 +86,10 @@ class Processes:
     def execute(self, runs: Sequence[DayRun], starting: Starting) -> Iterator[PartitionResult]:
         """Execute these runs, which do not depend on each other; yields their results as they end.
 
-        If a process ends, its run has failed, and another process takes its place. Raises EndedError if a process ends
-        before it begins its run.
+        Starts Spark at the first call. If a process ends, its run has failed, and another process takes its place.
+        Raises EndedError if a process ends before it begins its run.
         """
+        gateway = Gateway.of(self.spark.spark_session) if isinstance(self.spark, SparkResource) else None
         waiting, idle = deque(runs), list(self._all)
         under_way: dict[Connection, tuple[_Process, DayRun]] = {}
         while waiting or under_way:
@@ -99,7 +98,7 @@ class Processes:
                 starting(run.partition, run.assets)
                 under_way[process.connection] = process, run
                 with suppress(OSError):  # it has ended, which `recv` tells
-                    process.connection.send(run)
+                    process.connection.send((run, gateway))
             for connection in wait(list(under_way)):
                 assert isinstance(connection, Connection)  # noqa: S101 - all are
                 process, run = under_way.pop(connection)
@@ -107,7 +106,6 @@ class Processes:
                     result = connection.recv()
                 except (EOFError, OSError):
                     result, process = self._ended(process, run), self._start()
-                    process.connection.send(self.gateway)
                 idle.append(process)
                 yield result
 
@@ -163,10 +161,18 @@ def _serve(
         definitions = load()
         gc.collect()
         gc.freeze()
-        gateway = parent.recv()
-        if gateway is not None:
-            attach(gateway)
         with dg.DagsterInstance.from_ref(ref) as instance:
             keep_open(instance)
-            for result in one_after_the_other(definitions, instance, run_config, iter(parent.recv, None)):
+            for result in one_after_the_other(definitions, instance, run_config, _received(parent)):
                 parent.send(result)
+
+
+def _received(parent: Connection) -> Iterator[DayRun]:
+    """The runs that the parent sends. At the first, this process attaches to the parent's Spark."""
+    attached = False
+    while True:
+        run, gateway = parent.recv()
+        if gateway is not None and not attached:
+            attach(gateway)
+            attached = True
+        yield run

@@ -53,3 +53,19 @@ def test_each_session_finds_the_static_methods_of_the_same_classes(spark):
 
     assert other._jvm.java.lang.Math.abs(-3) == spark._jvm.java.lang.Math.abs(-3) == 3
     assert other._jvm.java.util.ArrayList().size() == 0
+
+
+@pytest.mark.parametrize(("elements", "calls"), [(0, 1), (1, 1), (10, 1), (11, 5), (25, 7)])
+def test_a_list_is_handed_over_in_few_calls(spark, commands, elements, calls):
+    values = [f"value {number}" for number in range(elements)]
+    joined, commands[:] = spark._jvm.java.lang.String.join, []
+
+    assert joined(", ", values) == ", ".join(values)
+    assert len(commands) == calls + 1
+
+
+def test_lists_within_lists_and_lists_with_none_are_handed_over_whole(spark):
+    made = spark._jvm.java.util.ArrayList
+
+    assert made([["a", 1], ["b", None], []]).toString() == "[[a, 1], [b, null], []]"
+    assert made((True, 2.5, spark.range(3)._jdf)).get(2).count() == 3
