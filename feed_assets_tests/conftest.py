@@ -17,6 +17,7 @@ import pytest
 from feed_assets.cli.main import COLLECTIONS
 from feed_assets_tests.forked import start_server
 from feed_assets_tests.java import use_quick_java
+from feed_assets_tests.revisions import read_once
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,9 +46,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Let each Java and each process that tests start be quick."""
+    """Let each Java, each process and each database that tests start be quick."""
     if not session.config.option.collectonly:
         use_quick_java()
+        read_once()
         start_server()
 
 

@@ -49,6 +49,7 @@ from feed_assets_tests.harness import (
     write_sources,
 )
 from feed_assets_tests.notices.post_office import post_office
+from feed_assets_tests.revisions import read_once
 from feed_assets_tests.warehouse.killing import in_a_process
 
 DAYS = days(7)
@@ -297,6 +298,7 @@ MISTAKES: Mapping[str, tuple[Callable[[], None], str]] = {
 
 if __name__ == "__main__":
     if sys.argv[1] == "--work":
+        read_once()
         results = {}
         for name, count in json.loads(sys.argv[4]).items():
             below = Path(sys.argv[2]) / (name or "right")
