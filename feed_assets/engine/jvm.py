@@ -91,9 +91,9 @@ class _Class(JavaClass):  # type: ignore[misc] # as above
 
 
 class _Lists:
-    """Makes Java's list of a Python list, for arguments, with a call for ten elements. py4j itself makes one for each.
+    """Makes a Java list of a Python list that is an argument, with a call for ten elements; py4j makes one for each.
 
-    Of more elements, it makes an ArrayList as py4j does; lists of at most ten cannot be changed by Java.
+    More than ten elements become an ArrayList, as with py4j. A list of at most ten is one that Java cannot change.
     """
 
     AT_ONCE: Final = 10  # `List.of` has a method for each number of elements up to this
@@ -118,8 +118,8 @@ class _Lists:
 def call_java_less(spark: SparkSession) -> None:
     """Let this process look up a class of Java, and a static method, once, and hand over lists in few calls.
 
-    Each column of an expression is a call of such a method, and two fifths of its time are these look-ups: for a short
-    name, Java looks through all jars for each package that the class could be in.
+    Each column of an expression is a call of a static method, and two fifths of its time are these look-ups: for a
+    short name, Java looks through all jars for each package that the class could be in.
     """
     java, client = java_machine(spark), spark.sparkContext._gateway._gateway_client  # type: ignore[union-attr] # noqa: SLF001 - as above
     java.__class__ = _View

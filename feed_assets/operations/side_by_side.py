@@ -169,10 +169,9 @@ def _serve(
 
 def _received(parent: Connection) -> Iterator[DayRun]:
     """The runs that the parent sends. At the first, this process attaches to the parent's Spark."""
-    attached = False
+    run, gateway = parent.recv()
+    if gateway is not None:
+        attach(gateway)
     while True:
-        run, gateway = parent.recv()
-        if gateway is not None and not attached:
-            attach(gateway)
-            attached = True
         yield run
+        run, _ = parent.recv()
