@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from threading import Thread
 from typing import Any, Final
 
-from py4j.java_gateway import JavaClass, JavaMember, JVMView
+from py4j.java_gateway import JavaClass, JavaMember, JavaPackage, JVMView
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import Column, DataFrame, SparkSession, functions
@@ -69,15 +69,27 @@ def make_default(spark: SparkSession) -> None:
     java_class.setActiveSession(java_session(spark))
 
 
-class _View(JVMView):  # type: ignore[misc] # py4j has no types
-    """A view of a Java virtual machine that asks for each class once."""
+class _Names:
+    """What is common to a view and a package: each name in it is asked for once, if it cannot change its meaning."""
 
     def __getattr__(self, name: str) -> Any:
-        found = super().__getattr__(name)
+        found = super().__getattr__(name)  # type: ignore[misc] # of the class of py4j beside this one
         if isinstance(found, JavaClass):
             found.__class__ = _Class
-            self.__dict__[name] = found
+        elif isinstance(found, JavaPackage) and name.islower():  # `java_import` can make a class of another name
+            found.__class__ = _Package
+        else:
+            return found
+        self.__dict__[name] = found
         return found
+
+
+class _View(_Names, JVMView):  # type: ignore[misc] # py4j has no types
+    """A view of a Java virtual machine that asks for each class once."""
+
+
+class _Package(_Names, JavaPackage):  # type: ignore[misc] # as above
+    """A package of Java that asks for each class once."""
 
 
 class _Class(JavaClass):  # type: ignore[misc] # as above
@@ -119,7 +131,7 @@ def call_java_less(spark: SparkSession) -> None:
     """Let this process look up a class of Java, and a static method, once, and hand over lists in few calls.
 
     Each column of an expression is a call of a static method, and two fifths of its time are these look-ups: for a
-    short name, Java looks through all jars for each package that the class could be in.
+    short name, as that of a package, Java looks through all jars for each package that a class could be in.
     """
     java, client = java_machine(spark), spark.sparkContext._gateway._gateway_client  # type: ignore[union-attr] # noqa: SLF001 - as above
     java.__class__ = _View

@@ -94,7 +94,9 @@ def _stated_schema(spark: SparkSession, uri: str) -> StructType | None:
     try:
         path = java.org.apache.hadoop.fs.Path(to_write(uri))
         file = java.org.apache.parquet.hadoop.util.HadoopInputFile.fromPath(path, configuration)
-        reader = java.org.apache.parquet.hadoop.ParquetFileReader.open(file)
+        # Without these options, Hadoop reads its files of settings again.
+        options = java.org.apache.parquet.HadoopReadOptions.builder(configuration).build()
+        reader = java.org.apache.parquet.hadoop.ParquetFileReader.open(file, options)
         try:
             stated = reader.getFileMetaData().getKeyValueMetaData().get(SCHEMA_KEY)
         finally:

@@ -37,8 +37,11 @@ from feed_assets.quality.expectation import IDENTITIES, ROWS, UNKNOWN_VALUES, Ex
 EMPTY_SOURCES = "empty_sources"
 """The detail of a record with the reasons why sources without a raw file are complete; by source."""
 
-_Pass = tuple[Sequence[tuple[str, str]], DataFrame]
-"""Counts by expectation and name, and a frame with one row that has their values in this order."""
+HASH, STRUCT = "xxhash64", "struct"
+"""Spark's functions that make one value of the columns of an identity."""
+
+_Pass = tuple[DataFrame, Mapping[tuple[str, str], str]]
+"""A frame, and SQL aggregates over its rows by expectation and name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,56 +108,67 @@ def count(
 ) -> Mapping[tuple[str, str], Any]:
     """All counts of all expectations, by expectation and name.
 
-    Costs one query with a pass for all together and one for each identity, and a join for each reference. If the hashes
-    of identities repeat, costs one more query.
+    Costs one query, with a pass for all counts together. Of a large update, each identity takes a pass of its own. A
+    reference costs a join. If the hashes of identities repeat, costs one more query.
     """
     if not any(each.counted_names for each in expectations):
         return {}
     rows = read_updates(spark, [update], spark_schema(declaration.columns))
     identified = [each for each in expectations if each.identity]
-    large = update.bytes > ONE_TASK
-    hashed = [_identities(rows, each, "xxhash64", large=large) for each in identified]
-    counted = _counted([_aggregated(rows, expectations), *hashed])
+    if update.bytes > ONE_TASK:
+        counted = _counted([_aggregated(rows, expectations), *(_identities(rows, each, HASH) for each in identified)])
+    else:
+        counted = _counted([_aggregated(rows, expectations, identified)])
     undecided = [each for each in identified if counted[each.name, ROWS] != counted[each.name, IDENTITIES]]
-    counted |= _counted([_identities(rows, each, "struct", large=large) for each in undecided])
+    counted |= _counted([_identities(rows, each, STRUCT) for each in undecided])
     for each in expectations:
         if each.reference is not None:
             counted[each.name, UNKNOWN_VALUES] = _unknown_values(rows, update, each.reference, now)
     return counted
 
 
-def _aggregated(rows: DataFrame, expectations: Sequence[Expectation]) -> _Pass:
-    """One row with the counts of all expectations."""
+def _aggregated(rows: DataFrame, expectations: Sequence[Expectation], identified: Sequence[Expectation] = ()) -> _Pass:
+    """The counts of all expectations; also of identities, if there are few rows: their hashes are in memory."""
     counts = {(each.name, name): sql for each in expectations for name, sql in each.counts.items()}
-    return list(counts), rows.selectExpr(*counts.values())
+    for each in identified:
+        counts |= {
+            (each.name, ROWS): "count(1)",
+            (each.name, IDENTITIES): f"size(collect_set({_identity(each, HASH)}))",
+        }
+    return rows, counts
 
 
-def _identities(rows: DataFrame, expectation: Expectation, value: str, *, large: bool) -> _Pass:
-    """One row with the number of rows and of distinct identities, each taken as this function of its columns.
+def _identities(rows: DataFrame, expectation: Expectation, value: str) -> _Pass:
+    """The number of rows and of distinct identities."""
+    # Nearly all are different, so they go to their tasks at once. Else Spark would count them in each task before.
+    identities = rows.selectExpr(f"{_identity(expectation, value)} AS identity").repartition("identity")
+    alike = identities.groupBy("identity").agg(F.count(F.lit(1)).alias("rows"))
+    counts = {ROWS: "coalesce(sum(rows), 0)", IDENTITIES: "count(identity)"}
+    return alike, {(expectation.name, name): sql for name, sql in counts.items()}
+
+
+def _identity(expectation: Expectation, value: str) -> str:
+    """The identity of a row, as this function of its columns; NULL if one of them is NULL.
 
     As many distinct hashes as rows: then no two identities are equal. Spark compares hashes fastest, then structs.
     """
     columns = list(map(quoted, expectation.identity))
     unnamed = " OR ".join(f"{column} IS NULL" for column in columns)
-    identities = rows.selectExpr(f"IF({unnamed}, NULL, {value}({', '.join(columns)})) AS identity")
-    if large:
-        # Nearly all are different, so they go to their tasks at once. Else Spark would count them in each task before.
-        identities = identities.repartition("identity")
-    alike = identities.groupBy("identity").agg(F.count(F.lit(1)).alias("rows"))
-    names = [(expectation.name, ROWS), (expectation.name, IDENTITIES)]
-    return names, alike.selectExpr("coalesce(sum(rows), 0)", "count(identity)")
+    return f"IF({unnamed}, NULL, {value}({', '.join(columns)}))"
 
 
 def _counted(passes: Sequence[_Pass]) -> dict[tuple[str, str], Any]:
     """The counts of these passes, taken in one query; Spark runs the passes side by side."""
-    named = [(names, row) for names, row in passes if names]
-    numbered = [
-        row.toDF(*(f"c{number}_{position}" for position in range(len(names)))).withColumn("pass", F.lit(number))
-        for number, (names, row) in enumerate(named)
+    some = [(rows, counts) for rows, counts in passes if counts]
+    frames = [
+        rows.selectExpr(*counts.values(), str(number)).toDF(
+            *(f"c{number}_{each}" for each in range(len(counts))), "pass"
+        )
+        for number, (rows, counts) in enumerate(some)
     ]
-    found = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), numbered).collect() if numbered else []
+    found = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), frames).collect() if frames else []
     return {
-        name: row[f"c{row['pass']}_{position}"] for row in found for position, name in enumerate(named[row["pass"]][0])
+        name: row[f"c{row['pass']}_{position}"] for row in found for position, name in enumerate(some[row["pass"]][1])
     }
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
-
 import pytest
-from py4j.java_gateway import GatewayClient
+from py4j.java_gateway import GatewayClient, JavaClass, java_import
 from py4j.protocol import MEMORY_COMMAND_NAME, REFLECTION_COMMAND_NAME, Py4JError
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes Spark
 
@@ -21,7 +19,6 @@ def commands(spark, monkeypatch):
             asked.append(command)
         return send(self, command, *more, **options)
 
-    gc.collect()
     monkeypatch.setattr(GatewayClient, "send_command", noted)
     return asked
 
@@ -36,6 +33,24 @@ def test_a_class_and_its_method_are_looked_up_once(spark, commands):
     assert not any(command.startswith(REFLECTION_COMMAND_NAME) for command in commands)
     rows = spark.createDataFrame([(1, 2, 3, 4, 5)], ["a", "b", "c", "d", "e"]).select(*columns)
     assert [tuple(row) for row in rows.collect()] == [(1, 2, 3, 4, 5)]
+
+
+def test_a_package_is_looked_up_once(spark, commands):
+    java = spark._jvm
+    assert java.org.apache.hadoop.fs.Path("/a/b").getName() == "b"
+    commands.clear()
+
+    assert java.org.apache.hadoop.fs.Path("/a/c").getName() == "c"
+    assert java.org.apache.hadoop.conf.Configuration(False).size() == 0
+    assert sum(command.startswith(REFLECTION_COMMAND_NAME) for command in commands) == 2
+
+
+def test_a_name_that_was_taken_for_a_package_is_a_class_once_it_is_imported(spark):
+    assert not isinstance(spark._jvm.StringJoiner, JavaClass)
+
+    java_import(spark._jvm, "java.util.StringJoiner")
+
+    assert spark._jvm.StringJoiner("-").add("a").add("b").toString() == "a-b"
 
 
 def test_fields_are_read_each_time_and_unknown_names_are_errors(spark, commands):
