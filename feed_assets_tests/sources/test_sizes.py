@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date, timedelta
+from functools import cache
 
 import pytest
 
@@ -15,27 +16,35 @@ from feed_assets_tests.harness import SHOP_ADS, write_sources
 ADS = "ads/shop_ads"
 FIRST = date(2019, 1, 1)
 DAYS = 12
+ALL_DAYS = [FIRST + timedelta(days=number) for number in range(DAYS)]
+
+
+@cache
+def landings(a_day: int) -> tuple[list[Landing], dict[str, bytes]]:
+    """So many landings on each of some days, and the objects of all: each lies in its ledger, and in raw."""
+    landed = [
+        Landing(
+            ADS, f"{number}.csv", "", f"{number:016x}", read=1, landed=1, filtered=0, malformed=0, quarantined={},
+            quarantine_key=None, partitions=(f"{day}/{number % 24:02}",), days=(str(day),),
+        )
+        for number, day in enumerate(day for day in ALL_DAYS for _ in range(a_day))
+    ]  # fmt: skip
+    objects = {}
+    for each in landed:
+        day, hour = each.partitions[0].split("/")
+        objects[raw_file_key(ADS, day, landed_path(hour, each.id))] = b"x"
+        objects[ledger_key(ADS, each.id)] = entry_json(each)
+        objects[touched_key(ADS, day, each.id)] = b""
+    return landed, objects
 
 
 class Landings:
-    """A landing a minute, 1,440 a day, over some days; fewer a day in a bucket. Each lies in its ledger, and in raw."""
+    """A landing a minute, 1,440 a day, over some days; fewer a day in a bucket."""
 
     def __init__(self, store):
         self.a_day = 1440 if store.page == 1000 else 30
-        self.days = [FIRST + timedelta(days=number) for number in range(DAYS)]
-        self.landed = [
-            Landing(
-                ADS, f"{number}.csv", "", f"{number:016x}", read=1, landed=1, filtered=0, malformed=0, quarantined={},
-                quarantine_key=None, partitions=(f"{day}/{number % 24:02}",), days=(str(day),),
-            )
-            for number, day in enumerate(day for day in self.days for _ in range(self.a_day))
-        ]  # fmt: skip
-        objects = {}
-        for each in self.landed:
-            day, hour = each.partitions[0].split("/")
-            objects[raw_file_key(ADS, day, landed_path(hour, each.id))] = b"x"
-            objects[ledger_key(ADS, each.id)] = entry_json(each)
-            objects[touched_key(ADS, day, each.id)] = b""
+        self.days = ALL_DAYS
+        self.landed, objects = landings(self.a_day)
         self.board = store.holding(objects)
         self.pages_of_a_day = store.pages(self.a_day)
         self.pages = store.pages(self.a_day * DAYS)
