@@ -9,14 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from functools import partial, reduce
-from typing import Any
+from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes Spark
 from pyspark.sql.types import DataType, StructField, StructType
 
 from feed_assets.datasets import FeedDeclaration
-from feed_assets.engine.listed_files import ONE_TASK
 from feed_assets.engine.spark_schemas import declared_columns, spark_schema
 from feed_assets.engine.sql import quoted
 from feed_assets.engine.update_files import count_update, parquet_schema, read_updates
@@ -36,6 +35,10 @@ from feed_assets.quality.expectation import IDENTITIES, ROWS, UNKNOWN_VALUES, Ex
 
 EMPTY_SOURCES = "empty_sources"
 """The detail of a record with the reasons why sources without a raw file are complete; by source."""
+
+FEW: Final = 2 * 2**20
+"""Bytes of files up to which all hashes of an identity are in memory at once. An identity, which is different in each
+row, takes a byte at least: at most two million hashes, which take about 100 MB."""
 
 HASH, STRUCT = "xxhash64", "struct"
 """Spark's functions that make one value of the columns of an identity."""
@@ -115,7 +118,7 @@ def count(
         return {}
     rows = read_updates(spark, [update], spark_schema(declaration.columns))
     identified = [each for each in expectations if each.identity]
-    if update.bytes > ONE_TASK:
+    if update.bytes > FEW:
         counted = _counted([_aggregated(rows, expectations), *(_identities(rows, each, HASH) for each in identified)])
     else:
         counted = _counted([_aggregated(rows, expectations, identified)])
@@ -128,7 +131,7 @@ def count(
 
 
 def _aggregated(rows: DataFrame, expectations: Sequence[Expectation], identified: Sequence[Expectation] = ()) -> _Pass:
-    """The counts of all expectations; also of identities, if there are few rows: their hashes are in memory."""
+    """The counts of all expectations, and of the identities of some, whose hashes are all in memory."""
     counts = {(each.name, name): sql for each in expectations for name, sql in each.counts.items()}
     for each in identified:
         counts |= {

@@ -80,9 +80,9 @@ def sample(shop, rows_by_day):
     return shop.with_assets(names, sample, checks=[checks.audit(sample, EXPECTATIONS)])
 
 
-@pytest.mark.parametrize("one_task", [subject.ONE_TASK, 0], ids=["small", "large"])
-def test_each_expectation_says_what_it_found_against_its_limit(shop, monkeypatch, one_task):
-    monkeypatch.setattr(subject, "ONE_TASK", one_task)
+@pytest.mark.parametrize("few", [subject.FEW, 0], ids=["small", "large"])
+def test_each_expectation_says_what_it_found_against_its_limit(shop, monkeypatch, few):
+    monkeypatch.setattr(subject, "FEW", few)
     installation = sample(shop, {DAY: GOOD, "2019-11-25": BAD})
     assert installation.run("names", day=None).success
 
