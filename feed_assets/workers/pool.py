@@ -61,11 +61,12 @@ class Pool:
     _context: Any = field(default_factory=lambda: get_context("forkserver"))
 
     def serve(self, server: socket.socket) -> None:
-        """Answer requests until SIGTERM or SIGINT; then end all workers, each after its run."""
+        """Listen and answer requests until SIGTERM or SIGINT; then end all workers, each after its run."""
         for each in (signal.SIGTERM, signal.SIGINT):
             signal.signal(each, self._stop)
         self._context.set_forkserver_preload(PRELOADED)
-        self._start()
+        self._start()  # the first takes seconds, in which nothing could be answered
+        server.listen()
         while not self._stopping:
             self._turn([server])
             self._end_surplus()

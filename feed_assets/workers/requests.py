@@ -24,9 +24,10 @@ _log = logging.getLogger("feed_assets.workers")
 
 
 @contextmanager
-def listening(home: Path) -> Iterator[socket.socket]:
-    """A socket for requests in this Dagster home, as soon as no other pool has one there.
+def claimed(home: Path) -> Iterator[socket.socket]:
+    """The socket of this Dagster home, as soon as no other pool has it.
 
+    It does not listen yet: whoever asks before its owner calls `listen` is told at once that there is no pool.
     Raises OSError if the home cannot be written, or if its path is too long for a socket.
     """
     with (home / LOCK).open("w") as lock, socket.socket(socket.AF_UNIX) as server:
@@ -41,7 +42,6 @@ def listening(home: Path) -> Iterator[socket.socket]:
             server.bind(_address(home))
         finally:
             os.umask(before)
-        server.listen()
         yield server
 
 

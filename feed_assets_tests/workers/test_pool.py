@@ -152,6 +152,29 @@ def test_a_second_pool_waits_for_the_end_of_the_first_and_takes_over_from_a_kill
     assert run.worker
 
 
+def test_who_asks_a_pool_that_is_starting_is_told_at_once_that_there_is_none(workers, tmp_path, monkeypatch):
+    home, code = tmp_path / "new", tmp_path / "code"
+    home.mkdir()
+    code.mkdir()
+    shutil.copy(workers.home / "dagster.yaml", home)
+    # Python imports this before everything else: here it holds the process that workers are forked from.
+    (code / "sitecustomize.py").write_text(f"""
+import sys, time
+from pathlib import Path
+while "multiprocessing.forkserver" in str(sys.orig_argv) and not Path({str(tmp_path / "go")!r}).exists():
+    time.sleep(0.05)
+""")
+    monkeypatch.setenv("DAGSTER_HOME", str(home))
+    monkeypatch.setenv("PYTHONPATH", str(code), prepend=os.pathsep)
+    pool = start_pool(home, MODULE)
+    until((home / SOCKET).exists)
+    assert ask(home, holds="") == {}
+    (tmp_path / "go").touch()
+    assert until(lambda: ask(home, holds=""))["workers"] == 1
+    pool.terminate()
+    assert pool.wait(30) == 0
+
+
 @pytest.mark.parametrize("launcher", [None, {"module": "dagster", "class": "DefaultRunLauncher"}])
 def test_a_home_that_names_another_launcher_gets_no_workers_and_is_told_how(workers, tmp_path, monkeypatch, launcher):
     home = tmp_path / "older"
