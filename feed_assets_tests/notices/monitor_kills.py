@@ -172,7 +172,7 @@ def _times(report: Report) -> int:
 
 def load_all(monitor: Monitor) -> None:
     """Load in this process what every child needs, by a cycle of another monitor."""
-    with dg.DagsterInstance.ephemeral() as instance:
+    with dg.DagsterInstance.from_ref(InstanceRef.from_dir(str(monitor.home))) as instance:
         monitor.shop = replace(monitor.shop, instance=instance)
         monitor.shop.raw_bytes(DAYS[0], {"x": 1})
         monitor.shop.process(DAYS[0])
