@@ -44,8 +44,8 @@ cluster: $(READY) ## a Spark master on 127.0.0.1 (PORT=7077) and two workers unt
 
 # Hundreds of processes load the package: each would compile it again where Python is told to keep no compiled modules.
 test: export PYTHONDONTWRITEBYTECODE =
-test: $(READY) ## all tests, in two processes
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup --no-loadscope-reorder
+test: $(READY) ## all tests, in three processes
+	$(BIN)/python -m pytest --numprocesses 3 --dist loadgroup --no-loadscope-reorder
 
 chaos: $(READY) ## 1,000 kills of writers, readers and retention, on a disk and on S3 with faults; 2,000 each of receiver, polls, loads, monitor
 	@$(BIN)/python -m feed_assets_tests.chaos

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -37,17 +38,19 @@ gc.set_threshold(*COLLECTIONS)  # also while the tests are loaded, which takes a
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let two processes share the tests: all tests that use Spark in one of them, as a session takes long to start.
+    """Let processes share the tests: all tests that use Spark in one of them, as a session takes long to start.
 
-    The other tests go to the other process file by file. The groups have no effect on a run in one process.
+    The other tests go to the other processes file by file. The groups have no effect on a run in one process.
     """
     for item in items:
         item.add_marker(pytest.mark.xdist_group("spark" if _uses_spark(item) else item.nodeid.partition("::")[0]))
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Let each Java, each process and each database that tests start be quick."""
+    """Let each Java, each process and each database that tests start be quick, and take Ctrl-C."""
     if not session.config.option.collectonly:
+        # Who is started in the background of a script ignores Ctrl-C, and so does all that it starts.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         use_quick_java()
         read_once()
         start_server()
