@@ -10,7 +10,7 @@ import click
 import yaml
 
 from feed_assets.workers.pool import IDLE, Pool
-from feed_assets.workers.requests import claimed
+from feed_assets.workers.requests import bound
 
 LAUNCHER = {"module": "feed_assets.workers.launcher", "class": "WorkerRunLauncher"}
 COLD = "Each run starts a process and a Spark of its own"
@@ -31,7 +31,7 @@ def main(module: str, idle: float) -> None:
         return
     with ExitStack() as stack:
         try:
-            server = stack.enter_context(claimed(home))
+            server = stack.enter_context(bound(home))
         except OSError as error:
             click.echo(f"{COLD}: workers cannot listen in {home} ({error.strerror or error}).", err=True)
             return

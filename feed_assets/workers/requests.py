@@ -24,7 +24,7 @@ _log = logging.getLogger("feed_assets.workers")
 
 
 @contextmanager
-def claimed(home: Path) -> Iterator[socket.socket]:
+def bound(home: Path) -> Iterator[socket.socket]:
     """The socket of this Dagster home, as soon as no other pool has it.
 
     It does not listen yet: whoever asks before its owner calls `listen` is told at once that there is no pool.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from datetime import date
-from pathlib import Path
 
 import dagster as dg
 import pytest
@@ -12,14 +11,13 @@ import pytest
 from feed_assets.ads import KINDS
 from feed_assets.ads.partners import partners_directory
 from feed_assets.datasets import days_between
+from feed_assets.demo.logs import LOG
 from feed_assets.file_feed import latest, records
 from feed_assets.operations.day_runs import backfill
 from feed_assets.sources import load_sources
 from feed_assets.sources.landing import land
 from feed_assets_tests.harness import ADS, AS_OF, CLICKS, EFFECTIVENESS, Installation, settings_below
 from feed_assets_tests.open_bandit import TOTALS
-
-LOG = Path(partners_directory()).parents[1] / "demo" / "open-bandit" / "bts.csv.gz"
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,6 @@ from typing import Any
 from uuid import uuid4
 
 import dagster as dg
-from dagster._core.instance.ref import InstanceRef
 from dagster._core.test_utils import create_run_for_test
 
 from feed_assets.notices import delivery
@@ -140,8 +139,7 @@ class Monitor:
         STEP.update(labels=[], last=-1, sent=False)
 
         def work() -> Any:
-            ref = InstanceRef.from_dir(str(self.home))
-            self.shop = replace(self.shop, instance=dg.DagsterInstance.from_ref(ref))
+            self.shop = replace(self.shop, instance=dg.DagsterInstance.from_config(str(self.home)))
             return act()
 
         self.note.unlink(missing_ok=True)
@@ -172,7 +170,7 @@ def _times(report: Report) -> int:
 
 def load_all(monitor: Monitor) -> None:
     """Load in this process what every child needs, by a cycle of another monitor."""
-    with dg.DagsterInstance.from_ref(InstanceRef.from_dir(str(monitor.home))) as instance:
+    with dg.DagsterInstance.from_config(str(monitor.home)) as instance:
         monitor.shop = replace(monitor.shop, instance=instance)
         monitor.shop.raw_bytes(DAYS[0], {"x": 1})
         monitor.shop.process(DAYS[0])

@@ -17,6 +17,7 @@ import pytest
 from feed_assets.ads import KINDS
 from feed_assets.ads.partners import partners_directory
 from feed_assets.blackboard.local import LocalBlackboard
+from feed_assets.demo.logs import LOG
 from feed_assets.sources.canonical import canonical
 from feed_assets.sources.growth import decide
 from feed_assets.sources.landing import FUTURE, LANDING_SETTINGS, MALFORMED, NO_TIME, land
@@ -30,7 +31,6 @@ from feed_assets_tests.open_bandit import TOTALS
 NOW = datetime(2019, 12, 1, tzinfo=UTC)
 DAY = date(2019, 11, 24)
 PARTNERS = Path(__file__).parent / "partners"
-OPEN_BANDIT = Path(partners_directory()).parents[1] / "demo" / "open-bandit" / "bts.csv.gz"
 
 SIMPLE = """\
 name: partner
@@ -106,8 +106,8 @@ def everything(blackboard, prefix=""):
 def test_the_open_bandit_log_lands_as_impressions_and_as_clicks_with_its_known_totals(spark, blackboard):
     ads, clicks = load_sources(partners_directory(), KINDS)
 
-    shown = land(spark, blackboard, ads, OPEN_BANDIT, now=NOW)
-    clicked = land(spark, blackboard, clicks, OPEN_BANDIT, now=NOW)
+    shown = land(spark, blackboard, ads, LOG, now=NOW)
+    clicked = land(spark, blackboard, clicks, LOG, now=NOW)
 
     assert (shown.read, shown.landed, shown.filtered, shown.quarantined) == (30_000, 30_000, 0, {})
     assert (clicked.read, clicked.landed, clicked.filtered, clicked.quarantined) == (30_000, 157, 29_843, {})

@@ -167,11 +167,14 @@ while "multiprocessing.forkserver" in str(sys.orig_argv) and not Path({str(tmp_p
     monkeypatch.setenv("DAGSTER_HOME", str(home))
     monkeypatch.setenv("PYTHONPATH", str(code), prepend=os.pathsep)
     pool = start_pool(home, MODULE)
-    until((home / SOCKET).exists)
-    assert ask(home, holds="") == {}
-    (tmp_path / "go").touch()
-    assert until(lambda: ask(home, holds=""))["workers"] == 1
-    pool.terminate()
+    try:
+        until((home / SOCKET).exists)
+        assert ask(home, holds="") == {}
+        (tmp_path / "go").touch()
+        assert until(lambda: ask(home, holds=""))["workers"] == 1
+    finally:
+        (tmp_path / "go").touch()  # else it would wait for ever
+        pool.terminate()
     assert pool.wait(30) == 0
 
 
