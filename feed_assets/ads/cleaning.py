@@ -12,7 +12,7 @@ from __future__ import annotations
 from datetime import date, timedelta
 from typing import Final
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes Spark
 
 from feed_assets.ads.schemas import CLEAN_ADS, CLEAN_CLICKS
@@ -52,13 +52,13 @@ def judge_clicks(
     if repeated_within < timedelta():
         raise ValueError(f"repeated_within is {repeated_within}; it takes a duration of zero or more.")
     rules = _click_rules()
-    repeated = F.col("_since_previous") <= microseconds(repeated_within)
+    repeated = F.expr(f"_since_previous <= {microseconds(repeated_within)}L")
     delivered = deliveries(events, CLEAN_CLICKS, rules, day=day, earlier=earlier)
     return verdicts(_bursts(delivered), CLEAN_CLICKS, rules, [("repeated click", repeated)])
 
 
 def _ad_rules() -> list[Rule]:
-    return [missing("ad_id"), missing("impression_id"), unparsable("cost"), ("negative cost", F.col("cost") < 0)]
+    return [missing("ad_id"), missing("impression_id"), unparsable("cost"), ("negative cost", F.expr("cost < 0"))]
 
 
 def _click_rules() -> list[Rule]:
@@ -67,14 +67,10 @@ def _click_rules() -> list[Rule]:
 
 def _bursts(clicks: DataFrame) -> DataFrame:
     """The clicks with `_since_previous`: microseconds since the same user's previous click on the same ad, if any."""
-    comparable = F.col("_refused").isNull() & (F.col("_delivery") == 1) & F.col("user_id").isNotNull()
+    comparable = "(_refused IS NULL AND _delivery = 1 AND user_id IS NOT NULL)"
     # Clicks that are not compared are spread: else one task would get all anonymous clicks on a popular ad.
-    whose = ["source", "user_id", "ad_id"]
-    spread = F.when(F.col("_comparable"), F.xxhash64(*whose)).otherwise(F.xxhash64("source", "click_id"))
-    burst = Window.partitionBy("_spread", "_comparable", "_refused", *whose).orderBy("event_time", "click_id")
-    since = F.unix_micros("event_time") - F.lag(F.unix_micros("event_time")).over(burst)
-    return (
-        clicks.withColumn("_comparable", comparable)
-        .withColumn("_spread", spread)
-        .withColumn("_since_previous", F.when(F.col("_comparable"), since))
-    )
+    whose = "source, user_id, ad_id"
+    spread = f"IF({comparable}, xxhash64({whose}), xxhash64(source, click_id))"
+    burst = f"PARTITION BY {spread}, {comparable}, _refused, {whose} ORDER BY event_time, click_id"
+    since = f"unix_micros(event_time) - lag(unix_micros(event_time)) OVER ({burst})"
+    return clicks.selectExpr("*", f"IF({comparable}, {since}, NULL) AS _since_previous")

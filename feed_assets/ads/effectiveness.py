@@ -33,7 +33,7 @@ from datetime import date, timedelta
 from statistics import NormalDist
 from typing import Final, TypeVar
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes Spark
 from pyspark.sql.types import LongType, StructField, StructType
 
@@ -89,7 +89,7 @@ def shared_clicks() -> list[Column]:
     """
     digests = {"before": CLICKS_BEFORE, "after": CLICKS_AFTER}
     return [
-        F.bit_xor(F.when(F.col(column).isNotNull(), F.xxhash64("ad_id", column))).alias(name)
+        F.expr(f"bit_xor(IF({column} IS NOT NULL, xxhash64(ad_id, {column}), NULL)) AS {name}")
         for name, column in digests.items()
     ]
 
@@ -114,7 +114,7 @@ def ads_with_shared_clicks(
             "because a click is compared with the impressions of its own day and the day before."
         )
     shown = ads.filter(within("event_time", day - ONE_DAY, days=3))
-    clicked = clicks.filter(within("event_time", day, days=2)).withColumn("_click", F.xxhash64("source", "click_id"))
+    clicked = clicks.filter(within("event_time", day, days=2)).selectExpr("*", "xxhash64(source, click_id) AS _click")
     explained = _by_name(shown, clicked, day).unionByName(_by_user(shown, clicked, attribution_window))
     impressions = _impressions(_shown_on(day, shown))
     per_ad = impressions.join(_clicks(explained, day), "ad_id", "full_outer")
@@ -128,26 +128,24 @@ def _by_name(ads: DataFrame, clicks: DataFrame, day: date) -> DataFrame:
 
     `_click` is a hash that identifies the click. An id has few impressions: at most one for each source and day.
     """
-    named = clicks.filter(F.col("impression_id").isNotNull()).withColumn("_today", within("event_time", day))
-    flags = within("event_time", day - ONE_DAY).alias("before"), within("event_time", day + ONE_DAY).alias("after")
-    impression = F.struct("event_time", "source", "ad_id", "user_id", *flags)
-    impressions = (
-        _touched(ads, named, "impression_id").groupBy("impression_id").agg(F.collect_list(impression).alias("_alike"))
-    )
-    # SQL, because PySpark gives the variable of a lambda a new name each time, which Java would compile anew.
+    before, today, after = (within("event_time", each) for each in (day - ONE_DAY, day, day + ONE_DAY))
+    named = clicks.filter("impression_id IS NOT NULL").selectExpr("*", f"{today} AS _today")
+    impression = f"struct(event_time, source, ad_id, user_id, {before} AS before, {after} AS after)"
+    alike = F.expr(f"collect_list({impression}) AS _alike")
+    impressions = _touched(ads, named, "impression_id").groupBy("impression_id").agg(alike)
     # A click on the next day can belong to the day or the next day, as in the next day's own run.
     near = "filter(_alike, shown -> NOT if(_today, shown.after, shown.before))"
     differs = "NOT shown.ad_id <=> ad_id, NOT shown.user_id <=> user_id"
     ranked = f"transform({near}, shown -> struct({differs}, shown.event_time, shown.source, shown.ad_id))"
     return (
         named.join(impressions.hint(SORTED), "impression_id", "left")
-        .withColumn("_seen", F.expr(f"array_min({ranked})"))
-        .select(
+        .selectExpr("*", f"array_min({ranked}) AS _seen")
+        .selectExpr(
             "_seen.source",
             "impression_id",
-            F.col("event_time").alias("clicked_at"),
-            F.col("_seen.event_time").alias("shown_at"),
-            F.coalesce("_seen.ad_id", "ad_id").alias("ad_id"),
+            "event_time AS clicked_at",
+            "_seen.event_time AS shown_at",
+            "coalesce(_seen.ad_id, ad_id) AS ad_id",
             "_click",
         )
     )
@@ -159,36 +157,36 @@ def _by_user(ads: DataFrame, clicks: DataFrame, attribution_window: timedelta) -
     A window visits the impressions and clicks of each user and ad once, in order of time. A join would pair each click
     with each impression, and some users have ten thousand of both.
     """
-    unnamed = clicks.filter(F.col("impression_id").isNull())
-    known = unnamed.filter(F.col("user_id").isNotNull())
-    columns = ["user_id", "ad_id", "event_time", "impression_id", "source"]
+    unnamed = clicks.filter("impression_id IS NULL")
+    known = unnamed.filter("user_id IS NOT NULL")
+    columns = "user_id", "ad_id", "event_time", "impression_id", "source"
     events = (
         _touched(ads, known, "user_id", "ad_id")
-        .select(*columns, F.lit(SHOWN).alias("_what"), F.lit(None).cast("bigint").alias("_click"))
-        .unionByName(known.select(*columns, F.lit(CLICKED).alias("_what"), "_click"))
+        .selectExpr(*columns, f"{SHOWN} AS _what", "CAST(NULL AS BIGINT) AS _click")
+        .unionByName(known.selectExpr(*columns, f"{CLICKED} AS _what", "_click"))
     )
-    so_far = Window.partitionBy("user_id", "ad_id").orderBy("event_time", "_what", "impression_id", "source")
-    impression = F.when(F.col("_what") == SHOWN, F.struct("event_time", "impression_id", "source"))
-    last = F.last(impression, ignorenulls=True).over(so_far.rowsBetween(Window.unboundedPreceding, Window.currentRow))
-    ago = F.unix_micros("event_time") - F.unix_micros("_last.event_time")
+    so_far = """PARTITION BY user_id, ad_id ORDER BY event_time, _what, impression_id, source
+        ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"""
+    impression = f"IF(_what = {SHOWN}, struct(event_time, impression_id, source), NULL)"
+    ago = "unix_micros(event_time) - unix_micros(_last.event_time)"
     attributed = (
-        events.withColumn("_last", last)
-        .filter(F.col("_what") == CLICKED)
-        .withColumn("_seen", F.when(ago <= microseconds(attribution_window), F.col("_last")))
-        .select(
+        events.selectExpr("*", f"last({impression}) IGNORE NULLS OVER ({so_far}) AS _last")
+        .filter(f"_what = {CLICKED}")
+        .selectExpr("*", f"IF({ago} <= {microseconds(attribution_window)}L, _last, NULL) AS _seen")
+        .selectExpr(
             "_seen.source",
             "_seen.impression_id",
-            F.col("event_time").alias("clicked_at"),
-            F.col("_seen.event_time").alias("shown_at"),
+            "event_time AS clicked_at",
+            "_seen.event_time AS shown_at",
             "ad_id",
             "_click",
         )
     )
-    anonymous = unnamed.filter(F.col("user_id").isNull()).select(
-        F.lit(None).cast("string").alias("source"),
+    anonymous = unnamed.filter("user_id IS NULL").selectExpr(
+        "CAST(NULL AS STRING) AS source",
         "impression_id",
-        F.col("event_time").alias("clicked_at"),
-        F.lit(None).cast("timestamp").alias("shown_at"),
+        "event_time AS clicked_at",
+        "CAST(NULL AS TIMESTAMP) AS shown_at",
         "ad_id",
         "_click",
     )
@@ -202,10 +200,11 @@ def _touched(ads: DataFrame, clicks: DataFrame, *key: str) -> DataFrame:
     where it reads them, before the shuffle. Two keys with one hash do no harm: callers compare the keys themselves.
     If one task reads all, it joins them, because a broadcast takes a job of its own.
     """
-    keys = clicks.select(F.xxhash64(*key).alias("_key"))
+    hashed = f"xxhash64({', '.join(key)}) AS _key"
+    keys = clicks.selectExpr(hashed)
     if estimated_bytes(ads) <= ONE_TASK and estimated_bytes(clicks) <= ONE_TASK:
         keys = keys.hint("shuffle_hash")
-    return ads.withColumn("_key", F.xxhash64(*key)).join(keys, "_key", "left_semi").drop("_key")
+    return ads.selectExpr("*", hashed).join(keys, "_key", "left_semi").drop("_key")
 
 
 def _shown_on(day: date, ads: DataFrame) -> DataFrame:
@@ -219,57 +218,60 @@ def _impressions(ads: DataFrame) -> DataFrame:
 
     Grouping by user first lets many tasks count a popular ad, and leaves one row for each user of an ad.
     """
-    per_user = ads.groupBy("ad_id", "user_id").agg(F.count(F.lit(1)).alias("_shown"), F.sum("cost").alias("cost"))
+    per_user = ads.groupBy("ad_id", "user_id").agg(*_each("count(1) AS _shown", "sum(cost) AS cost"))
     totals = per_user.groupBy("ad_id").agg(
-        F.sum("_shown").alias("impressions"), F.count("user_id").alias("users"), F.sum("cost").alias("cost")
+        *_each("sum(_shown) AS impressions", "count(user_id) AS users", "sum(cost) AS cost")
     )
-    per_campaign = ads.filter(F.col("campaign_id").isNotNull()).groupBy("ad_id", "campaign_id").count()
-    most_often = per_campaign.groupBy("ad_id").agg(F.min(F.struct(-F.col("count"), "campaign_id")).alias("_top"))
-    return (
-        totals.join(most_often.hint(SORTED), "ad_id", "left")
-        .withColumn("campaign_id", F.col("_top.campaign_id"))
-        .drop("_top")
+    per_campaign = ads.filter("campaign_id IS NOT NULL").groupBy("ad_id", "campaign_id").count()
+    most_often = per_campaign.groupBy("ad_id").agg(F.expr("min(struct(-count, campaign_id)) AS _top"))
+    return totals.join(most_often.hint(SORTED), "ad_id", "left").selectExpr(
+        "ad_id", "impressions", "users", "cost", "_top.campaign_id"
     )
 
 
 def _clicks(explained: DataFrame, day: date) -> DataFrame:
     """Per ad: the counts of the day's clicks, the median time to click, the hashes of shared clicks."""
     today = within("clicked_at", day)
-    explains = F.col("shown_at").isNotNull()
-    of_today = explains & within("shown_at", day)
-    of_yesterday = explains & within("shown_at", day - ONE_DAY)
+    of_today = f"(shown_at IS NOT NULL AND {within('shown_at', day)})"
+    of_yesterday = f"(shown_at IS NOT NULL AND {within('shown_at', day - ONE_DAY)})"
+    impression = F.expr(f"IF({of_today}, struct(source, impression_id, shown_at), NULL) AS _impression")
     per_impression = (
-        explained.filter(today | of_today)
-        .groupBy("ad_id", F.when(of_today, F.struct("source", "impression_id", "shown_at")).alias("_impression"))
+        explained.filter(f"{today} OR {of_today}")
+        .groupBy("ad_id", impression)
         .agg(
-            F.min("clicked_at").alias("_first"),
-            F.count_if(today).alias("_today"),
-            F.count_if(of_yesterday).alias("_of_yesterday"),
-            F.bit_xor(F.when(of_yesterday, F.col("_click"))).alias(CLICKS_BEFORE),
-            F.bit_xor(F.when(of_today & ~today, F.col("_click"))).alias(CLICKS_AFTER),
+            *_each(
+                "min(clicked_at) AS _first",
+                f"count_if({today}) AS _today",
+                f"count_if({of_yesterday}) AS _of_yesterday",
+                f"bit_xor(IF({of_yesterday}, _click, NULL)) AS {CLICKS_BEFORE}",
+                f"bit_xor(IF({of_today} AND NOT {today}, _click, NULL)) AS {CLICKS_AFTER}",
+            )
         )
     )
-    clicked = F.col("_impression").isNotNull()
-    after_midnight = clicked & within("_first", day + ONE_DAY)
-    delay = F.greatest(F.unix_micros("_first") - F.unix_micros("_impression.shown_at"), F.lit(0))
+    clicked = "(_impression IS NOT NULL)"
+    after_midnight = f"({clicked} AND {within('_first', day + ONE_DAY)})"
+    delay = "greatest(unix_micros(_first) - unix_micros(_impression.shown_at), 0)"
     return per_impression.groupBy("ad_id").agg(
-        F.count_if(clicked).alias("clicks"),
-        F.count_if(after_midnight).alias("clicks_next_day"),
-        (F.sum(F.when(clicked, F.col("_today"))) - F.count_if(clicked & ~after_midnight)).alias("repeat_clicks"),
-        F.sum("_of_yesterday").alias("previous_day_clicks"),
-        F.sum(F.when(~clicked, F.col("_today") - F.col("_of_yesterday"))).alias("orphan_clicks"),
-        (F.percentile(F.when(clicked, delay), F.lit(0.5)) / MICROSECONDS_A_SECOND).alias("median_seconds_to_click"),
-        F.bit_xor(CLICKS_BEFORE).alias(CLICKS_BEFORE),
-        F.bit_xor(CLICKS_AFTER).alias(CLICKS_AFTER),
+        *_each(
+            f"count_if({clicked}) AS clicks",
+            f"count_if({after_midnight}) AS clicks_next_day",
+            f"sum(IF({clicked}, _today, NULL)) - count_if({clicked} AND NOT {after_midnight}) AS repeat_clicks",
+            "sum(_of_yesterday) AS previous_day_clicks",
+            f"sum(IF({clicked}, NULL, _today - _of_yesterday)) AS orphan_clicks",
+            f"percentile(IF({clicked}, {delay}, NULL), 0.5D) / {MICROSECONDS_A_SECOND} AS median_seconds_to_click",
+            f"bit_xor({CLICKS_BEFORE}) AS {CLICKS_BEFORE}",
+            f"bit_xor({CLICKS_AFTER}) AS {CLICKS_AFTER}",
+        )
     )
 
 
 def _enriched(per_ad: DataFrame, catalog: DataFrame) -> DataFrame:
     """The rows with the catalog's columns of the ad; of several catalog rows for an ad, the greatest."""
-    known = catalog.groupBy("ad_id").agg(F.max(F.struct("campaign_id", "advertiser", "landing_page")).alias("_known"))
-    return per_ad.join(known.hint(SORTED), "ad_id", "left").select(
-        *[name for name in per_ad.columns if name != "campaign_id"],
-        F.coalesce("campaign_id", "_known.campaign_id").alias("campaign_id"),
+    greatest = F.expr("max(struct(campaign_id, advertiser, landing_page)) AS _known")
+    known = catalog.groupBy("ad_id").agg(greatest)
+    return per_ad.join(known.hint(SORTED), "ad_id", "left").selectExpr(
+        "* EXCEPT (campaign_id, _known)",
+        "coalesce(campaign_id, _known.campaign_id) AS campaign_id",
         "_known.advertiser",
         "_known.landing_page",
     )
@@ -289,6 +291,10 @@ def _figures(per_ad: DataFrame) -> DataFrame:
             "cost_per_click": F.when(clicks > 0, cost / clicks).cast(TOTAL_COST),
         }
     )
+
+
+def _each(*expressions: str) -> list[Column]:
+    return [F.expr(each) for each in expressions]
 
 
 def wilson_interval(successes: _Number, trials: _Number, root: Callable[[_Number], _Number]) -> tuple[_Number, _Number]:

@@ -20,6 +20,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType, Tim
 
 from feed_assets.engine.jvm import bloom_filter, might_contain
 from feed_assets.engine.spark_schemas import as_declared
+from feed_assets.engine.sql import text_literal
 
 VERDICT: Final = "verdict"
 REASON: Final = "reason"
@@ -94,10 +95,12 @@ def verdict_counts(judged: DataFrame) -> list[Column]:
     Their names are `quarantined`, and `duplicate: <reason>` for each reason; `duplicate` if the frame was not made by
     `with_reasons`. Spark evaluates them one by one for each row, so there are few.
     """
-    quarantined = F.count_if(F.col(VERDICT) == Verdict.QUARANTINED.value).alias(Verdict.QUARANTINED.value)
+    quarantined, duplicates = (
+        _count_where(VERDICT, each).alias(each) for each in (Verdict.QUARANTINED.value, Verdict.DUPLICATE.value)
+    )
     if not (reasons := _reasons(judged, Verdict.DUPLICATE)):
-        return [quarantined, F.count_if(F.col(VERDICT) == Verdict.DUPLICATE.value).alias(Verdict.DUPLICATE.value)]
-    return [quarantined, *(F.count_if(F.col(REASON) == reason).alias(name) for name, reason in reasons.items())]
+        return [quarantined, duplicates]
+    return [quarantined, *(_count_where(REASON, reason).alias(name) for name, reason in reasons.items())]
 
 
 def few_quarantined(judged: DataFrame) -> Column:
@@ -107,10 +110,10 @@ def few_quarantined(judged: DataFrame) -> Column:
     longer than `SHORT` are left out, so the array has all quarantined rows only if it has as many as were counted.
     """
     names = {name: name for name in ("event_time", "source")} | _IN_QUARANTINE
-    row = F.struct(*(F.col(name).alias(as_) for name, as_ in names.items() if name in judged.columns))
-    line = F.when(F.col("_refused").isNotNull(), F.to_json(row))
-    place = F.when(F.octet_length(line) <= SHORT, F.struct("_file", "_line"))
-    return F.min_by(F.struct(F.col("_refused").alias("reason"), line.alias("line")), place, FEW).alias(FEW_QUARANTINED)
+    row = ", ".join(f"{name} AS {as_}" for name, as_ in names.items() if name in judged.columns)
+    line = f"IF(_refused IS NOT NULL, to_json(struct({row})), NULL)"
+    place = f"IF(octet_length({line}) <= {SHORT}, struct(_file, _line), NULL)"
+    return F.expr(f"min_by(struct(_refused AS reason, {line} AS line), {place}, {FEW})").alias(FEW_QUARANTINED)
 
 
 def with_places(judged: DataFrame) -> DataFrame:
@@ -138,13 +141,17 @@ def reason_counts(judged: DataFrame) -> list[Column]:
     """
     if not (reasons := _reasons(judged, Verdict.QUARANTINED)):
         return [F.count(F.lit(1)).alias(Verdict.QUARANTINED.value)]
-    return [F.count_if(F.col("reason") == reason).alias(name) for name, reason in reasons.items()]
+    return [_count_where("reason", reason).alias(name) for name, reason in reasons.items()]
 
 
 def counted_reasons(judged: DataFrame, few: Sequence[Row]) -> dict[str, int]:
     """The `reason_counts` of a judged frame whose quarantined rows are all in `few_quarantined`."""
     names = {reason: name for name, reason in _reasons(judged, Verdict.QUARANTINED).items()}
     return Counter(names.get(each.reason, Verdict.QUARANTINED.value) for each in few)
+
+
+def _count_where(column: str, value: str) -> Column:
+    return F.expr(f"count_if({column} = {text_literal(value)})")
 
 
 def _reasons(judged: DataFrame, verdict: Verdict) -> dict[str, str]:

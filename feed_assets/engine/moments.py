@@ -1,12 +1,9 @@
-"""UTC days and durations in Spark's terms, so that no time zone setting can shift them."""
+"""UTC days and durations in Spark's SQL, so that no time zone setting can shift them."""
 
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
 from typing import Final
-
-from pyspark.sql import Column
-from pyspark.sql import functions as F  # noqa: N812 - as everyone writes Spark
 
 from feed_assets.datasets import ONE_DAY, midnight
 
@@ -14,21 +11,21 @@ EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND: Final = timedelta(microseconds=1)
 
 
-def within(column: str, day: date, *, days: int = 1) -> Column:
-    """Whether the TIMESTAMP column lies in the UTC day, or in the `days` days that begin with it.
+def within(column: str, day: date, *, days: int = 1) -> str:
+    """The condition that the TIMESTAMP column lies in the UTC day, or in the `days` days that begin with it.
 
     Spark writes a number into the code that it generates, and hands an array to it. So the array keeps the code equal
     for all days, and Java compiles it once instead of each day anew.
     """
-    moment = F.unix_micros(F.col(column))
-    starts = [F.lit(_since_epoch(day + number * ONE_DAY)) for number in range(days)]
-    return F.array_contains(F.array(*starts), moment - F.pmod(moment, F.lit(microseconds(ONE_DAY))))
+    starts = ", ".join(f"{_since_epoch(day + number * ONE_DAY)}L" for number in range(days))
+    moment = f"unix_micros({column})"
+    return f"array_contains(array({starts}), {moment} - pmod({moment}, {microseconds(ONE_DAY)}L))"
 
 
-def between_midnights(column: str, day: date) -> Column:
+def between_midnights(column: str, day: date) -> str:
     """`within` the day, in a form with which Parquet leaves out rows. Its code is the day's own."""
-    start, end = (F.timestamp_micros(F.lit(_since_epoch(each))) for each in (day, day + ONE_DAY))
-    return (F.col(column) >= start) & (F.col(column) < end)
+    start, end = (f"timestamp_micros({_since_epoch(each)}L)" for each in (day, day + ONE_DAY))
+    return f"{column} >= {start} AND {column} < {end}"
 
 
 def microseconds(duration: timedelta) -> int:

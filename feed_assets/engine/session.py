@@ -69,6 +69,8 @@ REQUIRED = {
 LEAN = {
     # Sending the line of each call to the JVM takes a third of all calls; tracebacks have the line too.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
+    # Java would look at its stack for each call, and find nothing but the library that Python calls it through.
+    "spark.sql.dataFrameQueryContext.enabled": "false",
     # A day needs more generated classes than the 100 that Spark caches; each run would compile them all again.
     "spark.sql.codegen.cache.maxEntries": "2000",
     # Spark keeps the text of each plan for its UI, and a plan may hold a Bloom filter as a literal.

@@ -38,4 +38,6 @@ def as_declared(frame: DataFrame, schema: StructType) -> DataFrame:
     a column is missing or its type does not fit.
     """
     nullable = StructType([StructField(field.name, field.dataType, metadata=field.metadata) for field in schema])
-    return frame.select(schema.names).to(nullable)
+    # `to` takes a column that the frame lacks as NULL, and `select` says that it is missing.
+    complete = frame if set(schema.names) <= set(frame.columns) else frame.select(schema.names)
+    return complete.to(nullable)

@@ -1,4 +1,4 @@
-"""Names in Spark's SQL.
+"""Names and texts in Spark's SQL.
 
 Here: quoting, and names in expressions as far as they can be told without Spark. Not here: expressions of sources
 (`sources.expressions`), and rules (`quality`).
@@ -13,6 +13,12 @@ LITERAL = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"")
 def quoted(column: str) -> str:
     """A column's name as Spark's SQL takes it, with any characters."""
     return f"`{column.replace('`', '``')}`"
+
+
+def text_literal(text: str) -> str:
+    """A text as a value in Spark's SQL."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
 
 
 def columns_in(expression: str, declared: Iterable[str]) -> list[str]:

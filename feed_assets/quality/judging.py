@@ -20,13 +20,14 @@ from collections.abc import Sequence
 from datetime import date
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes Spark
 from pyspark.sql.types import StringType, StructField, StructType
 
 from feed_assets.datasets import ONE_DAY
 from feed_assets.engine.judged_rows import BOOKKEEPING, VERDICT, Verdict, with_reasons
 from feed_assets.engine.moments import within
+from feed_assets.engine.sql import quoted
 
 TODAY: Final = "today"
 EARLIER: Final = "earlier"
@@ -51,8 +52,12 @@ def unparsable(column: str) -> Rule:
 
 def blank(column: str) -> Column:
     """Whether a text is NULL, empty, or white space only."""
+    return F.expr(_blank(quoted(column)))
+
+
+def _blank(text: str) -> str:
     # Nearly every text begins with a visible character ("!" is the first). Only the rest needs the slow pattern.
-    return F.col(column).isNull() | ((F.col(column) < "!") & ~F.col(column).rlike(r"\S"))
+    return f"({text} IS NULL OR ({text} < '!' AND NOT {text} RLIKE r'\\S'))"
 
 
 def judge(
@@ -75,26 +80,25 @@ def deliveries(
 
     Records that `check` returned are taken as they are. `_delivery` is 1 for the first record of an id, then 2, 3, ...
     """
-    identity = schema.names[0]
+    identity = quoted(schema.names[0])
     records = _checked(records, schema, rules, day).withColumn("_from", F.lit(TODAY))
     if earlier is not None:
-        usable_before = _checked(earlier, schema, rules, day - ONE_DAY).filter(F.col("_refused").isNull())
+        usable_before = _checked(earlier, schema, rules, day - ONE_DAY).filter("_refused IS NULL")
         records = records.unionByName(usable_before.withColumn("_from", F.lit(EARLIER)))
     # Refused records may lack an id: one task would get all of them, so they are spread by line.
     # The hash comes first because a sort compares first bytes, and a partner's ids often begin alike.
-    usable = F.col("_refused").isNull()
-    spread = F.when(usable, F.xxhash64("source", identity)).otherwise(F.xxhash64("_file", "_line"))
+    spread = f"IF(_refused IS NULL, xxhash64(source, {identity}), xxhash64(_file, _line))"
     # The content comes after file and line, so that files without them also give one answer.
-    order = ["event_time", "_file", "_line", *schema.names]
-    same = Window.partitionBy("_spread", "_refused", "source", identity).orderBy(*order)
-    return records.withColumn("_spread", spread).withColumn("_delivery", F.row_number().over(same))
+    order = ", ".join(["event_time", "_file", "_line", *map(quoted, schema.names)])
+    same = f"PARTITION BY {spread}, _refused, source, {identity} ORDER BY {order}"
+    return records.selectExpr("*", f"row_number() OVER ({same}) AS _delivery")
 
 
 def verdicts(
     delivered: DataFrame, schema: StructType, rules: Sequence[Rule], duplicates: Sequence[Rule] = ()
 ) -> DataFrame:
     """Today's records of `deliveries`, with `verdict` and `reason`; `duplicates` are rules besides redelivery."""
-    duplicates = [(REDELIVERED, F.col("_delivery") > 1), *duplicates]
+    duplicates = [(REDELIVERED, F.expr("_delivery > 1")), *duplicates]
     refused, repeats = F.col("_refused"), _first_that_applies(duplicates)
     verdict = (
         F.when(refused.isNotNull(), Verdict.QUARANTINED.value)
@@ -103,7 +107,7 @@ def verdicts(
     )
     reasons = dict.fromkeys([*OF_EVERY_KIND, *(reason for reason, _ in rules)], Verdict.QUARANTINED)
     reasons |= dict.fromkeys([reason for reason, _ in duplicates], Verdict.DUPLICATE)
-    return delivered.filter(F.col("_from") == TODAY).select(
+    return delivered.filter(f"_from = '{TODAY}'").select(
         *(F.col(field.name).alias(field.name, metadata=field.metadata) for field in schema),
         *BOOKKEEPING,
         verdict.alias(VERDICT),
@@ -113,23 +117,24 @@ def verdicts(
 
 def _all_rules(rules: Sequence[Rule], day: date) -> list[Rule]:
     applies = (
-        F.col("_malformed").isNotNull(),
-        F.col("_unparsable") == "event_time",
-        F.col("event_time").isNull(),
-        ~within("event_time", day),
+        "_malformed IS NOT NULL",
+        "_unparsable = 'event_time'",
+        "event_time IS NULL",
+        f"NOT {within('event_time', day)}",
     )
-    return [*zip(OF_EVERY_KIND, applies, strict=True), *rules]
+    return [*zip(OF_EVERY_KIND, map(F.expr, applies), strict=True), *rules]
 
 
-def _null_if_blank(field: StructField) -> Column:
+def _null_if_blank(field: StructField) -> str:
     """A column as it is published: a blank optional text is NULL, as if it was not sent."""
+    column = quoted(field.name)
     if field.nullable and isinstance(field.dataType, StringType):
-        return F.when(~blank(field.name), F.col(field.name)).alias(field.name)
-    return F.col(field.name)
+        return f"IF({_blank(column)}, NULL, {column}) AS {column}"
+    return column
 
 
 def _first_that_applies(rules: Sequence[Rule]) -> Column:
-    return F.coalesce(*[F.when(applies, F.lit(reason)) for reason, applies in rules])
+    return F.coalesce(*[F.when(applies, reason) for reason, applies in rules])
 
 
 def check(records: DataFrame, schema: StructType, rules: Sequence[Rule], *, day: date) -> DataFrame:
@@ -141,9 +146,8 @@ def check(records: DataFrame, schema: StructType, rules: Sequence[Rule], *, day:
     # A plain column: Spark makes the JSON of `_raw` after a filter on it, for few records. It does not move the filter
     # below the partner's expressions, which it would evaluate twice (spark.sql.optimizer.avoidDoubleFilterEval).
     refused = records.withColumn("_refused", _first_that_applies(_all_rules(rules, day)))
-    record = F.when(F.col("_refused").isNotNull(), F.coalesce("_malformed", "_raw"))
-    columns = [_null_if_blank(field) for field in schema]
-    return refused.select(*columns, "_file", "_line", "_refused", record.alias("_record"))
+    record = "IF(_refused IS NOT NULL, coalesce(_malformed, _raw), NULL) AS _record"
+    return refused.selectExpr(*map(_null_if_blank, schema), "_file", "_line", "_refused", record)
 
 
 def _checked(records: DataFrame, schema: StructType, rules: Sequence[Rule], day: date) -> DataFrame:

@@ -9,6 +9,7 @@ import re
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
+from feed_assets.engine.sql import text_literal
 from feed_assets.file_feed.wording import counted
 
 Value = str | int | float | Decimal | date | datetime
@@ -30,8 +31,7 @@ def literal(value: Value) -> str:
         case date():
             return f"DATE '{value}'"
         case str():
-            escaped = value.replace("\\", "\\\\").replace("'", "\\'")
-            return f"'{escaped}'"
+            return text_literal(value)
         case float():
             return f"double('{value!r}')"
     return str(value)

@@ -15,7 +15,7 @@ from typing import Final
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.logger import PySparkLogger
 from pyspark.sql import Column, DataFrame, SparkSession, functions
-from pyspark.sql.types import TimestampNTZType, TimestampType
+from pyspark.sql.types import StructType, TimestampNTZType, TimestampType
 
 from feed_assets.engine.sql import quoted
 from feed_assets.sources.kinds import Kind
@@ -28,6 +28,8 @@ _AT_LANDING: Final[tuple[Location, ...]] = (("filter",), ("columns", "event_time
 
 _passed: set[tuple[Kind, str]] = set()
 """Descriptions of the sources that passed `check_expressions` in this process."""
+_schemas: dict[tuple[tuple[str, str], ...], StructType] = {}
+"""Columns and their types -> the schemas that `schema_of` returned in this process."""
 
 
 def check_expressions(spark: SparkSession, source: Source) -> None:
@@ -115,6 +117,14 @@ def empty_frame(spark: SparkSession, columns: Mapping[str, str]) -> DataFrame:
     nulls = (functions.expr(f"CAST(NULL AS {type_}) AS {quoted(name)}") for name, type_ in columns.items())
     # With the filter, Spark knows before it runs that there are no rows.
     return spark.range(0).select(*nulls).where(functions.lit(False))  # noqa: FBT003 - a literal
+
+
+def schema_of(spark: SparkSession, columns: Mapping[str, str]) -> StructType:
+    """The schema of columns of these types as Spark has them in a frame: a text of limited length is a string."""
+    key = tuple(columns.items())
+    if key not in _schemas:
+        _schemas[key] = empty_frame(spark, columns).schema
+    return _schemas[key]
 
 
 def _expressions(source: Source) -> dict[Location, str]:

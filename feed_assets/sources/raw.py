@@ -137,22 +137,22 @@ def raw_frame(spark: SparkSession, blackboard: Blackboard, source: Source, *raw_
     from pyspark.sql import functions  # noqa: PLC0415 - listing must not need Spark
 
     from feed_assets.engine.listed_files import read_listed  # noqa: PLC0415 - as above
-    from feed_assets.sources.expressions import empty_frame, needed_columns  # noqa: PLC0415 - as above
+    from feed_assets.sources.expressions import empty_frame, needed_columns, schema_of  # noqa: PLC0415 - as above
     from feed_assets.sources.records import with_nulls  # noqa: PLC0415 - as above
 
     declared = dict(source.format.declared) or dict.fromkeys(needed_columns(spark, source), "string")
-    nothing = empty_frame(spark, declared | RECORD_COLUMNS)
+    columns = declared | RECORD_COLUMNS
     sizes = _sizes(blackboard, raw_inputs)
     if not sizes:
-        return nothing
-    frame: DataFrame = with_nulls(read_listed(spark.read, "parquet", sizes, nothing.schema), source)
+        return empty_frame(spark, columns)
+    frame: DataFrame = with_nulls(read_listed(spark.read, "parquet", sizes, schema_of(spark, columns)), source)
     if all(landed_by(file.path) for each in raw_inputs for file in each.files):
         return frame
     # Files of other receivers lack `_file` and `_line`: use the name and the row of the raw file.
     return frame.withColumns(
         {
-            "_file": functions.coalesce("_file", functions.col("_metadata.file_name")),
-            "_line": functions.coalesce("_line", functions.col("_metadata.row_index") + 1),
+            "_file": functions.expr("coalesce(_file, _metadata.file_name)"),
+            "_line": functions.expr("coalesce(_line, _metadata.row_index + 1)"),
         }
     )
 

@@ -12,7 +12,7 @@ from itertools import chain
 from pyspark.sql import Column, DataFrame, SparkSession, functions
 from pyspark.sql.types import StructType
 
-from feed_assets.engine.sql import quoted
+from feed_assets.engine.sql import quoted, text_literal
 from feed_assets.sources.partner_file import SPLIT_BYTES, PartnerFile
 from feed_assets.sources.spec import RESERVED_COLUMNS, DelimitedFormat, JsonLinesFormat, Source
 
@@ -98,15 +98,15 @@ def _of_file(files: Mapping[str, tuple[str, PartnerFile]], value: Callable[[Part
 
 def with_nulls(frame: DataFrame, source: Source) -> DataFrame:
     """The same records, with NULL for the source's null tokens in the partner's text columns."""
-    tokens = list(source.null_tokens)
-    texts = [name for name, type_ in frame.dtypes if type_ == "string" and name not in RESERVED_COLUMNS]
-    if not tokens or not texts:
+    texts = {name for name, type_ in frame.dtypes if type_ == "string" and name not in RESERVED_COLUMNS}
+    if not source.null_tokens or not texts:
         return frame
-    # A literal for the list instead of one for each token and column: there are hundreds.
-    null = functions.lit(tokens)
-    columns = {name: functions.col(quoted(name)) for name in texts}
-    return frame.withColumns(
-        {name: functions.when(~functions.array_contains(null, column), column) for name, column in columns.items()}
+    null = f"array({', '.join(map(text_literal, source.null_tokens))})"
+    return frame.selectExpr(
+        *(
+            f"IF(array_contains({null}, {column}), NULL, {column}) AS {column}" if name in texts else column
+            for name, column in zip(frame.columns, map(quoted, frame.columns), strict=True)
+        )
     )
 
 

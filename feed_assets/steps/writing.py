@@ -72,4 +72,4 @@ def _conform(frame: DataFrame, claimed: Claim, facts: Facts) -> DataFrame:
             f"The result for {claimed.feed.location} lacks the declared columns {', '.join(missing)}; "
             f"it has {', '.join(frame.columns)}. Return these columns, or declare others in `feed_metadata(...)`."
         )
-    return frame.select(names)
+    return frame if frame.columns == names else frame.select(names)

@@ -21,12 +21,12 @@ TOTALS = ("impressions", "clicks", "orphan_clicks")
 
 def effectiveness_aggregates() -> list[Column]:
     """The aggregates over a day's `AD_EFFECTIVENESS` rows that its figures are made of."""
-    most_shown = functions.struct(-functions.col("impressions"), "ad_id")
-    return [
-        functions.count(functions.lit(1)).alias("ads"),
-        *(functions.coalesce(functions.sum(name), functions.lit(0)).alias(name) for name in TOTALS),
-        functions.min_by(functions.struct(*SHOWN), most_shown, TOP_ADS).alias("top"),
-    ]
+    aggregates = (
+        "count(1) AS ads",
+        *(f"coalesce(sum({name}), 0) AS {name}" for name in TOTALS),
+        f"min_by(struct({', '.join(SHOWN)}), struct(-impressions, ad_id), {TOP_ADS}) AS top",
+    )
+    return [functions.expr(each) for each in aggregates]
 
 
 def effectiveness_figures(summary: Mapping[str, Any]) -> dict[str, Any]:
