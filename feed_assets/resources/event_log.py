@@ -23,15 +23,29 @@ def event_log(instance: dg.DagsterInstance) -> EventLogStorage:
 
 
 def keep_open(instance: dg.DagsterInstance) -> None:
-    """Let this instance keep the connections of its event log, if that is in SQLite.
+    """Let this instance keep the connections of its event log, if that is in SQLite, and know its tables.
 
     For each event Dagster opens a connection and compiles its SQL, which takes more than half of the event's time. A
-    day of three assets has more than a hundred events.
+    day of three assets has more than a hundred events. For each check it also asks whether there is a table of checks.
     """
     log = event_log(instance)
     if isinstance(log, SqliteEventLogStorage):
         connect = _Databases(log._connect, log.conn_string_for_shard).connect  # noqa: SLF001 - the only place to step in
         log._connect = connect  # type: ignore[method-assign]  # noqa: SLF001 - as above
+        log.has_table = _Tables(log.has_table).has  # type: ignore[method-assign]
+
+
+class _Tables:
+    """The tables that were there when somebody asked: they stay. Others are looked for again."""
+
+    def __init__(self, look: Callable[[str], bool]) -> None:
+        self._look = look
+        self._found: set[str] = set()
+
+    def has(self, name: str) -> bool:
+        if name not in self._found and self._look(name):
+            self._found.add(name)
+        return name in self._found
 
 
 class _Databases:

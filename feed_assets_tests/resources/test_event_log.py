@@ -36,20 +36,32 @@ def talkative(lines):
     return dg.Definitions([talkative]).resolve_implicit_global_asset_job_def()
 
 
-def connections(instance, lines):
-    """How many connections to databases of events a run opens that writes so many lines and observations."""
+def checked(checks):
+    names = [f"check_{number}" for number in range(checks)]
+
+    @dg.asset(check_specs=[dg.AssetCheckSpec(name, asset="checked") for name in names])
+    def checked():
+        results = [dg.AssetCheckResult(check_name=name, passed=True) for name in names]
+        return dg.MaterializeResult(check_results=results)
+
+    return dg.Definitions([checked]).resolve_implicit_global_asset_job_def()
+
+
+def connections(instance, job):
+    """How many connections to databases of events a run of this job opens."""
     before = len(opened)
-    assert talkative(lines).execute_in_process(instance=instance).success
+    assert job.execute_in_process(instance=instance).success
     return sum("/history/" in name for name in opened[before:])
 
 
-def test_a_run_opens_no_connection_for_each_event(instance):
-    usual = connections(instance, 20) - connections(instance, 5)
+@pytest.mark.parametrize("job", [talkative, checked], ids=["event", "check"])
+def test_a_run_opens_no_connection_for_each(instance, job):
+    usual = connections(instance, job(20)) - connections(instance, job(5))
     keep_open(instance)
-    connections(instance, 1)
+    connections(instance, job(1))
 
     assert usual >= 15
-    assert connections(instance, 20) == connections(instance, 5)
+    assert connections(instance, job(20)) == connections(instance, job(5))
 
 
 def test_other_processes_read_the_events_and_add_theirs(instance, tmp_path):
