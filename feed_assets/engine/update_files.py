@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import PurePosixPath
@@ -16,6 +17,7 @@ from typing import Any
 from uuid import uuid4
 
 from py4j.protocol import Py4JJavaError
+from pyspark import SparkContext
 from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession, functions
 from pyspark.sql.types import StringType, StructField, StructType
 
@@ -32,6 +34,8 @@ SCHEMA_KEY = "org.apache.spark.sql.parquet.row.metadata"
 """Spark's entry in the footer of a Parquet file: the schema as JSON, in which Spark trusts when it reads."""
 FEW_FILES = 4
 """So many footers the driver itself reads faster than a job of Spark's."""
+LABELS = ("spark.job.description", "callSite.short", "callSite.long")
+"""Properties of a thread of Spark that say what its jobs and their stages are."""
 FILES_METRIC, ROWS_METRIC = "number of written files", "number of output rows"
 
 _log = logging.getLogger("feed_assets.engine")
@@ -116,14 +120,26 @@ def write_files(frame: DataFrame, uri: str, kind: str = "parquet") -> Written:
     could count files that a lost task left behind.
     """
     label = f"write {uri} {uuid4().hex}"
-    context = frame.sparkSession.sparkContext
-    before = context.getLocalProperty("spark.job.description")
-    context.setLocalProperty("spark.job.description", label)
-    try:
+    with _labelled(frame.sparkSession.sparkContext, label):
         frame.write.format(kind).save(to_write(uri))
-    finally:
-        context.setLocalProperty("spark.job.description", before)  # type: ignore[arg-type] # None unsets it
     return _committed(frame.sparkSession, label)
+
+
+@contextmanager
+def _labelled(context: SparkContext, label: str) -> Iterator[None]:
+    """Give Spark's jobs this description, and their stages this name.
+
+    Otherwise Spark names each after the place of its call, which is Python's library for all of them, and looks for
+    that place on Java's stack again for each step of a plan.
+    """
+    before = {name: context.getLocalProperty(name) for name in LABELS}
+    try:
+        for name in LABELS:
+            context.setLocalProperty(name, label)
+        yield
+    finally:
+        for name, value in before.items():
+            context.setLocalProperty(name, value)  # type: ignore[arg-type] # None unsets it
 
 
 def _read(spark: SparkSession, kind: str, sizes: Mapping[str, int], schema: StructType) -> DataFrame:
