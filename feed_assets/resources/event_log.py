@@ -42,10 +42,10 @@ class _Tables:
         self._look = look
         self._found: set[str] = set()
 
-    def has(self, name: str) -> bool:
-        if name not in self._found and self._look(name):
-            self._found.add(name)
-        return name in self._found
+    def has(self, table_name: str) -> bool:
+        if table_name not in self._found and self._look(table_name):
+            self._found.add(table_name)
+        return table_name in self._found
 
 
 class _Databases:
