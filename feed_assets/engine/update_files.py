@@ -228,11 +228,12 @@ def _written(nodes: Any, values: Any, label: str) -> Written:
     """The counts of the node of a plan that counts written files; other nodes also count rows."""
     for index in range(nodes.size()):
         metrics = nodes.apply(index).metrics()
-        counters = [metrics.apply(each) for each in range(metrics.size())]
-        found = {each.name(): values.get(each.accumulatorId()) for each in counters}
-        if FILES_METRIC in found and all(found[name].isDefined() for name in (FILES_METRIC, ROWS_METRIC)):
-            files, rows = (int(found[name].get().replace(",", "")) for name in (FILES_METRIC, ROWS_METRIC))
-            return Written(files=files, rows=rows)
+        counters = {each.name(): each for each in map(metrics.apply, range(metrics.size()))}
+        if FILES_METRIC in counters:
+            found = [values.get(counters[name].accumulatorId()) for name in (FILES_METRIC, ROWS_METRIC)]
+            if all(each.isDefined() for each in found):
+                files, rows = (int(each.get().replace(",", "")) for each in found)
+                return Written(files=files, rows=rows)
     raise WriteMismatchError(_no_count(label))
 
 

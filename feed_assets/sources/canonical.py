@@ -7,9 +7,8 @@ here: whether a record can be used (a project's own rules), and which fields a s
 from __future__ import annotations
 
 from functools import reduce
-from operator import and_
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes Spark
 
 from feed_assets.engine.session import SESSION_SETTINGS
@@ -46,16 +45,17 @@ def canonical(raw: DataFrame, source: Source) -> DataFrame:
     values = {name: F.expr(text) for name, text in source.expressions.items()}
     values |= {EVENT_TIME: event_time(raw, source), SOURCE: F.lit(source.name)}
     unreadable = [
-        F.when(values[name].cast(types[name]).isNull() & were_sent, F.lit(name))
+        F.when(values[name].cast(types[name]).isNull() & F.expr(were_sent), name)
         for name in kind.parsed
-        if (were_sent := _all_sent(raw.sparkSession, source.columns.get(name))) is not None
+        if (were_sent := _all_sent(raw.sparkSession, source.columns.get(name)))
     ]
+    fields = f"to_json(struct({', '.join(map(quoted, sent))}), map('ignoreNullFields', 'false'))"
     return records.select(
         *[values[name].cast(type_).alias(name) for name, type_ in (types | {SOURCE: "string"}).items()],
         "_file",
         "_line",
         "_malformed",
-        F.to_json(F.struct(*map(quoted, sent)), {"ignoreNullFields": "false"}).alias("_raw"),
+        F.expr(fields).alias("_raw"),
         F.coalesce(*unreadable, F.lit(None).cast("string")).alias("_unparsable"),
     )
 
@@ -83,7 +83,7 @@ def _check_columns(raw: DataFrame, source: Source) -> None:
         raise SpecError("\n".join(problems))
 
 
-def _all_sent(spark: SparkSession, expression: str | None) -> Column | None:
-    """Whether all of the partner's columns in this SQL expression hold a value; None if it names no column."""
-    used = [F.col(quoted(name)).isNotNull() for name in columns_named(spark, expression)] if expression else []
-    return reduce(and_, used) if used else None
+def _all_sent(spark: SparkSession, expression: str | None) -> str:
+    """The condition that all of the partner's columns in this SQL expression hold a value; empty if it names none."""
+    names = columns_named(spark, expression) if expression else ()
+    return " AND ".join(f"{quoted(name)} IS NOT NULL" for name in names)
