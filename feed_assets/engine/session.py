@@ -37,11 +37,13 @@ SESSION_SETTINGS: Final[Mapping[str, str]] = MappingProxyType(
         "spark.sql.ansi.enabled": "false",
         # With any other policy, a date that Spark 2 read in another way is an error instead of NULL.
         "spark.sql.legacy.timeParserPolicy": "CORRECTED",
+        # With it on, a backslash in a text of SQL stands for itself, and rules and expressions mean something else.
+        "spark.sql.parser.escapedStringLiterals": "false",
         # Wall time without a zone is read as UTC, then shifted from the source's zone.
         "spark.sql.session.timeZone": "UTC",
     }
 )
-"""The settings with which an unreadable value is NULL and times are UTC."""
+"""The settings with which an unreadable value is NULL, texts of SQL have escapes, and times are UTC."""
 
 ANSWERS_WITHIN = 5
 """Seconds within which a master must answer."""

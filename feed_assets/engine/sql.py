@@ -16,7 +16,7 @@ def quoted(column: str) -> str:
 
 
 def text_literal(text: str) -> str:
-    """A text as a value in Spark's SQL."""
+    """A text as a value in Spark's SQL; the session must have `engine.session.SESSION_SETTINGS`."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
 

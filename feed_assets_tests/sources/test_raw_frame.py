@@ -7,6 +7,7 @@ import pytest
 
 from feed_assets.ads import KINDS
 from feed_assets.blackboard.local import LocalBlackboard
+from feed_assets.engine.sql import text_literal
 from feed_assets.sources.loading import load_source
 from feed_assets.sources.raw import RECORD_COLUMNS, raw_frame, read_set
 from feed_assets.sources.spec import ParquetFormat
@@ -75,6 +76,17 @@ def test_null_tokens_are_null_in_the_partners_columns_only(spark, blackboard, re
     (row,) = read(spark, blackboard).collect()
 
     assert (row.click, row.time, row.ad, row.user, row._file) == (None, None, " null", None, "Na")
+
+
+def test_null_tokens_may_have_any_characters(spark, blackboard, received):
+    tokens = "\\N", "n'a", '"', "`"
+    values = ", ".join(f"({text_literal(text)})" for text in (*tokens, "N", "na", "\\\\N"))
+    received("a.parquet", f"SELECT * FROM VALUES {values} AS (ad)")
+    source = SOURCE.model_copy(update={"null_tokens": tokens})
+
+    frame = raw_frame(spark, blackboard, source, read_set(blackboard, SOURCE.key, DAY))
+
+    assert [row.ad for row in frame.orderBy("_line").collect()] == [None] * len(tokens) + ["N", "na", "\\\\N"]
 
 
 def test_only_the_listed_files_are_read(spark, blackboard, received):
