@@ -41,7 +41,7 @@ OF_EVERY_KIND: Final = ("malformed line", "unparsable event_time", "missing even
 
 
 def missing(column: str) -> Rule:
-    """The rule for a blank text: NULL, empty, or white space only."""
+    """The rule for a blank text: NULL, empty, or white space only. A field of a struct is `column.field`."""
     return f"missing {column}", blank(column)
 
 
@@ -52,7 +52,7 @@ def unparsable(column: str) -> Rule:
 
 def blank(column: str) -> Column:
     """Whether a text is NULL, empty, or white space only."""
-    return F.expr(_blank(quoted(column)))
+    return F.expr(_blank(column if "`" in column else ".".join(map(quoted, column.split(".")))))
 
 
 def _blank(text: str) -> str:
