@@ -24,6 +24,10 @@ Clicks count for the ad of their impression, orphans for the ad they name.
 Two neighbouring days share the later day's clicks. Both days compute which click counts where, each from the inputs it
 read. `shared_clicks` gives a digest of the result for each midnight: if the digests of two days are equal, no click
 counts on both days or on neither.
+
+Expressions are SQL, as everywhere where days are processed: PySpark's own functions call Java for each part of one,
+which takes ten times as long as parsing the whole. They also name the variable of a lambda anew each time, and Java
+would compile it anew.
 """
 
 from __future__ import annotations
@@ -218,10 +222,9 @@ def _impressions(ads: DataFrame) -> DataFrame:
 
     Grouping by user first lets many tasks count a popular ad, and leaves one row for each user of an ad.
     """
-    per_user = ads.groupBy("ad_id", "user_id").agg(*_each("count(1) AS _shown", "sum(cost) AS cost"))
-    totals = per_user.groupBy("ad_id").agg(
-        *_each("sum(_shown) AS impressions", "count(user_id) AS users", "sum(cost) AS cost")
-    )
+    per_user = ads.groupBy("ad_id", "user_id").agg(*map(F.expr, ("count(1) AS _shown", "sum(cost) AS cost")))
+    sums = "sum(_shown) AS impressions", "count(user_id) AS users", "sum(cost) AS cost"
+    totals = per_user.groupBy("ad_id").agg(*map(F.expr, sums))
     per_campaign = ads.filter("campaign_id IS NOT NULL").groupBy("ad_id", "campaign_id").count()
     most_often = per_campaign.groupBy("ad_id").agg(F.expr("min(struct(-count, campaign_id)) AS _top"))
     return totals.join(most_often.hint(SORTED), "ad_id", "left").selectExpr(
@@ -235,34 +238,28 @@ def _clicks(explained: DataFrame, day: date) -> DataFrame:
     of_today = f"(shown_at IS NOT NULL AND {within('shown_at', day)})"
     of_yesterday = f"(shown_at IS NOT NULL AND {within('shown_at', day - ONE_DAY)})"
     impression = F.expr(f"IF({of_today}, struct(source, impression_id, shown_at), NULL) AS _impression")
-    per_impression = (
-        explained.filter(f"{today} OR {of_today}")
-        .groupBy("ad_id", impression)
-        .agg(
-            *_each(
-                "min(clicked_at) AS _first",
-                f"count_if({today}) AS _today",
-                f"count_if({of_yesterday}) AS _of_yesterday",
-                f"bit_xor(IF({of_yesterday}, _click, NULL)) AS {CLICKS_BEFORE}",
-                f"bit_xor(IF({of_today} AND NOT {today}, _click, NULL)) AS {CLICKS_AFTER}",
-            )
-        )
+    of_impression = (
+        "min(clicked_at) AS _first",
+        f"count_if({today}) AS _today",
+        f"count_if({of_yesterday}) AS _of_yesterday",
+        f"bit_xor(IF({of_yesterday}, _click, NULL)) AS {CLICKS_BEFORE}",
+        f"bit_xor(IF({of_today} AND NOT {today}, _click, NULL)) AS {CLICKS_AFTER}",
     )
     clicked = "(_impression IS NOT NULL)"
     after_midnight = f"({clicked} AND {within('_first', day + ONE_DAY)})"
     delay = "greatest(unix_micros(_first) - unix_micros(_impression.shown_at), 0)"
-    return per_impression.groupBy("ad_id").agg(
-        *_each(
-            f"count_if({clicked}) AS clicks",
-            f"count_if({after_midnight}) AS clicks_next_day",
-            f"sum(IF({clicked}, _today, NULL)) - count_if({clicked} AND NOT {after_midnight}) AS repeat_clicks",
-            "sum(_of_yesterday) AS previous_day_clicks",
-            f"sum(IF({clicked}, NULL, _today - _of_yesterday)) AS orphan_clicks",
-            f"percentile(IF({clicked}, {delay}, NULL), 0.5D) / {MICROSECONDS_A_SECOND} AS median_seconds_to_click",
-            f"bit_xor({CLICKS_BEFORE}) AS {CLICKS_BEFORE}",
-            f"bit_xor({CLICKS_AFTER}) AS {CLICKS_AFTER}",
-        )
+    of_ad = (
+        f"count_if({clicked}) AS clicks",
+        f"count_if({after_midnight}) AS clicks_next_day",
+        f"sum(IF({clicked}, _today, NULL)) - count_if({clicked} AND NOT {after_midnight}) AS repeat_clicks",
+        "sum(_of_yesterday) AS previous_day_clicks",
+        f"sum(IF({clicked}, NULL, _today - _of_yesterday)) AS orphan_clicks",
+        f"percentile(IF({clicked}, {delay}, NULL), 0.5D) / {MICROSECONDS_A_SECOND} AS median_seconds_to_click",
+        f"bit_xor({CLICKS_BEFORE}) AS {CLICKS_BEFORE}",
+        f"bit_xor({CLICKS_AFTER}) AS {CLICKS_AFTER}",
     )
+    per_impression = explained.filter(f"{today} OR {of_today}").groupBy("ad_id", impression)
+    return per_impression.agg(*map(F.expr, of_impression)).groupBy("ad_id").agg(*map(F.expr, of_ad))
 
 
 def _enriched(per_ad: DataFrame, catalog: DataFrame) -> DataFrame:
@@ -291,15 +288,6 @@ def _figures(per_ad: DataFrame) -> DataFrame:
             "cost_per_click": F.when(clicks > 0, cost / clicks).cast(TOTAL_COST),
         }
     )
-
-
-def _each(*expressions: str) -> list[Column]:
-    """These expressions of SQL as columns.
-
-    PySpark's own functions call Java for each part of an expression, which takes ten times as long as parsing the whole
-    one. They also name the variable of a lambda anew each time, and Java would compile it anew.
-    """
-    return [F.expr(each) for each in expressions]
 
 
 def wilson_interval(successes: _Number, trials: _Number, root: Callable[[_Number], _Number]) -> tuple[_Number, _Number]:

@@ -20,7 +20,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType, Tim
 
 from feed_assets.engine.jvm import bloom_filter, might_contain
 from feed_assets.engine.spark_schemas import as_declared
-from feed_assets.engine.sql import text_literal
+from feed_assets.engine.sql import quoted, text_literal
 
 VERDICT: Final = "verdict"
 REASON: Final = "reason"
@@ -95,12 +95,10 @@ def verdict_counts(judged: DataFrame) -> list[Column]:
     Their names are `quarantined`, and `duplicate: <reason>` for each reason; `duplicate` if the frame was not made by
     `with_reasons`. Spark evaluates them one by one for each row, so there are few.
     """
-    quarantined, duplicates = (
-        _count_where(VERDICT, each).alias(each) for each in (Verdict.QUARANTINED.value, Verdict.DUPLICATE.value)
-    )
+    verdicts = [_count_of(VERDICT, Verdict.QUARANTINED.value, Verdict.QUARANTINED.value)]
     if not (reasons := _reasons(judged, Verdict.DUPLICATE)):
-        return [quarantined, duplicates]
-    return [quarantined, *(_count_where(REASON, reason).alias(name) for name, reason in reasons.items())]
+        return [*verdicts, _count_of(VERDICT, Verdict.DUPLICATE.value, Verdict.DUPLICATE.value)]
+    return [*verdicts, *(_count_of(REASON, reason, name) for name, reason in reasons.items())]
 
 
 def few_quarantined(judged: DataFrame) -> Column:
@@ -113,7 +111,8 @@ def few_quarantined(judged: DataFrame) -> Column:
     row = ", ".join(f"{name} AS {as_}" for name, as_ in names.items() if name in judged.columns)
     line = f"IF(_refused IS NOT NULL, to_json(struct({row})), NULL)"
     place = f"IF(octet_length({line}) <= {SHORT}, struct(_file, _line), NULL)"
-    return F.expr(f"min_by(struct(_refused AS reason, {line} AS line), {place}, {FEW})").alias(FEW_QUARANTINED)
+    few = f"min_by(struct(_refused AS reason, {line} AS line), {place}, {FEW})"
+    return F.expr(f"{few} AS {quoted(FEW_QUARANTINED)}")
 
 
 def with_places(judged: DataFrame) -> DataFrame:
@@ -141,7 +140,7 @@ def reason_counts(judged: DataFrame) -> list[Column]:
     """
     if not (reasons := _reasons(judged, Verdict.QUARANTINED)):
         return [F.count(F.lit(1)).alias(Verdict.QUARANTINED.value)]
-    return [_count_where("reason", reason).alias(name) for name, reason in reasons.items()]
+    return [_count_of("reason", reason, name) for name, reason in reasons.items()]
 
 
 def counted_reasons(judged: DataFrame, few: Sequence[Row]) -> dict[str, int]:
@@ -150,8 +149,8 @@ def counted_reasons(judged: DataFrame, few: Sequence[Row]) -> dict[str, int]:
     return Counter(names.get(each.reason, Verdict.QUARANTINED.value) for each in few)
 
 
-def _count_where(column: str, value: str) -> Column:
-    return F.expr(f"count_if({column} = {text_literal(value)})")
+def _count_of(column: str, value: str, name: str) -> Column:
+    return F.expr(f"count_if({column} = {text_literal(value)}) AS {quoted(name)}")
 
 
 def _reasons(judged: DataFrame, verdict: Verdict) -> dict[str, str]:

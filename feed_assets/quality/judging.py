@@ -42,7 +42,8 @@ OF_EVERY_KIND: Final = ("malformed line", "unparsable event_time", "missing even
 
 def missing(column: str) -> Rule:
     """The rule for a blank text: NULL, empty, or white space only. A field of a struct is `column.field`."""
-    return f"missing {column}", blank(column)
+    name = column if "`" in column else ".".join(map(quoted, column.split(".")))
+    return f"missing {column}", F.expr(_blank(name))
 
 
 def unparsable(column: str) -> Rule:
@@ -50,12 +51,8 @@ def unparsable(column: str) -> Rule:
     return f"unparsable {column}", F.col("_unparsable") == column
 
 
-def blank(column: str) -> Column:
-    """Whether a text is NULL, empty, or white space only."""
-    return F.expr(_blank(column if "`" in column else ".".join(map(quoted, column.split(".")))))
-
-
 def _blank(text: str) -> str:
+    """The condition that a text is NULL, empty, or white space only."""
     # Nearly every text begins with a visible character ("!" is the first). Only the rest needs the slow pattern.
     return f"({text} IS NULL OR ({text} < '!' AND NOT {text} RLIKE r'\\S'))"
 

@@ -49,13 +49,13 @@ def canonical(raw: DataFrame, source: Source) -> DataFrame:
         for name in kind.parsed
         if (were_sent := _all_sent(raw.sparkSession, source.columns.get(name)))
     ]
-    fields = f"to_json(struct({', '.join(map(quoted, sent))}), map('ignoreNullFields', 'false'))"
+    fields = f"to_json(struct({', '.join(map(quoted, sent))}), map('ignoreNullFields', 'false')) AS _raw"
     return records.select(
         *[values[name].cast(type_).alias(name) for name, type_ in (types | {SOURCE: "string"}).items()],
         "_file",
         "_line",
         "_malformed",
-        F.expr(fields).alias("_raw"),
+        F.expr(fields),
         F.coalesce(*unreadable, F.lit(None).cast("string")).alias("_unparsable"),
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from feed_assets.engine.sql import quoted
 from feed_assets.quality import missing
 
 NAMES = ["order_id", "Order id", "user", "it's", "a`b", "select", "größe"]
@@ -19,7 +20,7 @@ def test_a_text_is_missing_if_it_has_no_visible_character(spark, name):
     texts = ["a", " a", "\t\n", "", None, "\u00e4", "!"]
     frame = spark.createDataFrame([(text,) for text in texts], "text STRING").toDF(name)
 
-    column = name if "`" not in name else f"`{name.replace('`', '``')}`"
+    column = quoted(name) if "`" in name else name
     assert applies(frame, missing(column)) == (f"missing {column}", [False, False, True, True, True, False, False])
 
 
