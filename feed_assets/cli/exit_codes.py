@@ -8,25 +8,20 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
-import sys
 import tempfile
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from threading import Timer
 
 import click
 
 from feed_assets.cli.output import complain
+from feed_assets.operations.interrupts import lost_interrupts_repeated
 
 FAILED = 1
 BAD_ARGUMENT = 2
 NO_VALID_UPDATE = 3
 INTERRUPTED = 130
-
-AGAIN_AFTER = 0.05
-"""Seconds after which the callback that dropped Ctrl-C has ended."""
 
 NO_SPACE = "No space left on device"
 """The operating system's message about a full disk, also in Java's errors."""
@@ -64,7 +59,7 @@ EXPECTED: Mapping[str, int] = {
 def explained_errors(ctx: click.Context, *, debug: bool = False) -> Iterator[None]:
     """Turn an error raised inside into a message and an exit code; with `debug`, print the stack trace first."""
     try:
-        with _logged_plainly(debug=debug), _lost_interrupts_repeated():
+        with _logged_plainly(debug=debug), lost_interrupts_repeated():
             yield
     except KeyboardInterrupt:
         # Else Python ends by the signal if that met an `exec` of text, such as that of a dataclass being defined.
@@ -81,25 +76,6 @@ def explained_errors(ctx: click.Context, *, debug: bool = False) -> Iterator[Non
             click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
         complain(f"Error: {message_of(error)}")
         ctx.exit(code)
-
-
-@contextmanager
-def _lost_interrupts_repeated() -> Iterator[None]:
-    """Send Ctrl-C once more if Python drops it, as it does in callbacks, of which there are many while modules load."""
-    before = sys.unraisablehook
-
-    def repeat(lost: sys.UnraisableHookArgs) -> None:
-        if issubclass(lost.exc_type, KeyboardInterrupt):
-            # To the process: a signal of the timer's thread would not wake the main thread while it waits.
-            Timer(AGAIN_AFTER, os.kill, [os.getpid(), signal.SIGINT]).start()
-        else:
-            before(lost)
-
-    sys.unraisablehook = repeat
-    try:
-        yield
-    finally:
-        sys.unraisablehook = before
 
 
 class _PlainHandler(logging.Handler):

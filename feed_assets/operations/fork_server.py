@@ -6,11 +6,10 @@ Not here: the forked processes (`side_by_side`).
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from multiprocessing import forkserver, resource_tracker
 from typing import Final
+
+from feed_assets.operations.interrupts import interrupts_blocked
 
 LOADED: Final = ("feed_assets.operations.side_by_side", "duckdb")
 """What every process imports; none of it is the user's code."""
@@ -29,13 +28,3 @@ def start_loading(base: str, count: int) -> None:
     resource_tracker.ensure_running()  # at its start it would let Ctrl-C through to the processes that load
     with interrupts_blocked():
         forkserver.ensure_running()
-
-
-@contextmanager
-def interrupts_blocked() -> Iterator[None]:
-    """Start processes in here with Ctrl-C put off; they take it again when they can answer it."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)

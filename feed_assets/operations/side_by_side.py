@@ -21,7 +21,8 @@ import dagster as dg
 
 from feed_assets.engine.jvm import Gateway, attach
 from feed_assets.operations.day_runs import DayRun, Execute, PartitionResult, Starting, one_after_the_other
-from feed_assets.operations.fork_server import interrupts_blocked, start_loading
+from feed_assets.operations.fork_server import start_loading
+from feed_assets.operations.interrupts import interrupts_blocked, lost_interrupts_repeated
 from feed_assets.resources import SparkResource
 from feed_assets.resources.event_log import keep_open
 
@@ -161,7 +162,7 @@ def _serve(
         definitions = load()
         gc.collect()
         gc.freeze()
-        with dg.DagsterInstance.from_ref(ref) as instance:
+        with lost_interrupts_repeated(), dg.DagsterInstance.from_ref(ref) as instance:
             keep_open(instance)
             for result in one_after_the_other(definitions, instance, run_config, _received(parent)):
                 parent.send(result)

@@ -18,6 +18,7 @@ from dagster._grpc.impl import core_execute_run
 from dagster._utils.hosted_user_process import recon_job_from_origin
 from dagster._utils.interrupts import capture_interrupts
 
+from feed_assets.operations.interrupts import lost_interrupts_repeated
 from feed_assets.resources.event_log import keep_open
 from feed_assets.workers.pool import BEGUN, DONE, READY
 
@@ -57,7 +58,7 @@ def work(pool: Connection, module: str, idle: float) -> None:
             if warm.outdated():
                 return
             # From BEGUN to DONE the pool may send SIGINT; Dagster raises it where a step can be interrupted.
-            with capture_interrupts():
+            with capture_interrupts(), lost_interrupts_repeated():
                 pool.send(BEGUN)
                 status = _execute(run_id)
             if status in UNFIT or not warm.renew():

@@ -121,9 +121,13 @@ def test_ctrl_c_in_a_backfill_ends_all_its_processes_without_a_stack_trace(tmp_p
 
 
 INTERRUPTED_IN_A_CALLBACK = """
-import signal, time
+import signal, sys, time
+from contextlib import nullcontext
 import click
+from dagster._core.errors import DagsterExecutionInterruptedError, raise_execution_interrupts
 from feed_assets.cli.exit_codes import explained_errors
+
+in_a_run = sys.argv.pop() == "in a run"
 
 class Callback:
     def __del__(self):
@@ -133,18 +137,22 @@ class Callback:
 @click.pass_context
 def command(ctx):
     with explained_errors(ctx):
-        exec("Callback()")
-        time.sleep(3600)
-        print("The interrupt was lost.")
+        try:
+            with raise_execution_interrupts() if in_a_run else nullcontext():
+                exec("Callback()")
+                time.sleep(3600)
+                print("The interrupt was lost.")
+        except DagsterExecutionInterruptedError:
+            raise KeyboardInterrupt from None
 
 command()
 """
 
 
-def test_ctrl_c_that_python_drops_in_a_callback_ends_a_command_that_waits():
-    done = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED_IN_A_CALLBACK], capture_output=True, text=True, check=False, timeout=HANGS
-    )
+@pytest.mark.parametrize("moment", ["before a run", "in a run"])
+def test_ctrl_c_that_python_drops_in_a_callback_ends_a_command_that_waits(moment: str):
+    command = [sys.executable, "-c", INTERRUPTED_IN_A_CALLBACK, moment]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=HANGS)
 
     assert (done.returncode, done.stdout) == (130, "")
     assert done.stderr.strip() == "Interrupted. Unfinished updates stay invisible to readers."

@@ -20,17 +20,36 @@ class NoSpark(SparkResource):
 
 
 class Doing(dg.Config):
-    """What to do: wait for a file, then end so."""
+    """What to do: wait for a file, also in a callback, whose errors Python drops; then end so."""
 
     waits_for: str = ""
+    in_a_callback: bool = False
     ends: str = "well"
+
+
+class Waiting:
+    """Waits for a file when it is let go; says so with another file."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def __del__(self) -> None:
+        self._file.with_suffix(".awaited").touch()
+        wait_for(self._file)
+
+
+def wait_for(file: Path) -> None:
+    while not file.exists():
+        time.sleep(0.05)
 
 
 @dg.asset(required_resource_keys={"spark"})
 def deed(context: dg.AssetExecutionContext, config: Doing) -> None:
     print("The greeting is", os.environ.get("GREETING"), flush=True)
-    while config.waits_for and not Path(config.waits_for).exists():
-        time.sleep(0.05)
+    if config.in_a_callback:
+        Waiting(Path(config.waits_for))
+    if config.waits_for:
+        wait_for(Path(config.waits_for))
     if config.ends == "badly":
         raise ValueError(config.ends)
     if config.ends == "at once":

@@ -51,7 +51,7 @@ def _in_the_home(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(workers.home)
 
 
-def deed(workers: Workers, *, resources: dict[str, object] | None = None, **config: str) -> Run:
+def deed(workers: Workers, *, resources: dict[str, object] | None = None, **config: str | bool) -> Run:
     run_config = {"ops": {"deed": {"config": config}}, **({"resources": resources} if resources else {})}
     return workers.launch("deed", config=run_config)
 
@@ -94,6 +94,14 @@ def test_a_run_that_is_terminated_ends_with_its_process_and_no_other_run_does(wo
     until(lambda: not is_running(stopped.worker))
     (tmp_path / "go").touch()
     assert other.status == SUCCESS
+
+
+def test_a_run_that_is_terminated_while_python_drops_errors_ends_before_it_is_killed(workers, tmp_path):
+    stopped = deed(workers, waits_for=str(tmp_path / "never"), in_a_callback=True)
+    assert until((tmp_path / "never.awaited").exists)
+    stopped.terminate()
+    assert stopped.status == CANCELED
+    assert 'Execution of step "deed" failed.' in stopped.messages
 
 
 @pytest.mark.parametrize("ends", ["at once", "killed"])

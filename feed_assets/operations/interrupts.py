@@ -1,0 +1,52 @@
+"""Ctrl-C that would meet a process at a bad moment.
+
+Here: putting it off, and sending it again where Python drops it. This loads nothing large. Not here: what a command
+says when it ends (`cli.exit_codes`).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Timer
+from typing import Final
+
+INTERRUPTS: Final = {"KeyboardInterrupt", "DagsterExecutionInterruptedError"}
+"""The errors that Python and Dagster raise for Ctrl-C. By name: importing Dagster takes a second."""
+AGAIN_AFTER: Final = 0.05
+"""Seconds after which the callback that dropped Ctrl-C has ended."""
+
+
+@contextmanager
+def interrupts_blocked() -> Iterator[None]:
+    """Start processes in here with Ctrl-C put off; they take it again when they can answer it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def lost_interrupts_repeated() -> Iterator[None]:
+    """Send Ctrl-C once more if Python drops it.
+
+    Python drops errors in callbacks. There are many while modules load, and one for each object of Java that is let go.
+    """
+    before = sys.unraisablehook
+
+    def repeat(lost: sys.UnraisableHookArgs) -> None:
+        if lost.exc_type.__name__ in INTERRUPTS:
+            # To the process: a signal of the timer's thread would not wake the main thread while it waits.
+            Timer(AGAIN_AFTER, os.kill, [os.getpid(), signal.SIGINT]).start()
+        else:
+            before(lost)
+
+    sys.unraisablehook = repeat
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
