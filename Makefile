@@ -20,13 +20,11 @@ help: ## show this list
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "feed_assets needs Python 3.11 or newer: make PYTHON=python3.11 ..." >&2; exit 1; }
 	@echo "Setting up $(VENV) (once; again only when pyproject.toml or constraints.txt change): about 700 MB of packages, and half a minute for Spark's classes ..." >&2
-	@if command -v uv >/dev/null 2>&1; then \
-	    { test -x $(BIN)/python || uv venv --quiet --seed --python "$$(command -v $(PYTHON))" $(VENV); } && \
-	    uv pip install --compile-bytecode --python $(BIN)/python --constraint constraints.txt --editable '.[dev]'; \
-	else \
-	    { test -x $(BIN)/pip || $(PYTHON) -m venv --clear $(VENV); } && \
-	    PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --disable-pip-version-check --editable '.[dev]'; \
-	fi >&2
+	@test -x $(BIN)/pip || $(PYTHON) -m venv --clear $(VENV) >&2
+	@# uv takes half of pip's time, but it does not know pip's settings, such as a mirror.
+	@{ $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt uv && \
+	    $(BIN)/uv pip install --compile-bytecode --python $(BIN)/python --constraint constraints.txt --editable '.[dev]' || \
+	    PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --disable-pip-version-check --editable '.[dev]'; } >&2
 	@$(BIN)/feed-assets prepare >/dev/null 2>&1 || true  # not every Java can
 	@touch $(READY)
 
@@ -72,15 +70,15 @@ bench: $(READY) ## side-by-side measurements; prints a table, writes JSON
 # A tool of its own environment: its packages are none of ours.
 TOOLS := $(VENV)/tools
 $(TOOLS)/.ready:
-	@$(PYTHON) -m venv $(TOOLS) && $(TOOLS)/bin/pip install --quiet --disable-pip-version-check pip-audit==2.10.1 uv==0.13.9
+	@$(PYTHON) -m venv $(TOOLS) && $(TOOLS)/bin/pip install --quiet --disable-pip-version-check pip-audit==2.10.1
 	@touch $@
 
 audit: $(READY) $(TOOLS)/.ready ## known vulnerabilities of all pinned packages, by PyPI's service; fails if that does not answer
 	@$(TOOLS)/bin/pip-audit --strict --disable-pip --no-deps --progress-spinner off --requirement constraints.txt || \
 	    { echo "A package has a known vulnerability, or the service did not answer for it: see above." >&2; exit 1; }
 
-hashes: $(READY) $(TOOLS)/.ready ## write the container's packages with their hashes into deploy/requirements.txt
-	@$(TOOLS)/bin/uv pip compile --quiet --upgrade --extra poll --extra postgres --constraint constraints.txt --generate-hashes \
+hashes: $(READY) ## write the container's packages with their hashes into deploy/requirements.txt
+	@$(BIN)/uv pip compile --quiet --upgrade --extra poll --extra postgres --constraint constraints.txt --generate-hashes \
 	    --python-version 3.11 --python-platform linux --no-header --no-annotate --no-emit-index-url \
 	    --output-file deploy/requirements.txt pyproject.toml
 
