@@ -21,6 +21,19 @@ Program = Callable[..., "subprocess.CompletedProcess[str]"]
 Written = Callable[[str, str], Path]
 
 
+FROZEN_AT_THE_END = """
+import atexit, gc, sys
+atexit.register(lambda: print("frozen at the end:", gc.get_freeze_count() > 0))  # the first one runs last
+from feed_assets.cli import main
+main(["feeds", "--help"])
+"""
+
+
+def test_a_command_ends_without_looking_for_garbage_once_more():
+    done = subprocess.run([sys.executable, "-c", FROZEN_AT_THE_END], capture_output=True, text=True, check=True)
+    assert done.stdout.endswith("frozen at the end: True\n")
+
+
 def test_help_is_the_map_of_all_commands(run: Run):
     shown = run("--help").stdout
     for command in ("demo", "land", "backfill", "report", "explain", "feed"):
