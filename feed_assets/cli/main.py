@@ -8,6 +8,7 @@ from __future__ import annotations
 import atexit
 import gc
 import importlib
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -78,10 +79,18 @@ class CommandMap(click.Group):
     def invoke(self, ctx: click.Context) -> object:
         """Run the command."""
         gc.set_threshold(*COLLECTIONS)
-        # At its end, Python looks for garbage among them once more, which takes half a second.
-        atexit.register(gc.freeze)
+        atexit.register(_leave_garbage)
         with explained_errors(ctx, debug=ctx.params["debug"]):
             return super().invoke(ctx)
+
+
+def _leave_garbage() -> None:
+    """Let Python end without looking for garbage once more, which takes half a second after Dagster was loaded.
+
+    With DuckDB it does look: that library would complain to the user about its own objects that are left.
+    """
+    if "duckdb" not in sys.modules:
+        gc.freeze()
 
 
 @click.group(
