@@ -32,16 +32,17 @@ def interrupts_blocked() -> Iterator[None]:
 
 @contextmanager
 def lost_interrupts_repeated() -> Iterator[None]:
-    """Send Ctrl-C once more if Python drops it.
+    """Send Ctrl-C once more if Python drops it in here. What comes after this gets none.
 
     Python drops errors in callbacks. There are many while modules load, and one for each object of Java that is let go.
     """
-    before = sys.unraisablehook
+    before, repetitions = sys.unraisablehook, list[Timer]()
 
     def repeat(lost: sys.UnraisableHookArgs) -> None:
         if lost.exc_type.__name__ in INTERRUPTS:
             # To the process: a signal of the timer's thread would not wake the main thread while it waits.
-            Timer(AGAIN_AFTER, os.kill, [os.getpid(), signal.SIGINT]).start()
+            repetitions.append(Timer(AGAIN_AFTER, os.kill, [os.getpid(), signal.SIGINT]))
+            repetitions[-1].start()
         else:
             before(lost)
 
@@ -50,3 +51,5 @@ def lost_interrupts_repeated() -> Iterator[None]:
         yield
     finally:
         sys.unraisablehook = before
+        for each in repetitions:
+            each.cancel()
