@@ -1,7 +1,7 @@
 """Ctrl-C that would meet a process at a bad moment.
 
 Here: putting it off, and sending it again where Python drops it. This loads nothing large. Not here: what a command
-says when it ends (`cli.exit_codes`).
+says when it ends (`cli.exit_codes`), and Ctrl-C while Spark starts (`engine.session`).
 """
 
 from __future__ import annotations

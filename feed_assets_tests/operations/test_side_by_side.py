@@ -64,7 +64,23 @@ def fail(_folder: Path, day: str) -> None:
         raise ValueError(day)
 
 
-def sleep(_folder: Path, _day: str) -> None:
+def sleep(folder: Path, day: str) -> None:
+    (folder / f"asleep {day}").touch()
+    time.sleep(600)
+
+
+class Sleeper:
+    """Sleeps when it is let go: Python drops the errors of such a callback."""
+
+    def __init__(self, folder: Path, day: str) -> None:
+        self._where = folder, day
+
+    def __del__(self) -> None:
+        sleep(*self._where)
+
+
+def sleep_in_a_callback(folder: Path, day: str) -> None:
+    Sleeper(folder, day)
     time.sleep(600)
 
 
@@ -146,14 +162,15 @@ def test_a_process_that_cannot_begin_ends_the_backfill_with_its_exit_code(tmp_pa
         list(backfill(whole, instance, DAYS, run_config={}, execute=processes.execute))
 
 
-def test_ctrl_c_ends_all_runs_and_processes_and_none_is_tried_again(tmp_path: Path, instance):
+@pytest.mark.parametrize("behaviour", [sleep, sleep_in_a_callback])
+def test_ctrl_c_ends_all_runs_and_processes_and_none_is_tried_again(tmp_path: Path, instance, behaviour: Behaviour):
     def interrupt() -> None:
-        until(lambda: begun(tmp_path) == 2)
+        until(lambda: len(list(tmp_path.glob("asleep*"))) == 2)
         os.kill(os.getpid(), signal.SIGINT)
 
     Thread(target=interrupt).start()
     with pytest.raises(KeyboardInterrupt):
-        run(tmp_path, sleep, instance)
+        run(tmp_path, behaviour, instance)
 
     runs = instance.get_runs()
     assert [each.status for each in runs] == [dg.DagsterRunStatus.FAILURE] * 2
