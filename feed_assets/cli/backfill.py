@@ -9,7 +9,6 @@ import os
 from dataclasses import asdict
 from datetime import date
 from functools import partial
-from itertools import islice
 
 import click
 
@@ -30,9 +29,6 @@ from feed_assets.datasets import days_between
 from feed_assets.file_feed.wording import counted
 from feed_assets.operations.fork_server import start_loading
 
-DAYS_LOOKED_AT = 7
-SMALL_BYTES = 8 * 2**20
-"""Compressed, this is a few hundred thousand records, up to which a quick compiler is the faster one (measured)."""
 MOST_AT_ONCE, RUNS_EACH = 4, 3
 """Each process takes the memory of another Python, and some seconds to start: it needs some runs to be worth it."""
 
@@ -62,8 +58,8 @@ def backfill(
         raise click.BadParameter(f"{last} is before {first}.", param_hint="--to")
     days = days_between(first, last)
     start_loading(os.environ.get(BASE, ""), _at_once(at_once, len(days)))
-    from feed_assets.engine.session import compile_quickly  # noqa: PLC0415 - loads Spark's Python side
     from feed_assets.operations import day_runs as runs  # noqa: PLC0415 - loads Dagster
+    from feed_assets.operations.java_compiler import compile_for_days  # noqa: PLC0415 - loads Spark's Python side
     from feed_assets.operations.side_by_side import execution  # noqa: PLC0415 - as above
     from feed_assets.sources import has_raw_data  # noqa: PLC0415 - as above
 
@@ -80,8 +76,7 @@ def backfill(
         raise click.BadParameter(f"There is no partition {unknown}: {there_are}.", param_hint="--from/--to")
     definitions, run_config = installation.definitions, dict(installation.settings.run_config)
     count = _at_once(at_once, runs.most_runs_of_a_stage(definitions, stages, days))
-    if _are_small(installation, first, last):
-        compile_quickly()
+    compile_for_days(installation.blackboard, installation.sources, first, last)
     spark, load = (definitions.resources or {}).get("spark"), partial(load_definitions, chosen_module())
     results = []
     with (
@@ -118,17 +113,6 @@ def backfill(
 def _at_once(wanted: int | None, runs: int) -> int:
     """How many runs are executed at once, if a stage has so many."""
     return wanted or max(1, min(os.cpu_count() or 1, MOST_AT_ONCE, runs // RUNS_EACH))
-
-
-def _are_small(installation: Installation, first: date, last: date) -> bool:
-    """Whether there are raw files, and those of a day are small, judged by the first days of each source."""
-    from feed_assets.sources import each_day  # noqa: PLC0415 - as the callers
-
-    size = 0.0
-    for source in installation.sources:
-        days = list(islice(each_day(installation.blackboard, source.key, first, last), DAYS_LOOKED_AT))
-        size += sum(day.bytes for day in days) / max(1, len(days))
-    return 0 < size <= SMALL_BYTES
 
 
 def _none_yet(installation: Installation) -> str:

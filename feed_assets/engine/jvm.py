@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from threading import Thread
 from typing import Any, Final
 
+from py4j.clientserver import JavaClient
 from py4j.java_gateway import JavaClass, JavaMember, JavaPackage, JVMView
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
@@ -139,6 +140,29 @@ def call_java_less(spark: SparkSession) -> None:
         client.converters = [_Lists(java), *client.converters]
 
 
+class _Client(JavaClient):  # type: ignore[misc] # as above
+    """Closes a connection if its call was interrupted: the answer is to come yet, and calls after it would wait for it.
+
+    py4j does so for KeyboardInterrupt only. Dagster interrupts runs with an error of its own.
+    """
+
+    def send_command(self, *command: Any, **options: Any) -> Any:
+        try:
+            return super().send_command(*command, **options)
+        except (Exception, KeyboardInterrupt):
+            raise
+        except BaseException:
+            self.get_thread_connection().close()
+            raise
+
+
+def stop_waiting_when_interrupted(spark: SparkSession) -> None:
+    """Let an interrupted run of Dagster call Java again, while Java still works on the call that was interrupted."""
+    client: Any = spark.sparkContext._gateway._gateway_client  # type: ignore[union-attr] # noqa: SLF001 - pyspark has no public way
+    if type(client) is JavaClient:
+        client.__class__ = _Client
+
+
 @dataclass(frozen=True, slots=True)
 class Gateway:
     """Where a Java with a running Spark takes calls from other processes of this machine, and what they must know."""
@@ -167,6 +191,7 @@ def attach(gateway: Gateway) -> SparkSession:
     shared = SparkContext(gateway=connection, jsc=context, conf=SparkConf(_jconf=context.getConf()))
     session = SparkSession(shared).newSession()
     call_java_less(session)
+    stop_waiting_when_interrupted(session)
     make_default(session)
     return session
 

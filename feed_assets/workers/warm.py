@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +22,18 @@ from dotenv import dotenv_values
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
+from feed_assets.blackboard import BlackboardError, open_blackboard
 from feed_assets.cli.code_location import load_project
 from feed_assets.engine.jvm import end_with_java, is_stopped
 from feed_assets.engine.session import replace_session, warm_up
+from feed_assets.operations.java_compiler import compile_for_days
+from feed_assets.project import Project
 from feed_assets.resources import SparkResource
 
 ENVIRONMENT = ".env"
 """In the working directory."""
+
+RECENT = timedelta(days=60)
 
 _log = logging.getLogger("feed_assets.workers")
 
@@ -57,7 +63,9 @@ class Warm:
             _set_variables(module)
             project, definitions = load_project(module)
             resource: Any = (definitions.resources or {}).get("spark")
-            if isinstance(resource, SparkResource) and (spark := resource.spark_session) is not None:
+            if isinstance(resource, SparkResource):
+                _choose_compiler(project)
+                spark = resource.spark_session
                 end_with_java(spark)
                 if not awaited():
                     warm_up(spark)
@@ -98,6 +106,13 @@ class Warm:
         except (Py4JError, OSError):
             return False
         return self.fit
+
+
+def _choose_compiler(project: Project) -> None:
+    """Choose Java's compiler by the last two months: what sensors and people ask for is recent."""
+    settings, today = project.settings, project.settings.clock.now().date()
+    with suppress(BlackboardError):  # the next run reports it
+        compile_for_days(open_blackboard(settings.base), project.sources, today - RECENT, today)
 
 
 def _set_variables(module: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 from py4j.java_gateway import GatewayClient, JavaClass, java_import
 from py4j.protocol import MEMORY_COMMAND_NAME, REFLECTION_COMMAND_NAME, Py4JError
@@ -84,3 +86,26 @@ def test_lists_within_lists_and_lists_with_none_are_handed_over_whole(spark):
 
     assert made([["a", 1], ["b", None], []]).toString() == "[[a, 1], [b, null], []]"
     assert made((True, 2.5, spark.range(3)._jdf)).get(2).count() == 3
+
+
+class Interrupted(BaseException):
+    """As Dagster's own error: no KeyboardInterrupt."""
+
+
+def test_java_answers_while_it_works_on_a_call_that_was_interrupted(spark):
+    latch = spark._jvm.java.util.concurrent.CountDownLatch(1)
+    awaited = getattr(latch, "await")
+
+    def interrupt(*_: object) -> None:
+        raise Interrupted
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 0.2)
+    try:
+        with pytest.raises(Interrupted):
+            awaited()
+        assert latch.getCount() == 1
+    finally:
+        signal.signal(signal.SIGALRM, before)
+        latch.countDown()
+    assert latch.getCount() == 0

@@ -6,10 +6,14 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from importlib import import_module
+from pathlib import Path
 
 import dagster as dg
 import pytest
 
+from feed_assets.engine.class_archive import archive_options
+from feed_assets.engine.session import QUICKLY
+from feed_assets.resources import Settings
 from feed_assets_tests.faults.killed_runs import IN_THE_AUDIT, MADE, Point, published_once
 from feed_assets_tests.harness import (
     ADS,
@@ -43,9 +47,16 @@ def workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workers]:
         "FEED_ASSETS_FIRST_DAY": str(settings.first_day),
         "FEED_ASSETS_AS_OF": settings.as_of.isoformat() if settings.as_of else "",
         "FEED_ASSETS_SPARK_MASTER": "local[2]",
+        "SPARK_SUBMIT_OPTS": archive_options(),  # without what tests add: workers choose Java's compiler themselves
     }
+    _small_day_lands(settings)
     with running(folder / "home", PROJECT, environment) as workers:
         yield workers
+
+
+def _small_day_lands(settings: Settings) -> None:
+    with dg.DagsterInstance.ephemeral() as instance:
+        Installation(settings, instance).land(ads(3, day="2019-10-10"))
 
 
 @pytest.fixture(scope="module")
@@ -88,6 +99,13 @@ def test_a_run_finds_nothing_that_an_earlier_run_left_in_spark(workers, tmp_path
     assert (found[0]["views"], found[0]["cached"]) == ([], 0)
 
 
+def test_workers_compile_quickly_where_days_are_small(workers, tmp_path):
+    file = tmp_path / "found"
+    assert workers.launch("kept", config={"ops": {"kept": {"config": {"finds": str(file)}}}}).status == SUCCESS
+    java = json.loads(file.read_text())["java"]
+    assert QUICKLY.split()[0] in Path(f"/proc/{java}/cmdline").read_text().split("\0")
+
+
 def test_a_run_that_the_ui_terminates_ends_its_jobs_and_no_others(workers, tmp_path):
     def launch(name: str, **config: str):
         file = tmp_path / name
@@ -99,6 +117,7 @@ def test_a_run_that_the_ui_terminates_ends_its_jobs_and_no_others(workers, tmp_p
     java, another = (until(lambda file=file: file.exists() and json.loads(file.read_text())) for file in (its, others))
     stopped.terminate()
     assert stopped.status == CANCELED
+    assert 'Execution of step "endless" failed.' in stopped.messages, "it ended by itself, and was not killed"
     until(lambda: not is_running(java["java"]))
     assert is_running(another["java"])
     (tmp_path / "go").touch()
