@@ -62,7 +62,8 @@ def land(ctx: click.Context, source: str, files: tuple[Path, ...], *, again: boo
     adds nothing either; the other files land, and the exit code is 1. The exit code is also 1 if a file has landed
     by another description of SOURCE: `--again` replaces its records.
     """
-    from feed_assets.resources import SparkResource  # noqa: PLC0415 - loads Dagster and Spark
+    from feed_assets.operations.java_compiler import compile_for_delivery  # noqa: PLC0415 - loads Dagster and Spark
+    from feed_assets.resources import SparkResource  # noqa: PLC0415 - as above
     from feed_assets.sources.absence import files_gone  # noqa: PLC0415 - as above
     from feed_assets.sources.expressions import check_expressions  # noqa: PLC0415 - as above
     from feed_assets.sources.landing import is_outdated, land_files  # noqa: PLC0415 - as above
@@ -76,6 +77,8 @@ def land(ctx: click.Context, source: str, files: tuple[Path, ...], *, again: boo
     ready_to_compute(settings)
     wanted = _source(installation, source)
     now = settings.clock.now()
+    if files:
+        compile_for_delivery(files)
     spark = SparkResource.on(settings.spark_master, settings.base).spark_session
     check_expressions(spark, wanted)
     sweep = sweep_staging(board, wanted.key, now=now)

@@ -1,6 +1,6 @@
-"""Choosing Java's compiler for the days of a project.
+"""Choosing Java's compiler by the size of what is to be read.
 
-Here: the choice, by the size of the raw files. Not here: what each compiler is good for (`engine.session`).
+Here: the choice. Not here: what each compiler is good for (`engine.session`).
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import date
 from itertools import islice
+from pathlib import Path
 from typing import Final
 
 from feed_assets.blackboard import Blackboard
@@ -15,8 +16,9 @@ from feed_assets.engine.session import compile_quickly
 from feed_assets.sources import Source, each_day
 
 DAYS_LOOKED_AT: Final = 7
-SMALL_BYTES: Final = 8 * 2**20
-"""Compressed, this is a few hundred thousand records, up to which a quick compiler is the faster one (measured)."""
+SMALL_DAY: Final = 8 * 2**20
+SMALL_DELIVERY: Final = 4 * 2**20
+"""Bytes: compressed, these are a few hundred thousand records, up to which a quick compiler is faster (measured)."""
 
 
 def compile_for_days(blackboard: Blackboard, sources: Iterable[Source], first: date, last: date) -> None:
@@ -28,5 +30,11 @@ def compile_for_days(blackboard: Blackboard, sources: Iterable[Source], first: d
     for source in sources:
         days = list(islice(each_day(blackboard, source.key, first, last), DAYS_LOOKED_AT))
         size += sum(day.bytes for day in days) / max(1, len(days))
-    if 0 < size <= SMALL_BYTES:
+    if 0 < size <= SMALL_DAY:
+        compile_quickly()
+
+
+def compile_for_delivery(files: Iterable[Path]) -> None:
+    """Let the Java that this process starts compile quickly if these files are small. Absent ones are left out."""
+    if sum(file.stat().st_size for file in files if file.is_file()) <= SMALL_DELIVERY:
         compile_quickly()

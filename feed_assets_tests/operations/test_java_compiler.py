@@ -1,4 +1,4 @@
-"""The size of a project's days decides how Java compiles."""
+"""The size of a project's days, or of a delivery, decides how Java compiles."""
 
 from __future__ import annotations
 
@@ -10,11 +10,17 @@ import pytest
 
 from feed_assets.ads import KINDS
 from feed_assets.engine.session import QUICKLY
-from feed_assets.operations.java_compiler import DAYS_LOOKED_AT, SMALL_BYTES, compile_for_days
+from feed_assets.operations.java_compiler import (
+    DAYS_LOOKED_AT,
+    SMALL_DAY,
+    SMALL_DELIVERY,
+    compile_for_days,
+    compile_for_delivery,
+)
 from feed_assets.sources import load_sources
 from feed_assets_tests.harness import SHOP_ADS, SHOP_CLICKS, Installation, days, settings_below, write_sources
 
-HALF = SMALL_BYTES // 2
+HALF = SMALL_DAY // 2
 
 
 @pytest.mark.parametrize(
@@ -24,8 +30,8 @@ HALF = SMALL_BYTES // 2
         ([HALF], 0, True),
         ([HALF], HALF, True),
         ([HALF], HALF + 1, False),
-        ([1, SMALL_BYTES * 2 - 1], 0, True),
-        ([1] * DAYS_LOOKED_AT + [SMALL_BYTES * 8], 0, True),
+        ([1, SMALL_DAY * 2 - 1], 0, True),
+        ([1] * DAYS_LOOKED_AT + [SMALL_DAY * 8], 0, True),
     ],
     ids=["no file", "one source", "both sources", "both, one byte more", "on average", "a large day later"],
 )
@@ -40,7 +46,19 @@ def test_java_compiles_quickly_if_the_first_days_of_all_sources_are_small(
             installation.raw_bytes(day, {"x": size})
         if bytes_of_clicks:
             installation.raw_bytes("2019-11-30", {"x": bytes_of_clicks}, "clicks/shop_clicks")
-        installation.raw_bytes("2019-10-31", {"x": SMALL_BYTES + 1})
+        installation.raw_bytes("2019-10-31", {"x": SMALL_DAY + 1})
         compile_for_days(installation.board, sources, date(2019, 11, 1), date(2019, 11, 30))
+
+    assert os.environ["SPARK_SUBMIT_OPTS"] == (f"{QUICKLY} -Dgiven=1" if quick else "-Dgiven=1")
+
+
+@pytest.mark.parametrize(("more", "quick"), [(0, True), (1, False)])
+def test_java_compiles_quickly_for_a_small_delivery(tmp_path, monkeypatch, more, quick):
+    monkeypatch.setenv("SPARK_SUBMIT_OPTS", "-Dgiven=1")
+    files = [tmp_path / name for name in ("absent", "one", "two")]
+    files[1].write_bytes(b"x" * (SMALL_DELIVERY // 2))
+    files[2].write_bytes(b"x" * (SMALL_DELIVERY // 2 + more))
+
+    compile_for_delivery([*files, tmp_path])
 
     assert os.environ["SPARK_SUBMIT_OPTS"] == (f"{QUICKLY} -Dgiven=1" if quick else "-Dgiven=1")
