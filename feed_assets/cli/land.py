@@ -77,8 +77,7 @@ def land(ctx: click.Context, source: str, files: tuple[Path, ...], *, again: boo
     ready_to_compute(settings)
     wanted = _source(installation, source)
     now = settings.clock.now()
-    if files:
-        compile_for_delivery(files)
+    compile_for_delivery(files)
     spark = SparkResource.on(settings.spark_master, settings.base).spark_session
     check_expressions(spark, wanted)
     sweep = sweep_staging(board, wanted.key, now=now)

@@ -35,6 +35,6 @@ def compile_for_days(blackboard: Blackboard, sources: Iterable[Source], first: d
 
 
 def compile_for_delivery(files: Iterable[Path]) -> None:
-    """Let the Java that this process starts compile quickly if these files are small. Absent ones are left out."""
-    if sum(file.stat().st_size for file in files if file.is_file()) <= SMALL_DELIVERY:
+    """Let the Java that this process starts compile quickly if there are such files, and together they are small."""
+    if 0 < sum(file.stat().st_size for file in files if file.is_file()) <= SMALL_DELIVERY:
         compile_quickly()

@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 import click
 from rich.console import Console
 
+from feed_assets.engine.session import compile_quickly
 from feed_assets_tests.benchmarks import (
     backfills,
     clicks,
@@ -65,6 +66,8 @@ def main(only: tuple[str, ...], *, quick: bool) -> None:
     started = datetime.now(UTC).isoformat(timespec="seconds")
     console = Console() if sys.stdout.isatty() else Console(width=WIDTH)
     reports = []
+    if quick:
+        compile_quickly()
     for name in only or BENCHMARKS:
         click.echo(f"{datetime.now(UTC):%H:%M:%S} {name} ...", err=True)
         with TemporaryDirectory(prefix=f"benchmark-{name}-") as scratch:

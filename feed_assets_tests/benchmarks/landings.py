@@ -29,7 +29,7 @@ from feed_assets_tests.servers.versitygw import Versitygw
 
 MB = 10**6
 SIZES = (1_000 * MB, 10_000 * MB)
-COUNTED = 20 * MB
+COUNTED, QUICK_COUNTED = 20 * MB, 4 * MB
 """The size of a file whose requests are counted: the proxy that counts holds each body in memory. Quick: only this, and
 its hours are those of one day."""
 SOURCE = "open_bandit_ads"
@@ -41,22 +41,24 @@ A_LOOK = 0.5
 
 def measure(scratch: Path, *, quick: bool = False) -> Report:
     """Megabytes a second, peaks of memory and disk of files of several sizes; the requests of a small one."""
+    size, part, span, hours = (
+        (QUICK_COUNTED, FIRST_DAY, "day", QUICK_HOURS) if quick else (COUNTED, b"", "week", HOURS)
+    )
     server = Versitygw(scratch / "data")
     server.start()
     try:
         with counting(server.port) as (endpoint, sent):
-            counted = _land(server, scratch, COUNTED, endpoint, FIRST_DAY if quick else b"")
+            counted = _land(server, scratch, size, endpoint, part)
             requests = ", ".join(f"{count:,} {kind}" for kind, count in sorted(sent.items()))
-        rows = [Row(f"{COUNTED // MB:,} MB", "land, through a proxy that counts", counted)]
+        rows = [Row(f"{size // MB:,} MB", "land, through a proxy that counts", counted)]
         rows += [
-            Row(f"{size // MB:,} MB", "land", _land(server, scratch, size, server.endpoint))
-            for size in (() if quick else SIZES)
+            Row(f"{large // MB:,} MB", "land", _land(server, scratch, large, server.endpoint))
+            for large in (() if quick else SIZES)
         ]
     finally:
         server.kill()
-    span, hours = ("day", QUICK_HOURS) if quick else ("week", HOURS)
     notes = [
-        f"A file of {COUNTED // MB} MB and {hours} hours takes these requests: {requests}. COPY is on the server.",
+        f"A file of {size // MB} MB and {hours} hours takes these requests: {requests}. COPY is on the server.",
         f"Real logs of a {span}, repeated to the size. Seconds and peaks are of the whole command, with its start.",
         "Memory is resident, of Python and of Java: driver and executors together on local[2].",
         "Disk: `temporary` is the driver's, `spark` the executors' shuffle. The server has the same disk.",

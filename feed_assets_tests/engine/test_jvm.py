@@ -94,20 +94,23 @@ class Interrupted(BaseException):
 
 def test_java_answers_while_it_works_on_a_call_that_was_interrupted(spark):
     latch = spark._jvm.java.util.concurrent.CountDownLatch(1)
-    awaited = getattr(latch, "await")
+    awaited, counted = getattr(latch, "await"), []
 
     def interrupt(*_: object) -> None:
         raise Interrupted
+
+    def wait() -> None:
+        try:
+            awaited()
+        finally:  # as pyspark does around the call for the result of a job
+            counted.append(latch.getCount())
 
     before = signal.signal(signal.SIGALRM, interrupt)
     signal.setitimer(signal.ITIMER_REAL, 0.2)
     try:
         with pytest.raises(Interrupted):
-            try:
-                awaited()
-            finally:  # as pyspark does around the call for the result of a job
-                count = latch.getCount()
+            wait()
     finally:
         signal.signal(signal.SIGALRM, before)
         latch.countDown()
-    assert (count, latch.getCount()) == (1, 0)
+    assert (counted, latch.getCount()) == ([1], 0)

@@ -52,13 +52,17 @@ def test_java_compiles_quickly_if_the_first_days_of_all_sources_are_small(
     assert os.environ["SPARK_SUBMIT_OPTS"] == (f"{QUICKLY} -Dgiven=1" if quick else "-Dgiven=1")
 
 
-@pytest.mark.parametrize(("more", "quick"), [(0, True), (1, False)])
-def test_java_compiles_quickly_for_a_small_delivery(tmp_path, monkeypatch, more, quick):
+@pytest.mark.parametrize(
+    ("sizes", "quick"),
+    [((), False), ((1,), True), ((SMALL_DELIVERY - 1, 1), True), ((SMALL_DELIVERY, 1), False)],
+    ids=["no file", "one file", "two files", "two files, one byte more"],
+)
+def test_java_compiles_quickly_for_a_small_delivery(tmp_path, monkeypatch, sizes, quick):
     monkeypatch.setenv("SPARK_SUBMIT_OPTS", "-Dgiven=1")
-    files = [tmp_path / name for name in ("absent", "one", "two")]
-    files[1].write_bytes(b"x" * (SMALL_DELIVERY // 2))
-    files[2].write_bytes(b"x" * (SMALL_DELIVERY // 2 + more))
+    files = [tmp_path / str(number) for number in range(len(sizes))]
+    for file, size in zip(files, sizes, strict=True):
+        file.write_bytes(b"x" * size)
 
-    compile_for_delivery([*files, tmp_path])
+    compile_for_delivery([*files, tmp_path, tmp_path / "absent"])
 
     assert os.environ["SPARK_SUBMIT_OPTS"] == (f"{QUICKLY} -Dgiven=1" if quick else "-Dgiven=1")
