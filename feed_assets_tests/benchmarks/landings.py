@@ -41,9 +41,7 @@ A_LOOK = 0.5
 
 def measure(scratch: Path, *, quick: bool = False) -> Report:
     """Megabytes a second, peaks of memory and disk of files of several sizes; the requests of a small one."""
-    size, part, span, hours = (
-        (QUICK_COUNTED, FIRST_DAY, "day", QUICK_HOURS) if quick else (COUNTED, b"", "week", HOURS)
-    )
+    size, part, span, hours = (QUICK_COUNTED, FIRST_DAY, "day", QUICK_HOURS) if quick else (COUNTED, b"", "week", HOURS)
     server = Versitygw(scratch / "data")
     server.start()
     try:
