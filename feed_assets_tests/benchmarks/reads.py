@@ -30,7 +30,7 @@ from feed_assets_tests.servers.counting import counting
 from feed_assets_tests.servers.versitygw import Versitygw
 
 SIZES = (1_000, 10_000, 50_000)
-QUICK_SIZES = (100,)
+QUICK_SIZES = (20,)
 COUNTED = 1_000
 """Up to how many files a second pass counts the requests of executors: the proxy that counts is slow."""
 NOW = datetime(2019, 12, 1, tzinfo=UTC)
