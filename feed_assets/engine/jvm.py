@@ -152,7 +152,8 @@ class _Client(JavaClient):  # type: ignore[misc] # as above
         except (Exception, KeyboardInterrupt):
             raise
         except BaseException:
-            self.get_thread_connection().close()
+            if (connection := self.get_thread_connection()) is not None:
+                connection.close()
             raise
 
 

@@ -101,10 +101,10 @@ def with_nulls(frame: DataFrame, source: Source) -> DataFrame:
     texts = {name for name, type_ in frame.dtypes if type_ == "string" and name not in RESERVED_COLUMNS}
     if not source.null_tokens or not texts:
         return frame
-    null = f"array({', '.join(map(text_literal, source.null_tokens))})"
+    tokens = ", ".join(map(text_literal, source.null_tokens))
     return frame.selectExpr(
         *(
-            f"IF(array_contains({null}, {column}), NULL, {column}) AS {column}" if name in texts else column
+            f"IF({column} IN ({tokens}), NULL, {column}) AS {column}" if name in texts else column
             for name, column in zip(frame.columns, map(quoted, frame.columns), strict=True)
         )
     )
