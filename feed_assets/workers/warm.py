@@ -65,10 +65,10 @@ class Warm:
             resource: Any = (definitions.resources or {}).get("spark")
             if isinstance(resource, SparkResource):
                 _choose_compiler(project)
-                spark = resource.spark_session
-                end_with_java(spark)
-                if not awaited():
-                    warm_up(spark)
+                if (spark := resource.spark_session) is not None:
+                    end_with_java(spark)
+                    if not awaited():
+                        warm_up(spark)
         except Exception:  # noqa: BLE001 - whatever it is, Dagster reports it with the next run
             _log.warning("The definitions of %s, or their Spark, are not ready for runs", module, exc_info=True)
             return cls(Path(), {}, {}, fit=False)

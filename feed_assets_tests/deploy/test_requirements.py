@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from importlib.metadata import requires
 from pathlib import Path
 
@@ -41,3 +42,18 @@ def test_every_package_of_the_container_has_its_pinned_version_and_hashes():
         seen.add(package := todo.pop())
         todo |= needed(package[0], package[1] | {""}) - seen
     assert {name for name, _ in seen} - {"feed-assets"} == set(packages), "run `make hashes`"
+
+
+def test_the_package_asks_for_the_tested_minor_versions_of_dagster_and_spark():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    asked = [*project["dependencies"], *project["optional-dependencies"]["postgres"]]
+    constraints = pinned(ROOT / "constraints.txt")
+    limited = {each.name: each.specifier for each in map(Requirement, asked) if re.match("dagster|pyspark", each.name)}
+
+    assert len(limited) == 7
+    for name, versions in limited.items():
+        major, minor, *_ = map(int, constraints[name].split("."))
+        assert constraints[name] in versions
+        assert f"{major}.{minor}.999" in versions
+        assert f"{major}.{minor + 1}.0" not in versions
+        assert "0.11.14" not in versions, f"{name} of 2021 fits any Dagster"
