@@ -20,6 +20,7 @@ from feed_assets.pipes import Launcher, SparkSubmit, entry, launched
 from feed_assets.pipes import jobs as running
 from feed_assets_tests.harness import AS_OF, DAY, NEXT_DAY, Installation, between, messages, settings_below
 from feed_assets_tests.pipes import project
+from feed_assets_tests.waiting import until
 
 DAYS = [DAY, NEXT_DAY]
 COUNTS, AUDITED = "counts/v1.0", "audited_counts/v1.0"
@@ -52,6 +53,8 @@ class Dies(InThisProcess):
                 PipesContext._instance = None
                 entry.open_dagster_pipes()
                 PipesContext._instance = None
+            # Dagster's reader may miss a message that comes right before the end of a job; no real job ends so early.
+            until(lambda: job.messages.heard.received_opened_message)
             raise RuntimeError(job.arguments)
 
 

@@ -156,7 +156,7 @@ def test_a_token_writes_its_sources_only_over_tls_until_it_is_revoked_and_its_su
     next_one = add_token(light.store, "acme", [SOURCE], now=NOW, expires=NOW + dt.timedelta(days=1))
     other = add_token(light.store, "other", ["ads/mall_ads"], now=NOW, expires=None)
     expired = add_token(light.store, "gone", [SOURCE], now=NOW, expires=NOW)
-    secrets = [each.rpartition("_")[2] for each in (acme, next_one, other, expired)]
+    secrets = [each.split("_", 2)[2] for each in (acme, next_one, other, expired)]
 
     with running_light(light) as server:
 
