@@ -25,7 +25,7 @@ BATCH = 1_000
 CLIENTS = (1, 8)
 REQUESTS = 5
 """So many different requests a client sends in turn."""
-SECONDS, QUICK_SECONDS = 10.0, 1.0
+SECONDS, QUICK_SECONDS = 10.0, 0.5
 MANY_EVENTS = 10_000_000
 BATCHES_GOAL, SINGLE_GOAL, FLAT_GOAL = 50_000, 2_000, 1.5
 NO_LANDING = ("--roll-seconds", "86400", "--roll-bytes", str(2**40))
