@@ -41,7 +41,9 @@ A_LOOK = 0.5
 
 def measure(scratch: Path, *, quick: bool = False) -> Report:
     """Megabytes a second, peaks of memory and disk of files of several sizes; the requests of a small one."""
-    size, part, span, hours = (QUICK_COUNTED, TEN_HOURS, "ten hours", QUICK_HOURS) if quick else (COUNTED, b"", "a week", HOURS)
+    size, part, span, hours = COUNTED, b"", "a week", HOURS
+    if quick:
+        size, part, span, hours = QUICK_COUNTED, TEN_HOURS, "ten hours", QUICK_HOURS
     server = Versitygw(scratch / "data")
     server.start()
     try:
