@@ -128,18 +128,6 @@ class _Lists:
         return whole
 
 
-def call_java_less(spark: SparkSession) -> None:
-    """Let this process look up a class of Java, and a static method, once, and hand over lists in few calls.
-
-    Each column of an expression is a call of a static method, and two fifths of its time are these look-ups: for a
-    short name, as that of a package, Java looks through all jars for each package that a class could be in.
-    """
-    java, client = java_machine(spark), spark.sparkContext._gateway._gateway_client  # type: ignore[union-attr] # noqa: SLF001 - as above
-    java.__class__ = _View
-    if not isinstance(client.converters[0], _Lists):
-        client.converters = [_Lists(java), *client.converters]
-
-
 class _Client(JavaClient):  # type: ignore[misc] # as above
     """Closes a connection if its call was interrupted: the answer is to come yet, and calls after it would wait for it.
 
@@ -157,9 +145,17 @@ class _Client(JavaClient):  # type: ignore[misc] # as above
             raise
 
 
-def stop_waiting_when_interrupted(spark: SparkSession) -> None:
-    """Let an interrupted run of Dagster call Java again, while Java still works on the call that was interrupted."""
-    client: Any = spark.sparkContext._gateway._gateway_client  # type: ignore[union-attr] # noqa: SLF001 - pyspark has no public way
+def improve_calls(spark: SparkSession) -> None:
+    """Let this process call Java less, and also while Java still works on a call that was interrupted.
+
+    A class of Java, and a static method, is looked up once, and lists are handed over in few calls. Each column of an
+    expression is a call of a static method, and two fifths of its time are these look-ups: for a short name, as that of
+    a package, Java looks through all jars for each package that a class could be in.
+    """
+    java, client = java_machine(spark), spark.sparkContext._gateway._gateway_client  # type: ignore[union-attr] # noqa: SLF001 - as above
+    java.__class__ = _View
+    if not isinstance(client.converters[0], _Lists):
+        client.converters = [_Lists(java), *client.converters]
     if type(client) is JavaClient:
         client.__class__ = _Client
 
@@ -191,8 +187,7 @@ def attach(gateway: Gateway) -> SparkSession:
     context = java.JavaSparkContext.fromSparkContext(java.org.apache.spark.SparkContext.getOrCreate())
     shared = SparkContext(gateway=connection, jsc=context, conf=SparkConf(_jconf=context.getConf()))
     session = SparkSession(shared).newSession()
-    call_java_less(session)
-    stop_waiting_when_interrupted(session)
+    improve_calls(session)
     make_default(session)
     return session
 

@@ -24,7 +24,9 @@ SMALL_DELIVERY: Final = 4 * 2**20
 def compile_for_days(blackboard: Blackboard, sources: Iterable[Source], first: date, last: date) -> None:
     """Let the Java that this process starts compile quickly if there are raw files, and those of a day are small.
 
-    It judges by the first days of each source in this period. Costs a LIST for each source. Raises BlackboardError.
+    It judges by the first days of each source in this period: two listings for each.
+
+    Raises BlackboardError and EarlierLedgerError.
     """
     size = 0.0
     for source in sources:

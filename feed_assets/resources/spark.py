@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from feed_assets.engine.buckets import bucket_jars, bucket_settings, check_classes
 from feed_assets.engine.class_archive import archive_options
 from feed_assets.engine.java import ensure_java
-from feed_assets.engine.jvm import call_java_less, stop_waiting_when_interrupted
+from feed_assets.engine.jvm import improve_calls
 from feed_assets.engine.session import (
     JAVA_OPTIONS,
     check_master,
@@ -53,8 +53,7 @@ class SparkResource(LazyPySparkResource):
                 if options := archive_options():
                     started[JAVA_OPTIONS] = f"{self.spark_config.get(JAVA_OPTIONS, '')} {options}"
             session = start_session({**self.spark_config, **started})
-            call_java_less(session)
-            stop_waiting_when_interrupted(session)
+            improve_calls(session)
             if client:
                 check_classes(session)
                 # Not at the start: a session that runs already takes them as well, and no process list shows them.

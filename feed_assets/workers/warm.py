@@ -22,13 +22,14 @@ from dotenv import dotenv_values
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
-from feed_assets.blackboard import BlackboardError, open_blackboard
+from feed_assets.blackboard import BlackboardError
 from feed_assets.cli.code_location import load_project
+from feed_assets.cli.installation import Installation
 from feed_assets.engine.jvm import end_with_java, is_stopped
 from feed_assets.engine.session import replace_session, warm_up
 from feed_assets.operations.java_compiler import compile_for_days
-from feed_assets.project import Project
 from feed_assets.resources import SparkResource
+from feed_assets.sources import SourceError
 
 ENVIRONMENT = ".env"
 """In the working directory."""
@@ -61,10 +62,10 @@ class Warm:
         started = time.time_ns()
         try:
             _set_variables(module)
-            project, definitions = load_project(module)
-            resource: Any = (definitions.resources or {}).get("spark")
+            installation = Installation(*load_project(module))
+            resource: Any = (installation.definitions.resources or {}).get("spark")
             if isinstance(resource, SparkResource):
-                _choose_compiler(project)
+                _choose_compiler(installation)
                 if (spark := resource.spark_session) is not None:
                     end_with_java(spark)
                     if not awaited():
@@ -72,7 +73,7 @@ class Warm:
         except Exception:  # noqa: BLE001 - whatever it is, Dagster reports it with the next run
             _log.warning("The definitions of %s, or their Spark, are not ready for runs", module, exc_info=True)
             return cls(Path(), {}, {}, fit=False)
-        sources = project.settings.sources_directory
+        sources = installation.settings.sources_directory
         descriptions, modules = _states(_files_of(sources)), _states(_modules())
         meanwhile = any(started < changed <= time.time_ns() for changed, _ in (descriptions | modules).values())
         warm = cls(sources, descriptions, modules, fit=not meanwhile)
@@ -108,11 +109,11 @@ class Warm:
         return self.fit
 
 
-def _choose_compiler(project: Project) -> None:
+def _choose_compiler(installation: Installation) -> None:
     """Choose Java's compiler by the last two months: what sensors and people ask for is recent."""
-    settings, today = project.settings, project.settings.clock.now().date()
-    with suppress(BlackboardError):  # the next run reports it
-        compile_for_days(open_blackboard(settings.base), project.sources, today - RECENT, today)
+    today = installation.settings.clock.now().date()
+    with suppress(BlackboardError, SourceError):  # the next run reports it
+        compile_for_days(installation.blackboard, installation.sources, today - RECENT, today)
 
 
 def _set_variables(module: str) -> None:
