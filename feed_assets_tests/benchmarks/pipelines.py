@@ -31,8 +31,8 @@ SMALL = 20_000
 SIZES = {SMALL: 3, 1_000_000: 6, 5_000_000: 3}
 """Impressions of the day, and how often each subject has its turn: a multiple of the subjects that take turns.
 
-Before these, each subject has `UNCOUNTED` turns, because Java interprets what is new and then compiles it: a second turn
-over 5 million rows still takes a tenth longer than the third.
+Before these, each subject has `UNCOUNTED` turns, because Java interprets what is new and then compiles it: a second
+turn over 5 million rows still takes a tenth longer than the third.
 """
 UNCOUNTED = 2
 QUICK_SIZES = {SMALL: 1}
