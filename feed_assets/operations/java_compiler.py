@@ -13,7 +13,8 @@ from typing import Final
 
 from feed_assets.blackboard import Blackboard
 from feed_assets.engine.session import compile_quickly
-from feed_assets.sources import Source, each_day
+from feed_assets.file_feed import RawInput
+from feed_assets.sources import Source, each_day, latest_days
 
 DAYS_LOOKED_AT: Final = 7
 SMALL_DAY: Final = 8 * 2**20
@@ -28,10 +29,20 @@ def compile_for_days(blackboard: Blackboard, sources: Iterable[Source], first: d
 
     Raises BlackboardError and EarlierLedgerError.
     """
+    _compile_for(each_day(blackboard, source.key, first, last) for source in sources)
+
+
+def compile_for_latest_days(blackboard: Blackboard, sources: Iterable[Source]) -> None:
+    """As `compile_for_days`, for the last days that have raw files: three listings for each source."""
+    latest = ((source.key, latest_days(blackboard, source.key, DAYS_LOOKED_AT)) for source in sources)
+    _compile_for(each_day(blackboard, key, days[0], days[-1]) for key, days in latest if days)
+
+
+def _compile_for(days_of_sources: Iterable[Iterable[RawInput]]) -> None:
     size = 0.0
-    for source in sources:
-        days = list(islice(each_day(blackboard, source.key, first, last), DAYS_LOOKED_AT))
-        size += sum(day.bytes for day in days) / max(1, len(days))
+    for days in days_of_sources:
+        sizes = [day.bytes for day in islice(days, DAYS_LOOKED_AT)]
+        size += sum(sizes) / max(1, len(sizes))
     if 0 < size <= SMALL_DAY:
         compile_quickly()
 

@@ -10,14 +10,14 @@ earlier ones at once. Files of other receivers always count.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import date, datetime
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from feed_assets.blackboard.listing import list_all
+from feed_assets.blackboard.listing import list_all, list_folders
 from feed_assets.blackboard.port import PAGE_SIZE, Blackboard, Entry
 from feed_assets.datasets import is_day
 from feed_assets.file_feed import RawFile, RawInput
@@ -79,6 +79,15 @@ def _each_day(
             if files and is_day(day):
                 yield RawInput(source_key, day, tuple(files))
         start = following
+
+
+def latest_days(blackboard: Blackboard, source_key: str, most: int) -> list[date]:
+    """The last days of a source below which there is a file, at most so many, in order.
+
+    One listing of folders: a request for each 1,000 days.
+    """
+    folders = filter(is_day, list_folders(blackboard, raw_prefix(source_key)))
+    return [date.fromisoformat(day) for day in deque(folders, maxlen=most)]
 
 
 def has_raw_data(blackboard: Blackboard) -> bool:

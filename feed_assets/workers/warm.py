@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +26,12 @@ from feed_assets.cli.code_location import load_project
 from feed_assets.cli.installation import Installation
 from feed_assets.engine.jvm import end_with_java, is_stopped
 from feed_assets.engine.session import replace_session, warm_up
-from feed_assets.operations.java_compiler import compile_for_days
+from feed_assets.operations.java_compiler import compile_for_latest_days
 from feed_assets.resources import SparkResource
 from feed_assets.sources import SourceError
 
 ENVIRONMENT = ".env"
 """In the working directory."""
-
-RECENT = timedelta(days=60)
 
 _log = logging.getLogger("feed_assets.workers")
 
@@ -110,10 +107,8 @@ class Warm:
 
 
 def _choose_compiler(installation: Installation) -> None:
-    """Choose Java's compiler by the last two months: what sensors and people ask for is recent."""
-    today = installation.settings.clock.now().date()
     with suppress(BlackboardError, SourceError):  # the next run reports it
-        compile_for_days(installation.blackboard, installation.sources, today - RECENT, today)
+        compile_for_latest_days(installation.blackboard, installation.sources)
 
 
 def _set_variables(module: str) -> None:

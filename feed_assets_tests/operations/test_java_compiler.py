@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from datetime import date
+from datetime import date, timedelta
 
 import dagster as dg
 import pytest
@@ -16,6 +16,7 @@ from feed_assets.operations.java_compiler import (
     SMALL_DELIVERY,
     compile_for_days,
     compile_for_delivery,
+    compile_for_latest_days,
 )
 from feed_assets.sources import load_sources
 from feed_assets_tests.harness import SHOP_ADS, SHOP_CLICKS, Installation, days, settings_below, write_sources
@@ -48,6 +49,25 @@ def test_java_compiles_quickly_if_the_first_days_of_all_sources_are_small(
             installation.raw_bytes("2019-11-30", {"x": bytes_of_clicks}, "clicks/shop_clicks")
         installation.raw_bytes("2019-10-31", {"x": SMALL_DAY + 1})
         compile_for_days(installation.board, sources, date(2019, 11, 1), date(2019, 11, 30))
+
+    assert os.environ["SPARK_SUBMIT_OPTS"] == (f"{QUICKLY} -Dgiven=1" if quick else "-Dgiven=1")
+
+
+@pytest.mark.parametrize(
+    ("bytes_of_ads", "quick"),
+    [([], False), ([HALF], True), ([SMALL_DAY * 8] + [1] * DAYS_LOOKED_AT, True), ([1, SMALL_DAY * 8], False)],
+    ids=["no file", "one day", "a large day before", "the last day is large"],
+)
+def test_java_compiles_quickly_if_the_last_days_are_small_however_long_ago_they_were(
+    tmp_path, monkeypatch, bytes_of_ads, quick
+):
+    monkeypatch.setenv("SPARK_SUBMIT_OPTS", "-Dgiven=1")
+    sources = load_sources(write_sources(tmp_path / "sources", SHOP_ADS, SHOP_CLICKS), KINDS)
+    with dg.DagsterInstance.ephemeral() as instance:
+        installation = Installation(settings_below(tmp_path / "base", tmp_path / "sources"), instance)
+        for number, size in enumerate(bytes_of_ads):
+            installation.raw_bytes(str(date(2001, 1, 1) + number * timedelta(days=400)), {"x": size})
+        compile_for_latest_days(installation.board, sources)
 
     assert os.environ["SPARK_SUBMIT_OPTS"] == (f"{QUICKLY} -Dgiven=1" if quick else "-Dgiven=1")
 
