@@ -9,10 +9,11 @@ from feed_assets.sources import Source
 
 def raw_logs(source: Source, partitions: dg.PartitionsDefinition) -> dg.AssetSpec:
     """The hourly raw partitions of one partner, as `feed-assets land` leaves them."""
+    own = f"{source.description.strip().rstrip('.')}. " if source.description.strip() else ""
     return dg.AssetSpec(
         raw_key(source),
         description=(
-            f"The records that {source.name} sent in any order and at any age, by the hour of the event. "
+            f"{own}The records that {source.name} sent in any order and at any age, by the hour of the event. "
             f"`feed-assets land {source.name} FILE...` lands them. Growth of {_threshold(source)} "
             f"or more within {source.lookback_days} days makes a day run again. In a clone of the project, "
             "`feed-assets` is `.venv/bin/feed-assets`."

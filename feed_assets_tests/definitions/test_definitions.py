@@ -105,6 +105,13 @@ def test_every_asset_says_what_it_is_and_whose(definitions):
         assert spec.group_name, spec.key
 
 
+def test_raw_data_is_described_by_the_sentence_of_its_source(definitions):
+    described = {spec.key.path[-1]: spec.description for spec in definitions.resolve_all_asset_specs()}
+
+    ads = described["open_bandit_ads"]
+    assert ads.startswith("Open Bandit Dataset, ads shown by the bts policy. The records that open_bandit_ads sent ")
+
+
 def test_every_feed_says_where_it_is_and_what_its_columns_mean(definitions):
     feeds = {
         spec.key.to_user_string(): declaration
