@@ -18,12 +18,17 @@ from urllib.parse import quote
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession, functions
 from pyspark.sql.types import LongType, StructType
 
+from feed_assets.engine.jvm import estimated_bytes, java_session, scans
 from feed_assets.engine.paths import to_read
 
 _LOG = "_spark_metadata"
 
 ONE_TASK: Final = 8 * 2**20
 """Bytes of files up to which one task reads them all. Spark then computes without exchanges, in one job an action."""
+
+
+FEW_TASKS: Final = 16
+"""So many files of a result are no burden to its readers."""
 
 
 def read_listed(
@@ -46,6 +51,20 @@ def read_listed(
         listed = to_read(Path(folder).as_uri())
         frame = reader.option("recursiveFileLookup", "true").format(kind).load(listed)
     return frame.coalesce(1) if sum(sizes.values()) <= ONE_TASK else frame
+
+
+def is_read_by_few_tasks(frame: DataFrame) -> bool:
+    """Whether at most about `FEW_TASKS` tasks read the files of a frame.
+
+    Spark divides the files of each scan among its cores, and by their size.
+    """
+    size = estimated_bytes(frame)
+    if size <= ONE_TASK:
+        return True
+    spark = frame.sparkSession
+    largest = java_session(spark).sessionState().conf().filesMaxPartitionBytes()
+    tasks = scans(frame) * spark.sparkContext.defaultParallelism + size / int(largest)
+    return tasks <= FEW_TASKS
 
 
 def row_count(spark: SparkSession, sizes: Mapping[str, int]) -> int:
