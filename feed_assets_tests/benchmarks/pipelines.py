@@ -28,7 +28,7 @@ from feed_assets_tests.harness import ADS, ALL, CLICKS, EFFECTIVENESS, Installat
 
 DAY = date(2019, 11, 24)
 SMALL = 20_000
-SIZES = {SMALL: 3, 1_000_000: 6, 5_000_000: 3}
+SIZES = {SMALL: 3, 1_000_000: 6, 5_000_000: 6}
 """Impressions of the day, and how often each subject has its turn: a multiple of the subjects that take turns.
 
 Before these, each subject has `UNCOUNTED` turns, because Java interprets what is new and then compiles it: a second
