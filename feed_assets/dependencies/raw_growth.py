@@ -105,14 +105,18 @@ class SourceDecision:
             return f"due {self.due_from:%Y-%m-%d %H:%M}, no sensor asks for it before"
         if self.phase is Phase.WATCHED:
             return f"left until it grows more, or leaves the lookback on {self.leaves:%Y-%m-%d}"
-        return (
-            f"outside the lookback of {counted(self.source.lookback_days, 'day')}, so no sensor asks for it: "
-            f"`feed-assets backfill --from {self.day} --to {self.day}` makes it"
-        )
+        outside = f"outside the lookback of {counted(self.source.lookback_days, 'day')}, so no sensor asks for it"
+        if self.tried is not None:
+            return f"{self._tried}, and {outside}"
+        return f"{outside}: `feed-assets backfill --from {self.day} --to {self.day}` makes it"
+
+    @property
+    def _tried(self) -> str:
+        return f"tried as {self.tried}, which is not in force"
 
     def _outcome_of_wanted(self) -> str | None:
         if self.tried is not None:
-            return f"tried as {self.tried}, which is not in force, so it is not tried again until its raw data changes"
+            return f"{self._tried}, so it is not tried again until its raw data changes"
         if self.phase is Phase.LEAVING:
             return "to be processed once more, as it has left the lookback"
         return None if self.decision.reprocess else "to be processed again, as the evening before has changed"

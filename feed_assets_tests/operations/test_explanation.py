@@ -107,6 +107,16 @@ def test_of_what_was_tried_and_is_not_in_force_it_is_said_that_it_is_not_tried_a
     assert desk.tick("late_growth").asked == {}
 
 
+def test_of_a_rejected_day_outside_the_lookback_no_command_is_named_that_would_only_reject_it_again(desk):
+    desk.raw_bytes(DAY, {"x": 10})
+    tried = desk.process(good=False)
+
+    said = standing(desk.at(LONG_AFTER))
+
+    assert f"tried as {tried}, which is not in force, and outside the lookback of 7 days" in said
+    assert "backfill" not in said
+
+
 def test_of_an_update_without_a_record_it_is_said_that_its_read_set_is_not_known(desk):
     desk.raw_bytes(DAY, {"x": 10})
     update = desk.base / ADS / DAY / "20191130.000000"
