@@ -29,7 +29,6 @@ ONE_TASK: Final = 4 * 2**20
 From some 250,000 compressed records on, two cores gain more than an exchange costs (measured).
 """
 
-
 FEW_TASKS: Final = 16
 """So many files of a result are no burden to its readers."""
 
