@@ -18,7 +18,7 @@ from feed_assets.assets import cleaned
 from feed_assets.io_manager import feed_metadata
 from feed_assets.partitions import daily
 from feed_assets.project import Project
-from feed_assets.sources import Kind, load_source
+from feed_assets.sources import Kind, Source, load_source
 from feed_assets.sources.expressions import check_expressions, event_time
 from feed_assets_tests.api_page import PAGE, page
 from feed_assets_tests.harness import ads, failed_checks, messages
@@ -122,9 +122,25 @@ def test_every_make_target_it_names_exists():
     assert named <= {line.split("\t")[0] for line in listed.splitlines()}
 
 
-def test_every_picture_and_page_it_links_to_is_there():
+def test_every_picture_and_page_and_section_it_links_to_is_there():
+    headings = re.findall(r"^#+ (.+)$", README, flags=re.MULTILINE)
+    sections = {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
     for target in re.findall(r"\]\(([^)]+)\)", README):
-        assert (ROOT / target).exists(), target
+        assert target.removeprefix("#") in sections if target.startswith("#") else (ROOT / target).exists(), target
+
+
+def test_the_table_of_a_source_has_each_field_and_what_it_is_without_it():
+    rows = README.partition("## How to add a source")[2].partition("\n## ")[0]
+    defaults = {
+        name: default.strip()
+        for names, default in re.findall(r"^\| (`[^|]+) \|.*\|([^|]*)\|$", rows, flags=re.MULTILINE)
+        for name in re.findall(r"`(\w+)`", names)
+    }
+
+    # Costs take the place of the percentage, and are described with the monitor.
+    assert set(defaults) == set(Source.model_fields) - {"growth_threshold"}
+    required = {name for name, field in Source.model_fields.items() if field.is_required()}
+    assert {name for name, default in defaults.items() if not default} == required
 
 
 def test_the_page_of_the_api_is_what_the_docstrings_of_all_exports_say():
