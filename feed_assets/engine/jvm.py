@@ -36,11 +36,6 @@ def estimated_bytes(frame: DataFrame) -> int:
     return int(frame._jdf.queryExecution().analyzed().stats().sizeInBytes())  # noqa: SLF001 - as above
 
 
-def scans(frame: DataFrame) -> int:
-    """How many inputs a frame is made of, before it is optimized."""
-    return int(frame._jdf.queryExecution().analyzed().collectLeaves().size())  # noqa: SLF001 - as above
-
-
 def bloom_filter(spark: SparkSession, values: Column) -> Column:
     """An aggregate, for `DataFrame.observe`: a Bloom filter of these BIGINTs without NULLs, of 128 KB.
 

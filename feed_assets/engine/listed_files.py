@@ -18,7 +18,6 @@ from urllib.parse import quote
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession, functions
 from pyspark.sql.types import LongType, StructType
 
-from feed_assets.engine.jvm import estimated_bytes, java_session, scans
 from feed_assets.engine.paths import to_read
 
 _LOG = "_spark_metadata"
@@ -28,9 +27,6 @@ ONE_TASK: Final = 4 * 2**20
 
 From some 250,000 compressed records on, two cores gain more than an exchange costs (measured).
 """
-
-FEW_TASKS: Final = 16
-"""So many files of a result are no burden to its readers."""
 
 
 def read_listed(
@@ -53,20 +49,6 @@ def read_listed(
         listed = to_read(Path(folder).as_uri())
         frame = reader.option("recursiveFileLookup", "true").format(kind).load(listed)
     return frame.coalesce(1) if sum(sizes.values()) <= ONE_TASK else frame
-
-
-def is_read_by_few_tasks(frame: DataFrame) -> bool:
-    """Whether at most about `FEW_TASKS` tasks read the files of a frame.
-
-    Spark divides the files of each scan among its cores, and by their size.
-    """
-    size = estimated_bytes(frame)
-    if size <= ONE_TASK:
-        return True
-    spark = frame.sparkSession
-    largest = java_session(spark).sessionState().conf().filesMaxPartitionBytes()
-    tasks = scans(frame) * spark.sparkContext.defaultParallelism + size / int(largest)
-    return tasks <= FEW_TASKS
 
 
 def row_count(spark: SparkSession, sizes: Mapping[str, int]) -> int:

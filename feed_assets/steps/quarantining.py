@@ -12,7 +12,8 @@ from uuid import uuid4
 from pyspark.sql import DataFrame, Observation, Row
 
 from feed_assets.engine.judged_rows import counted_reasons, quarantined_rows, reason_counts
-from feed_assets.engine.listed_files import is_read_by_few_tasks
+from feed_assets.engine.jvm import estimated_bytes
+from feed_assets.engine.listed_files import ONE_TASK
 from feed_assets.engine.update_files import Written, write_files
 from feed_assets.file_feed import Claim, Facts, FeedError, FeedInput, Rows
 from feed_assets.file_feed.quarantine import quarantine_of
@@ -61,8 +62,8 @@ def write_quarantine(
         written, reasons = _write_lines(kept, refused.few), counted_reasons(judged, refused.few)
     elif refused.count:
         rows, observation = quarantined_rows(judged, refused.places), Observation()
-        # Few records of many tasks: without a shuffle, a file for each task.
-        rows = rows if is_read_by_few_tasks(judged) else rows.hint("rebalance")
+        # Few records from many tasks: without a shuffle, a file for each task.
+        rows = rows if estimated_bytes(judged) <= ONE_TASK else rows.hint("rebalance")
         written = write_files(rows.observe(observation, *reason_counts(judged)), kept.uri, "json")
         reasons = without_zeros(observation.get)
     if written.rows != refused.count:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import io
-from functools import reduce
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import DataFrame
 from pyspark.sql.types import LongType, StructField, StructType
 
 from feed_assets.blackboard import open_blackboard
-from feed_assets.engine import listed_files
-from feed_assets.engine.listed_files import FEW_TASKS, is_read_by_few_tasks, read_listed
+from feed_assets.engine.listed_files import read_listed
 from feed_assets.engine.session import new_session
 from feed_assets.resources import SparkResource
 from feed_assets.steps.transient import is_transient
@@ -69,19 +66,3 @@ def test_a_spark_that_ignores_the_list_fails_instead_of_finding_no_rows(spark, t
 
     with pytest.raises(Exception, match="ignored"):
         read_listed(ignoring.read, "parquet", {(tmp_path / "x.parquet").as_uri(): 100}, SCHEMA).collect()
-
-
-def test_few_tasks_read_files_that_are_neither_large_nor_many_inputs(spark, tmp_path, monkeypatch):
-    file = tmp_path / "few.parquet"
-    pq.write_table(pa.table({"id": range(1000)}), file)
-    frame = read_listed(spark.read, "parquet", {file.as_uri(): file.stat().st_size}, SCHEMA)
-    many = reduce(DataFrame.unionByName, [frame] * FEW_TASKS)
-    assert is_read_by_few_tasks(many), "files that one task reads"
-
-    monkeypatch.setattr(listed_files, "ONE_TASK", 0)
-
-    assert is_read_by_few_tasks(frame)
-    assert not is_read_by_few_tasks(many)
-    with_small_splits = spark.newSession()
-    with_small_splits.conf.set("spark.sql.files.maxPartitionBytes", "10")
-    assert not is_read_by_few_tasks(with_small_splits.read.parquet(file.as_uri()))

@@ -21,7 +21,7 @@ def test_a_quarantine_of_another_number_of_records_than_was_refused_is_an_error(
         write_quarantine(claimed, judged, Refused(counted, few=(), places=None), Facts(run_id="test"))
 
 
-def test_records_of_more_tasks_than_spark_knows_of_are_in_one_file(shop, spark):
+def test_the_records_of_many_tasks_are_in_one_file(shop, spark):
     refused = [Ad(impression_id=f"i{number}", ad_id=None, line=number) for number in range(10)]
     judged = judge_ads(unjudged_ads(spark, refused).repartition(5, "_line"), day=DAY)
     claimed = claim(shop.feed(ADS), str(DAY), now=shop.now, owner="test")
