@@ -50,7 +50,8 @@ def backfill(
 ) -> None:
     """Compute every day from --from to --to with one Spark. Its runs are in the Dagster UI.
 
-    Hours and longer partitions belong to the day on which they begin. Assets run in stages: all days of an asset before
+    Hours and longer partitions belong to the day on which they begin. Of partitions with another dimension, all names
+    are computed; assets whose partitions are only names are left out. Assets run in stages: all days of an asset before
     the first day of the assets that read it. If an asset fails on a day, the assets that depend on it leave that day
     out, and everything else goes on. The failed days are listed at the end, and the exit code is 1.
     """

@@ -11,6 +11,7 @@ import sys
 import sysconfig
 import tomllib
 import traceback
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
 from pathlib import Path
@@ -102,7 +103,9 @@ def _definitions(module: str) -> dg.Definitions:
     import dagster as dg  # noqa: PLC0415 - loads Dagster
     from dagster.components.definitions import LazyDefinitions  # noqa: PLC0415 - as above
 
-    with _explained(module), redirect_stdout(sys.stderr):  # what the module prints is no result
+    with _explained(module), redirect_stdout(sys.stderr), warnings.catch_warnings():  # what it prints is no result
+        for category in (dg.BetaWarning, dg.PreviewWarning):  # Dagster's commands show these to the module's author
+            warnings.simplefilter("ignore", category)
         loaded = vars(_imported(module))
         named = {name: each for name, each in loaded.items() if isinstance(each, dg.Definitions | LazyDefinitions)}
         found = list({id(each): each for each in named.values()}.values())

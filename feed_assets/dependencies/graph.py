@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from typing import Protocol
 
 from feed_assets.datasets import FeedDeclaration, Place
@@ -71,6 +71,12 @@ class FeedGraph(Protocol):
 
     def between(self, feed: str, start: datetime, end: datetime) -> set[str]:
         """The partitions of the feed that begin in this time; none if its partitions are not times."""
+
+    def of_day(self, feed: str, day: date) -> Sequence[str]:
+        """The partitions of the feed that begin on this day, or else those in which it lies.
+
+        The day's name if the feed's times have none there; none if its partitions are not times.
+        """
 
     def neighbours(self, feed: str, partition: str) -> Mapping[str, str]:
         """The partitions right `before` and `after` this one in time, if the feed has them."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from datetime import datetime
+from collections.abc import Iterator, Sequence
+from datetime import date, datetime, time
+from zoneinfo import ZoneInfo
 
 import dagster as dg
+
+from feed_assets.datasets import ONE_DAY
 
 
 def time_window(definition: dg.PartitionsDefinition | None, partition: str | None) -> dg.TimeWindow | None:
@@ -58,6 +61,56 @@ def partitions_before(definition: dg.PartitionsDefinition | None, partition: str
             return
         key = times.get_partition_key_for_timestamp(window.start.timestamp())
         yield str(dg.MultiPartitionKey({**others, dimension: key})) if others else key
+
+
+def times_of(definition: dg.PartitionsDefinition | None) -> dg.TimeWindowPartitionsDefinition | None:
+    """The definition of the partitions' times; None if no dimension is time, or several are."""
+    dimension = _time_dimension(definition)
+    if dimension and isinstance(definition, dg.MultiPartitionsDefinition):
+        definition = definition.get_partitions_def_for_dimension(dimension)
+    return definition if isinstance(definition, dg.TimeWindowPartitionsDefinition) else None
+
+
+def begun_on(definition: dg.PartitionsDefinition | None, day: date) -> list[str]:
+    """The partitions that begin on this day of their time zone, with all names of another dimension.
+
+    Empty if the partitions have no time, or if names are dynamic: only an instance knows those.
+    """
+    times = times_of(definition)
+    if times is None or not _reach(times, day):
+        return []
+    window = dg.TimeWindow(_midnight(times, day), _midnight(times, day + ONE_DAY))
+    keys = [key for key in times.get_partition_keys_in_time_window(window) if times.has_partition_key(key)]
+    return _in_all_dimensions(definition, keys)
+
+
+def during(definition: dg.PartitionsDefinition | None, day: date) -> list[str]:
+    """The partitions that begin on this day, or else those in which it begins; otherwise as `begun_on`."""
+    begun, times = begun_on(definition, day), times_of(definition)
+    if begun or times is None or not _reach(times, day):
+        return begun
+    key = times.get_partition_key_for_timestamp(_midnight(times, day).timestamp())
+    return _in_all_dimensions(definition, [key] if times.has_partition_key(key) else [])
+
+
+def _reach(times: dg.TimeWindowPartitionsDefinition, day: date) -> bool:
+    """Whether the day is between the first partition and the last. Dagster fails on the first and last days of all."""
+    first, last = times.get_first_partition_window(), times.get_last_partition_window()
+    return first is not None and last is not None and first.start.date() <= day <= last.end.date()
+
+
+def _midnight(times: dg.TimeWindowPartitionsDefinition, day: date) -> datetime:
+    return datetime.combine(day, time(), ZoneInfo(times.timezone))
+
+
+def _in_all_dimensions(definition: dg.PartitionsDefinition | None, keys: Sequence[str]) -> list[str]:
+    """The partitions of these times."""
+    dimension = _time_dimension(definition)
+    if not dimension or not isinstance(definition, dg.MultiPartitionsDefinition):
+        return list(keys)
+    if any(isinstance(each.partitions_def, dg.DynamicPartitionsDefinition) for each in definition.partitions_defs):
+        return []
+    return [str(key) for key in definition.get_multipartition_keys_with_dimension_values(dimension, keys)]
 
 
 def _time_dimension(definition: dg.PartitionsDefinition | None) -> str | None:

@@ -24,8 +24,8 @@ import yaml
 from dagster._check import CheckError  # raised for a file without a mapping; it has no public name
 from dagster._core.instance.ref import InstanceRef  # the only way to open an instance with other settings
 
-from feed_assets.datasets import ONE_DAY, midnight
 from feed_assets.io_manager.metadata import DATA_VERSION_TAG
+from feed_assets.io_manager.time_windows import begun_on, times_of
 from feed_assets.operations.failed_runs import failures
 from feed_assets.resources.event_log import keep_open
 from feed_assets.sensors.busy import BACKFILL_TAG
@@ -118,7 +118,7 @@ class SelectionError(Exception):
 
 
 def stages(definitions: dg.Definitions, selection: str | None = None) -> list[list[dg.AssetKey]]:
-    """The assets with time partitions that can be computed here, in the order of their dependencies.
+    """The assets that can be computed here and whose partitions have a time, in the order of their dependencies.
 
     The assets of a stage have the same partitions. `selection` holds asset selections as in the Dagster UI, such as
     `clean_ads+` or `key:clean_*`, separated by commas; None selects all assets. Raises SelectionError if it is no valid
@@ -133,7 +133,7 @@ def stages(definitions: dg.Definitions, selection: str | None = None) -> list[li
         alike: dict[dg.PartitionsDefinition, list[dg.AssetKey]] = {}
         for key in sorted(set(level) & keys):
             definition = graph.get(key).partitions_def
-            if isinstance(definition, dg.TimeWindowPartitionsDefinition):
+            if definition is not None and times_of(definition) is not None:
                 alike.setdefault(definition, []).append(key)
         found += alike.values()
     if selection is not None and not found:
@@ -152,8 +152,8 @@ def known_days(definitions: dg.Definitions, selection: str | None = None) -> tup
             "There is nothing to compute: no source is described. Put a YAML file for each source into the directory "
             "that FEED_ASSETS_SOURCES names."
         )
-    found = [_partitions_of(definitions, level) for level in levels]
-    windows = [(each.get_first_partition_window(), each.get_last_partition_window()) for each in found]
+    found = [times_of(_partitions_of(definitions, level)) for level in levels]
+    windows = [(each.get_first_partition_window(), each.get_last_partition_window()) for each in found if each]
     days = [(first.start.date(), last.start.date()) for first, last in windows if first and last]
     return (min(first for first, _ in days), max(last for _, last in days)) if days else None
 
@@ -170,21 +170,13 @@ def most_runs_of_a_stage(
     return max((len(_by_day(_partitions_of(definitions, level), days)) for level in levels), default=0)
 
 
-def _partitions_of(definitions: dg.Definitions, stage: Sequence[dg.AssetKey]) -> dg.TimeWindowPartitionsDefinition:
-    found = definitions.resolve_asset_graph().get(stage[0]).partitions_def
-    assert isinstance(found, dg.TimeWindowPartitionsDefinition)  # noqa: S101 - stages have no others
-    return found
+def _partitions_of(definitions: dg.Definitions, stage: Sequence[dg.AssetKey]) -> dg.PartitionsDefinition | None:
+    return definitions.resolve_asset_graph().get(stage[0]).partitions_def
 
 
-def _by_day(partitions: dg.TimeWindowPartitionsDefinition, days: Sequence[str]) -> list[tuple[str, str]]:
+def _by_day(partitions: dg.PartitionsDefinition | None, days: Sequence[str]) -> list[tuple[str, str]]:
     """Pairs of a day and a partition that begins on it."""
-    found = []
-    for day in days:
-        start = midnight(date.fromisoformat(day))
-        window = dg.TimeWindow(start, start + ONE_DAY)
-        keys = partitions.get_partition_keys_in_time_window(window)
-        found += [(day, key) for key in keys if partitions.has_partition_key(key)]
-    return found
+    return [(day, key) for day in days for key in begun_on(partitions, date.fromisoformat(day))]
 
 
 def _selected(definitions: dg.Definitions, selection: str) -> set[dg.AssetKey]:

@@ -11,7 +11,7 @@ from datetime import date, datetime
 from itertools import groupby
 
 from feed_assets.blackboard import Blackboard
-from feed_assets.datasets import ONE_DAY, midnight
+from feed_assets.datasets import ONE_DAY
 from feed_assets.dependencies.graph import FeedGraph, FeedNode
 from feed_assets.dependencies.inputs_read import inputs_read
 from feed_assets.dependencies.raw_growth import Phase, SourceDecision, growth_decisions
@@ -45,7 +45,7 @@ class UpdateStory:
 class AssetStory:
     """One asset on one day: its updates, newest first, the growth of its raw data, and whether it is behind.
 
-    `day` is the partition's name: the day, or a partition that begins on that day, such as an hour.
+    `day` is the partition's name: the day, one of its hours, or the week or month in which it lies.
     """
 
     asset: str
@@ -69,7 +69,10 @@ class AssetStory:
 def explain(
     board: Blackboard, graph: FeedGraph, sources: Sequence[Source], day: date, *, now: datetime, store: Store
 ) -> list[AssetStory]:
-    """The stories of a day, upstream first: one for each partition of that day of each feed computed here."""
+    """The stories of a day, upstream first: one for each partition of that day of each feed computed here.
+
+    A month or a week has its story on each of its days. Feeds whose partitions are names have none.
+    """
     return [
         _story(board, graph, node, sources, day, partition, now, store)
         for node in graph.feeds.values()
@@ -78,19 +81,12 @@ def explain(
     ]
 
 
-def _partitions(board: Blackboard, graph: FeedGraph, node: FeedNode, day: date) -> list[str]:
-    """The partitions that begin on the day; of several, those that have an update on record, or else the first."""
-    found = _begin_on(graph, node, day)
+def _partitions(board: Blackboard, graph: FeedGraph, node: FeedNode, day: date) -> Sequence[str]:
+    """The partitions of the day; of several, those that have an update on record, or else the first."""
+    found = graph.of_day(node.location, day)
     if len(found) > 1:
         return sorted(recorded_digests(node.declaration.on(board), only=found)) or found[:1]
     return found
-
-
-def _begin_on(graph: FeedGraph, node: FeedNode, day: date) -> list[str]:
-    """The partitions that begin on the day; the day's name if the feed has none there."""
-    start = midnight(day)
-    found = graph.between(node.location, start, start + ONE_DAY) if day < date.max else set()
-    return sorted(found) or [str(day)]
 
 
 def _story(
@@ -144,10 +140,10 @@ def unprocessed(
 
 
 def cleaned_nodes(graph: FeedGraph, now: datetime) -> list[FeedNode]:
-    """The feeds made here from raw data by day; whether their partitions are days is judged by yesterday's."""
-    yesterday = now.date() - ONE_DAY
+    """The feeds made here from raw data by day; whether their partitions are days is judged by the last two days."""
+    days = [now.date() - ONE_DAY, now.date() - 2 * ONE_DAY]  # a month may begin on one of them
     raw = (node for node in graph.feeds.values() if node.made_here and node.partitioned and not node.upstream)
-    return [node for node in raw if _begin_on(graph, node, yesterday) == [str(yesterday)]]
+    return [node for node in raw if all(graph.of_day(node.location, day) == [str(day)] for day in days)]
 
 
 def _standings(

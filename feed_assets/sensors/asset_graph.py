@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any, TypeVar, cast
 from weakref import WeakKeyDictionary
 
@@ -25,7 +25,7 @@ from feed_assets.io_manager.asset_metadata import (
     is_required,
     raw_source,
 )
-from feed_assets.io_manager.time_windows import partition_keys, time_window
+from feed_assets.io_manager.time_windows import during, partition_keys, time_window, times_of
 
 _Answer = TypeVar("_Answer")
 _Bounds = tuple[tuple[float, float] | None, ...]
@@ -107,6 +107,14 @@ class AssetFeedGraph:
             return set()
         keys = definition.get_partition_keys_in_time_window(dg.TimeWindow(start, end))
         return {partition for partition in keys if self.has(feed, partition)}
+
+    def of_day(self, feed: str, day: date) -> Sequence[str]:
+        """The partitions of the feed that begin on this day, or else those in which it lies.
+
+        The day's name if the feed's times have none there; none if its partitions are not times.
+        """
+        definition = self._partitions(feed)
+        return during(definition, day) or ([str(day)] if times_of(definition) is not None else [])
 
     def range(self, key: dg.AssetKey, first: str, last: str) -> list[str]:
         """The partitions of the asset from first to last; none if it does not have both."""

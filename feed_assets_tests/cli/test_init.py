@@ -104,6 +104,18 @@ def test_what_is_wrong_with_a_module_is_one_error_without_a_stack_trace(
     assert "theirs.py" in told or "Definitions" in told or "definitions" in told
 
 
+def test_commands_do_not_repeat_dagsters_remarks_on_features_in_beta(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
+):
+    mapping = "dg.TimeWindowPartitionMapping(allow_nonexistent_upstream_partitions=True)"
+    (folder / "theirs.py").write_text(f"import warnings\nimport dagster as dg\n{mapping}\nwarnings.warn('mine')")
+    monkeypatch.delitem(sys.modules, "theirs", raising=False)
+
+    run("--module", "theirs", "sources", code=1)
+
+    assert [str(each.message) for each in recwarn] == ["mine"]
+
+
 def test_below_a_projects_folder_a_command_says_where_to_go_instead_of_taking_the_example(
     run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -149,6 +149,45 @@ def test_hours_are_made_on_their_day_and_named_partitions_are_not_made():
     assert known_days(chain({})) == (date(2019, 11, 24), date(2019, 11, 29))
 
 
+def test_a_day_has_its_partitions_of_every_name_and_names_that_only_dagster_knows_are_not_made():
+    days = dg.DailyPartitionsDefinition("2019-11-24", end_date="2019-11-30")
+    areas = dg.MultiPartitionsDefinition({"day": days, "area": dg.StaticPartitionsDefinition(["us & ca", "eu"])})
+    campaigns = dg.MultiPartitionsDefinition({"day": days, "campaign": dg.DynamicPartitionsDefinition(name="c")})
+
+    @dg.asset(partitions_def=areas)
+    def by_area(context) -> str:
+        return context.partition_key.keys_by_dimension["area"]
+
+    @dg.asset(partitions_def=campaigns)
+    def by_campaign() -> None: ...
+
+    definitions = dg.Definitions([by_area, by_campaign])
+    with dg.DagsterInstance.ephemeral() as instance:
+        instance.add_dynamic_partitions("c", ["summer"])
+        results = list(backfill(definitions, instance, DAYS[:2], run_config={}))
+
+    made = {(each.day, each.partition) for each in results if each.success}
+    assert made == {(day, f"{area}|{day}") for day in DAYS[:2] for area in ("eu", "us & ca")}
+    assert len(results) == count_partitions(definitions, stages(definitions), DAYS[:2]) == len(made)
+    assert known_days(definitions) == (date(2019, 11, 24), date(2019, 11, 29))
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "America/Los_Angeles", "Pacific/Kiritimati"])
+def test_a_day_is_one_of_the_time_zone_of_the_partitions(zone):
+    days = dg.DailyPartitionsDefinition("2024-03-30", end_date="2024-04-02", timezone=zone)
+
+    @dg.asset(partitions_def=days)
+    def local() -> None: ...
+
+    definitions = dg.Definitions([local])
+    wanted = ["2024-03-30", "2024-03-31", "2024-04-01"]  # Berlin's summer time begins on the second
+    with dg.DagsterInstance.ephemeral() as instance:
+        results = list(backfill(definitions, instance, wanted, run_config={}))
+
+    assert [each.partition for each in results] == [each.day for each in results] == wanted
+    assert known_days(definitions) == (date(2024, 3, 30), date(2024, 4, 1))
+
+
 def test_a_selection_takes_the_syntax_of_the_ui_and_says_what_is_wrong_with_it():
     definitions = chain({})
 

@@ -201,3 +201,44 @@ def test_hours_without_an_update_share_a_line(tmp_path: Path):
         f"hourly/v1 {DAY}-12:00: 20191125.000000",
         f"hourly/v1 {DAY}-13:00 to {DAY}-23:00: nothing valid (11 partitions)",
     )
+
+
+def test_a_week_and_each_area_have_their_story_on_every_day_and_names_have_none(tmp_path: Path):
+    schema = StructType([StructField("id", StringType())])
+    days = dg.DailyPartitionsDefinition("2019-11-01", end_date="2019-12-01")
+    areas = dg.StaticPartitionsDefinition(["eu", "us"])
+    kinds = {
+        "daily": days,
+        "weekly": dg.WeeklyPartitionsDefinition("2019-11-03", end_date="2019-12-01"),
+        "by_area": dg.MultiPartitionsDefinition({"day": days, "area": areas}),
+        "named": areas,
+    }
+
+    def made(name: str, partitions: dg.PartitionsDefinition) -> dg.AssetsDefinition:
+        @dg.asset(name=name, partitions_def=partitions, metadata=feed_metadata(f"{name}/v1", schema))
+        def asset() -> None: ...
+
+        return asset
+
+    definitions = dg.Definitions([made(*each) for each in kinds.items()])
+    graph = AssetFeedGraph.of(definitions.get_repository_def())
+    board = open_blackboard(str(tmp_path))
+    for area in ("eu", "us"):
+        publish_files(Feed(board, "by_area/v1"), f"{area}|{DAY}", [], now=LONG_AFTER, owner="me")
+    store = Store(f"sqlite:///{tmp_path}/state.db")
+
+    def stories(day: date) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for story in explain(board, graph, (), day, now=LONG_AFTER, store=store):
+            found.setdefault(story.asset, []).append(story.day)
+        return found
+
+    assert DAY == "2019-11-24"
+    assert stories(date(2019, 11, 26)) == {
+        "daily": ["2019-11-26"],
+        "weekly": ["2019-11-24"],
+        "by_area": ["eu|2019-11-26"],
+    }
+    assert stories(date(2019, 11, 24))["by_area"] == [f"eu|{DAY}", f"us|{DAY}"]
+    for outside in (date.min, date(2020, 2, 29), date.max):
+        assert stories(outside) == dict.fromkeys(("daily", "weekly", "by_area"), [str(outside)])
