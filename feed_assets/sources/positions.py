@@ -48,6 +48,8 @@ def read_document(text: str) -> Document:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         what = " ".join(part for part in (error.context, error.problem) if part)
+        if error.problem == "mapping values are not allowed here":
+            what += "; if the value has a colon and a space in it, put it in quotes"
         return _nothing(f"this is not YAML: {what}", line=mark.line + 1 if mark else 1)
     except (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError) as error:
         # A tag such as !!bool on another value makes the loader raise errors of these kinds.

@@ -241,4 +241,4 @@ def test_a_week_and_each_area_have_their_story_on_every_day_and_names_have_none(
     }
     assert stories(date(2019, 11, 24))["by_area"] == [f"eu|{DAY}", f"us|{DAY}"]
     for outside in (date.min, date(2020, 2, 29), date.max):
-        assert stories(outside) == dict.fromkeys(("daily", "weekly", "by_area"), [str(outside)])
+        assert stories(outside) == {name: [str(outside)] for name in ("daily", "weekly", "by_area")}

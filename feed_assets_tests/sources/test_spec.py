@@ -197,6 +197,11 @@ speed: 3
         ("lookback_days: 7", "lookback_days: [", "partner.yaml:10: this is not YAML: "),
         (
             "lookback_days: 7",
+            "lookback_days: 7\nfilter: from_json(payload, 'struct<a: int>').a > 1",
+            "partner.yaml:10: this is not YAML: mapping values are not allowed here; if the value has a colon and a",
+        ),
+        (
+            "lookback_days: 7",
             "lookback_days: 7\nrecipients: [nobody]",
             "partner.yaml:10: recipients[0]: is 'nobody'; use an address such as team@example.com",
         ),
