@@ -42,7 +42,7 @@ _log = logging.getLogger("feed_assets.engine")
 
 
 class UnreadableFormatError(FeedError):
-    """A feed has files of a kind that `READERS` lacks."""
+    """A feed has files of a kind that `READERS` lacks, or that Spark skips for their names."""
 
 
 class WriteMismatchError(FeedError):
@@ -180,6 +180,11 @@ def _sizes(update: Update) -> dict[str, int]:
 
 def _format(update: Update, uri: str) -> str:
     name = PurePosixPath(uri).name
+    if name.startswith((".", "_")):
+        raise UnreadableFormatError(
+            f"{uri} would be missing without a word: Spark skips files whose name begins with `.` or `_`. "
+            f"Invalidate update {update.name}, or publish it again with other names."
+        )
     for suffix in COMPRESSION_SUFFIXES:
         name = name.removesuffix(suffix)
     kind = READERS.get(PurePosixPath(name).suffix)

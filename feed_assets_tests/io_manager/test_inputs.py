@@ -1,6 +1,7 @@
 """What an asset is given to read: which files, of which partitions, and what happens where there is nothing."""
 
 import gzip
+import re
 
 import dagster as dg
 import pytest
@@ -258,4 +259,13 @@ def test_a_file_of_an_unknown_kind_is_named(desk, spark, tmp_path):
     update = desk.publish(CATALOG, None, {"catalog.xlsx": "?"}, tmp_path / "catalog")
 
     with pytest.raises(UnreadableFormatError, match=r"catalog\.xlsx has a format that cannot be read here"):
+        read_updates(spark, [update], AD_CATALOG)
+
+
+@pytest.mark.parametrize("name", ["_rows.json", ".rows.json"])
+def test_a_file_that_spark_would_skip_is_an_error_and_not_missing_rows(desk, spark, tmp_path, name):
+    rows = {"rows.json": '{"ad_id": "a1"}\n', name: '{"ad_id": "a2"}\n'}
+    update = desk.publish(CATALOG, None, rows, tmp_path / "catalog")
+
+    with pytest.raises(UnreadableFormatError, match=rf"{re.escape(name)} would be missing without a word"):
         read_updates(spark, [update], AD_CATALOG)
