@@ -32,7 +32,7 @@ FEED = "feed"
 """The channel that keeps a report."""
 
 Send = Callable[[Report, str, str], str]
-"""Sends the message of a report under a name; returns a remark for the log, or "". Raises what `Undelivered` names."""
+"""Sends the message of a report under a name; returns a remark for the log, or "". Raises NotTakenError."""
 
 
 class NotTakenError(Exception):
@@ -55,7 +55,8 @@ def deliver(
 ) -> list[str]:
     """Send what is due and not yet sent. A report with a result that has nothing left is closed.
 
-    `channels` has `FEED`, which takes only reports that have ended. Returns remarks for the log.
+    `channels` has `FEED`, which takes only reports that have ended. Any error of a channel counts as NotTakenError; its
+    text may hold secrets, so only its type is told. Returns remarks for the log.
     """
     remarks: list[str] = []
     wanted = {(message, channel) for message in due_messages(report) for channel in channels if channel != FEED}
@@ -72,11 +73,12 @@ def deliver(
             continue
         try:
             remark = channels[channel](report, name, message.name)
-        except NotTakenError as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, the other messages are sent
             left = True
             with store.writing() as transaction:
                 again = postpone_message(transaction, message, at=clock())
-            remarks.append(f"{message.name} was not taken: {error} It is sent again after {again:%H:%M:%S} UTC.")
+            why = str(error) if isinstance(error, NotTakenError) else f"{channel} raised {type(error).__name__}."
+            remarks.append(f"{message.name} was not taken: {why} It is sent again after {again:%H:%M:%S} UTC.")
             continue
         with store.writing() as transaction:
             record_sent(transaction, message, at=clock())

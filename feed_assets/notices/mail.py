@@ -61,7 +61,11 @@ class MailServer:
                 return sorted(connection.send_message(message, to_addrs=list(to)))
         except smtplib.SMTPResponseException as error:
             reason = f"{type(error).__name__}, code {error.smtp_code}"
-        except (OSError, smtplib.SMTPException) as error:
+        except (
+            OSError,
+            ValueError,
+            smtplib.SMTPException,
+        ) as error:  # ValueError: letters outside ASCII, as in a login
             reason = type(error).__name__
         # `from None`, and only the type: what a server answers may repeat what it was told.
         raise MailError(f"{self.host}:{self.port} did not take a mail ({reason}). See {VARIABLE}.") from None

@@ -6,7 +6,7 @@ Here: the end of a run, and the channels. Not here: which day is late (`late_gro
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -17,7 +17,7 @@ import dagster as dg
 from feed_assets.assets.late_data_reports import kept_event
 from feed_assets.blackboard import Blackboard, BlackboardError
 from feed_assets.dependencies.requests import FIRST_PAUSE
-from feed_assets.file_feed import FeedError
+from feed_assets.file_feed import FeedError, Record, latest, read_record
 from feed_assets.notices.delivery import FEED, SUPERSEDED, NotTakenError, Send, deliver
 from feed_assets.notices.keeping import keep, kept_reports
 from feed_assets.notices.mail import MailError
@@ -117,7 +117,7 @@ class _Tick:
         feed, last = next(iter(recorded.items()))
         runs = list(self.instance.get_runs(of_request(self.feeds, feed, report.day, last)))
         if not runs:
-            return self._superseded() if self._replaced(report, recorded) else None
+            return self._without_a_run(report, recorded)
         if any(goes_on(self.instance, each) for each in runs):
             return None
         newest = runs[0]
@@ -127,12 +127,43 @@ class _Tick:
             outcome = {"outcome": alert.kind, "reasons": list(alert.reasons)}
         record = self.instance.get_run_record_by_id(newest.run_id)
         ended = datetime.fromtimestamp(record.end_time, UTC) if record and record.end_time else self.now
-        return {**outcome, "run": newest.run_id, "ended": ended.isoformat(), "feeds": self._compared(report, runs)}
+        known = {each for run in runs for each in (run.run_id, run.root_run_id) if each}
+        return {**outcome, "run": newest.run_id, "ended": ended.isoformat(), "feeds": self._compared(report, known)}
 
-    def _compared(self, report: Report, runs: list[dg.DagsterRun]) -> list[dict[str, Any]]:
+    def _without_a_run(self, report: Report, recorded: Mapping[str, LastRequest]) -> dict[str, Any] | None:
+        """The result of a request without a run; None while it may still become a run.
+
+        Dagster never got the request, or has lost its database. If every feed that was due has a newer update in force
+        now, the day was processed by another run.
+        """
+        if self.now < report.at + FIRST_PAUSE:
+            return None
+        if self._replaced(report, recorded):
+            return self._superseded()
+        made = {feed: self._newer(report, feed) for feed in report.request["computed"] if feed in self.feeds.feeds}
+        if not all(made[feed] for feed in recorded):
+            return None
+        runs = {each.facts.run_id for each in made.values() if each and each.facts.run_id}
+        return {
+            "outcome": "success",
+            "reasons": [],
+            "run": next(iter(runs)) if len(runs) == 1 else None,
+            "ended": self.now.isoformat(),
+            "feeds": self._compared(report, runs),
+        }
+
+    def _newer(self, report: Report, feed: str) -> Record | None:
+        """The record of the update in force, if it is newer than the one before the report."""
+        of = self.feeds.feeds[feed].declaration.on(self.board)
+        in_force = latest(of, report.day, now=self.now)
+        if in_force is None or in_force.name <= (report.request["before"].get(feed) or ""):
+            return None
+        return read_record(of, report.day, in_force.name)
+
+    def _compared(self, report: Report, known: Collection[str]) -> list[dict[str, Any]]:
+        """How each feed of the report differs from before; `known` are the runs that computed them."""
         from feed_assets.notices.comparison import compare  # noqa: PLC0415 - loads DuckDB, which few ticks need
 
-        known = {each for run in runs for each in (run.run_id, run.root_run_id) if each}
         before = report.request["before"]
         return [
             compare(self.board, self.feeds.feeds[feed].declaration, report.day, before.get(feed), known)
@@ -141,9 +172,7 @@ class _Tick:
         ]
 
     def _replaced(self, report: Report, recorded: Mapping[str, LastRequest]) -> bool:
-        """Whether the request can no more become a run: it was lost, and a later one is on record."""
-        if self.now < report.at + FIRST_PAUSE:
-            return False
+        """Whether a later request is on record, so that this one can no more become a run."""
         places = {feed: (self.feeds.feeds[feed].declaration.on(self.board).uri, report.day) for feed in recorded}
         now = last_requests(self.store, places.values())
         return any(
@@ -198,8 +227,6 @@ class _Tick:
             notifier.notify(alert)
         except AlertNotSentError as error:
             raise NotTakenError(str(error).partition(" The alert: ")[0]) from None
-        except Exception as error:  # noqa: BLE001 - a class of the user's; its message may hold an address
-            raise NotTakenError(f"{type(notifier).__name__} raised {type(error).__name__}.") from None
         return f"{name} sent"
 
 

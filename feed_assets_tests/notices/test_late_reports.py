@@ -15,6 +15,7 @@ from feed_assets.resources import Alert, Notifier
 from feed_assets.state.reports import LEASE, record_sent
 from feed_assets_tests.harness import ADS, AS_OF, DAY, EFFECTIVENESS, NEXT_DAY, Installation, before_state
 from feed_assets_tests.notices.conftest import FIGURES, Shop
+from feed_assets_tests.notices.post_office import PASSWORD
 
 DETECTED = f"Late data for {DAY}: ads/shop_ads +10.0 %"
 AGAIN = f"Late data for {DAY} processed again: ads/shop_ads +10.0 %"
@@ -164,6 +165,36 @@ def test_a_request_that_a_newer_one_replaced_is_kept_and_not_told(processed: Sho
     assert processed.office.subjects.count(AGAIN) == 0
 
 
+def test_the_end_is_told_also_if_the_request_was_lost_and_another_run_processed_the_day(processed: Shop) -> None:
+    processed.grow()
+    processed.report()
+    later = processed.later(minutes=5)
+    later.publish("by hand", GREW)
+    later.report()
+    assert processed.office.subjects == [DETECTED]  # the request may still become a run
+
+    later.later(minutes=10).report()
+
+    assert processed.office.subjects == [DETECTED, AGAIN]
+    assert "impressions 150 180 +20.0 %" in " ".join(
+        processed.office.mails[1][1].get_body(("plain",)).get_content().split()
+    )
+    assert processed.open == []
+
+
+def test_the_end_is_told_also_if_dagsters_database_was_lost_with_the_run(processed: Shop) -> None:
+    (run,) = processed.start(processed.grow())
+    processed.report()
+    processed.publish(run, GREW)
+    processed.end(run)
+    processed.desk.instance.wipe()
+
+    processed.later(hours=1).report()
+
+    assert processed.office.subjects == [DETECTED, AGAIN]
+    assert [(each["outcome"], each["run"]) for each in kept(processed.desk)] == [("success", run)]
+
+
 def test_a_second_attempt_after_a_failure_tells_only_its_end(processed: Shop) -> None:
     (run,) = processed.start(processed.grow())
     processed.end(run, good=False)
@@ -220,6 +251,36 @@ def test_mail_that_the_server_refuses_is_sent_later_and_never_twice(processed: S
     for _ in range(2):
         processed.report()
     assert processed.office.subjects == [DETECTED]
+
+
+def test_dollars_in_the_name_of_a_group_are_no_formula(processed: Shop) -> None:
+    (run,) = processed.start(processed.grow())
+    processed.publish(run, FIGURES | {"Save $10 - 20% vs $30": (200, 4, "10.5")})
+    processed.end(run)
+
+    processed.report()
+
+    assert processed.office.subjects == [DETECTED, AGAIN]
+    assert "Save $10 - 20% vs $30" in processed.office.mails[1][1].get_body(("plain",)).get_content()
+
+
+def test_a_channel_that_breaks_is_tried_later_and_the_others_get_the_message(processed: Shop) -> None:
+    asked: list[str] = []
+
+    class Chat(Notifier):
+        def notify(self, alert: Alert) -> None:
+            asked.append(alert.id)
+            raise KeyError(f"https://chat.example/{PASSWORD}")
+
+    shop = replace(processed, desk=processed.desk.using(notifier=Chat()))
+    shop.grow()
+
+    tick = shop.report()
+
+    assert processed.office.subjects == [DETECTED]
+    assert len(asked) == len(shop.open) == 1
+    assert "was not taken: notifier raised KeyError. It is sent again after" in tick.skipped
+    assert PASSWORD not in tick.skipped
 
 
 def test_a_mail_sent_by_a_process_that_died_right_then_is_sent_again_under_the_same_id(

@@ -117,3 +117,19 @@ def test_dagster_shows_the_name_of_the_variable_and_not_the_servers_password(tmp
 
     assert QUOTED not in repr(mail)
     assert "FEED_ASSETS_SMTP" in repr(mail)
+
+
+@pytest.mark.parametrize("host", ["mail..example.com", "mail" * 20 + ".example.com"])
+def test_a_host_that_can_have_no_address_takes_no_mail(host) -> None:
+    with pytest.raises(MailError, match=r"did not take a mail \(UnicodeError\)"):
+        MailServer.at(f"smtp://{host}").send(mail(), ["all@example.com"])
+
+
+def test_letters_that_a_login_cannot_have_are_told_without_the_password(certificate, monkeypatch) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    with post_office(context) as office, pytest.raises(MailError, match=r"\(UnicodeEncodeError\)") as refused:
+        MailServer.at(f"smtp+starttls://me:M%C3%BCnchen@127.0.0.1:{office.port}").send(mail(), ["all@example.com"])
+
+    assert "nchen" not in str(refused.value)
