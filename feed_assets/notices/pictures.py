@@ -10,8 +10,6 @@ from matplotlib.figure import Figure
 
 BEFORE, AFTER = "#b9c4cc", "#2f6f9f"
 DPI = 110
-PLAIN = {"parse_math": False}
-"""Of a text that a partner wrote: two dollar signs in it do not make a formula of it."""
 
 
 def before_and_after(feed: Mapping[str, Any], day: str) -> bytes:
@@ -29,10 +27,12 @@ def before_and_after(feed: Mapping[str, Any], day: str) -> bytes:
     for offset, (label, color) in enumerate((("before", BEFORE), ("after", AFTER))):
         values = [(each[name][offset] or 0) * (100 if share else 1) for each in shown]
         axes.barh([at + 0.38 * offset for at in range(len(shown))], values, height=0.36, label=label, color=color)
-    axes.set_yticks([at + 0.19 for at in range(len(shown))], [each["group"] or "-" for each in shown], **PLAIN)
+    names_shown = [each["group"] or "-" for each in shown]
+    # A partner wrote these texts: two dollar signs in one do not make a formula of it.
+    axes.set_yticks([at + 0.19 for at in range(len(shown))], names_shown, parse_math=False)
     axes.invert_yaxis()
-    axes.set_xlabel(f"{name}, %" if share else name, **PLAIN)
-    axes.set_ylabel(figures["by"], **PLAIN)
+    axes.set_xlabel(f"{name}, %" if share else name, parse_math=False)
+    axes.set_ylabel(figures["by"], parse_math=False)
     axes.legend(frameon=False)
     axes.set_title(f"{feed['feed']} {day}: {feed['before']} and {feed['after']}", loc="left", fontsize=11)
     axes.spines[["top", "right"]].set_visible(False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping
@@ -95,8 +96,15 @@ def run_requests(
 
 
 def _tag(subject: str) -> tuple[str, str]:
-    """A run's tag for one of its requests: a query by this tag finds only this run."""
-    return f"feed_assets/asked_{re.sub('[^A-Za-z0-9_.-]', '_', subject.partition('@')[0])[:50]}", subject
+    """A run's tag for one of its requests: a query by this tag finds only this run.
+
+    Dagster allows few characters in a tag's name. A digest keeps assets apart whose names differ only in others.
+    """
+    name = subject.partition("@")[0]
+    short = re.sub("[^A-Za-z0-9_.-]", "_", name)[:50]
+    if short != name:
+        short = f"{short[:41]}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+    return f"feed_assets/asked_{short}", subject
 
 
 def _subjects(feeds: AssetFeedGraph, request: Request) -> list[str]:
