@@ -26,6 +26,8 @@ MOVERS = 10
 LOOKED_AT = 20
 """The newest updates of a day among which that of the run is looked for."""
 MEMORY = "1GB"
+FLOATING = {"FLOAT", "DOUBLE"}
+"""DuckDB's types with values that are no numbers."""
 
 
 def compare(
@@ -66,15 +68,10 @@ def moved(figures: Figures, before: Update, after: Update) -> dict[str, Any]:
     columns = [f"s{at}" for at in range(len(names))]
     pairs = [f"{column}_{side}" for column in columns for side in (0, 1)]
     sums = ", ".join(f"sum({each[:-2]}) FILTER (side = {each[-1]}) AS {each}" for each in pairs)
-    with _relations(before, after) as (database, relations):
+    with _relations(figures, before, after) as (database, sides):
         nothing = f"SELECT 0 AS side, NULL AS by_, {', '.join(f'NULL::HUGEINT AS {each}' for each in columns)} LIMIT 0"
-        sides = [
-            f"SELECT {side}, {_selected(database, figures, relation)} FROM {relation}"  # noqa: S608 - quoted names
-            for side, relation in enumerate(relations)
-            if relation is not None
-        ]
         both = " UNION ALL ".join([f"({nothing})", *sides])
-        database.execute(f"CREATE TEMP TABLE moved AS SELECT by_, {sums} FROM ({both}) GROUP BY by_")  # noqa: S608 - as above
+        database.execute(f"CREATE TEMP TABLE moved AS SELECT by_, {sums} FROM ({both}) GROUP BY by_")  # noqa: S608 - quoted names
         totals = ", ".join(f"sum({each})" for each in pairs)
         ((groups, *in_all),) = database.execute(f"SELECT count(*), {totals} FROM moved").fetchall()  # noqa: S608 - as above
         movement = " + ".join(
@@ -93,22 +90,40 @@ def moved(figures: Figures, before: Update, after: Update) -> dict[str, Any]:
 
 
 @contextmanager
-def _relations(*updates: Update) -> Iterator[tuple[duckdb.DuckDBPyConnection, list[str | None]]]:
-    """A DuckDB, and the rows of each update as a relation; None without rows."""
+def _relations(figures: Figures, *updates: Update) -> Iterator[tuple[duckdb.DuckDBPyConnection, list[str]]]:
+    """A DuckDB, and a query for the values of each update that has rows: `side`, the group, 1, the values to add up.
+
+    Raises FeedError: if the files of an update cannot be read, it names this update.
+    """
     with ExitStack() as stack:
         spill = stack.enter_context(TemporaryDirectory())
         config: dict[str, str | bool | int | float | list[str]] = {"memory_limit": MEMORY, "temp_directory": spill}
-        files = [stack.enter_context(readable_files(each)) for each in updates]
         database = stack.enter_context(duckdb.connect(config=config))
-        yield database, [rows_of([Path(each) for each in of]) for of in files]
+        sides = []
+        for side, update in enumerate(updates):
+            files = stack.enter_context(readable_files(update))
+            if (relation := rows_of([Path(each) for each in files])) is not None:
+                sides.append(f"SELECT {side}, {_selected(database, figures, relation)} FROM {relation}")  # noqa: S608 - quoted names
+        try:
+            yield database, sides
+        except duckdb.Error as error:
+            raise FeedError(f"The figures cannot be added up: {str(error).partition(chr(10))[0]}") from error
 
 
 def _selected(database: duckdb.DuckDBPyConnection, figures: Figures, relation: str) -> str:
-    """The group, 1 for each row, and the columns to add up; NULL for those that the files lack."""
+    """The group, 1 for each row, and the values to add up, NULL where there is none."""
     described = database.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()  # noqa: S608 - quoted paths
-    there = {name for name, *_ in described}
-    by, *summed = (quoted_name(name) if name in there else "NULL" for name in (figures.by, *figures.sums))
-    return ", ".join([f"CAST({by} AS VARCHAR)", "1", *(f"CAST({each} AS DECIMAL(38, 6))" for each in summed)])
+    types = {name: type_ for name, type_, *_ in described}
+    by = quoted_name(figures.by) if figures.by in types else "NULL"
+    return ", ".join([f"CAST({by} AS VARCHAR)", "1", *(_summand(name, types.get(name)) for name in figures.sums)])
+
+
+def _summand(name: str, type_: str | None) -> str:
+    """The value of a column of this type as a number to add up; NULL without the column, for NaN and for infinity."""
+    if type_ is None:
+        return "NULL"
+    number = f"CAST({quoted_name(name)} AS DECIMAL(38, 6))"
+    return f"CASE WHEN isfinite({quoted_name(name)}) THEN {number} END" if type_ in FLOATING else number
 
 
 def _largest(before: Any, after: Any) -> str:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import io
+
 import dagster as dg
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from feed_assets.ads.schemas import AD_EFFECTIVENESS
@@ -78,6 +82,46 @@ def test_an_update_whose_files_are_gone_leaves_the_report_without_figures_and_sa
 
     assert found["figures"] is None
     assert "part-0.parquet" in found["problem"]
+
+
+def measured(*values: float) -> bytes:
+    file = io.BytesIO()
+    pq.write_table(pa.table({"campaign_id": ["a"] * len(values), "cost": pa.array(values, pa.float64())}), file)
+    return file.getvalue()
+
+
+def test_values_that_are_no_numbers_are_left_out_of_the_sums() -> None:
+    board = MemoryBlackboard()
+    before = published(board, measured(1.5, float("nan"), float("inf")))
+    after = published(board, measured(2.5, 1.0))
+
+    found = moved(FIGURES, before, after)
+
+    assert found["totals"]["cost"] == [1.5, 3.5]
+    assert found["totals"]["rows"] == [3, 2]
+
+
+def test_figures_too_large_for_a_sum_are_no_reason_to_take_an_update_out_of_force() -> None:
+    board = MemoryBlackboard()
+    before = published(board, measured(1e33))
+    published(board, measured(1.0), run_id="run")
+
+    found = compare(board, DECLARED, DAY, before.name, {"run"})
+
+    assert found["problem"].startswith("The figures cannot be added up: Conversion Error")
+    assert "invalidate" not in found["problem"]
+
+
+@pytest.mark.parametrize("damaged", ["before", "after"])
+def test_the_update_whose_files_are_damaged_is_named_and_no_other(damaged) -> None:
+    board = MemoryBlackboard()
+    contents = {"before": measured(1.0), "after": measured(2.0)} | {damaged: b"PAR1 no parquet PAR1"}
+    updates = {name: published(board, content, run_id=name) for name, content in contents.items()}
+
+    found = compare(board, DECLARED, DAY, updates["before"].name, {"after"})
+
+    assert f"The files of {updates[damaged].uri} cannot be read" in found["problem"]
+    assert [each.name for each in updates.values() if each.name in found["problem"]] == [updates[damaged].name]
 
 
 def test_figures_that_a_feed_cannot_have_are_refused_when_it_is_declared_and_others_are_read_back() -> None:
