@@ -99,6 +99,7 @@ def _relations(figures: Figures, *updates: Update) -> Iterator[tuple[duckdb.Duck
         spill = stack.enter_context(TemporaryDirectory())
         config: dict[str, str | bool | int | float | list[str]] = {"memory_limit": MEMORY, "temp_directory": spill}
         database = stack.enter_context(duckdb.connect(config=config))
+        database.execute("SET TimeZone = 'UTC'")
         sides = []
         for side, update in enumerate(updates):
             files = stack.enter_context(readable_files(update))

@@ -30,6 +30,8 @@ IDLE = 600.0
 """Seconds after which all idle workers but one end. A Spark application on a cluster ends as well."""
 MOST_STARTS = 3
 """Workers that a run is given to, if they end before they begin it."""
+MOST_RELOADS = 2
+"""Workers in a row that load the code anew because it changed meanwhile."""
 
 _log = logging.getLogger("feed_assets.workers")
 
@@ -57,6 +59,8 @@ class Pool:
     _workers: list[_Worker] = field(default_factory=list)
     """The one that was used last is the last."""
     _starts: dict[str, int] = field(default_factory=dict)
+    _in_vain: int = 0
+    """How many workers in a row have ended before they were ready."""
     _stopping: bool = False
     _context: Any = field(default_factory=lambda: get_context("forkserver"))
 
@@ -119,7 +123,9 @@ class Pool:
 
     def _start(self) -> _Worker:
         ours, theirs = self._context.Pipe()
-        process = self._context.Process(target=_work, args=(theirs, self.module, self.idle), name="worker")
+        # A project that writes files of its own whenever it is loaded never settles.
+        as_it_is = self._in_vain >= MOST_RELOADS
+        process = self._context.Process(target=_work, args=(theirs, self.module, self.idle, as_it_is), name="worker")
         process.start()
         theirs.close()
         worker = _Worker(process, ours)
@@ -131,7 +137,7 @@ class Pool:
             while worker.connection.poll():
                 said = worker.connection.recv()
                 if said == READY:
-                    worker.ready = True
+                    worker.ready, self._in_vain = True, 0
                 elif said == BEGUN:
                     worker.begun = True
                 elif said == DONE:
@@ -151,6 +157,7 @@ class Pool:
         """Look after the run of a worker that has ended, and start another."""
         self._workers.remove(worker)
         worker.process.join()
+        self._in_vain += not worker.ready
         again = not worker.begun and worker.kill_at is None
         if worker.run and again and self._starts.setdefault(worker.run, 0) < MOST_STARTS:
             self._starts[worker.run] += 1
@@ -180,8 +187,8 @@ class Pool:
                 instance.report_run_failed(run, f"Its worker ended with exit code {worker.process.exitcode}.")
 
 
-def _work(pool: Connection, module: str, idle: float) -> None:
+def _work(pool: Connection, module: str, idle: float, as_it_is: bool) -> None:  # noqa: FBT001 - of `Process`
     gc.freeze()  # else the first collection touches, and so copies, all memory that the workers share
     from feed_assets.workers.worker import work  # noqa: PLC0415 - loads Dagster, which the pool does without
 
-    work(pool, module, idle)
+    work(pool, module, idle, as_it_is=as_it_is)

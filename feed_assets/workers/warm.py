@@ -49,6 +49,8 @@ class Warm:
     modules: States
     fit: bool
     """Whether the process may execute more than one run."""
+    settled: bool = True
+    """Whether no file has changed while it was loaded: else the code may be that of before."""
 
     @classmethod
     def of(cls, module: str, *, awaited: Callable[[], bool]) -> Warm:
@@ -69,11 +71,11 @@ class Warm:
                         warm_up(spark)
         except Exception:  # noqa: BLE001 - whatever it is, Dagster reports it with the next run
             _log.warning("The definitions of %s, or their Spark, are not ready for runs", module, exc_info=True)
-            return cls(Path(), {}, {}, fit=False)
+            return cls(Path(), _states(_files_of(Path())), _states(_modules()), fit=False)
         sources = installation.settings.sources_directory
         descriptions, modules = _states(_files_of(sources)), _states(_modules())
         meanwhile = any(started < changed <= time.time_ns() for changed, _ in (descriptions | modules).values())
-        warm = cls(sources, descriptions, modules, fit=not meanwhile)
+        warm = cls(sources, descriptions, modules, fit=not meanwhile, settled=not meanwhile)
         return warm if warm.renew() else replace(warm, fit=False)
 
     def outdated(self) -> bool:
@@ -81,8 +83,6 @@ class Warm:
 
         Modules that are loaded later count from their first look on.
         """
-        if not self.modules:
-            return False
         spark = SparkSession.getActiveSession()
         if spark is not None and is_stopped(spark):
             return True

@@ -122,7 +122,7 @@ def running(
     home.mkdir(exist_ok=True)
     shutil.copy(ROOT / "dagster.yaml", home)
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in {**environment, "DAGSTER_HOME": str(home), "PYTHONPATH": str(ROOT)}.items():
+        for name, value in {"DAGSTER_HOME": str(home), "PYTHONPATH": str(ROOT), **environment}.items():
             patch.setenv(name, value)
         sys.modules.pop(module, None)  # it may have read other variables when an earlier test loaded it
         process = start_pool(home, module, *arguments)
