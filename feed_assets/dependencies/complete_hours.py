@@ -5,18 +5,18 @@ Here: the decision. Not here: the runs (`requests`), and what a day makes of its
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from feed_assets.blackboard import Blackboard
 from feed_assets.datasets import ONE_DAY, midnight
 from feed_assets.datasets.days import hour_name
-from feed_assets.dependencies.inputs_read import inputs_read
-from feed_assets.dependencies.raw_growth import due_from
-from feed_assets.file_feed import Feed, inputs_digest, recorded_digests
+from feed_assets.dependencies.inputs_read import inputs_read, was_decided_against
+from feed_assets.dependencies.raw_growth import answered_once, due_from
+from feed_assets.file_feed import Feed, RawInput, Update, in_full, inputs_digest, latest_of_all, recorded_digests
 from feed_assets.file_feed.wording import counted
-from feed_assets.sources import Source, decide, raw_days
+from feed_assets.sources import Decision, Source, decide, raw_days
 
 ONE_HOUR = timedelta(hours=1)
 
@@ -33,30 +33,56 @@ class DueHour:
 def due_hours(
     board: Blackboard, source: Source, of_kind: Sequence[Source], feed: Feed, *, now: datetime
 ) -> Iterator[DueHour]:
-    """The due hours of a source, oldest first; two listings of its raw data, and one of its checked hours.
+    """The due hours of a source, oldest first; two listings of its raw data, and two of its checked hours.
 
     An hour is complete `buffer_hours` after its end. It is due if it was never checked and its day is still to come, or
     if it was, and has changed since as a day must to run again (`growth_threshold_percent`): that costs a LIST and a
-    GET for each such hour, once in a process. `of_kind` are all sources of its kind: a day waits for the longest buffer
-    among them. The hours of other days are checked with their day: one run for all of them is quicker.
+    GET for each such hour, once in a process. It is also due if its run ended before it published. `of_kind` are all
+    sources of its kind: a day waits for the longest buffer among them. The hours of other days are checked with their
+    day: one run for all of them is quicker.
     """
     first, last = now.date() - source.lookback_days * ONE_DAY, now.date()
-    digests = recorded_digests(feed, first=hour_name(str(first), "00"), last=hour_name(str(last), "23"))
+    hours = {"first": hour_name(str(first), "00"), "last": hour_name(str(last), "23")}
+    digests = recorded_digests(feed, **hours)
+    in_force = latest_of_all(feed, now=now, **hours) if digests else {}
     for (_, day), read in sorted(raw_days(board, [source.key], first, last).items()):
         to_come = now < due_from(str(day), of_kind)
         for hour in sorted(read.hours):
             complete = midnight(day) + (int(hour) + 1 + source.buffer_hours) * ONE_HOUR
             known = digests.get(partition := hour_name(str(day), hour), {})
+            if now < complete or not (to_come or known):
+                continue
             of_hour = read.during([hour])
             state = inputs_digest([of_hour])
-            if now < complete or state in known.values() or not (to_come or known):
-                continue
-            why = f"is complete: {counted(of_hour.count, 'file')}"
-            if known:
-                newest = inputs_read(feed, partition, max(known))
-                before = newest.raw(str(day)).get(source.key) if newest else None
-                decision = decide(before, of_hour, source.growth_threshold_percent)
-                if not decision.reprocess:
-                    continue
-                why = decision.sentence()
-            yield DueHour(partition, state, f"{source.key} {partition} {why}")
+            if why := _why_due(source, feed, partition, of_hour, state, known, in_force.get(partition)):
+                yield DueHour(partition, state, f"{source.key} {partition} {why}")
+
+
+def _why_due(
+    source: Source,
+    feed: Feed,
+    partition: str,
+    now: RawInput,
+    state: str,
+    known: Mapping[str, str],
+    in_force: Update | None,
+) -> str | None:
+    """Why a complete hour is to be checked; None if it is not. `known` are the digests of its recorded updates."""
+    if not known:
+        return f"is complete: {counted(now.count, 'file')}"
+    if same := [name for name, digest in known.items() if digest == state]:
+        died = max(same) > (in_force.name if in_force else "") and not was_decided_against(feed, partition, max(same))
+        return f"was checked as {max(same)}, and its run ended before it published" if died else None
+    decision = _decision(source, feed, partition, max(known), now, state)
+    return decision.sentence() if decision.reprocess else None
+
+
+def _decision(source: Source, feed: Feed, partition: str, update: str, now: RawInput, state: str) -> Decision:
+    """How an hour has changed since this update read it. Reads its listing only if totals do not decide."""
+    read = inputs_read(feed, partition, update)
+    before, threshold = read.raw(now.partition).get(source.key) if read else None, source.growth_threshold_percent
+    decision = decide(before, now, threshold)
+    if before is None or not decision.needs_files:
+        return decision
+    key = (feed.uri, partition, update, state, str(threshold))
+    return answered_once(key, lambda: decide(in_full(feed, partition, update, before), now, threshold))

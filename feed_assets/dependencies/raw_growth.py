@@ -299,15 +299,10 @@ class _Day:
         return self._once(current, lambda in_full: decide(in_full(before), now, threshold, costs), str(threshold))
 
     def _once(self, now: RawInput, answer: Callable[[Callable[[RawInput], RawInput]], _Answer], *more: str) -> _Answer:
-        """The answer from the files that the update in force read, `now` and `more`; cached, as listings are large."""
+        """The answer from the files that the update in force read, `now` and `more`; see `answered_once`."""
         update = self.update.name if self.update else ""
         key = (self.feed.uri, self.day, update, now.source, inputs_digest([now]), *more)
-        if key not in _ANSWERS:
-            if len(_ANSWERS) >= REMEMBERED_ANSWERS:
-                _ANSWERS.clear()
-            _ANSWERS[key] = answer(lambda read: in_full(self.feed, self.day, update, read))
-        found: _Answer = _ANSWERS[key]
-        return found
+        return answered_once(key, lambda: answer(lambda read: in_full(self.feed, self.day, update, read)))
 
     def baseline(self, source: str) -> RawInput | None:
         """The raw data of the day that the update in force read; None without an update or its record."""
@@ -358,6 +353,16 @@ class _Day:
         """The raw data of the day that the update in force read, even if its files are gone."""
         known = self._inputs()
         return known.raw(self.day).get(source) if known else None
+
+
+def answered_once(key: tuple[str, ...], answer: Callable[[], _Answer]) -> _Answer:
+    """The answer, found once in a process for each key: for answers that read a listing, as listings are large."""
+    if key not in _ANSWERS:
+        if len(_ANSWERS) >= REMEMBERED_ANSWERS:
+            _ANSWERS.clear()
+        _ANSWERS[key] = answer()
+    found: _Answer = _ANSWERS[key]
+    return found
 
 
 def _day_before(day: str) -> str:

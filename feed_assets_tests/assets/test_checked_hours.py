@@ -11,11 +11,13 @@ import pyarrow.compute as pc
 import pytest
 
 from feed_assets.ads import KINDS
+from feed_assets.file_feed import Facts, claim, reject, stage
 from feed_assets.operations.explanation import explain
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sources import load_sources
 from feed_assets.sources.raw import read_sets
 from feed_assets_tests.assets.test_dirty_days import LENIENT, quarantined
+from feed_assets_tests.blackboard.recording import RecordingBlackboard
 from feed_assets_tests.harness import (
     ADS,
     AS_OF,
@@ -30,6 +32,7 @@ from feed_assets_tests.harness import (
     ads,
     click,
     messages,
+    using_board,
     write_sources,
 )
 
@@ -154,6 +157,36 @@ def test_a_change_below_the_threshold_waits_for_the_day(shop, sources) -> None:
     assert early.tick("complete_hours").requests == ()
     shop.raw_bytes(DAY, {"c": 1}, hour="05")
     assert [each.partition_key for each in early.tick("complete_hours").requests] == [f"{DAY}-05:00"]
+
+
+def test_a_small_change_of_an_hour_of_many_files_waits_too_and_its_listing_is_read_once(desk, sources) -> None:
+    desk.raw_bytes(DAY, {f"f{number}": 1000 for number in range(101)}, hour="05")
+    recording = RecordingBlackboard(desk.board)
+    early = hourly(using_board(desk.at(WHILE_OPEN), recording))
+    (due,) = early.tick("complete_hours").requests
+    (read,) = read_sets(desk.board, "ads/shop_ads", [date.fromisoformat(DAY)]).values()
+    early.make(location(early), due.partition_key, [read])
+
+    desk.raw_bytes(DAY, {"late": 10}, hour="05")
+
+    assert early.tick("complete_hours").requests == ()
+    assert early.tick("complete_hours").requests == ()
+    assert len([each for each in recording.requests if each.operation == "read" and "read-sets" in each.key]) == 1
+
+
+def test_an_hour_whose_run_was_killed_before_it_published_is_asked_for_again(desk, sources) -> None:
+    desk.raw_bytes(DAY, {"a": 1000}, hour="05")
+    early = hourly(desk.at(WHILE_OPEN))
+    (due,) = early.tick("complete_hours").requests
+    (read,) = read_sets(desk.board, "ads/shop_ads", [date.fromisoformat(DAY)]).values()
+    claimed = claim(early.feed(location(early)), due.partition_key, now=early.now, owner="killed")
+    staged = stage(claimed, set(), Facts(inputs=(read,)), now=early.now)
+
+    later = early.at(WHILE_OPEN + timedelta(hours=1))
+    assert [each.partition_key for each in later.tick("complete_hours").requests] == [due.partition_key]
+
+    reject(staged, reason="bad data", now=later.now)
+    assert later.at(WHILE_OPEN + timedelta(hours=2)).tick("complete_hours").requests == ()
 
 
 def test_a_day_reads_only_the_hours_that_were_not_checked(shop, sources) -> None:
