@@ -71,6 +71,9 @@ class Days:
     def between(self, feed: str, start: datetime, end: datetime) -> set[str]:
         return {day for day in self.days if self.has(feed, day) and str(start.date()) <= day < str(end.date())}
 
+    def of_day(self, feed: str, day: date) -> list[str]:
+        return [str(day)] if feed in self.feeds else []
+
     def neighbours(self, feed: str, partition: str) -> dict[str, str]:
         day = date.fromisoformat(partition)
         sides = {"before": str(day - timedelta(days=1)), "after": str(day + timedelta(days=1))}
