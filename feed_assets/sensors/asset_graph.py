@@ -94,7 +94,7 @@ class AssetFeedGraph:
             start = definition.time_window_for_partition_key(partition).start
         except (ValueError, OverflowError):
             return False
-        return start.strftime(definition.fmt) == partition
+        return definition.get_partition_key_for_timestamp(start.timestamp()) == partition
 
     def alike(self, one: str, other: str) -> bool:
         """Whether both feeds have the same partitions, so that one run can compute them."""
@@ -235,7 +235,9 @@ def _neighbours(graph: Any, key: dg.AssetKey, partition: str) -> Mapping[str, st
         "before": definition.get_prev_partition_window(own.start),
         "after": definition.get_next_partition_window(own.end),
     }
-    return {side: window.start.strftime(definition.fmt) for side, window in windows.items() if window is not None}
+    starts = {side: window.start.timestamp() for side, window in windows.items() if window is not None}
+    # Dagster's names tell the two hours apart when summer time ends.
+    return {side: definition.get_partition_key_for_timestamp(start) for side, start in starts.items()}
 
 
 def _node(graph: Any, key: dg.AssetKey, declaration: FeedDeclaration, upstream: Mapping[dg.AssetKey, str]) -> FeedNode:

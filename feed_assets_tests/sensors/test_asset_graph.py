@@ -93,3 +93,16 @@ def test_dagster_is_asked_once_for_the_inputs_of_a_partition_until_partitions_co
     asked.clear()
     assert len(answers(repository, noon + timedelta(hours=2))) == 2
     assert asked == []
+
+
+def test_the_hour_that_comes_twice_when_summer_time_ends_is_two_partitions():
+    hours = dg.HourlyPartitionsDefinition("2024-10-27-00:00", timezone="Europe/Berlin", end_date="2024-10-27-05:00")
+    hourly = dg.AssetSpec("hourly", partitions_def=hours, metadata=feed_metadata("hourly/v1", AD_CATALOG))
+    graph = AssetFeedGraph.of(dg.Definitions([hourly]).get_repository_def())
+    names = hours.get_partition_keys()
+
+    assert names[2:4] == ["2024-10-27-02:00", "2024-10-27-02:00+0100"]
+    assert all(graph.can_have("hourly/v1", name) for name in names)
+    assert not graph.can_have("hourly/v1", "2024-10-27-02:00+0200")
+    for before, here, after in zip(names, names[1:], names[2:], strict=False):
+        assert graph.neighbours("hourly/v1", here) == {"before": before, "after": after}
