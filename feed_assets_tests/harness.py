@@ -354,12 +354,12 @@ class Installation:
             result.cursor or "",
         )
 
-    def fail(self, tick: Tick) -> None:
-        """Have the runs that a tick asked for, each of which failed before it made anything."""
+    def fail(self, tick: Tick, status: dg.DagsterRunStatus = dg.DagsterRunStatus.FAILURE) -> None:
+        """Have the runs that a tick asked for, each of which failed before it made anything, or is at another point."""
         for request in tick.requests:
             create_run_for_test(
                 self.instance,
-                status=dg.DagsterRunStatus.FAILURE,
+                status=status,
                 tags={
                     **request.tags,
                     "dagster/run_key": request.run_key or "",

@@ -123,7 +123,9 @@ class Requests:
             if self.became_a_run(feed, partition, last):
                 again = again_at(last)
                 if again is None:
-                    self._give_up(feed, partition, last)
+                    self.already += 1
+                    if feed not in self.busy.get(partition, frozenset()):
+                        self._give_up(feed, partition, last)
                     return False
                 if self.now < again:
                     self.already += 1
@@ -193,7 +195,6 @@ class Requests:
         )
 
     def _give_up(self, feed: str, partition: str, last: LastRequest) -> None:
-        self.already += 1
         self.given_up.add((feed, partition))
         self.notes.append(
             f"{self.graph.feeds[feed].name} of {partition} was requested {last.times} times for its present state "

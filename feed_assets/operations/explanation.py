@@ -249,16 +249,24 @@ def _raw_changes(record: Record, before: Record, sources: Mapping[str, Source]) 
                 kind = "changed" if decision.needs_files else decision.kind.replace("_", " ")
                 percent = f" {decision.growth_percent:+.1f} %" if decision.growth_percent is not None else ""
                 changes.append(f"{named} {kind}{percent}")
+    gone = sorted(place for place, was in earlier.items() if was.hours and place not in now)
+    changes += [
+        f"{source} {day} no longer read" if several_days else f"{source} no longer read" for source, day in gone
+    ]
     return changes
 
 
 def _feed_changes(record: Record, before: Record) -> list[str]:
-    earlier = {(each.feed, each.partition): each.update for each in before.facts.inputs if isinstance(each, FeedInput)}
-    return [
-        f"{_named(each)} {earlier.get((each.feed, each.partition)) or 'missing'} -> {each.update}"
-        for each in record.facts.inputs
-        if isinstance(each, FeedInput) and each.update != earlier.get((each.feed, each.partition))
+    earlier, now = (
+        {_named(each): each.update for each in of.facts.inputs if isinstance(each, FeedInput)}
+        for of in (before, record)
+    )
+    changed = [
+        f"{name} {earlier.get(name) or 'missing'} -> {update}"
+        for name, update in now.items()
+        if update != earlier.get(name)
     ]
+    return [*changed, *(f"{name} no longer read" for name, update in earlier.items() if update and name not in now)]
 
 
 def _inputs(inputs: Sequence[FeedInput | RawInput]) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from feed_assets.io_manager import feed_metadata
 from feed_assets.operations.explanation import explain, unprocessed
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sources import Source, load_sources
+from feed_assets.sources.raw import read_sets
 from feed_assets.state import Store
 from feed_assets_tests.harness import ADS, DAY, Installation
 
@@ -145,6 +147,21 @@ def test_a_source_that_an_update_has_not_read_was_never_processed(desk):
     said = standing(desk)
     assert "never processed: 0 -> 10 bytes" in said
     assert f"; to be processed (update {update})" in said
+
+
+def test_an_input_that_is_read_no_more_is_a_reason(desk):
+    desk.raw_bytes(DAY, {"x": 10})
+    (ads,) = read_sets(desk.board, "ads/shop_ads", [date.fromisoformat(DAY)]).values()
+    feeds = [FeedInput(feed=name, partition=DAY, update="20191125.000000") for name in ("one/v1", "other/v1")]
+    desk.make(ADS, DAY, [ads, replace(ads, source="ads/other"), *feeds])
+    desk.make(ADS, DAY, [ads, feeds[0]])
+
+    stories = explain(
+        desk.board, feeds_of(desk), sources_of(desk), date.fromisoformat(DAY), now=desk.now, store=desk.store
+    )
+
+    newest = next(story for story in stories if story.asset == "clean_ads").updates[0]
+    assert newest.made_because == f"ads/other no longer read; other/v1 {DAY} no longer read"
 
 
 def test_a_request_that_came_to_nothing_twice_is_told(desk):

@@ -373,6 +373,20 @@ def test_a_request_without_a_result_is_repeated_twice_after_growing_pauses(proce
     assert "came to no result" in tick.skipped
 
 
+def test_while_the_last_run_of_a_request_is_under_way_nobody_is_told_to_compute_the_day_beside_it(processed):
+    processed.raw_bytes(DAY, {"late": 50})
+    for minutes in (0, 11):
+        processed.fail(processed.at(AS_OF + timedelta(minutes=minutes)).tick("late_growth"))
+    last = processed.at(AS_OF + timedelta(minutes=32)).tick("late_growth")
+    assert last.asked
+    processed.fail(last, dg.DagsterRunStatus.STARTED)
+
+    tick = processed.at(AS_OF + timedelta(hours=10)).tick("late_growth")
+
+    assert tick.asked == {}
+    assert "came to no result" not in tick.skipped
+
+
 def test_a_request_that_never_became_a_run_is_repeated_under_its_run_key_and_does_not_count(processed):
     processed.raw_bytes(DAY, {"late": 50})
     ticks = {
