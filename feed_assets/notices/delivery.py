@@ -21,9 +21,9 @@ from feed_assets.state.reports import (
     Report,
     claim_message,
     close_report,
+    messages_of,
     postpone_message,
     record_sent,
-    sent_messages,
 )
 
 SUPERSEDED = "superseded"
@@ -46,6 +46,13 @@ def due_messages(report: Report) -> list[str]:
     return [*([DETECTED] if first else []), *([ENDED] if ended else [])]
 
 
+def put_off(store: Store, message: Message, *, at: datetime) -> datetime:
+    """Note that a channel did not take a message, which may be claimed. Returns when it may be sent again."""
+    with store.writing() as transaction:
+        claim_message(transaction, message, at=at)
+        return postpone_message(transaction, message, at=at)
+
+
 def deliver(
     store: Store,
     report: Report,
@@ -55,34 +62,40 @@ def deliver(
 ) -> list[str]:
     """Send what is due and not yet sent. A report with a result that has nothing left is closed.
 
-    `channels` has `FEED`, which takes only reports that have ended. Any error of a channel counts as NotTakenError; its
+    `channels` has `FEED`, which takes only reports that have ended. A channel of one recipient, such as
+    `mail:all@example.com`, takes only what was put off for it. Any error of a channel counts as NotTakenError; its
     text may hold secrets, so only its type is told. Returns remarks for the log.
     """
     remarks: list[str] = []
-    wanted = {(message, channel) for message in due_messages(report) for channel in channels if channel != FEED}
+    wanted = {
+        (message, channel)
+        for message in due_messages(report)
+        for channel in channels
+        if channel != FEED and ":" not in channel
+    }
     if report.result is not None:
         wanted.add((ENDED, FEED))
-    open_ = sorted(wanted - sent_messages(store, report), key=lambda each: (each[0] != DETECTED, each[1] != FEED, each))
-    left = False
-    for name, channel in open_:
+    known = messages_of(store, report)
+    wanted |= {(message, channel) for message, channel in known if channel in channels}
+    open_ = [each for each in wanted if not known.get(each)]
+    for name, channel in sorted(open_, key=lambda each: (each[0] != DETECTED, each[1] != FEED, each)):
         message = Message(report.id, name, channel)
         with store.writing() as transaction:
             claimed = claim_message(transaction, message, at=clock())
         if not claimed:
-            left = True
             continue
         try:
             remark = channels[channel](report, name, message.name)
         except Exception as error:  # noqa: BLE001 - whatever it is, the other messages are sent
-            left = True
-            with store.writing() as transaction:
-                again = postpone_message(transaction, message, at=clock())
+            again = put_off(store, message, at=clock())
             why = str(error) if isinstance(error, NotTakenError) else f"{channel} raised {type(error).__name__}."
             remarks.append(f"{message.name} was not taken: {why} It is sent again after {again:%H:%M:%S} UTC.")
             continue
         with store.writing() as transaction:
             record_sent(transaction, message, at=clock())
         remarks.append(remark or f"{message.name} sent ({channel})")
+    now = messages_of(store, report)
+    left = any(not sent for (_, channel), sent in now.items() if channel.partition(":")[0] in channels)
     if report.result is not None and not left:
         with store.writing() as transaction:
             close_report(transaction, report, at=clock())

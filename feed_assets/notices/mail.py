@@ -47,10 +47,10 @@ class MailServer:
             raise MailError(f"{VARIABLE} would send a password in the clear: use smtp+starttls or smtps.")
         return cls(parts.scheme, host, port, unquote(parts.username or ""), unquote(parts.password or ""))
 
-    def send(self, message: EmailMessage, to: Sequence[str]) -> list[str]:
-        """Send to these addresses. Returns those that the server refused, if it took others.
+    def send(self, message: EmailMessage, to: Sequence[str]) -> dict[str, int]:
+        """Send to these addresses. Returns those that the server refused, with its codes, if it took others.
 
-        Raises MailError if it took none.
+        Raises MailError if the server took none.
         """
         try:
             with self._connected() as connection:
@@ -58,7 +58,8 @@ class MailServer:
                     connection.starttls(context=ssl.create_default_context())
                 if self.user:
                     connection.login(self.user, self.password)
-                return sorted(connection.send_message(message, to_addrs=list(to)))
+                refused = connection.send_message(message, to_addrs=list(to))
+                return {address: code for address, (code, _) in sorted(refused.items())}
         except smtplib.SMTPResponseException as error:
             reason = f"{type(error).__name__}, code {error.smtp_code}"
         except (
@@ -75,3 +76,8 @@ class MailServer:
             context = ssl.create_default_context()
             return smtplib.SMTP_SSL(self.host, self.port, timeout=TIMEOUT_SECONDS, context=context)
         return smtplib.SMTP(self.host, self.port, timeout=TIMEOUT_SECONDS)
+
+
+def is_put_off(code: int) -> bool:
+    """Whether a server that answers this to a recipient asks to try again later, as for greylisting (RFC 5321)."""
+    return 400 <= code < 500  # noqa: PLR2004 - SMTP's

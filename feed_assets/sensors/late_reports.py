@@ -18,9 +18,9 @@ from feed_assets.assets.late_data_reports import kept_event
 from feed_assets.blackboard import Blackboard, BlackboardError
 from feed_assets.dependencies.requests import FIRST_PAUSE
 from feed_assets.file_feed import FeedError, Record, latest, read_record
-from feed_assets.notices.delivery import FEED, SUPERSEDED, NotTakenError, Send, deliver
+from feed_assets.notices.delivery import FEED, SUPERSEDED, NotTakenError, Send, deliver, put_off
 from feed_assets.notices.keeping import keep, kept_reports
-from feed_assets.notices.mail import MailError
+from feed_assets.notices.mail import MailError, is_put_off
 from feed_assets.notices.messages import ENDED, mail, notice_of
 from feed_assets.resources import Alert, MailResource, Notifier
 from feed_assets.resources.notifier import AlertNotSentError
@@ -29,7 +29,7 @@ from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.busy import goes_on
 from feed_assets.sensors.ticks import TICK_SECONDS, of_request
 from feed_assets.state import LastRequest, Store, last_requests
-from feed_assets.state.reports import Report, open_reports, record_result
+from feed_assets.state.reports import Message, Report, messages_of, open_reports, record_result
 
 NAME = "late_reports"
 MAIL, NOTIFIER = "mail", "notifier"
@@ -103,7 +103,7 @@ class _Tick:
                     record_result(transaction, report, result, at=self.now)
         for report in open_reports(self.store, base):
             if time.monotonic() < deadline:
-                remarks += deliver(self.store, report, self._channels())
+                remarks += deliver(self.store, report, self._channels(report))
         return remarks
 
     def _result(self, report: Report) -> dict[str, Any] | None:
@@ -184,12 +184,17 @@ class _Tick:
     def _superseded(self) -> dict[str, Any]:
         return {"outcome": SUPERSEDED, "reasons": [], "run": None, "ended": self.now.isoformat(), "feeds": []}
 
-    def _channels(self) -> dict[str, Send]:
-        return {
-            FEED: self._keep,
-            **({MAIL: partial(self._mail, self.mailer)} if self.mailer is not None else {}),
-            **({NOTIFIER: partial(self._notify, self.notifier)} if self.notifier is not None else {}),
-        }
+    def _channels(self, report: Report) -> dict[str, Send]:
+        channels: dict[str, Send] = {FEED: self._keep}
+        if self.mailer is not None:
+            channels[MAIL] = partial(self._mail, self.mailer, None)
+            for _, channel in messages_of(self.store, report):
+                kind, _, address = channel.partition(":")
+                if kind == MAIL and address:
+                    channels[channel] = partial(self._mail, self.mailer, address)
+        if self.notifier is not None:
+            channels[NOTIFIER] = partial(self._notify, self.notifier)
+        return channels
 
     def _keep(self, report: Report, _: str, name: str) -> str:
         def ended() -> list[Report]:
@@ -203,9 +208,10 @@ class _Tick:
             self.kept[report.day] = update
         return f"{name} kept as {update.uri}" if update else f"{name} was kept before"
 
-    def _mail(self, mailer: MailResource, report: Report, message: str, name: str) -> str:
+    def _mail(self, mailer: MailResource, only: str | None, report: Report, message: str, name: str) -> str:
+        """Mail to all recipients, or only to one. Those that the server puts off get a channel of their own."""
         notice = notice_of(report, message)
-        to = sorted({*notice.recipients, *mailer.recipients})
+        to = [only] if only else sorted({*notice.recipients, *mailer.recipients})
         if not to:
             return f"{name} has no recipients: set FEED_ASSETS_MAIL_TO, or `recipients` of the source"
         plot = _plot(report) if message == ENDED else None
@@ -214,9 +220,14 @@ class _Tick:
             refused = mailer.server.send(made, to)
         except MailError as error:
             raise NotTakenError(str(error)) from None
-        return f"{name} mailed to {len(to) - len(refused)} of {len(to)}" + "".join(
-            f", not to {each}" for each in refused
-        )
+        remark = f"{name} mailed to {len(to) - len(refused)} of {len(to)}"
+        for address, code in refused.items():
+            later = ""
+            if is_put_off(code):
+                again = put_off(self.store, Message(report.id, message, f"{MAIL}:{address}"), at=datetime.now(UTC))
+                later = f" until after {again:%H:%M:%S} UTC"
+            remark += f", not to {address}{later}"
+        return remark
 
     def _notify(self, notifier: Notifier, report: Report, message: str, name: str) -> str:
         notice = notice_of(report, message)

@@ -97,13 +97,11 @@ def close_report(transaction: Transaction, report: Report, *, at: datetime) -> N
     transaction.connection.execute(delete(REPORTS).where(REPORTS.c.closed < _text(at - EVENTS_KEPT)))
 
 
-def sent_messages(store: Store, report: Report) -> set[tuple[str, str]]:
-    """The messages about a report that were sent, each with its channel."""
-    query = select(MESSAGES.c.message, MESSAGES.c.channel).where(
-        MESSAGES.c.report == report.id, MESSAGES.c.sent.is_not(None)
-    )
+def messages_of(store: Store, report: Report) -> dict[tuple[str, str], bool]:
+    """The messages about a report that were claimed, each with its channel, and whether it was sent."""
+    query = select(MESSAGES.c.message, MESSAGES.c.channel, MESSAGES.c.sent).where(MESSAGES.c.report == report.id)
     with store.reading() as connection:
-        return {(message, channel) for message, channel in connection.execute(query)}
+        return {(message, channel): sent is not None for message, channel, sent in connection.execute(query)}
 
 
 def claim_message(transaction: Transaction, message: Message, *, at: datetime) -> bool:

@@ -26,6 +26,7 @@ class PostOffice:
     mails: list[tuple[list[str], EmailMessage]] = field(default_factory=list)
     answer: str = ""
     strangers: frozenset[str] = frozenset()
+    greylisted: frozenset[str] = frozenset()
     logins: list[str] = field(default_factory=list)
 
     @property
@@ -35,6 +36,8 @@ class PostOffice:
     async def handle_RCPT(self, _s: Any, _t: Any, envelope: Any, address: str, _o: Any) -> str:  # noqa: N802 - SMTP's
         if address in self.strangers:
             return "550 no such user"
+        if address in self.greylisted:
+            return "450 greylisted, try again later"
         envelope.rcpt_tos.append(address)
         return "250 OK"
 

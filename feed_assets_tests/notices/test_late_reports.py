@@ -316,6 +316,30 @@ def test_a_recipient_that_the_server_does_not_know_does_not_keep_the_others_from
     assert "mailed to 1 of 2, not to ads@example.com" in tick.skipped
 
 
+def test_a_recipient_that_the_server_puts_off_gets_the_mail_later_and_the_others_not_again(
+    processed: Shop, monkeypatch
+) -> None:
+    processed.office.greylisted = frozenset({"ads@example.com"})
+    (run,) = processed.start(processed.grow())
+    processed.end(run)
+    tick = processed.report()
+    assert [to for to, _ in processed.office.mails] == [["all@example.com"]] * 2
+    assert "mailed to 1 of 2, not to ads@example.com until after" in tick.skipped
+    assert len(processed.open) == 1
+
+    monkeypatch.setattr("feed_assets.state.reports.FIRST_PAUSE", -LEASE)
+    for greylisted in (processed.office.greylisted, frozenset(), frozenset()):
+        processed.office.greylisted = greylisted
+        with processed.desk.store.writing() as transaction:
+            transaction.connection.exec_driver_sql("UPDATE feed_assets_messages SET leased_until = ''")
+        processed.report()
+
+    late = [(to, mail["Subject"]) for to, mail in processed.office.mails[2:]]
+    assert late == [(["ads@example.com"], DETECTED), (["ads@example.com"], AGAIN)]
+    assert len({mail["Message-ID"] for _, mail in processed.office.mails}) == 2
+    assert processed.open == []
+
+
 def test_the_webhook_gets_both_messages_each_under_its_own_id(processed: Shop) -> None:
     sent: list[Alert] = []
 

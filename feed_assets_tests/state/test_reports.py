@@ -15,12 +15,12 @@ from feed_assets.state.reports import (
     Report,
     claim_message,
     close_report,
+    messages_of,
     open_reports,
     postpone_message,
     record_report,
     record_result,
     record_sent,
-    sent_messages,
 )
 from feed_assets.state.store import EVENTS_KEPT
 
@@ -72,7 +72,7 @@ def test_a_message_is_claimed_by_one_process_until_its_lease_ends_and_never_afte
     with store.writing() as transaction:
         record_sent(transaction, MAIL, at=NOW)
     assert not claimed(NOW + 10 * LONGEST_PAUSE)
-    assert sent_messages(store, report()) == {("detected", "mail")}
+    assert messages_of(store, report()) == {("detected", "mail"): True}
 
 
 def test_what_was_closed_long_ago_is_deleted_with_its_messages(store: Store) -> None:
@@ -84,4 +84,4 @@ def test_what_was_closed_long_ago_is_deleted_with_its_messages(store: Store) -> 
 
     assert open_reports(store, "file:///one/") == []
     assert [each.id for each in open_reports(store, "file:///one/", day="2020-02-27")] == ["b"]
-    assert (sent_messages(store, report()), len(sent_messages(store, report("b")))) == (set(), 1)
+    assert (messages_of(store, report()), len(messages_of(store, report("b")))) == ({}, 1)
