@@ -14,6 +14,7 @@ from typing import Any
 
 import click
 
+from feed_assets.blackboard import BlackboardError
 from feed_assets.cli.clock import Moment, UpdateName, now
 from feed_assets.cli.exit_codes import FAILED
 from feed_assets.cli.feed_diff import diff, update_named
@@ -29,6 +30,7 @@ from feed_assets.cli.feed_place import (
     what_is_near,
 )
 from feed_assets.cli.output import (
+    complain,
     each_step,
     file_size,
     json_option,
@@ -41,6 +43,7 @@ from feed_assets.cli.output import (
 from feed_assets.file_feed import (
     Facts,
     Feed,
+    FeedError,
     NoValidUpdateError,
     Pin,
     Update,
@@ -188,7 +191,12 @@ def invalidate_(
     moment = now()
     place = place_to_change(feed, partition)
     name = update or require_latest(place.feed, place.partition, now=moment).name
-    quarantine = invalidate_both(place.feed, place.partition, name, reason=reason, author=author, now=moment)
+    try:
+        quarantine = invalidate_both(place.feed, place.partition, name, reason=reason, author=author, now=moment)
+    except (FeedError, BlackboardError, KeyboardInterrupt):
+        if update is None:
+            complain(f"Repeat it with --update {name}: the latest may be another one by now.")
+        raise
     if as_json:
         fields = {"feed": place.feed.uri, "partition": place.partition, "update": name, "state": "invalidated"}
         print_json({**fields, "reason": reason, "author": author})

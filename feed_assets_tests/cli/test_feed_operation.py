@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from feed_assets.blackboard import open_blackboard
+from feed_assets.blackboard import UnavailableError, open_blackboard
 from feed_assets.file_feed import Facts, Feed, claim, open_feed, publish_both, reject, stage, staged_files
 from feed_assets.file_feed.quarantine import QUARANTINE, quarantine_of
+from feed_assets_tests.harness import Interposed
 
 Requests = Callable[[], "Counter[str]"]
 Run = Callable[..., Result]
@@ -175,6 +176,31 @@ def test_invalidate_takes_the_quarantine_of_the_update_out_of_force_with_it(run:
     for feed in (clean, kept):
         shown = json.loads(run("feed", "latest", feed.uri, "-p", "2019-11-24", "--json").stdout)
         assert shown["update"] == "20191201.120000"
+
+
+@pytest.mark.parametrize("area", ["records", "_SUCCESS"])
+@pytest.mark.parametrize("error", [UnavailableError("503 Slow Down."), KeyboardInterrupt()], ids=["error", "Ctrl-C"])
+def test_an_invalidation_that_failed_on_its_way_names_the_update_with_which_to_repeat_it(
+    run: Run, written: Written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, area: str, error: BaseException
+):
+    location, file = tmp_path / "f", written("a.csv", "x\n")
+    for _ in range(2):
+        run("feed", "publish", location, file)
+
+    def fail(operation: str, key: str) -> None:
+        if operation in {"create", "replace"} and area in key:
+            raise error
+
+    def opened(uri: str) -> Interposed:
+        return Interposed(open_blackboard(uri), fail)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("feed_assets.file_feed.feed.open_blackboard", opened)
+        code = 1 if isinstance(error, UnavailableError) else 130
+        failed = run("feed", "invalidate", location, "--reason", "wrong", code=code)
+    assert "Repeat it with --update 20191201.120001: the latest may be another one by now." in failed.stderr
+    run("feed", "invalidate", location, "--reason", "wrong", "--update", "20191201.120001")
+    assert json.loads(run("feed", "latest", location, "--json").stdout)["update"] == "20191201.120000"
 
 
 def test_an_update_that_is_not_there_is_exit_code_3(run: Run, written: Written, tmp_path: Path):
