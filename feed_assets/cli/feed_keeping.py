@@ -11,8 +11,10 @@ from datetime import datetime, timedelta
 
 import click
 
+from feed_assets.blackboard import BlackboardError
 from feed_assets.cli import clock
 from feed_assets.cli.clock import Deadline, Span, UpdateName
+from feed_assets.cli.exit_codes import FAILED
 from feed_assets.cli.feed_place import (
     FeedPlace,
     feed_argument,
@@ -21,7 +23,7 @@ from feed_assets.cli.feed_place import (
     place_to_change,
     place_to_read,
 )
-from feed_assets.cli.output import json_option, print_json, print_table, say
+from feed_assets.cli.output import complain, json_option, print_json, print_table, say
 from feed_assets.file_feed import (
     Feed,
     Outcome,
@@ -38,6 +40,7 @@ from feed_assets.file_feed import (
     unpin,
     untag,
 )
+from feed_assets.file_feed.reading import EARLIEST
 from feed_assets.file_feed.wording import counted
 
 _update_option = click.option("--update", metavar="NAME", type=UpdateName(), help="The update. Default: the latest.")
@@ -145,16 +148,26 @@ def gc(
     policy = Policy(keep, younger_than, longest_write)
     removals = plan(place.feed, policy, now=moment, within=place.partition, recovering=yes)
     outcomes = carry_out(place.feed, removals, now=moment) if yes else []
-    if yes:
-        drop_old_entries(place.feed, now=moment)
-        unfinished = place.feed.prefix(place.partition)
-        if aborted := place.feed.blackboard.abort_uploads(unfinished, before=moment - longest_write):
-            say(f"Removed {counted(aborted, 'upload')} that never ended.")
     if as_json:
         done: list[Outcome | None] = [*outcomes] if yes else [None] * len(removals)
         print_json([_as_json(removal, outcome) for removal, outcome in zip(removals, done, strict=True)])
     else:
         _print_removals(place, removals, outcomes if yes else None)
+    if yes:  # after the output: if this fails, users know all the same what was removed
+        drop_old_entries(place.feed, now=moment)
+        _abort_uploads(place, before=moment - min(longest_write, moment - EARLIEST))
+
+
+def _abort_uploads(place: FeedPlace, *, before: datetime) -> None:
+    """Abort the uploads that began before this time and never ended; exit with FAILED if the store refuses."""
+    try:
+        aborted = place.feed.blackboard.abort_uploads(place.feed.prefix(place.partition), before=before)
+    except BlackboardError as error:
+        rights = "s3:ListBucketMultipartUploads and s3:AbortMultipartUpload"
+        complain(f"Uploads that never ended were not removed: {error} This takes the rights {rights}.")
+        click.get_current_context().exit(FAILED)
+    if aborted:
+        say(f"Removed {counted(aborted, 'upload')} that never ended.")
 
 
 def _as_json(removal: Removal, outcome: Outcome | None) -> dict[str, object]:

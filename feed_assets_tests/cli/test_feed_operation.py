@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from feed_assets.blackboard import UnavailableError, open_blackboard
+from feed_assets.blackboard import LocalBlackboard, UnavailableError, open_blackboard
 from feed_assets.file_feed import Facts, Feed, claim, open_feed, publish_both, reject, stage, staged_files
 from feed_assets.file_feed.quarantine import QUARANTINE, quarantine_of
 from feed_assets_tests.harness import Interposed
@@ -274,6 +274,36 @@ def test_gc_removes_nothing_without_yes_and_never_what_is_held(
         "20191105.000000",
     ]
     assert "Nothing to remove" in run("feed", "gc", location, "--keep", "2", "--yes").stderr
+
+
+@pytest.mark.parametrize("output", [(), ("--json",)], ids=["table", "json"])
+def test_gc_that_may_not_list_uploads_says_what_it_removed_and_which_right_it_lacks(
+    run: Run, written: Written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, output: tuple[str, ...]
+):
+    location, file = tmp_path / "f", written("a.csv", "x\n")
+    for day in (1, 2):
+        monkeypatch.setenv("FEED_ASSETS_AS_OF", f"2019-11-0{day}")
+        run("feed", "publish", location, file)
+    monkeypatch.setenv("FEED_ASSETS_AS_OF", "2019-12-20")
+
+    def refuse(*_: object, **__: object) -> int:
+        message = "Could not list the uploads: AccessDenied."
+        raise UnavailableError(message, transient=False)
+
+    monkeypatch.setattr(LocalBlackboard, "abort_uploads", refuse)
+    done = run("feed", "gc", location, "--keep", "1", "--yes", *output, code=1)
+    assert "20191101.000000" in done.stdout
+    assert "removed" in done.stdout
+    assert "Could not list the uploads: AccessDenied." in done.stderr
+    assert "s3:ListBucketMultipartUploads and s3:AbortMultipartUpload" in done.stderr
+    assert [row["update"] for row in listed(run, location)] == ["20191102.000000"]
+
+
+@pytest.mark.parametrize("option", ["--longest-write", "--younger-than"])
+def test_gc_takes_a_span_that_goes_back_before_the_calendar(run: Run, written: Written, tmp_path: Path, option: str):
+    run("feed", "publish", tmp_path / "f", written("a.csv", "x\n"))
+    for yes in ((), ("--yes",)):
+        assert run("feed", "gc", tmp_path / "f", option, "9999999d", "--json", *yes).stdout == "[]\n"
 
 
 def test_gc_gives_back_what_an_interrupted_one_had_taken_over(run: Run, written: Written, tmp_path: Path):
