@@ -5,13 +5,15 @@ Here: these commands. Not here: the rules of retention (`file_feed.holds`, `.ret
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import errno
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import datetime, timedelta
 
 import click
 
-from feed_assets.blackboard import BlackboardError
+from feed_assets.blackboard import BlackboardError, UnavailableError
 from feed_assets.cli import clock
 from feed_assets.cli.clock import Deadline, Span, UpdateName
 from feed_assets.cli.exit_codes import FAILED
@@ -146,8 +148,9 @@ def gc(
     if yes and (ended := drop_ended_pins(place.feed, now=moment, within=place.partition)):
         say(f"Removed {counted(ended, 'pin')} whose time is over.")
     policy = Policy(keep, younger_than, longest_write)
-    removals = plan(place.feed, policy, now=moment, within=place.partition, recovering=yes)
-    outcomes = carry_out(place.feed, removals, now=moment) if yes else []
+    with _full_disk_explained():
+        removals = plan(place.feed, policy, now=moment, within=place.partition, recovering=yes)
+        outcomes = carry_out(place.feed, removals, now=moment) if yes else []
     if as_json:
         done: list[Outcome | None] = [*outcomes] if yes else [None] * len(removals)
         print_json([_as_json(removal, outcome) for removal, outcome in zip(removals, done, strict=True)])
@@ -156,6 +159,18 @@ def gc(
     if yes:  # after the output: if this fails, users know all the same what was removed
         drop_old_entries(place.feed, now=moment)
         _abort_uploads(place, before=moment - min(longest_write, moment - EARLIEST))
+
+
+@contextmanager
+def _full_disk_explained() -> Iterator[None]:
+    """Say how little is needed if the disk is too full to write the first manifest of a removal."""
+    try:
+        yield
+    except UnavailableError as error:
+        if getattr(error.__cause__, "errno", None) not in {errno.ENOSPC, errno.EDQUOT}:
+            raise
+        needed = "gc needs a few kB to begin: free them outside the feed."
+        raise UnavailableError(f"{error} {needed}", transient=error.transient) from error
 
 
 def _abort_uploads(place: FeedPlace, *, before: datetime) -> None:
