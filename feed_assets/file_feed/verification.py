@@ -89,8 +89,13 @@ def _of_partition(feed: Feed, listed: Contents, holds: Iterable[Tag | Pin], now:
         yield from _of_update(place, found, marked=name in listed.marked, now=now)
         added = _added_to_invalidate(feed, found, record)
         yield from _of_manifest(feed, place, found, added)
-        if record is not None:
+        if record is not None and not _is_being_removed(feed, found):
             yield from _against_record(feed, place, found, record, added)
+
+
+def _is_being_removed(feed: Feed, found: Found) -> bool:
+    """Whether retention is removing the update: then its files go, and that is no fault."""
+    return not is_valid(feed, found) and is_removal(manifest_content(feed, found))
 
 
 def _has_read_set(feed: Feed, listed: Contents, name: str) -> bool:

@@ -116,6 +116,16 @@ def test_a_manifest_that_makes_nothing_valid_is_found(
     assert found(feed) == [(kind, NAME)]
 
 
+@pytest.mark.parametrize("manifest", [b"-1", b"-112345678", b"-1123456782"])
+@pytest.mark.parametrize("left", [0, 1, 2])
+def test_files_that_are_gone_from_an_update_that_retention_removes_are_no_fault(
+    feed: Feed, board: MemoryBlackboard, manifest: bytes, left: int
+) -> None:
+    board.put(f"{DAY}{NAME}/_SUCCESS", manifest)
+    board.delete(*[f"{DAY}{NAME}/part-{number}" for number in range(left, 2)])
+    assert found(feed) == [("removal", NAME)]
+
+
 def test_files_that_differ_from_the_record_are_found(feed: Feed, board: MemoryBlackboard) -> None:
     board.put(f"{DAY}{NAME}/part-0", b"longer than it was before")
     assert found(feed) == [("changed file", NAME)]
