@@ -57,8 +57,8 @@ from feed_assets.file_feed import (
     verify,
 )
 
-NOTES = frozenset({"odd name", "no such second", "future", "orphan", "removal", "invalidated", "copied"})
-"""Kinds of findings that affect no update a reader would use."""
+NOTES = frozenset({"odd name", "no such second", "future", "orphan", "removal", "invalidated", "copied", "hidden file"})
+"""Kinds of findings that break no rule of the protocol for an update a reader would use."""
 
 
 @click.group(name="feed")
@@ -133,7 +133,7 @@ def ls(feed: Feed, partition: str | None, *, as_json: bool) -> None:
 def verify_(feed: Feed, partition: str | None, *, as_json: bool) -> None:
     """Check the files of a feed against the protocol and the records. Exit code 1 if there is a fault.
 
-    A finding that affects no update a reader would use is a note, not a fault.
+    A finding is a note, not a fault, if it affects no update a reader would use, or only readers that use Spark.
     """
     place = place_to_read(feed, partition)
     findings = [

@@ -471,6 +471,14 @@ def test_verify_fails_for_a_fault_and_not_for_a_note(run: Run, written: Written,
     run("feed", "verify", location, "--partition", "notes")
 
 
+def test_verify_has_a_note_on_a_file_that_spark_skips_for_its_name(run: Run, written: Written, tmp_path: Path):
+    location = tmp_path / "f"
+    run("feed", "publish", location, "-p", "day", written("_a.csv", "x\n"))
+    (note,) = json.loads(run("feed", "verify", location, "--json").stdout)
+    assert (note["weight"], note["kind"], note["update"]) == ("note", "hidden file", "20191201.120000")
+    assert "Spark skips _a.csv" in note["message"]
+
+
 def test_verify_succeeds_for_what_was_properly_invalidated_by_an_added_file(run: Run, written: Written, tmp_path: Path):
     location = tmp_path / "f"
     run("feed", "publish", location, "-p", "day", written("a.csv", "x\n"))

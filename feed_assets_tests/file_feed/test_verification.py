@@ -91,6 +91,18 @@ def test_what_writers_leave_behind_is_found_in_an_update(feed: Feed, board: Memo
     assert found(feed) == [("extra file", NAME), ("leftover", NAME), ("torn", NAME)]
 
 
+@pytest.mark.parametrize("path", ["_part.parquet", ".part.csv"])
+def test_a_file_of_a_valid_update_that_spark_skips_for_its_name_is_found(
+    feed: Feed, board: MemoryBlackboard, path: str
+) -> None:
+    claimed = claim(feed, PARTITION, now=LATER, owner="run-2")
+    board.put(f"{claimed.prefix}{path}", b"")
+    staged = stage(claimed, staged_files(claimed, 1), Facts(), now=LATER)
+    assert found(feed) == []
+    publish(staged, now=LATER)
+    assert found(feed) == [("hidden file", claimed.name)]
+
+
 @pytest.mark.parametrize("path", ["", "sub/"])
 def test_a_directory_marker_in_an_update_is_found(feed: Feed, board: MemoryBlackboard, path: str) -> None:
     board.put(f"{DAY}{NAME}/{path}", b"")
