@@ -14,6 +14,7 @@ from typing import Any
 
 import click
 
+from feed_assets.blackboard import BlackboardError
 from feed_assets.cli.clock import Moment, UpdateName, now
 from feed_assets.cli.exit_codes import FAILED
 from feed_assets.cli.feed_diff import diff, update_named
@@ -29,6 +30,7 @@ from feed_assets.cli.feed_place import (
     what_is_near,
 )
 from feed_assets.cli.output import (
+    complain,
     each_step,
     file_size,
     json_option,
@@ -41,6 +43,7 @@ from feed_assets.cli.output import (
 from feed_assets.file_feed import (
     Facts,
     Feed,
+    FeedError,
     NoValidUpdateError,
     Pin,
     Update,
@@ -54,8 +57,8 @@ from feed_assets.file_feed import (
     verify,
 )
 
-NOTES = frozenset({"odd name", "no such second", "future", "orphan", "removal", "invalidated", "copied"})
-"""Kinds of findings that affect no update a reader would use."""
+NOTES = frozenset({"odd name", "no such second", "future", "orphan", "removal", "invalidated", "copied", "hidden file"})
+"""Kinds of findings that break no rule of the protocol for an update a reader would use."""
 
 
 @click.group(name="feed")
@@ -130,7 +133,7 @@ def ls(feed: Feed, partition: str | None, *, as_json: bool) -> None:
 def verify_(feed: Feed, partition: str | None, *, as_json: bool) -> None:
     """Check the files of a feed against the protocol and the records. Exit code 1 if there is a fault.
 
-    A finding that affects no update a reader would use is a note, not a fault.
+    A finding is a note, not a fault, if it affects no update a reader would use, or only readers that use Spark.
     """
     place = place_to_read(feed, partition)
     findings = [
@@ -188,7 +191,12 @@ def invalidate_(
     moment = now()
     place = place_to_change(feed, partition)
     name = update or require_latest(place.feed, place.partition, now=moment).name
-    quarantine = invalidate_both(place.feed, place.partition, name, reason=reason, author=author, now=moment)
+    try:
+        quarantine = invalidate_both(place.feed, place.partition, name, reason=reason, author=author, now=moment)
+    except (FeedError, BlackboardError, KeyboardInterrupt):
+        if update is None:
+            complain(f"Repeat it with --update {name}: the latest may be another one by now.")
+        raise
     if as_json:
         fields = {"feed": place.feed.uri, "partition": place.partition, "update": name, "state": "invalidated"}
         print_json({**fields, "reason": reason, "author": author})

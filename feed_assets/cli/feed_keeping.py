@@ -5,14 +5,18 @@ Here: these commands. Not here: the rules of retention (`file_feed.holds`, `.ret
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import errno
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import datetime, timedelta
 
 import click
 
+from feed_assets.blackboard import BlackboardError, UnavailableError
 from feed_assets.cli import clock
 from feed_assets.cli.clock import Deadline, Span, UpdateName
+from feed_assets.cli.exit_codes import FAILED
 from feed_assets.cli.feed_place import (
     FeedPlace,
     feed_argument,
@@ -21,7 +25,7 @@ from feed_assets.cli.feed_place import (
     place_to_change,
     place_to_read,
 )
-from feed_assets.cli.output import json_option, print_json, print_table, say
+from feed_assets.cli.output import complain, json_option, print_json, print_table, say
 from feed_assets.file_feed import (
     Feed,
     Outcome,
@@ -38,6 +42,7 @@ from feed_assets.file_feed import (
     unpin,
     untag,
 )
+from feed_assets.file_feed.reading import EARLIEST
 from feed_assets.file_feed.wording import counted
 
 _update_option = click.option("--update", metavar="NAME", type=UpdateName(), help="The update. Default: the latest.")
@@ -143,18 +148,41 @@ def gc(
     if yes and (ended := drop_ended_pins(place.feed, now=moment, within=place.partition)):
         say(f"Removed {counted(ended, 'pin')} whose time is over.")
     policy = Policy(keep, younger_than, longest_write)
-    removals = plan(place.feed, policy, now=moment, within=place.partition, recovering=yes)
-    outcomes = carry_out(place.feed, removals, now=moment) if yes else []
-    if yes:
-        drop_old_entries(place.feed, now=moment)
-        unfinished = place.feed.prefix(place.partition)
-        if aborted := place.feed.blackboard.abort_uploads(unfinished, before=moment - longest_write):
-            say(f"Removed {counted(aborted, 'upload')} that never ended.")
+    with _full_disk_explained():
+        removals = plan(place.feed, policy, now=moment, within=place.partition, recovering=yes)
+        outcomes = carry_out(place.feed, removals, now=moment) if yes else []
     if as_json:
         done: list[Outcome | None] = [*outcomes] if yes else [None] * len(removals)
         print_json([_as_json(removal, outcome) for removal, outcome in zip(removals, done, strict=True)])
     else:
         _print_removals(place, removals, outcomes if yes else None)
+    if yes:  # after the output: if this fails, users know all the same what was removed
+        drop_old_entries(place.feed, now=moment)
+        _abort_uploads(place, before=moment - min(longest_write, moment - EARLIEST))
+
+
+@contextmanager
+def _full_disk_explained() -> Iterator[None]:
+    """Say how little is needed if the disk is too full to write the first manifest of a removal."""
+    try:
+        yield
+    except UnavailableError as error:
+        if getattr(error.__cause__, "errno", None) not in {errno.ENOSPC, errno.EDQUOT}:
+            raise
+        needed = "gc needs a few kB to begin: free them outside the feed."
+        raise UnavailableError(f"{error} {needed}", transient=error.transient) from error
+
+
+def _abort_uploads(place: FeedPlace, *, before: datetime) -> None:
+    """Abort the uploads that began before this time and never ended; exit with FAILED if the store refuses."""
+    try:
+        aborted = place.feed.blackboard.abort_uploads(place.feed.prefix(place.partition), before=before)
+    except BlackboardError as error:
+        rights = "s3:ListBucketMultipartUploads and s3:AbortMultipartUpload"
+        complain(f"Uploads that never ended were not removed: {error} This takes the rights {rights}.")
+        click.get_current_context().exit(FAILED)
+    if aborted:
+        say(f"Removed {counted(aborted, 'upload')} that never ended.")
 
 
 def _as_json(removal: Removal, outcome: Outcome | None) -> dict[str, object]:

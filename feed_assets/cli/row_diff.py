@@ -3,7 +3,7 @@
 Here: reading parquet, CSV and JSON files, and comparing their rows. Not here: whose files they are (`feed_diff`).
 Rows are compared as a multiset, on the columns that both sides have: a row with three copies before and one copy after
 counts as two removed rows. With a key, a removed and an added row of the same key count as one changed row. Columns
-whose types differ are compared as text. CSV files have a header, and all their values are text.
+whose types differ are compared as text. CSV files have a header, and all their values are text. Times are in UTC.
 """
 
 from __future__ import annotations
@@ -85,6 +85,7 @@ def diff_rows(
     }
     try:
         with duckdb.connect(config=settings) as database:
+            database.execute("SET TimeZone = 'UTC'")
             database.execute("SET preserve_insertion_order = false")
             sides = _side(database, "before", before), _side(database, "after", after)
             return _Comparison(database, *sides).result(key, limit)

@@ -24,8 +24,8 @@ from feed_assets.file_feed.feed import Feed, File, Update
 from feed_assets.file_feed.manifest import INVALIDATED, MANIFEST, manifest, parse_manifest
 from feed_assets.file_feed.names import check_label
 from feed_assets.file_feed.reading import Found, newest_valid, read_manifest, updates_from
-from feed_assets.file_feed.record import CheckOutcome, Facts, Transition
-from feed_assets.file_feed.schema import promise
+from feed_assets.file_feed.record import CheckOutcome, Column, Facts, Transition
+from feed_assets.file_feed.schema import check_promise, promise
 from feed_assets.file_feed.staging import Staged, put_on_record, staged_files
 from feed_assets.file_feed.withdrawal import take_out_of_force
 
@@ -36,21 +36,19 @@ def publish(staged: Staged, *, now: datetime, checks: Sequence[CheckOutcome] = (
     """Make the update visible by creating its manifest. Calling it again changes nothing.
 
     First the record says `publishing`, with the outcomes of `checks`: if somebody rejects the update at the same time,
-    only one of the two succeeds. Then it writes the manifest and looks at what readers see. Last come `published` in
-    the record, and the change log; without these the update is published all the same. An update that was claimed
-    before the latest one becomes history at once, and its record says so.
+    only one of the two succeeds. Then it promises columns that are new, writes the manifest and looks at what readers
+    see. Last come `published` in the record, and the change log; without these the update is published all the same. An
+    update that was claimed before the latest one becomes history at once, and its record says so.
 
     The update is not in force if this raises ClaimLostError (the claim was given up), TornUpdateError (its files are
     not the staged ones), NotPublishedError (it was rejected or taken out of force), or SchemaChangeError (it breaks a
     schema that was promised since it was staged). After UnavailableError (storage did not answer), call it again.
     """
-    if staged.record.facts.schema:
-        # Not when it is staged: columns of a rejected update must never be promised.
-        promise(staged.claim.feed, staged.record.facts.schema)
+    unpromised = _unpromised(staged.claim.feed, staged.record.facts)
     stored = _announce(staged, Transition("publishing", now, author=staged.claim.owner), checks)
     if stored.record.state == "published":
         return _published_before(staged)
-    return _make_visible(staged, stored, now)
+    return _make_visible(staged, stored, now, unpromised)
 
 
 def publish_files(
@@ -80,16 +78,24 @@ def publish_files(
     if others := sorted(file.path for file in uploaded.symmetric_difference(files)):
         message = f"{claimed.uri}: another program wrote {', '.join(others)}. Nothing was published; publish again."
         raise TornUpdateError(message)
-    if facts is not None and facts.schema:
-        promise(feed, facts.schema)
+    facts = facts or Facts(run_id=owner)
+    unpromised = _unpromised(feed, facts)
     # No audit comes between the two changes, so one write records both.
     changes = (Transition("staged", now, author=owner), Transition("publishing", now, author=owner))
-    staged = put_on_record(claimed, files, facts or Facts(run_id=owner), *changes)
-    return _make_visible(staged, StoredRecord(staged.record, staged.key, staged.tag), now)
+    staged = put_on_record(claimed, files, facts, *changes)
+    return _make_visible(staged, StoredRecord(staged.record, staged.key, staged.tag), now, unpromised)
 
 
-def _make_visible(staged: Staged, stored: StoredRecord, now: datetime) -> Update:
-    """Write the manifest, look at what readers see, and record `published`."""
+def _unpromised(feed: Feed, facts: Facts) -> tuple[Column, ...]:
+    """The schema, if it has columns that are not promised yet; else nothing. Raises SchemaChangeError."""
+    return facts.schema if facts.schema and check_promise(feed, facts.schema) else ()
+
+
+def _make_visible(staged: Staged, stored: StoredRecord, now: datetime, unpromised: Sequence[Column]) -> Update:
+    """Promise the schema, write the manifest, look at what readers see, and record `published`."""
+    if unpromised:
+        # Directly before the manifest: columns of an update that never comes in force must not be promised.
+        promise(staged.claim.feed, unpromised)
     entry = _create_manifest(staged)
     newer = _confirm(staged, entry.tag, now)
     written: datetime | None = None

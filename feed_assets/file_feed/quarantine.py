@@ -9,8 +9,10 @@ its location, and publishing, rejecting or invalidating both updates. Not here: 
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Sequence
 from datetime import datetime
+from urllib.parse import quote_from_bytes
 
 from feed_assets.file_feed.control import StoredRecord, read_record, stored_record
 from feed_assets.file_feed.feed import Feed, Update, open_feed
@@ -107,13 +109,18 @@ def _named(feed: Feed, location: str) -> Feed | None:
     own = location.removeprefix(f"{FOLDER}/")
     if f"/{feed.location}".endswith(f"/{own}"):
         return Feed(feed.blackboard, f"{feed.location.removesuffix(own)}{location}")
-    base = feed.uri.removesuffix(f"/{own}")
+    base = feed.uri.removesuffix(f"/{_in_uri(feed, own)}")
     if base == feed.uri:
         _log.warning(
             "%s was written at %s and moved or copied: its quarantine, %s, is left as it is.", feed.uri, own, location
         )
         return None
-    return open_feed(f"{base}/{location}")
+    return open_feed(f"{base}/{_in_uri(feed, location)}")
+
+
+def _in_uri(feed: Feed, location: str) -> str:
+    """The location as it stands in the URI of its feed: percent-encoded on a disk."""
+    return quote_from_bytes(os.fsencode(location)) if feed.uri.startswith("file:") else location
 
 
 def _staged(feed: Feed, stored: StoredRecord) -> Staged:

@@ -14,6 +14,9 @@ a writer that can create its own manifest after that finds neither files nor rec
 update, each takes it over with a manifest of its own. Only one gets past step 3 or restores the manifest; the others
 see the change. From step 4 on all of them may continue, as nobody restores the update.
 
+A claim that was never written, of a feed whose updates lie at the other level (in partitions, or without them), is not
+taken over: its manifest would mix the levels for every reader. Only its control objects go.
+
 Up to TOGETHER updates take each step together, with common listings and deletions: besides two writes for each update,
 the requests grow with the pages.
 """
@@ -27,6 +30,7 @@ from itertools import islice
 from uuid import uuid4
 
 from feed_assets.blackboard import AlreadyExistsError, ConflictError, Entry, UnavailableError
+from feed_assets.blackboard.listing import list_folders
 from feed_assets.file_feed.changes import log_act
 from feed_assets.file_feed.control import CLAIMS, RECORDS, recorded_digests
 from feed_assets.file_feed.feed import Feed
@@ -40,11 +44,12 @@ from feed_assets.file_feed.manifest import (
     replaced_by,
     taken_over,
 )
+from feed_assets.file_feed.names import is_update_name
 from feed_assets.file_feed.read_sets import listing_key
 from feed_assets.file_feed.reading import Found, newest_valid, read_manifest
 from feed_assets.file_feed.recovery import give_back
 from feed_assets.file_feed.retention import Removal
-from feed_assets.file_feed.scanning import Scanned, scan
+from feed_assets.file_feed.scanning import scan
 
 TOGETHER = 100
 """How many updates take each step together: so few that an update that is restored was not invalid for long."""
@@ -101,7 +106,15 @@ def _remove(feed: Feed, removals: Sequence[Removal], now: datetime) -> list[Outc
     for target in targets:
         _read_own(feed, target, seen)
     _leave_needed(feed, targets, seen, now)
-    for target in _remaining(targets):
+    misplaced = _misplaced(feed, _remaining(targets), seen)
+    _delete_control(feed, misplaced)
+    _remove_updates(feed, [target for target in _remaining(targets) if target not in misplaced], now)
+    return [Outcome(target.removal, removed=not target.left_alone, why=target.left_alone) for target in targets]
+
+
+def _remove_updates(feed: Feed, targets: Sequence[_Target], now: datetime) -> None:
+    """Take the steps from the first on; `left_alone` of the targets says which of them stay."""
+    for target in targets:
         _take_over(feed, target)
     seen = _list_partitions(feed, _remaining(targets))
     _leave_needed(feed, _remaining(targets), seen, now)
@@ -114,29 +127,42 @@ def _remove(feed: Feed, removals: Sequence[Removal], now: datetime) -> list[Outc
     for target in _remaining(targets):
         if target.taken is not None:  # else another removal gave it up before
             log_act(feed, *target.place, "removed", at=target.taken.modified)
-    return [Outcome(target.removal, removed=not target.left_alone, why=target.left_alone) for target in targets]
+
+
+def _misplaced(feed: Feed, targets: Sequence[_Target], seen: _Seen) -> list[_Target]:
+    """Those that were never written, if the feed's updates lie at the other level. At most a listing of folders."""
+    unwritten = [target for target in targets if not seen.get(target.removal.partition)]
+    if any(updates for partition, updates in seen.items() if partition is not None):
+        return [target for target in unwritten if target.removal.partition is None]
+    inside = [target for target in unwritten if target.removal.partition is not None]
+    return inside if inside and any(map(is_update_name, list_folders(feed.blackboard, feed.root))) else []
 
 
 def _remaining(targets: Iterable[_Target]) -> list[_Target]:
     return [target for target in targets if not target.left_alone]
 
 
-def _list_partitions(feed: Feed, targets: Sequence[_Target]) -> dict[str | None, Scanned]:
-    """The partitions of these updates as they are now, in one pass."""
-    if not targets:
-        return {}
-    wanted = {target.removal.partition for target in targets}
-    only = None if None in wanted else {partition for partition in wanted if partition is not None}
-    return {scanned.partition or None: scanned for scanned in scan(feed, only=only)}
+_Seen = dict[str | None, dict[str, Found]]
+"""The updates of partitions, by name."""
 
 
-def _found(seen: dict[str | None, Scanned], target: _Target) -> Found:
-    scanned = seen.get(target.removal.partition)
+def _list_partitions(feed: Feed, targets: Sequence[_Target]) -> _Seen:
+    """The partitions of these updates as they are now, in one pass. Never stops half-way because levels are mixed."""
+    seen: _Seen = {}
+    if targets:
+        wanted = {target.removal.partition for target in targets}
+        only = None if None in wanted else {partition for partition in wanted if partition is not None}
+        for scanned in scan(feed, only=only, mixed=True):
+            seen.setdefault(scanned.partition or None, {}).update(scanned.updates)
+    return seen
+
+
+def _found(seen: _Seen, target: _Target) -> Found:
     name = target.removal.update
-    return scanned.updates.get(name, Found(name)) if scanned else Found(name)
+    return seen.get(target.removal.partition, {}).get(name, Found(name))
 
 
-def _read_own(feed: Feed, target: _Target, seen: dict[str | None, Scanned]) -> None:
+def _read_own(feed: Feed, target: _Target, seen: _Seen) -> None:
     """Set `own`, the content of its manifest: a valid update's states the number of its files."""
     listed = _found(seen, target).manifest
     if (listed.tag if listed else None) != target.removal.tag:
@@ -153,7 +179,7 @@ def _read_own(feed: Feed, target: _Target, seen: dict[str | None, Scanned]) -> N
         target.given_up = current.data == NEVER_VALID
 
 
-def _leave_needed(feed: Feed, targets: Sequence[_Target], seen: dict[str | None, Scanned], now: datetime) -> None:
+def _leave_needed(feed: Feed, targets: Sequence[_Target], seen: _Seen, now: datetime) -> None:
     """Leave alone the updates that must stay by now, and restore those that were taken over."""
     held = held_updates(feed, {target.removal.partition for target in targets}, now=now)
     for target in targets:
@@ -162,7 +188,7 @@ def _leave_needed(feed: Feed, targets: Sequence[_Target], seen: dict[str | None,
             give_back(feed, target.own, target.taken)
 
 
-def _needed(feed: Feed, target: _Target, seen: dict[str | None, Scanned]) -> str:
+def _needed(feed: Feed, target: _Target, seen: _Seen) -> str:
     """Why readers need this update, or ""."""
     partition, name = target.place
     if not target.removal.valid:
@@ -171,7 +197,7 @@ def _needed(feed: Feed, target: _Target, seen: dict[str | None, Scanned]) -> str
         if target.interrupted:
             return "another retention is removing it, or was interrupted: then the next one restores it first"
         return "it has become valid since this was planned"
-    newest = newest_valid(feed, partition, seen[partition].updates) if partition in seen else None
+    newest = newest_valid(feed, partition, seen[partition]) if partition in seen else None
     return "it has become the latest since this was planned" if newest is None or newest.name <= name else ""
 
 
@@ -201,7 +227,7 @@ def _write(feed: Feed, target: _Target, content: bytes, *, tag: str | None) -> N
             target.left_alone = CHANGED
 
 
-def _delete_files(feed: Feed, targets: Sequence[_Target], seen: dict[str | None, Scanned]) -> None:
+def _delete_files(feed: Feed, targets: Sequence[_Target], seen: _Seen) -> None:
     """Delete everything below these updates except their manifests, until a listing shows nothing."""
     for _ in range(ROUNDS):
         prefixes = {feed.update_prefix(*target.place): _found(seen, target).paths for target in targets}

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from feed_assets.file_feed.contents import Contents, contents
-from feed_assets.file_feed.errors import FeedError
+from feed_assets.file_feed.errors import FeedError, MixedFeedError
 from feed_assets.file_feed.feed import CONTROL, Feed
 from feed_assets.file_feed.holds import held_updates, own_control_found
+from feed_assets.file_feed.manifest import is_removal, replaced_by
 from feed_assets.file_feed.names import begun
-from feed_assets.file_feed.reading import is_valid
+from feed_assets.file_feed.reading import Found, is_valid, manifest_at, not_one_level
 from feed_assets.file_feed.recovery import recover
 from feed_assets.file_feed.wording import counted
 
@@ -61,18 +62,42 @@ def plan(
     FeedError if a tag is damaged, or if a partition has a control area of its own, whose holds are not seen.
     """
     held = held_updates(feed, None if within is None else {within}, now=now)
-    listings = _recovered(feed, within) if recovering else contents(feed, within=within)
+    listings = _recovered(feed, within) if recovering else _listed(feed, within)
     free = (each for each in _removable(feed, listings, policy, now) if (each.partition, each.update) not in held)
     return tuple(sorted(free, key=lambda removal: (removal.partition or "", removal.update)))
 
 
 def _recovered(feed: Feed, within: str | None) -> Iterator[Contents]:
     """The partitions after interrupted removals were undone."""
-    for listed in contents(feed, within=within):
+    for listed in _listed(feed, within):
         if not recover(feed, listed.partition, listed.updates.values()):
             yield listed
         else:
-            yield from (each for each in contents(feed, within=listed.partition) if each.partition == listed.partition)
+            again = contents(feed, within=listed.partition, mixed=True)
+            yield from (each for each in again if each.partition == listed.partition)
+
+
+def _listed(feed: Feed, within: str | None) -> Iterator[Contents]:
+    """As `contents`. A removed claim whose manifest is left does not count as an update at its level."""
+    partitioned = False
+    for listed in contents(feed, within=within, mixed=True):
+        if listed.partition is not None:
+            partitioned = partitioned or _holds_updates(feed, listed)
+        elif partitioned and _holds_updates(feed, listed):
+            raise MixedFeedError(not_one_level(feed, mixed=True))
+        yield listed
+
+
+def _holds_updates(feed: Feed, listed: Contents) -> bool:
+    return not all(_is_left_over(feed, found) for found in listed.updates.values())
+
+
+def _is_left_over(feed: Feed, found: Found) -> bool:
+    """Whether this is only the manifest of a removal that never gives back an update."""
+    if found.paths or found.manifest is None:
+        return False
+    content = manifest_at(feed, found.manifest.key)
+    return content is not None and is_removal(content.data) and replaced_by(content.data) is None
 
 
 def _removable(feed: Feed, listings: Iterable[Contents], policy: Policy, now: datetime) -> Iterator[Removal]:

@@ -48,6 +48,7 @@ def scan(
     first: str = "",
     last: str | None = None,
     only: Collection[str] | None = None,
+    mixed: bool = False,
 ) -> Iterator[Scanned]:
     """Every partition from `first` to `last` that holds updates, in the order of their keys (`a.b/` is before `a/`).
 
@@ -57,7 +58,7 @@ def scan(
     `start` returns, for a partition, the update name to jump to if a page ended before it ("", the default, does not
     jump). The scan always sees that update, even without its manifest. At most one LIST for each page of keys, and one
     or two for a long control area; with `only`, at most one more than pages for each partition. Raises MixedFeedError
-    if updates and partitions lie at one level.
+    if updates and partitions lie at one level, unless `mixed`: then "" comes once for each group of its updates.
     """
     wanted = Wanted(first, last, only)
     progress = _Progress(wanted, start, wanted.start)
@@ -73,7 +74,7 @@ def scan(
             continue
         if progress.current is None or progress.current.partition != partition:
             if progress.current is not None:
-                if "" in (progress.current.partition, partition):
+                if not mixed and "" in (progress.current.partition, partition):
                     raise MixedFeedError(not_one_level(feed, mixed=True))
                 yield progress.current
             progress.current = Scanned(partition)

@@ -25,11 +25,15 @@ def promised_schema(feed: Feed) -> tuple[Column, ...]:
     return _columns(feed, content.data)
 
 
-def check_promise(feed: Feed, schema: Sequence[Column]) -> None:
-    """Raise SchemaChangeError if this schema breaks the promised one. One GET; promises nothing yet."""
+def check_promise(feed: Feed, schema: Sequence[Column]) -> bool:
+    """Whether `promise` would change the promised schema. One GET; promises nothing yet.
+
+    Raises SchemaChangeError if this schema breaks the promised one.
+    """
     promised = promised_schema(feed)
     if promised:
         check_contract(promised, schema, feed=feed.uri)
+    return _no_narrower(schema, promised) != promised
 
 
 def promise(feed: Feed, schema: Sequence[Column]) -> None:

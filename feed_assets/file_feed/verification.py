@@ -86,11 +86,16 @@ def _of_partition(feed: Feed, listed: Contents, holds: Iterable[Tag | Pin], now:
             )
     for name in listed.updates.keys() | listed.marked:
         place, found, record = (listed.partition, name), listed.updates.get(name, Found(name)), records.get(name)
-        yield from _of_update(place, found, marked=name in listed.marked, now=now)
+        yield from _of_update(feed, place, found, marked=name in listed.marked, now=now)
         added = _added_to_invalidate(feed, found, record)
         yield from _of_manifest(feed, place, found, added)
-        if record is not None:
+        if record is not None and not _is_being_removed(feed, found):
             yield from _against_record(feed, place, found, record, added)
+
+
+def _is_being_removed(feed: Feed, found: Found) -> bool:
+    """Whether retention is removing the update: then its files go, and that is no fault."""
+    return not is_valid(feed, found) and is_removal(manifest_content(feed, found))
 
 
 def _has_read_set(feed: Feed, listed: Contents, name: str) -> bool:
@@ -115,7 +120,7 @@ def _odd_names(feed: Feed, listed: Contents) -> Iterator[Finding]:
             yield Finding("odd name", partition, name, f"{key} is no part of an update: it is never read")
 
 
-def _of_update(place: _Place, found: Found, *, marked: bool, now: datetime) -> Iterator[Finding]:
+def _of_update(feed: Feed, place: _Place, found: Found, *, marked: bool, now: datetime) -> Iterator[Finding]:
     def finding(kind: str, message: str) -> Finding:
         return Finding(kind, *place, message)
 
@@ -126,6 +131,8 @@ def _of_update(place: _Place, found: Found, *, marked: bool, now: datetime) -> I
     for file in found.files:
         if fault := _leftover(file.path):
             yield finding("leftover", f"{file.path} is {fault}; it counts as a file all the same")
+        elif file.path.startswith(("_", ".")) and is_valid(feed, found):
+            yield finding("hidden file", f"Spark skips {file.path} for its name, so jobs refuse to read the update")
 
 
 def _added_to_invalidate(feed: Feed, found: Found, record: Record | None) -> frozenset[str]:

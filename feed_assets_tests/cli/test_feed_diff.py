@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pytest
@@ -15,7 +15,11 @@ from hypothesis import strategies as st
 
 from feed_assets.cli.row_diff import diff_rows
 
+if TYPE_CHECKING:
+    import subprocess
+
 Run = Callable[..., Result]
+Program = Callable[..., "subprocess.CompletedProcess[str]"]
 Written = Callable[[str, str], Path]
 
 
@@ -106,6 +110,28 @@ def test_nested_columns_are_printed_as_json_that_every_program_reads(
     keyed = json.loads(run("feed", "diff", tmp_path / "f", "--key", "n", "--json").stdout, parse_constant=refuse)
     assert keyed["added"] == 1
     run("feed", "diff", tmp_path / "f", "--key", "nested")
+
+
+@pytest.mark.parametrize(
+    ("zone", "before", "after"),
+    [
+        ("America/New_York", "2019-11-03 05:30:00", "2019-11-03 06:30:00"),  # both are 01:30 there
+        ("UTC", "2019-11-24 00:00:00.100000", "2019-11-24 00:00:00.200000"),
+        ("Europe/Berlin", "9999-12-31 23:59:59", "0001-01-01 00:00:00"),  # in Berlin, beyond the years of Python
+    ],
+)
+def test_times_are_shown_in_utc_with_their_fraction_whatever_the_zone_of_the_machine(
+    program: Program, run: Run, tmp_path: Path, zone: str, before: str, after: str
+):
+    local = tmp_path / "a.parquet"
+    for moment in (before, after):
+        local.unlink(missing_ok=True)
+        duckdb.sql(f"COPY (SELECT 1 AS id, TIMESTAMPTZ '{moment}+00' AS zoned, TIMESTAMP '{moment}' t) TO '{local}'")
+        published(run, tmp_path / "f", local)
+    for key in ((), ("--key", "id")):
+        shown = program("feed", "diff", tmp_path / "f", *key, environment={"TZ": zone})
+        assert (shown.returncode, shown.stderr) == (0, "")
+        assert (shown.stdout.count(before), shown.stdout.count(after)) == (2, 2)
 
 
 def test_an_update_without_one_before_it_is_told_as_such(run: Run, written: Written, tmp_path: Path):

@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from feed_assets.blackboard import open_blackboard
+from feed_assets.blackboard import LocalBlackboard, UnavailableError, open_blackboard
 from feed_assets.file_feed import Facts, Feed, claim, open_feed, publish_both, reject, stage, staged_files
 from feed_assets.file_feed.quarantine import QUARANTINE, quarantine_of
+from feed_assets_tests.harness import Interposed
 
 Requests = Callable[[], "Counter[str]"]
 Run = Callable[..., Result]
@@ -177,6 +178,31 @@ def test_invalidate_takes_the_quarantine_of_the_update_out_of_force_with_it(run:
         assert shown["update"] == "20191201.120000"
 
 
+@pytest.mark.parametrize("area", ["records", "_SUCCESS"])
+@pytest.mark.parametrize("error", [UnavailableError("503 Slow Down."), KeyboardInterrupt()], ids=["error", "Ctrl-C"])
+def test_an_invalidation_that_failed_on_its_way_names_the_update_with_which_to_repeat_it(
+    run: Run, written: Written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, area: str, error: BaseException
+):
+    location, file = tmp_path / "f", written("a.csv", "x\n")
+    for _ in range(2):
+        run("feed", "publish", location, file)
+
+    def fail(operation: str, key: str) -> None:
+        if operation in {"create", "replace"} and area in key:
+            raise error
+
+    def opened(uri: str) -> Interposed:
+        return Interposed(open_blackboard(uri), fail)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("feed_assets.file_feed.feed.open_blackboard", opened)
+        code = 1 if isinstance(error, UnavailableError) else 130
+        failed = run("feed", "invalidate", location, "--reason", "wrong", code=code)
+    assert "Repeat it with --update 20191201.120001: the latest may be another one by now." in failed.stderr
+    run("feed", "invalidate", location, "--reason", "wrong", "--update", "20191201.120001")
+    assert json.loads(run("feed", "latest", location, "--json").stdout)["update"] == "20191201.120000"
+
+
 def test_an_update_that_is_not_there_is_exit_code_3(run: Run, written: Written, tmp_path: Path):
     location, missing = tmp_path / "f", "20180101.000000"
     run("feed", "publish", location, written("a.csv", "x\n"))
@@ -248,6 +274,36 @@ def test_gc_removes_nothing_without_yes_and_never_what_is_held(
         "20191105.000000",
     ]
     assert "Nothing to remove" in run("feed", "gc", location, "--keep", "2", "--yes").stderr
+
+
+@pytest.mark.parametrize("output", [(), ("--json",)], ids=["table", "json"])
+def test_gc_that_may_not_list_uploads_says_what_it_removed_and_which_right_it_lacks(
+    run: Run, written: Written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, output: tuple[str, ...]
+):
+    location, file = tmp_path / "f", written("a.csv", "x\n")
+    for day in (1, 2):
+        monkeypatch.setenv("FEED_ASSETS_AS_OF", f"2019-11-0{day}")
+        run("feed", "publish", location, file)
+    monkeypatch.setenv("FEED_ASSETS_AS_OF", "2019-12-20")
+
+    def refuse(*_: object, **__: object) -> int:
+        message = "Could not list the uploads: AccessDenied."
+        raise UnavailableError(message, transient=False)
+
+    monkeypatch.setattr(LocalBlackboard, "abort_uploads", refuse)
+    done = run("feed", "gc", location, "--keep", "1", "--yes", *output, code=1)
+    assert "20191101.000000" in done.stdout
+    assert "removed" in done.stdout
+    assert "Could not list the uploads: AccessDenied." in done.stderr
+    assert "s3:ListBucketMultipartUploads and s3:AbortMultipartUpload" in done.stderr
+    assert [row["update"] for row in listed(run, location)] == ["20191102.000000"]
+
+
+@pytest.mark.parametrize("option", ["--longest-write", "--younger-than"])
+def test_gc_takes_a_span_that_goes_back_before_the_calendar(run: Run, written: Written, tmp_path: Path, option: str):
+    run("feed", "publish", tmp_path / "f", written("a.csv", "x\n"))
+    for yes in ((), ("--yes",)):
+        assert run("feed", "gc", tmp_path / "f", option, "9999999d", "--json", *yes).stdout == "[]\n"
 
 
 def test_gc_gives_back_what_an_interrupted_one_had_taken_over(run: Run, written: Written, tmp_path: Path):
@@ -413,6 +469,14 @@ def test_verify_fails_for_a_fault_and_not_for_a_note(run: Run, written: Written,
     assert {"torn", "extra file"} <= {each["kind"] for each in findings if each["weight"] == "fault"}
     assert "b.csv" in run("feed", "verify", location / "day", code=1).stdout
     run("feed", "verify", location, "--partition", "notes")
+
+
+def test_verify_has_a_note_on_a_file_that_spark_skips_for_its_name(run: Run, written: Written, tmp_path: Path):
+    location = tmp_path / "f"
+    run("feed", "publish", location, "-p", "day", written("_a.csv", "x\n"))
+    (note,) = json.loads(run("feed", "verify", location, "--json").stdout)
+    assert (note["weight"], note["kind"], note["update"]) == ("note", "hidden file", "20191201.120000")
+    assert "Spark skips _a.csv" in note["message"]
 
 
 def test_verify_succeeds_for_what_was_properly_invalidated_by_an_added_file(run: Run, written: Written, tmp_path: Path):

@@ -61,6 +61,28 @@ def test_a_publication_that_finds_the_disk_full_leaves_the_update_before_and_is_
     assert [each.name for each in found if each.state == "valid"] == [again.name, before.name]
 
 
+def test_gc_on_a_full_disk_says_how_little_it_needs_and_removes_when_it_has_that(small_disk, tmp_path, monkeypatch):
+    source = tmp_path / "part-0.json"
+    source.write_bytes(bytes(2**20))
+    feed = Feed(LocalBlackboard(small_disk.path / "base"), "made/v1.0")
+    for hour in range(2):
+        publish_files(feed, DAY, [source], now=NOW + timedelta(hours=hour), owner="test")
+    monkeypatch.setenv("FEED_ASSETS_AS_OF", "2020-02-01")
+    small_disk.fill()
+    command = ["feed", "gc", feed.uri, "--keep", "1", "--yes"]
+
+    full = CliRunner().invoke(main, command)
+
+    assert full.exit_code == 1
+    assert "No space left on device" in full.stderr
+    assert "gc needs a few kB to begin: free them outside the feed." in full.stderr
+    with small_disk.ballast.open("ab") as ballast:
+        ballast.truncate(small_disk.ballast.stat().st_size - 32 * 1024)
+    assert CliRunner().invoke(main, command).exit_code == 0
+    assert small_disk.free > 2**20
+    assert len(history(feed, DAY, now=NOW)) == 1
+
+
 @pytest.fixture
 def program(monkeypatch, tmp_path, small_disk, spark):
     """Runs a command in this process, on a base and a Dagster home of which one is on the small disk."""

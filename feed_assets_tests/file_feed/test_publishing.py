@@ -31,15 +31,18 @@ from feed_assets.file_feed import (
     FeedError,
     NotPublishedError,
     NoValidUpdateError,
+    Policy,
     SchemaChangeError,
     Staged,
     TornUpdateError,
     Transition,
+    carry_out,
     claim,
     find_staged,
     history,
     invalidate,
     latest,
+    plan,
     promised_schema,
     publish,
     publish_files,
@@ -62,6 +65,7 @@ PREFIX = f"ads/v1.0/{DAY}/"
 PASSED = (CheckOutcome("rows", passed=True, severity="ERROR", observed={"rows": 3}),)
 FAILED = (CheckOutcome("rows", passed=False, severity="ERROR", observed={"rows": 0}),)
 SCHEMA = (Column("ad_id", "bigint", nullable=False), Column("price", "double"))
+GROWN = (*SCHEMA, Column("note", "string"))
 
 
 @pytest.fixture
@@ -323,9 +327,8 @@ def test_a_run_finds_what_any_run_of_its_chain_of_re_executions_staged(feed: Fee
 
 def test_the_schema_of_a_version_may_grow_and_not_break(feed: Feed) -> None:
     publish(staged(feed, facts=Facts(schema=SCHEMA)), now=NOW)
-    grown = (*SCHEMA, Column("note", "string"))
-    publish(staged(feed, facts=Facts(schema=grown)), now=NOW)
-    assert promised_schema(feed) == grown
+    publish(staged(feed, facts=Facts(schema=GROWN)), now=NOW)
+    assert promised_schema(feed) == GROWN
     claimed = written(feed)
     with pytest.raises(SchemaChangeError, match="column price"):
         stage(claimed, (), Facts(schema=SCHEMA[:1]), now=NOW)
@@ -342,7 +345,19 @@ def test_an_update_without_a_null_takes_back_no_promise_that_there_may_be_one(fe
 
 def test_what_a_rejected_update_would_have_added_to_the_schema_is_not_promised(feed: Feed) -> None:
     publish(staged(feed, facts=Facts(schema=SCHEMA)), now=NOW)
-    reject(staged(feed, facts=Facts(schema=(*SCHEMA, Column("note", "string")))), reason="no", now=NOW)
+    reject(staged(feed, facts=Facts(schema=GROWN)), reason="no", now=NOW)
+    assert promised_schema(feed) == SCHEMA
+    publish(staged(feed, facts=Facts(schema=SCHEMA)), now=NOW)
+
+
+def test_what_an_update_that_was_given_up_would_have_added_to_the_schema_is_not_promised(feed: Feed) -> None:
+    publish(staged(feed, facts=Facts(schema=SCHEMA)), now=NOW)
+    late = staged(feed, facts=Facts(schema=GROWN))
+    later = NOW + timedelta(days=2)
+    removals = plan(feed, Policy(keep=1, younger_than=timedelta(0), longest_write=timedelta(days=1)), now=later)
+    assert [outcome.removed for outcome in carry_out(feed, removals, now=later)] == [True]
+    with pytest.raises(ClaimLostError):
+        publish(late, now=NOW)
     assert promised_schema(feed) == SCHEMA
     publish(staged(feed, facts=Facts(schema=SCHEMA)), now=NOW)
 
@@ -687,6 +702,49 @@ def test_a_crash_leaves_nothing_that_the_same_run_cannot_go_on_with(monkeypatch:
         assert record is not None
         assert record.checks == PASSED
         assert record.state == "published" if found is not None else record.state in {"publishing", "published"}
+
+
+def publishes_grown(board: Blackboard) -> str:
+    found = find_staged(Feed(board, "ads/v1.0"), DAY, root_run_id="run")
+    assert found is not None
+    return publish(found, now=NOW).name
+
+
+def publishes_grown_files(board: Blackboard) -> str:
+    return publish_files(Feed(board, "ads/v1.0"), DAY, [], now=NOW, owner="new", facts=Facts(schema=GROWN)).name
+
+
+def rejects_staged(board: Blackboard) -> str:
+    found = find_staged(Feed(board, "ads/v1.0"), DAY)
+    return reject(found, reason="no", now=NOW).state if found else "nothing"
+
+
+@pytest.mark.parametrize("program", [publishes_grown, publishes_grown_files])
+def test_whoever_crashes_columns_are_promised_before_readers_see_them_and_those_of_a_rejected_update_never(
+    program: Callable[[Blackboard], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("feed_assets.file_feed.claims.uuid4", lambda: SimpleNamespace(hex="token"))
+    board = MemoryBlackboard()
+    feed = Feed(board, "ads/v1.0")
+    publish_files(feed, DAY, [], now=NOW - timedelta(hours=1), owner="old", facts=Facts(schema=SCHEMA))
+    if program is publishes_grown:
+        staged(feed, facts=Facts(run_id="run", schema=GROWN))
+    publisher = Actor("publisher", program, may_crash=True)
+    seen = set()
+    for end in explore(
+        board.objects(), (publisher, Actor("rejector", rejects_staged)), expected=(FeedError, AssertionError)
+    ).ends():
+        left = Feed(MemoryBlackboard(end.objects), "ads/v1.0")
+        record = read_record(left, DAY, "20180521.160000")
+        state = record.state if record else "not recorded"
+        promised = promised_schema(left)
+        seen.add((state, promised == GROWN))
+        if in_force(left) == "20180521.160000":
+            assert promised == GROWN
+        if state in {"not recorded", "staged", "rejected"}:
+            assert promised == SCHEMA
+    assert {("publishing", False), ("publishing", True), ("published", True)} <= seen
+    assert ("rejected" if program is publishes_grown else "not recorded", False) in seen
 
 
 def test_the_record_that_was_lost_does_not_keep_readers_from_the_update(feed: Feed, board: MemoryBlackboard) -> None:

@@ -81,6 +81,20 @@ def test_the_quarantine_is_found_from_wherever_the_feed_is_opened(
     assert in_force(feed) == (None, None)
 
 
+@pytest.mark.parametrize("location", ["clean ads/v1.0", "bestellungen-größe/v1.0", "what?/#1/100%41/v1.0"])
+def test_the_quarantine_of_a_feed_at_its_own_uri_is_found_whatever_letters_its_location_has(
+    tmp_path: Path, location: str
+):
+    feed = Feed(LocalBlackboard(tmp_path / "a base"), location)
+    name = publish_both(staged_with_quarantine(feed), now=NOW).name
+
+    kept = invalidate_both(open_feed(feed.uri), DAY, name, reason="wrong", author="ann", now=NOW)
+
+    assert kept is not None
+    assert kept.uri == quarantine_of(feed).uri
+    assert in_force(feed) == (None, None)
+
+
 def test_an_update_without_a_quarantine_is_taken_out_of_force_alone(feed: Feed):
     name = publish(stage(claim(feed, DAY, now=NOW, owner="r"), (), Facts(), now=NOW), now=NOW).name
 

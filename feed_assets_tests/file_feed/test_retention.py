@@ -17,6 +17,7 @@ from feed_assets.file_feed import (
     Facts,
     Feed,
     FeedError,
+    MixedFeedError,
     NoValidUpdateError,
     Policy,
     begun,
@@ -24,6 +25,7 @@ from feed_assets.file_feed import (
     claim,
     drop_ended_pins,
     is_update_name,
+    latest_of_all,
     pin,
     pins,
     plan,
@@ -125,6 +127,59 @@ def test_a_claim_without_files_goes_after_the_longest_write(board: SteppingBlack
     assert carry_out(feed, removals, now=NOW)[0].removed
     assert keys_left(board, OLD[0]) == []
     assert len(keys_left(board)) == 1
+
+
+@pytest.mark.parametrize(("claimed", "updates_in"), [(None, PARTITION), (PARTITION, None)])
+@pytest.mark.parametrize("keep", [1, 9])
+def test_a_claim_at_the_other_level_goes_without_mixing_the_levels_at_any_step(
+    board: SteppingBlackboard, feed: Feed, claimed: str | None, updates_in: str | None, keep: int
+) -> None:
+    for name in OLD:
+        plain.publish(board, feed.prefix(updates_in), name)
+    claim(feed, claimed, now=datetime(2018, 5, 20, 9, tzinfo=UTC), owner="named the wrong level")
+    policy = Policy(keep, POLICY.younger_than, POLICY.longest_write)
+
+    board.after = lambda: latest_of_all(feed, now=NOW)
+    outcomes = carry_out(feed, plan(feed, policy, now=NOW, recovering=True), now=NOW)
+    board.after = None
+
+    assert (claimed, "20180520.090000") in {(each.removal.partition, each.removal.update) for each in outcomes}
+    assert all(outcome.removed for outcome in outcomes)
+    assert keys_left(board, "20180520.090000") == []
+    assert {name for name in OLD if keys_left(board, name)} == set(OLD[-keep:])
+    assert plan(feed, policy, now=NOW) == ()
+
+
+@pytest.mark.parametrize(("claimed", "updates_in"), [(None, PARTITION), (PARTITION, None)])
+def test_a_feed_whose_levels_an_earlier_version_mixed_by_removing_a_claim_heals(
+    board: SteppingBlackboard, feed: Feed, claimed: str | None, updates_in: str | None
+) -> None:
+    for name in OLD[1:]:
+        plain.publish(board, feed.prefix(updates_in), name)
+    left = claim(feed, claimed, now=datetime(2018, 5, 20, 9, tzinfo=UTC), owner="named the wrong level")
+    board.put(f"{left.prefix}_SUCCESS", b"-112345678")
+    board.put(f"{feed.prefix(updates_in)}{OLD[1]}/_SUCCESS", b"-1123456781")
+    with pytest.raises(MixedFeedError):
+        latest_of_all(feed, now=NOW)
+
+    assert (claimed, left.name) in {(each.partition, each.update) for each in plan(feed, POLICY, now=NOW)}
+    removals = plan(feed, POLICY, now=NOW, recovering=True)
+    assert all(outcome.removed for outcome in carry_out(feed, removals, now=NOW))
+
+    assert keys_left(board, left.name) == []
+    assert {partition: each.name for partition, each in latest_of_all(feed, now=NOW).items()} == {
+        updates_in or "": OLD[-1]
+    }
+
+
+def test_updates_at_both_levels_stay_an_error_and_nothing_of_them_is_planned(
+    board: SteppingBlackboard, feed: Feed
+) -> None:
+    plain.publish(board, DAY, OLD[0])
+    plain.publish(board, f"{LOCATION}/", OLD[1], files=0)
+    for recovering in (False, True):
+        with pytest.raises(MixedFeedError):
+            plan(feed, POLICY, now=NOW, recovering=recovering)
 
 
 def test_the_empty_folders_that_a_killed_writer_left_go_with_its_update(tmp_path: Path) -> None:

@@ -91,6 +91,18 @@ def test_what_writers_leave_behind_is_found_in_an_update(feed: Feed, board: Memo
     assert found(feed) == [("extra file", NAME), ("leftover", NAME), ("torn", NAME)]
 
 
+@pytest.mark.parametrize("path", ["_part.parquet", ".part.csv"])
+def test_a_file_of_a_valid_update_that_spark_skips_for_its_name_is_found(
+    feed: Feed, board: MemoryBlackboard, path: str
+) -> None:
+    claimed = claim(feed, PARTITION, now=LATER, owner="run-2")
+    board.put(f"{claimed.prefix}{path}", b"")
+    staged = stage(claimed, staged_files(claimed, 1), Facts(), now=LATER)
+    assert found(feed) == []
+    publish(staged, now=LATER)
+    assert found(feed) == [("hidden file", claimed.name)]
+
+
 @pytest.mark.parametrize("path", ["", "sub/"])
 def test_a_directory_marker_in_an_update_is_found(feed: Feed, board: MemoryBlackboard, path: str) -> None:
     board.put(f"{DAY}{NAME}/{path}", b"")
@@ -114,6 +126,16 @@ def test_a_manifest_that_makes_nothing_valid_is_found(
 ) -> None:
     board.put(f"{DAY}{NAME}/_SUCCESS", manifest)
     assert found(feed) == [(kind, NAME)]
+
+
+@pytest.mark.parametrize("manifest", [b"-1", b"-112345678", b"-1123456782"])
+@pytest.mark.parametrize("left", [0, 1, 2])
+def test_files_that_are_gone_from_an_update_that_retention_removes_are_no_fault(
+    feed: Feed, board: MemoryBlackboard, manifest: bytes, left: int
+) -> None:
+    board.put(f"{DAY}{NAME}/_SUCCESS", manifest)
+    board.delete(*[f"{DAY}{NAME}/part-{number}" for number in range(left, 2)])
+    assert found(feed) == [("removal", NAME)]
 
 
 def test_files_that_differ_from_the_record_are_found(feed: Feed, board: MemoryBlackboard) -> None:
