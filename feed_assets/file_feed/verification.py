@@ -131,7 +131,7 @@ def _of_update(feed: Feed, place: _Place, found: Found, *, marked: bool, now: da
     for file in found.files:
         if fault := _leftover(file.path):
             yield finding("leftover", f"{file.path} is {fault}; it counts as a file all the same")
-        elif file.path.startswith(("_", ".")) and is_valid(feed, found):
+        elif file.path.rpartition("/")[2].startswith(("_", ".")) and is_valid(feed, found):
             yield finding("hidden file", f"Spark skips {file.path} for its name, so jobs refuse to read the update")
 
 
