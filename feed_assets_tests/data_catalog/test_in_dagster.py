@@ -157,7 +157,9 @@ def run(glue, s3_client, catalog: GlueCatalog, tmp_path: Path, monkeypatch: pyte
     return run
 
 
-def test_the_command_shows_drift_and_repairs_it(run, catalog, glue) -> None:
+def test_the_command_shows_drift_repairs_it_and_names_the_tables_of_this_base_that_nothing_needs(
+    run, catalog, glue
+) -> None:
     source = Source(board=open_blackboard(Settings.from_environment().base), location=EFFECTIVENESS)
     name = source.publish(1)
     assert f"{FEED} {DAY}: missing" in run("--dry-run", code=1).stdout
@@ -169,6 +171,9 @@ def test_the_command_shows_drift_and_repairs_it(run, catalog, glue) -> None:
 
     old = {"Name": "old_v1_0", "Parameters": {"feed_assets.owner": source.board.uri("old/v1.0")}}
     glue.create_table(DatabaseName=catalog.database, TableInput=old)
+    base = source.board.uri("x").removesuffix("/x")
+    of_another_base = {"Name": "others_v1_0", "Parameters": {"feed_assets.owner": f"{base}-eu/others/v1.0"}}
+    glue.create_table(DatabaseName=catalog.database, TableInput=of_another_base)
     glue.delete_partition(DatabaseName=catalog.database, TableName=FEED, PartitionValues=[DAY])
     assert json.loads(run("--json").stdout) == {
         "repaired": True,
