@@ -16,7 +16,7 @@ from typing import Any
 
 import dagster as dg
 
-from feed_assets.blackboard import BlackboardError, local_directory, open_blackboard
+from feed_assets.blackboard import BlackboardError, UnknownLocationError, local_directory, open_blackboard
 from feed_assets.data_catalog import VARIABLE as CATALOG
 from feed_assets.data_catalog import check_catalog
 from feed_assets.datasets import is_day
@@ -141,11 +141,16 @@ class Settings:
 
 def _local_base(text: str) -> str:
     try:
-        return str(Path(text).expanduser().absolute())
+        path = Path(text).expanduser().absolute()
+        open_blackboard(text)
+    except UnknownLocationError as error:
+        # Such as s3:/bucket, with one slash.
+        raise SettingsError(f"FEED_ASSETS_BASE: {error}") from None
     except RuntimeError:
         raise SettingsError(
             f"FEED_ASSETS_BASE is {text!r}; it takes a directory, and its user has no home directory."
         ) from None
+    return text if text.startswith("file:/") else str(path)
 
 
 def _state(text: str | None, base: str, dagster_home: str | None) -> str:
