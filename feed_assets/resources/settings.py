@@ -141,16 +141,17 @@ class Settings:
 
 def _local_base(text: str) -> str:
     try:
-        path = Path(text).expanduser().absolute()
-        open_blackboard(text)
+        if text.startswith("file:/"):
+            return text
+        if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:/", text):
+            open_blackboard(text)  # refuses s3:/bucket, with one slash
+        return str(Path(text).expanduser().absolute())
     except UnknownLocationError as error:
-        # Such as s3:/bucket, with one slash.
         raise SettingsError(f"FEED_ASSETS_BASE: {error}") from None
     except RuntimeError:
         raise SettingsError(
             f"FEED_ASSETS_BASE is {text!r}; it takes a directory, and its user has no home directory."
         ) from None
-    return text if text.startswith("file:/") else str(path)
 
 
 def _state(text: str | None, base: str, dagster_home: str | None) -> str:
