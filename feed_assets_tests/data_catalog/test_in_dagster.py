@@ -204,6 +204,21 @@ def test_one_table_that_fails_holds_back_no_other(run, catalog, glue) -> None:
     assert {"clean_ads_v1_0", "clean_clicks_v1_0"} <= set(catalog.tables())
 
 
+def test_a_damaged_raw_file_that_names_the_columns_holds_back_no_other_table(
+    run, catalog, tmp_path, monkeypatch
+) -> None:
+    text = SHOP_ADS.replace(", columns: [id, time, ad, campaign, user, place, cost]", "")
+    monkeypatch.setenv("FEED_ASSETS_SOURCES", str(write_sources(tmp_path / "own", text, SHOP_CLICKS)))
+    board = open_blackboard(Settings.from_environment().base)
+    board.create(f"raw/ads/shop_ads/{DAY}/05/a.parquet", b"no parquet")
+
+    result = run(code=1)
+
+    uri = board.uri(f"raw/ads/shop_ads/{DAY}/05/a.parquet")
+    assert f"Error: {RAW}: {uri} is damaged" in result.stderr
+    assert {"clean_ads_v1_0", FEED} <= set(catalog.tables())
+
+
 def test_without_a_catalog_the_command_says_how_to_name_one(run, monkeypatch) -> None:
     monkeypatch.delenv("FEED_ASSETS_CATALOG")
     assert "There is no catalog: set FEED_ASSETS_CATALOG to glue://database." in run(code=1).stderr
