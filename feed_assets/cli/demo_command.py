@@ -50,15 +50,15 @@ def demo() -> None:
 
     chosen = os.environ.get(BASE)
     os.environ[BASE] = chosen or str(demo_base())
+    # The demo has its own time and state, and resets both. Its ads are for nobody's warehouse, catalog or mailbox.
+    for name in ("AS_OF", "STATE", "WAREHOUSE", "CATALOG", "SMTP", "ALERT_WEBHOOK", "POLL_TABLE"):
+        os.environ.pop(f"FEED_ASSETS_{name}", None)
     settings = Settings.from_environment()
     ready_to_compute(settings)
     base = settings.base
     prepare_base(base)
     os.environ[BASE] = base
     directory = own_directory(base)
-    # The demo has its own time and state, and resets both. Its ads are for nobody's warehouse, catalog or mailbox.
-    for name in ("AS_OF", "STATE", "WAREHOUSE", "CATALOG", "SMTP", "ALERT_WEBHOOK", "POLL_TABLE"):
-        os.environ.pop(f"FEED_ASSETS_{name}", None)
     if not os.environ.get(HOME):
         write_config(directory / OWN_HOME)
     home = dagster_home(base)

@@ -6,7 +6,6 @@ Here: loading the project, and the table. Not here: the other checks (`operation
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -41,9 +40,12 @@ def doctor(ctx: click.Context, *, as_json: bool) -> None:
 
 
 def _findings() -> Iterator[tuple[str, Finding]]:
+    from feed_assets.blackboard import UnknownLocationError  # noqa: PLC0415 - as below
+    from feed_assets.data_catalog import CatalogError  # noqa: PLC0415 - as below
     from feed_assets.operations.doctor import Finding, checked, examine  # noqa: PLC0415 - loads Dagster and pyspark
     from feed_assets.resources import Settings, SettingsError  # noqa: PLC0415 - as above
     from feed_assets.state import StoreError  # noqa: PLC0415 - as above
+    from feed_assets.warehouse import WarehouseError  # noqa: PLC0415 - as above
 
     def project() -> Finding:
         installation = load_installation()
@@ -52,6 +54,8 @@ def _findings() -> Iterator[tuple[str, Finding]]:
         return Finding("ok", found)
 
     yield "project", checked(project)
-    with suppress(SettingsError, StoreError):  # the first line says so
+    try:
         settings = Settings.from_environment()
-        yield from examine(settings, find_dagster_home(settings.base))
+    except (SettingsError, StoreError, WarehouseError, CatalogError, UnknownLocationError):
+        return  # the first line says so
+    yield from examine(settings, find_dagster_home(settings.base))

@@ -31,6 +31,8 @@ class PackageName(click.ParamType[str]):
             like = re.sub(r"[^a-z0-9]+", "_", value.lower()).strip("_")
             hint = f", such as {like}" if like.isidentifier() and not keyword.iskeyword(like) else ""
             self.fail(f"{value!r} cannot name a Python package: use a-z, 0-9 and _ after a letter{hint}.", param, ctx)
+        if NOT_COPIED.fullmatch(value):
+            self.fail(f"The project's .gitignore leaves out {value}/: choose another name.", param, ctx)
         if Path(value).exists():
             self.fail(f"{Path(value).absolute()} exists: choose another name, or another folder.", param, ctx)
         if importlib.util.find_spec(value) is not None:

@@ -179,11 +179,13 @@ class _Comparison:
     def _first_changed(self, keyed: Sequence[int], limit: int) -> tuple[ChangedRow, ...]:
         if not keyed:
             return ()
-        everything = range(len(self.columns))
+        everything = range(count := len(self.columns))
         old, new = _listed(everything, "old."), _listed(everything, "new.")
+        # Not in Python, where NaN differs from itself.
+        differs = ", ".join(f"old.c{number} IS DISTINCT FROM new.c{number}" for number in everything)
         first = f"SELECT {_listed(keyed)} FROM of_key WHERE came > 0 AND went > 0 ORDER BY ALL LIMIT ?"  # noqa: S608
         rows = self._database.execute(
-            f"SELECT {old}, {new} FROM ({first}) first "  # noqa: S608
+            f"SELECT {old}, {new}, {differs} FROM ({first}) first "  # noqa: S608
             f"JOIN differing old ON {_same(keyed, 'first', 'old')} AND old.surplus < 0 "
             f"JOIN differing new ON {_same(keyed, 'first', 'new')} AND new.surplus > 0 "
             f"QUALIFY row_number() OVER (PARTITION BY {_listed(keyed, 'first.')} ORDER BY {old}, {new}) = 1 "
@@ -192,10 +194,10 @@ class _Comparison:
         ).fetchall()
         changed = []
         for row in rows:
-            was, now = row[: len(self.columns)], row[len(self.columns) :]
+            was, now, unlike = row[:count], row[count : 2 * count], row[2 * count :]
             key = {self.columns[number]: was[number] for number in keyed}
-            pairs = zip(self.columns, was, now, strict=True)
-            changed.append(ChangedRow(key, {name: (one, other) for name, one, other in pairs if one != other}))
+            values = zip(self.columns, was, now, unlike, strict=True)
+            changed.append(ChangedRow(key, {name: (one, other) for name, one, other, differ in values if differ}))
         return tuple(changed)
 
     def _selected(self, side: _Side) -> str:

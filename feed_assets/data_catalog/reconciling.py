@@ -100,7 +100,8 @@ def is_described(table: Table, there: Present | None) -> bool:
 
 def unknown_tables(tables: Mapping[str, Present], known: Collection[str], base: str) -> list[str]:
     """The tables that were written for this base, but for no feed or source that is known now."""
-    return sorted(name for name, each in tables.items() if name not in known and (each.owner or "").startswith(base))
+    below = f"{base}/"
+    return sorted(name for name, each in tables.items() if name not in known and (each.owner or "").startswith(below))
 
 
 def _require_own(catalog: GlueCatalog, table: Table, there: Present | None) -> None:

@@ -83,7 +83,8 @@ def source_table(
 ) -> Wanted | None:
     """The table of a source, with each raw hour from `first` to `last`, or of `only` these, that has a file.
 
-    None if only the files themselves tell the source's columns, and there is none.
+    None if only the files themselves tell the source's columns, and there is none. Raises CatalogError as `feed_table`,
+    and if the file that tells them is damaged.
     """
     declared = dict(source.format.declared) or _columns_of_newest(board, source, first, last)
     if not declared:
@@ -154,7 +155,10 @@ def _format(update: Update) -> str:
 
 
 def _columns_of_newest(board: Blackboard, source: Source, first: date, last: date) -> dict[str, str]:
-    """The columns of the newest raw file, for a source whose files name them: all are strings."""
+    """The columns of the newest raw file, for a source whose files name them: all are strings.
+
+    Raises CatalogError if the file is damaged.
+    """
     import duckdb  # noqa: PLC0415 - slow to load, and few sources need it
 
     recent = max(first, last - source.lookback_days * ONE_DAY)
@@ -168,6 +172,10 @@ def _columns_of_newest(board: Blackboard, source: Source, first: date, last: dat
             (path,) = fetch(board, {key: read.files[-1].tag}, Path(folder) / "files")
             # `num_children` is NULL for columns, and not for the whole.
             query = f"SELECT name FROM parquet_schema({literal(str(path))}) WHERE num_children IS NULL"  # noqa: S608 - quoted path
-            names = [str(name) for (name,) in duckdb.execute(query).fetchall()]
+            try:
+                names = [str(name) for (name,) in duckdb.execute(query).fetchall()]
+            except duckdb.Error:
+                why = f"As the newest file it names the columns of {source.key}: land it again."
+                raise CatalogError(f"{board.uri(key)} is damaged. {why}") from None
         return {name: "string" for name in names if name not in RECORD_COLUMNS}
     return {}

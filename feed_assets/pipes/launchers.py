@@ -146,7 +146,7 @@ class EMR(Launcher):
         options = _options(self.spark_parameters, self.archive, "spark.yarn.dist.archives", variables)
         # YARN would start a failed job once more, and its messages would overwrite the first ones.
         options = ["--deploy-mode cluster --conf spark.yarn.maxAppAttempts=1", *options]
-        submit = ["spark-submit", *" ".join(options).split(), self.entry_point, *arguments]
+        submit = ["spark-submit", *shlex.split(" ".join(options)), self.entry_point, *arguments]
         step = {
             "Name": name,
             "ActionOnFailure": "TERMINATE_CLUSTER",

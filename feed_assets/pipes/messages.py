@@ -73,10 +73,12 @@ class _BucketReader(PipesS3MessageReader):
     @contextmanager
     def get_params(self) -> Iterator[PipesParams]:
         with super().get_params() as params:
+            # Its name is random. Other steps of the run have others.
+            own = params["key_prefix"]
             try:
-                yield {**params, "key_prefix": self._prefix + params["key_prefix"]}
+                yield {**params, "key_prefix": f"{self._prefix}{own}"}
             finally:
-                self._board.delete(*(entry.key for entry in list_all(self._board, self._folder)))
+                self._board.delete(*(entry.key for entry in list_all(self._board, f"{self._folder}{own}/")))
 
 
 def pipes_metadata(metadata: Mapping[str, dg.MetadataValue[Any]]) -> dict[str, PipesMetadataValue]:

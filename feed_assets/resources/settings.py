@@ -16,7 +16,7 @@ from typing import Any
 
 import dagster as dg
 
-from feed_assets.blackboard import BlackboardError, local_directory, open_blackboard
+from feed_assets.blackboard import BlackboardError, UnknownLocationError, local_directory, open_blackboard
 from feed_assets.data_catalog import VARIABLE as CATALOG
 from feed_assets.data_catalog import check_catalog
 from feed_assets.datasets import is_day
@@ -141,7 +141,13 @@ class Settings:
 
 def _local_base(text: str) -> str:
     try:
+        if text.startswith("file:/"):
+            return text
+        if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:/", text):
+            open_blackboard(text)  # refuses s3:/bucket, with one slash
         return str(Path(text).expanduser().absolute())
+    except UnknownLocationError as error:
+        raise SettingsError(f"FEED_ASSETS_BASE: {error}") from None
     except RuntimeError:
         raise SettingsError(
             f"FEED_ASSETS_BASE is {text!r}; it takes a directory, and its user has no home directory."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -12,23 +13,28 @@ VARIABLE = "FEED_ASSETS_WAREHOUSE"
 """The environment variable with the URL of the warehouse, which can hold a password."""
 DUCKDB, POSTGRESQL, SNOWFLAKE = "duckdb", "postgresql", "snowflake"
 
+_NO_CODE = re.compile(r"%(?![0-9A-Fa-f]{2})")
+
 
 def warehouse_kind(url: str) -> str:
     """The kind of the warehouse at a URL: `duckdb`, `postgresql` or `snowflake`. Raises WarehouseError."""
     with suppress(ValueError):  # of a wrong port
         parts = urlsplit(url)
-        path, complete = parts.path.strip("/"), parts.port != 0
+        path = parts.path.strip("/")
+        # An @ behind the path: a ? or # of the password has ended the host.
+        complete = parts.port != 0 and "@" not in f"{parts.query}{parts.fragment}"
         match parts.scheme:
             case "duckdb" if path and not (parts.netloc or parts.query or path.startswith(":")):
                 return DUCKDB
-            case "postgres" | "postgresql" if complete and "@" not in path:
+            # The driver would show the password in which a % is no code.
+            case "postgres" | "postgresql" if complete and "@" not in path and not _NO_CODE.search(url):
                 return POSTGRESQL
             case "snowflake" if complete and parts.hostname and path.count("/") == 1:
                 return SNOWFLAKE
     raise WarehouseError(
         f"{VARIABLE} must be duckdb:////directory/warehouse.db, postgresql://user:password@host:5432/database or "
-        "snowflake://user@account/database/schema?warehouse=NAME (%40 for an @ in the password). The present URL is "
-        "not shown, because it may contain a password."
+        "snowflake://user@account/database/schema?warehouse=NAME (in a password %40 for @, %25 for %, %23 for #, %3F "
+        "for ?). The present URL is not shown, because it may contain a password."
     )
 
 

@@ -39,14 +39,17 @@ class DuckdbWarehouse(Warehouse):
     @contextmanager
     def open(self, *, writes: bool) -> Iterator[Any]:
         """See `Warehouse.open`. Waits for other processes; without a file, questions go to an empty database."""
-        lock = _WRITING.setdefault(self.path, threading.Lock())
-        if writes:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            if not lock.acquire(timeout=WAIT_SECONDS):
-                raise self._busy(f"a thread of this process has been loading for {WAIT_SECONDS} s")
         try:
-            wait = WAIT_SECONDS if writes else QUESTION_SECONDS
-            connection = self._connect(wait) if writes or self.path.exists() else duckdb.connect()
+            if writes:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+            there = writes or self.path.exists()
+        except OSError as error:
+            raise self._unusable(error) from None
+        lock = _WRITING.setdefault(self.path, threading.Lock())
+        if writes and not lock.acquire(timeout=WAIT_SECONDS):
+            raise self._busy(f"a thread of this process has been loading for {WAIT_SECONDS} s")
+        try:
+            connection = self._connect(WAIT_SECONDS if writes else QUESTION_SECONDS) if there else duckdb.connect()
             with connection:
                 connection.execute("SET TimeZone = 'UTC'")
                 yield connection
@@ -59,12 +62,15 @@ class DuckdbWarehouse(Warehouse):
         while True:
             try:
                 return duckdb.connect(self.path)
-            except duckdb.IOException as error:
-                if "Could not set lock" not in str(error) or time.monotonic() > deadline:
-                    raise self._busy(str(error)) from None
             except duckdb.Error as error:
-                raise WarehouseError(f"{self.title} cannot be opened: {error}") from None
+                if "Could not set lock" not in str(error):
+                    raise self._unusable(error) from None
+                if time.monotonic() > deadline:
+                    raise self._busy(str(error)) from None
             time.sleep(PAUSE)
+
+    def _unusable(self, error: Exception) -> WarehouseError:
+        return WarehouseError(f"{self.title} cannot be opened: {str(error).partition(chr(10))[0]}")
 
     def _busy(self, why: str) -> WarehouseError:
         return WarehouseError(

@@ -54,7 +54,11 @@ class PostgresqlWarehouse(Warehouse):
         """See `Warehouse.open`."""
         with self._explained():
             named = {"application_name": "feed_assets", "connect_timeout": 10}
-            connection = psycopg.connect(self._url, autocommit=True, **named)  # type: ignore[arg-type] # numbers, too
+            try:
+                connection = psycopg.connect(self._url, autocommit=True, **named)  # type: ignore[arg-type] # numbers, too
+            except psycopg.ProgrammingError:  # it shows a part of the URL
+                text = "PostgreSQL cannot read the URL in FEED_ASSETS_WAREHOUSE: check its options"
+                raise WarehouseError(f"{self.title}: {text}.") from None
         with connection:
             if writes:
                 self.execute(connection, f"SET lock_timeout = '{WAIT_SECONDS}s'")

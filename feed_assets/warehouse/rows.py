@@ -45,6 +45,13 @@ _NESTED = re.compile(r"(array|map|struct)<.*>")
 _BINARY = re.compile(r"[:<,]binary[,>]")
 _TEXT = re.compile(r"(var)?char\(\d+\)")
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
+_DIGITS = {
+    **dict.fromkeys(("TINYINT", "SMALLINT", "INTEGER", "BIGINT"), 0),
+    **dict.fromkeys(("TIMESTAMP", "TIMESTAMP WITH TIME ZONE"), 6),
+}
+"""How many digits after the point a type keeps."""
+_EXPONENT = literal(r"^\s*[-+]?[0-9_.]+[eE]")
+_SPACES = literal(" \t\r\n")
 
 Render = Callable[[str, str], str]
 """From an expression and its DuckDB type to the expression that goes into a warehouse."""
@@ -93,13 +100,39 @@ def _converted(column: Column, name: str, type_: str) -> tuple[str, str]:
         return f"CAST(NULL AS {target})", target
     if target == "JSON":
         return (value if type_ in {"JSON", "VARCHAR"} else f"to_json({value})"), target
+    if type_ == target:
+        return value, target
     cast = f"CAST({value} AS {target})"
-    if type_ in {target, "VARCHAR"}:
-        return (value if type_ == target else cast), target
-    # A narrower type may round, or cut a time.
+    # DuckDB rounds, and cuts times, without an error.
     lost = literal(f"The column {column.name} is {type_} in the files. As {column.type} it would lose: ")
-    same = f"CAST({cast} AS {type_}) IS NOT DISTINCT FROM {value}"
-    return f"CASE WHEN {same} THEN {cast} ELSE error({lost} || {value}) END", target
+    loses = _text_loses(value, cast, target) if type_ == "VARCHAR" else _differs(f"CAST({cast} AS {type_})", value)
+    return f"CASE WHEN {loses} THEN error({lost} || {value}) ELSE {cast} END", target
+
+
+def _text_loses(value: str, cast: str, target: str) -> str:
+    """Whether a text says more than its value as this type: a condition."""
+    if target == "DATE":
+        return _differs(f"TRY_CAST({cast} AS TIMESTAMP)", f"TRY_CAST(trim({value}, {_SPACES}) AS TIMESTAMP)")
+    if target in {"FLOAT", "DOUBLE"}:
+        return f"isinf({cast}) AND NOT contains(lower({value}), 'inf')"
+    found = re.fullmatch(r"DECIMAL\(\d+,(\d+)\)", target)
+    digits = int(found[1]) if found else _DIGITS.get(target)
+    if digits is None:
+        return "false"
+    further = f"regexp_matches({value}, '\\.[0-9_]{{{digits}}}[0-9_]*[1-9]')"
+    if target == "TIMESTAMP WITH TIME ZONE":
+        return further
+    if target == "TIMESTAMP":
+        # The offset of UTC is no loss: the session is in UTC.
+        moment = "TIMESTAMP WITH TIME ZONE"
+        return f"{further} OR {_differs(f'TRY_CAST({cast} AS {moment})', f'TRY_CAST({value} AS {moment})')}"
+    # An exponent moves the point. Not from DECIMAL to DOUBLE, which is inexact; texts are read exactly.
+    differs = _differs(f"CAST(CAST({cast} AS VARCHAR) AS DOUBLE)", f"TRY_CAST({value} AS DOUBLE)")
+    return f"CASE WHEN regexp_matches({value}, {_EXPONENT}) THEN {differs} ELSE {further} END"
+
+
+def _differs(one: str, other: str) -> str:
+    return f"{one} IS DISTINCT FROM {other}"
 
 
 @contextmanager

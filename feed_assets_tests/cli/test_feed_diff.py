@@ -56,6 +56,18 @@ def test_with_a_key_a_row_can_have_changed(run: Run, written: Written, tmp_path:
     assert "There is no key column ads" in unknown.stderr
 
 
+def test_a_value_that_is_no_number_before_and_after_has_not_changed(run: Run, tmp_path: Path):
+    for number in (1, 2):
+        file = tmp_path / f"{number}.parquet"
+        values = f"1 AS ad, {number} AS n, 'NaN'::DOUBLE AS share, ['NaN'::DOUBLE] AS shares, NULL AS nothing"
+        duckdb.sql(f"COPY (SELECT {values}) TO '{file}'")
+        published(run, tmp_path / "f", file)
+
+    found = diff(run, tmp_path / "f", "--key", "ad")
+
+    assert found["first_changed"] == [{"key": {"ad": 1}, "values": {"n": {"from": 1, "to": 2}}}]
+
+
 def test_columns_that_came_went_or_changed_their_type_are_told(run: Run, tmp_path: Path):
     local = tmp_path / "a.parquet"
     for select in ("1 AS ad, 5 AS n, 'x' AS gone", "1 AS ad, 5::BIGINT AS n, now() AS came"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,8 @@ from click.testing import Result
 
 ROOT = Path(__file__).parents[2]
 Run = Callable[..., Result]
+IGNORED = re.findall(r"^/?([a-z]\w*)/$", (ROOT / "examples/shop/.gitignore").read_text(), re.MULTILINE)
+"""Packages of these names would not be committed."""
 
 
 @pytest.fixture
@@ -44,6 +47,7 @@ def test_the_example_is_what_init_writes(run: Run, folder: Path):
         ("My Shop", "use a-z, 0-9 and _ after a letter, such as my_shop"),
         ("class", "cannot name a Python package"),
         ("there", "exists: choose another name"),
+        *((name, f".gitignore leaves out {name}/") for name in IGNORED),
         ("dagster", "already has a package dagster"),
     ],
 )

@@ -157,7 +157,9 @@ def run(glue, s3_client, catalog: GlueCatalog, tmp_path: Path, monkeypatch: pyte
     return run
 
 
-def test_the_command_shows_drift_and_repairs_it(run, catalog, glue) -> None:
+def test_the_command_shows_drift_repairs_it_and_names_the_tables_of_this_base_that_nothing_needs(
+    run, catalog, glue
+) -> None:
     source = Source(board=open_blackboard(Settings.from_environment().base), location=EFFECTIVENESS)
     name = source.publish(1)
     assert f"{FEED} {DAY}: missing" in run("--dry-run", code=1).stdout
@@ -169,6 +171,9 @@ def test_the_command_shows_drift_and_repairs_it(run, catalog, glue) -> None:
 
     old = {"Name": "old_v1_0", "Parameters": {"feed_assets.owner": source.board.uri("old/v1.0")}}
     glue.create_table(DatabaseName=catalog.database, TableInput=old)
+    base = source.board.uri("x").removesuffix("/x")
+    of_another_base = {"Name": "others_v1_0", "Parameters": {"feed_assets.owner": f"{base}-eu/others/v1.0"}}
+    glue.create_table(DatabaseName=catalog.database, TableInput=of_another_base)
     glue.delete_partition(DatabaseName=catalog.database, TableName=FEED, PartitionValues=[DAY])
     assert json.loads(run("--json").stdout) == {
         "repaired": True,
@@ -197,6 +202,21 @@ def test_one_table_that_fails_holds_back_no_other(run, catalog, glue) -> None:
     result = run(code=1)
     assert f"Error: {FEED}: The table {FEED} in {catalog.title} belongs to somebody else" in result.stderr
     assert {"clean_ads_v1_0", "clean_clicks_v1_0"} <= set(catalog.tables())
+
+
+def test_a_damaged_raw_file_that_names_the_columns_holds_back_no_other_table(
+    run, catalog, tmp_path, monkeypatch
+) -> None:
+    text = SHOP_ADS.replace(", columns: [id, time, ad, campaign, user, place, cost]", "")
+    monkeypatch.setenv("FEED_ASSETS_SOURCES", str(write_sources(tmp_path / "own", text, SHOP_CLICKS)))
+    board = open_blackboard(Settings.from_environment().base)
+    board.create(f"raw/ads/shop_ads/{DAY}/05/a.parquet", b"no parquet")
+
+    result = run(code=1)
+
+    uri = board.uri(f"raw/ads/shop_ads/{DAY}/05/a.parquet")
+    assert f"Error: {RAW}: {uri} is damaged" in result.stderr
+    assert {"clean_ads_v1_0", FEED} <= set(catalog.tables())
 
 
 def test_without_a_catalog_the_command_says_how_to_name_one(run, monkeypatch) -> None:

@@ -13,10 +13,13 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from unittest import mock
 
 import dagster as dg
 import pytest
+from click.testing import CliRunner
 
+from feed_assets.cli import demo_command, main
 from feed_assets.demo.story import prepare_base
 from feed_assets.file_feed import history, open_feed, records
 from feed_assets.resources import Settings, SettingsError
@@ -253,6 +256,17 @@ def test_it_never_touches_data_that_is_not_its_own(tmp_path):
         prepare_base(str(tmp_path))
 
     assert (tmp_path / "precious").read_text() == "mine"
+
+
+def test_settings_that_it_does_not_use_may_be_wrong(tmp_path, monkeypatch):
+    (tmp_path / "precious").write_text("mine")
+    monkeypatch.setattr(demo_command, "start_loading", lambda *_: None)
+    wrong = {f"FEED_ASSETS_{name}": "wrong" for name in ("AS_OF", "STATE", "WAREHOUSE", "CATALOG", "SMTP")}
+
+    with mock.patch.dict(os.environ, {**wrong, "FEED_ASSETS_BASE": str(tmp_path)}):
+        result = CliRunner().invoke(main, ["demo"])
+
+    assert f"{tmp_path} holds other data" in result.stderr
 
 
 def test_a_base_says_what_time_it_is_there(tmp_path):

@@ -115,6 +115,17 @@ def test_systemd_takes_the_units_and_calls_them_confined(tmp_path):
         assert (answer.returncode, answer.stderr) == (0, ""), answer.stdout
 
 
+def test_the_home_of_the_user_is_the_directory_that_the_units_may_write_to():
+    # Caches are below the home, such as Spark's jars for S3.
+    installed = [(DEPLOY / name).read_text(encoding="utf-8") for name in ("README.md", "Dockerfile")]
+    homes = [re.findall(r"useradd .*--home-dir (\S+)", text) for text in installed]
+    units = [path.read_text(encoding="utf-8") for path in (DEPLOY / "systemd").iterdir()]
+    writable = {name for text in units for name in re.findall(r"^StateDirectory=(.*)$", text, re.MULTILINE) or [""]}
+
+    assert homes == [["/var/lib/feed-assets"]] * 2
+    assert writable == {"feed-assets"}
+
+
 def test_everything_listens_on_loopback_unless_told_otherwise():
     hosts = {name: value for name, value in environment_file().items() if name.endswith(("UI_HOST", "CODE_HOST"))}
     assert hosts == {"FEED_ASSETS_UI_HOST": "127.0.0.1", "FEED_ASSETS_CODE_HOST": "127.0.0.1"}

@@ -1,8 +1,9 @@
-"""The policies of `deploy/policies` on a RADOS gateway: each user can do its job, and nothing else."""
+"""The policies of `deploy` on a RADOS gateway: each user can do its job; those of `policies`, and nothing else."""
 
 from __future__ import annotations
 
 import itertools
+import json
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,6 +14,8 @@ import pytest
 from feed_assets.blackboard import NotFoundError, UnavailableError
 from feed_assets.blackboard.s3 import S3Blackboard
 from feed_assets.file_feed import (
+    Column,
+    Facts,
     Feed,
     Policy,
     Watch,
@@ -24,13 +27,15 @@ from feed_assets.file_feed import (
     require_latest,
     verify,
 )
+from feed_assets.notices.keeping import keep, kept_reports
+from feed_assets.state.reports import Report
 
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
 
     from feed_assets_tests.servers.ceph import Ceph
 
-POLICIES = Path(__file__).parents[2] / "deploy/policies"
+DEPLOY = Path(__file__).parents[2] / "deploy"
 NOW = datetime(2018, 5, 21, 16, tzinfo=UTC)
 DAY = "2018-05-20"
 PART = 5 * 1024 * 1024
@@ -71,7 +76,15 @@ def bucket(ceph: Ceph, tmp_path_factory: pytest.TempPathFactory) -> Bucket:
 
 
 def policy(role: str) -> str:
-    return (POLICIES / f"{role}.json").read_text()
+    return (DEPLOY / f"policies/{role}.json").read_text()
+
+
+def emr_policy(role: str, bucket: str) -> str:
+    """A policy of `emr` for this bucket, without the services that only AWS has."""
+    text = (DEPLOY / f"emr/{role}-policy.json").read_text().replace("MY-BUCKET", bucket).replace("MY-BASE", "ads")
+    whole = json.loads(text)
+    kept = [each for each in whole["Statement"] if each["Action"][0].startswith("s3:")]
+    return json.dumps({**whole, "Statement": kept})
 
 
 def large(folder: Path) -> Path:
@@ -147,3 +160,30 @@ def test_nobody_reads_or_touches_what_is_below_another_prefix(bucket: Bucket, ot
             attempt()
     assert bucket.contents() == before
     bucket.owner.abort_multipart_upload(Bucket=bucket.name, Key=f"{other}/upload", UploadId=upload)
+
+
+@pytest.mark.parametrize("path", sorted(DEPLOY.glob("*/*.json")), ids=lambda path: path.stem)
+def test_a_condition_on_the_prefix_lets_requests_for_one_object_pass(path: Path):
+    # They have no prefix. Without the right to list, S3 answers 403 for a missing object, and not 404.
+    conditions = [each.get("Condition", {}) for each in json.loads(path.read_text())["Statement"]]
+    operators = {operator for each in conditions for operator, keys in each.items() if "s3:prefix" in keys}
+    assert operators == {"StringLikeIfExists"}
+
+
+def test_a_job_of_emr_publishes_a_new_feed_and_dagster_reads_it_and_keeps_reports(ceph: Ceph, tmp_path: Path):
+    name, owner = f"policies-{next(_numbers)}", ceph.client()
+    owner.create_bucket(Bucket=name)
+    job, dagster = (
+        S3Blackboard(ceph.client_of(f"emr-{role}", emr_policy(role, name)), name, "ads") for role in ("job", "dagster")
+    )
+    (tmp_path / "a.csv").write_text("rows")
+    facts = Facts(schema=(Column("ad", "string"),))
+
+    update = publish_files(Feed(job, "v1.0"), DAY, [tmp_path / "a.csv"], now=NOW, owner="job", facts=facts)
+    report = Report("1", dagster.uri(""), DAY, NOW, {"sources": []})
+    keep(dagster, DAY, lambda: [report], now=NOW, owner="dagster")
+
+    assert require_latest(Feed(dagster, "v1.0"), DAY, now=NOW).name == update.name
+    assert [each.id for each in kept_reports(dagster, DAY, now=NOW)] == ["1"]
+    with pytest.raises(UnavailableError, match=r"AccessDenied|403"):
+        dagster.create("v1.0/new", b"1")

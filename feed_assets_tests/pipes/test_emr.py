@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from threading import Thread
+from unittest import mock
 from uuid import uuid4
 
 import boto3
@@ -31,6 +32,8 @@ from feed_assets.engine.java import ensure_java
 from feed_assets.file_feed import history, publish_files
 from feed_assets.pipes import EMR, EMRServerless
 from feed_assets.pipes.launchers import ENTRY_POINT
+from feed_assets.pipes.messages import Messages
+from feed_assets.resources import BlackboardResource
 from feed_assets_tests.harness import AS_OF, DAY, Installation, failed_checks, messages, settings_below
 from feed_assets_tests.pipes import project
 
@@ -201,6 +204,28 @@ def test_the_archive_is_the_python_of_driver_and_executors():
     assert step["HadoopJarStep"]["Args"][-3:] == ["s3://code/entry.py", *arguments]
     assert f"{YARN_VARIABLE}{python}" in step["HadoopJarStep"]["Args"]
     assert flow["Instances"] == {"KeepJobFlowAliveWhenNoSteps": False}
+
+
+def test_an_option_in_quotes_is_one_argument_of_emr():
+    options = "--conf 'spark.driver.extraJavaOptions=-Da=1 -Db=2' --name shop"
+
+    flow = EMR(entry_point="s3://code/entry.py", job_flow={}, spark_parameters=options).parameters("n", [])
+
+    arguments = flow["Steps"][0]["HadoopJarStep"]["Args"]
+    start = arguments.index("spark.driver.extraJavaOptions=-Da=1 -Db=2")
+    assert arguments[start - 1 : start + 3] == ["--conf", arguments[start], "--name", "shop"]
+
+
+def test_the_end_of_a_job_leaves_the_messages_of_another_step_of_the_run(base):
+    resource = BlackboardResource(base=base)
+    ended = mock.Mock(received_closed_message=True)
+    with Messages(resource, "run").read_messages(ended) as of_other:
+        with Messages(resource, "run").read_messages(ended) as own:
+            for params in (of_other, own):
+                resource.blackboard.create(f"{params['key_prefix'].removeprefix('base/')}/1.json", b"{}")
+        left = [entry.key for entry in list_all(resource.blackboard, ".pipes/")]
+        assert left == [f"{of_other['key_prefix'].removeprefix('base/')}/1.json"]
+    assert list(list_all(resource.blackboard, ".pipes/")) == []
 
 
 def test_the_example_loads_and_its_policies_name_what_they_allow(monkeypatch):

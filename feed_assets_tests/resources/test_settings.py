@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from feed_assets.blackboard import local_directory
 from feed_assets.file_feed import parse_time
 from feed_assets.resources import Settings
 from feed_assets.resources.settings import SettingsError
@@ -33,6 +34,13 @@ def test_a_project_names_the_directory_of_its_sources_and_the_environment_anothe
 
 def test_a_base_in_a_bucket_is_taken_as_it_is():
     assert Settings.from_environment({"FEED_ASSETS_BASE": "s3://bucket/ads"}).base == "s3://bucket/ads"
+
+
+def test_a_base_with_one_slash_is_refused_or_the_directory_that_it_names(tmp_path):
+    with pytest.raises(SettingsError, match=r"FEED_ASSETS_BASE: 's3:/bucket/prod' names no bucket\. Write s3://"):
+        Settings.from_environment({"FEED_ASSETS_BASE": "s3:/bucket/prod"})
+    settings = Settings.from_environment({"FEED_ASSETS_BASE": f"file:{tmp_path}"})
+    assert local_directory(settings.base) == tmp_path
 
 
 @pytest.mark.parametrize(

@@ -100,12 +100,24 @@ def test_wrong_requests_say_what_to_do(run: Run, source: Source, monkeypatch: py
         "tiger",
         "postgresql://u:ti@ger@h:x/d",
         "snowflake://u:tiger@a/d",
+        "postgresql://u:ti%2tiger@h/d",
+        "postgresql://u@h/d?password=tiger%zz",
+        "postgresql://u:2024#tiger@h/d",
+        "postgresql://u:2024?tiger@h/d",
+        "snowflake://u:2/a/tiger?b@a/d/s",
     ],
 )
 def test_a_url_that_cannot_be_used_is_not_shown(url: str) -> None:
     with pytest.raises(WarehouseError, match="FEED_ASSETS_WAREHOUSE must be duckdb:") as error:
         Settings.from_environment({"FEED_ASSETS_WAREHOUSE": url})
     assert "tiger" not in str(error.value)
+
+
+def test_options_that_postgresql_cannot_read_are_not_shown(run: Run, monkeypatch: pytest.MonkeyPatch, source: Source):
+    monkeypatch.setenv("FEED_ASSETS_WAREHOUSE", "postgresql://u@127.0.0.1:1/d?tiger=tiger")
+    stderr = run("status", code=1).stderr
+    assert "postgresql://u@127.0.0.1:1/d: PostgreSQL cannot read the URL in FEED_ASSETS_WAREHOUSE" in stderr
+    assert "tiger" not in stderr
 
 
 def test_no_error_title_or_setting_shows_a_password(server: str, source: Source) -> None:

@@ -254,6 +254,19 @@ def test_a_file_of_duckdb_that_another_process_has_open_is_waited_for_and_named(
     assert source.load(warehouse)[1]
 
 
+@pytest.mark.parametrize("place", ["notes.txt", "notes.txt/warehouse.db"])
+def test_a_file_of_duckdb_that_cannot_be_opened_is_no_matter_of_waiting(tmp_path: Path, place: str) -> None:
+    (tmp_path / "notes.txt").write_text("no database " * 1000)
+    source = Source()
+    source.publish(1)
+
+    with pytest.raises(WarehouseError, match=f"duckdb:///{tmp_path}/{place} cannot be opened: ") as error:
+        source.load(open_warehouse(f"duckdb:///{tmp_path}/{place}"))
+
+    assert not error.value.transient
+    assert "Only one process" not in str(error.value)
+
+
 class Downloading(Interposed):
     """Calls `before` ahead of downloads, too."""
 

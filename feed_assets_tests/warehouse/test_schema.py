@@ -158,6 +158,56 @@ def test_a_value_that_its_declared_type_cannot_keep_loads_nothing(name: str, req
     assert counts(warehouse) == {kept: 2}
 
 
+def publish_texts(source: Source, values: list[str], day: str) -> None:
+    """Publish values of the column `ad` as text."""
+    update = f"{source.location}/{day}/20191201.000100"
+    source.board.create(f"{update}/part-0.csv", "".join(f'"{value}"\n' for value in ("ad", *values)).encode())
+    source.board.create(f"{update}/_SUCCESS", b"1")
+
+
+@pytest.mark.parametrize(
+    ("spark", "values"),
+    [
+        ("bigint", ["1.5", ".5", "5e-1", "1e-30", "0.99999999999999999999999999", "9223372036854775806.9"]),
+        ("decimal(10,2)", ["12.345", "1.2345e1", "0.000000000000000000001"]),
+        ("decimal(38,6)", ["1.1234567", "12345678901234567890123456789012.1234561"]),
+        ("date", ["2024-01-01 10:30:00", "2024-01-01T00:00:01Z"]),
+        ("timestamp_ntz", ["2024-01-01 10:30:00+02", "2024-01-01 10:30:00 -05:30", "2024-01-01 10:30:00.1234567"]),
+        ("timestamp", ["2024-01-01 10:30:00.1234567+02"]),
+        ("float", ["1e39"]),
+        ("double", ["-1e400"]),
+    ],
+)
+def test_a_text_that_says_more_than_its_declared_type_keeps_loads_nothing(duckdb, spark: str, values: list[str]):
+    source = Source(columns=(Column("ad", spark),))
+    for number, value in enumerate(values):
+        publish_texts(source, ["", value], day := f"2019-11-{number + 10}")
+        with pytest.raises(WarehouseError, match=r"ad is VARCHAR in the files.*it would lose") as error:
+            source.load(duckdb, day)
+        assert f"As {spark} it would lose: {value}" in str(error.value)
+    assert rows(duckdb, "SELECT * FROM effect") == []
+
+
+@pytest.mark.parametrize(
+    ("spark", "texts"),
+    [
+        ("bigint", {"1e3": 1000, " 5 ": 5, "1.0": 1, "2.50e1": 25, "0x1e": 30, str(2**63 - 1): 2**63 - 1}),
+        ("decimal(10,2)", {"12.340000000000": "12.34", "1.234e1": "12.34", "5": "5.00", "-.5": "-0.50"}),
+        ("decimal(38,6)", {"9" * 32 + ".999999": "9" * 32 + ".999999", "1.234567890123456e10": "12345678901.234560"}),
+        ("date", {" 2024-01-01 ": "2024-01-01", "2024-01-02 00:00:00": "2024-01-02", "9999-12-31": "9999-12-31"}),
+        ("timestamp_ntz", {"2024-01-01": "2024-01-01 00:00:00", "2024-01-01T10:30:00.1Z": "2024-01-01 10:30:00.1"}),
+        ("timestamp", {"2024-01-01 10:30:00.123456000+02": "2024-01-01 08:30:00.123456+00"}),
+        ("double", {"0.1": 0.1, "-Infinity": "-inf", "1e-400": 0.0}),
+    ],
+)
+def test_a_text_in_another_notation_keeps_its_value(duckdb: Warehouse, spark: str, texts: dict[str, Any]) -> None:
+    source = Source(columns=(Column("ad", spark),))
+    publish_texts(source, list(texts), DAY)
+    source.load(duckdb)
+    found = [text for (text,) in rows(duckdb, "SELECT CAST(ad AS VARCHAR) FROM effect")]
+    assert sorted(found) == sorted(map(str, texts.values()))
+
+
 def test_a_text_that_postgresql_cannot_keep_loads_nothing_and_names_the_column(postgresql: Warehouse) -> None:
     source = Source()
     kept = source.publish(2)
