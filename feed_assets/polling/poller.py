@@ -9,14 +9,10 @@ after it has landed, and a state that lands twice adds nothing. So the next poll
 
 from __future__ import annotations
 
-import fcntl
-import os
 import re
-import shutil
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -36,6 +32,7 @@ from feed_assets.polling.taken import BlackboardIndex, Taken, TakenIndex, state_
 from feed_assets.sources import Source
 from feed_assets.sources.layout import LandingId, name_digest
 from feed_assets.sources.plan import sweep_staging
+from feed_assets.sources.scratch import scratch_directory
 from feed_assets.sources.source_errors import OvertakenError
 
 if TYPE_CHECKING:
@@ -47,10 +44,6 @@ TOGETHER = 16
 """Up to so many files are on this machine's disk, and share a Spark job;"""
 SCRATCH_BYTES = 1024**3
 """fewer, once they have this size."""
-
-_PREFIX = "feed-assets-poll-"
-_YOUNG = 60.0
-"""Seconds in which a scratch directory may not have its lock yet."""
 
 Land = Callable[[Source, Sequence[Path], Mapping[str, int]], "Iterator[Landing | Exception]"]
 """Lands files of a source, as `land_files` does with these generations as `seen`."""
@@ -208,7 +201,7 @@ class _Work:
         fetched: list[tuple[PartnersFile, Path]] = []
         size = 0
         try:
-            with scratch_directory() as scratch:
+            with scratch_directory("feed-assets-poll-") as scratch:
                 for file in files:
                     if not self._claimed(file):
                         continue
@@ -271,26 +264,3 @@ class _Work:
             self.polled.same.append(file.name)
         else:
             (self.polled.replaced if outcome.generation > 1 else self.polled.taken).append(file.name)
-
-
-@contextmanager
-def scratch_directory() -> Iterator[Path]:
-    """A directory for downloads. Removes those of polls that were killed: their locks are free."""
-    for old in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-        with suppress(OSError):  # another user's, or removed meanwhile
-            if time.time() - old.stat().st_mtime > _YOUNG:
-                with _locked(old):
-                    shutil.rmtree(old, ignore_errors=True)
-    with tempfile.TemporaryDirectory(prefix=_PREFIX) as name, _locked(Path(name)):
-        yield Path(name)
-
-
-@contextmanager
-def _locked(directory: Path) -> Iterator[None]:
-    """Hold the lock of a directory. Raises OSError if another process holds it."""
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    finally:
-        os.close(descriptor)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
-from tempfile import TemporaryDirectory, mkdtemp
+from tempfile import mkdtemp
 from urllib.parse import unquote, urlsplit
 
 from pyspark.sql import SparkSession
@@ -27,6 +27,7 @@ from feed_assets.sources.partner_file import PartnerFile, inspect
 from feed_assets.sources.placing import FUTURE, MALFORMED, NO_TIME, REASONS
 from feed_assets.sources.plan import Plan, clear, complete, read_plan, tidy, write_plan
 from feed_assets.sources.records import LINE_SETTINGS
+from feed_assets.sources.scratch import scratch_directory
 from feed_assets.sources.source_errors import LandingError, OvertakenError
 from feed_assets.sources.spec import Source
 from feed_assets.sources.staging import Due, stage
@@ -102,8 +103,8 @@ def land_files(
     check_expressions(session, source)
     landings, remaining = _Landings(session, blackboard, source, now, again, seen, begin), iter(files)
     while True:
-        with TemporaryDirectory() as scratch:
-            outcomes = landings.some(remaining, Path(scratch))
+        with scratch_directory("feed-assets-land-") as scratch:
+            outcomes = landings.some(remaining, scratch)
         if not outcomes:
             return
         yield from outcomes

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import Counter
 from dataclasses import replace
@@ -13,7 +12,6 @@ import pytest
 from feed_assets.blackboard.local import LocalBlackboard
 from feed_assets.blackboard.memory import MemoryBlackboard
 from feed_assets.polling.places import BoardPlace, PlaceError, open_place
-from feed_assets.polling.poller import scratch_directory
 from feed_assets.polling.taken import CLAIMED_FOR, BlackboardIndex
 from feed_assets.sources.landing import land_files
 from feed_assets.sources.layout import name_digest
@@ -331,19 +329,6 @@ def test_an_error_of_landing_gives_all_claims_back(outbox, source):
         replace(poller(board), land=fail).poll(source)
     assert board.objects() == {}
     assert poller(board).poll(source).taken == ["2019-11-28/a.csv"]
-
-
-def test_a_poll_removes_the_downloads_of_a_killed_poll_and_no_others(tmp_path, monkeypatch):
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    killed = tmp_path / "feed-assets-poll-killed"
-    (killed / "1").mkdir(parents=True)
-    (killed / "1" / "half.csv").touch()
-    with scratch_directory() as at_work:
-        for each in (killed, at_work):
-            os.utime(each, (0, 0))
-        with scratch_directory() as own:
-            assert {each.name for each in tmp_path.iterdir()} == {at_work.name, own.name}
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_place_that_is_not_there_is_an_error_and_not_an_empty_place(tmp_path, outbox):
