@@ -132,6 +132,7 @@ class Poller:
         polled = Polled(source.key)
         known, due = self._look(source, place, polled)
         if due and self._sweep(source):
+            polled.failed.clear()
             known, due = self._look(source, place, polled)
         if overtaken := self._take(source, place, known, due, polled):
             known, due = self._look(source, place, polled)
@@ -145,8 +146,9 @@ class Poller:
         self.begin(f"listing {poll.place}")
         # Before the listing: what lands from now on may be newer.
         known = self.index.taken(source.key, today - timedelta(days=poll.lookback_days))
-        files = list_files(place, poll, today)
-        polled.seen = len(files)
+        files, problems = list_files(place, poll, today)
+        polled.seen = len(files) + len(problems)
+        polled.failed |= {name: str(problem) for name, problem in problems.items()}
         return known, [
             each for each in files if each.name not in known or state_of(each) not in known[each.name].states
         ]
