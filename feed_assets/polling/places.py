@@ -202,7 +202,7 @@ class BoardPlace:
 
     def download(self, file: PartnersFile, target: Path) -> None:
         """See `Place.download`."""
-        with _explained((BlackboardError,)):
+        with _explained((BlackboardError, OSError)):
             try:
                 entry = self.board.download(file.name, target)
             except (NotFoundError, ConflictError):

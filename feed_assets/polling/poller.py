@@ -12,13 +12,13 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from feed_assets.blackboard import Blackboard
+from feed_assets.blackboard import Blackboard, InvalidKeyError
 from feed_assets.polling.places import (
     ChangedError,
     PartnersFile,
@@ -227,25 +227,30 @@ class _Work:
     def _claimed(self, file: PartnersFile) -> bool:
         """Whether the file is this poll's now. Note why not."""
         seen = self.known.get(file.name)
-        if not self.poller.index.claim(self.source.key, file, seen, now=self.poller.clock()):
+        try:
+            if self.poller.index.claim(self.source.key, file, seen, now=self.poller.clock()):
+                return True
+        except InvalidKeyError as error:  # its name is too long for a key
+            self.polled.failed[file.name] = str(error)
+        else:
             self.polled.left[file.name] = "another poll is taking it, or has just taken it"
-            return False
-        return True
+        return False
 
     def _fetched(self, file: PartnersFile, folder: Path) -> Path | None:
         """The downloaded file, below its name at the place. None if it could not be had; note why."""
         self.poller.begin(f"downloading {file.name}")
         path = folder / file.name
-        path.parent.mkdir(parents=True)
         try:
+            path.parent.mkdir(parents=True)
             self.place.download(file, path)
         except ChangedError as error:
             self.polled.left[file.name] = str(error)
-        except PlaceError as error:
+        except (PlaceError, OSError) as error:
             self.polled.failed[file.name] = str(error)
         else:
             return path
-        path.unlink(missing_ok=True)
+        with suppress(OSError):  # nothing came, or the disk does not take its name
+            path.unlink()
         return None
 
     def _note(self, file: PartnersFile, outcome: Landing | Exception, scratch: Path) -> None:

@@ -318,6 +318,21 @@ def test_a_file_that_cannot_land_keeps_no_other_back_and_lands_once_it_is_right(
     assert poller(board).poll(source).failed == {}
 
 
+@pytest.mark.parametrize("kind", [MemoryBlackboard, LocalBlackboard])
+def test_a_file_whose_name_the_disk_does_not_take_keeps_no_other_back(tmp_path, kind):
+    source = describe(tmp_path / "shop_ads.yaml", tmp_path, pattern="*/*.csv")
+    bucket = MemoryBlackboard(clock=lambda: TODAY)
+    good, bad = ["a/1.csv", "d/1.csv"], [f"{'b' * 300}/1.csv", f"c/{'1' * 300}.csv"]
+    for name in (*good, *bad):
+        bucket.put(name, content(name).encode())
+    board = MemoryBlackboard() if kind is MemoryBlackboard else LocalBlackboard(tmp_path / "base")
+
+    polled = poller(board).poll(source, BoardPlace(bucket))
+
+    assert (polled.taken, list(polled.failed), landed(board)) == (good, bad, good)
+    assert all("too long" in problem for problem in polled.problems)
+
+
 def test_an_error_of_landing_gives_all_claims_back(outbox, source):
     send(outbox, "2019-11-28/a.csv", "1")
     board = MemoryBlackboard()
