@@ -200,7 +200,7 @@ class _Landings:
             pass
         raise LandingError(
             f"{landing.file} was not kept ({uri} is not there); "
-            f"name the file itself: `feed-assets land --again {self.source.name} FILE`"
+            f"name the file itself: `feed-assets land --again {self.source.key} FILE`"
         )
 
     def _again(self, file: Delivery) -> bool:
