@@ -104,7 +104,7 @@ def inspect(path: Path, source: Source, scratch: Path, *, name: str | None = Non
         with path.open("rb") as file:
             start = file.read(len(_PARQUET))
             packed = start.startswith(_GZIP)
-            if name is None and path.suffix == ".gz" and not packed and not isinstance(source.format, ParquetFormat):
+            if name is None and path.suffix.lower() == ".gz" and not packed and not isinstance(source.format, ParquetFormat):
                 raise LandingError(f"{path} is not gzip, although its name says so; rename it or have it sent again")
             file.seek(0)
             if isinstance(source.format, ParquetFormat):
@@ -123,7 +123,7 @@ def inspect(path: Path, source: Source, scratch: Path, *, name: str | None = Non
 
 def _check_name(path: Path, source: Source) -> None:
     extensions = EXTENSIONS[source.format.type]
-    packed = path.suffix == ".gz" and not isinstance(source.format, ParquetFormat)
+    packed = path.suffix.lower() == ".gz" and not isinstance(source.format, ParquetFormat)
     extension = (path.with_suffix("") if packed else path).suffix.lower()
     if extension not in extensions:
         also = "" if isinstance(source.format, ParquetFormat) else ", each also with .gz"
