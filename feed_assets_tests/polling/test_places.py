@@ -254,6 +254,8 @@ def problem(tmp_path, url, **more):
         ("place", "sftp://acme:secret@acme.com/out", "has credentials, which do not belong here"),
         ("place", "https://token@acme.com/out", "has credentials, which do not belong here"),
         ("place", "https:///out", "names no host; write https://host/directory"),
+        ("place", "sftp://acme@acme.com:ssh/out", "'acme.com:ssh' has no port from 0 to 65535; write sftp://"),
+        ("place", "https://acme.com:65536/out", "'acme.com:65536' has no port from 0 to 65535"),
         ("pattern", "/var/*.csv", "is no relative path"),
         ("pattern", "../*.csv", "is no relative path"),
         ("pattern", "**/*.csv", "is no relative path"),
