@@ -54,7 +54,9 @@ def test_a_server_that_nobody_or_everybody_could_use_does_not_start(run, tmp_pat
     tls = ("--tls-certificate", str(certificate), "--tls-key", str(certificate))
     assert "are no certificate in PEM and its key" in refusal("--no-tokens", *tls)
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        assert "(Address already in use): name another port with --port" in refusal("--no-tokens", "--port", str(taken.getsockname()[1]))
+        assert "(Address already in use): name another port with --port" in refusal(
+            "--no-tokens", "--port", str(taken.getsockname()[1])
+        )
     assert "--body-bytes" in refusal("--body-bytes", "0")
     (tmp_path / "sources" / "shop_ads.yaml").write_text(SHOP_ADS, encoding="utf-8")
     assert "takes events: describe one with `format: {type: jsonl" in refusal("--no-tokens")
