@@ -14,8 +14,8 @@ from feed_assets.blackboard.memory import MemoryBlackboard
 from feed_assets.polling.places import BoardPlace, PlaceError, open_place
 from feed_assets.polling.taken import CLAIMED_FOR, BlackboardIndex
 from feed_assets.sources.landing import land_files
-from feed_assets.sources.layout import name_digest
-from feed_assets.sources.ledger import landings_of
+from feed_assets.sources.layout import LandingId, name_digest
+from feed_assets.sources.ledger import entries, find
 from feed_assets_tests.blackboard.recording import RecordingBlackboard
 from feed_assets_tests.polling.partners import (
     KEY,
@@ -117,13 +117,29 @@ def test_a_new_content_of_a_name_replaces_what_the_first_brought_and_an_earlier_
     assert poller(board).poll(source).same == []
 
 
+def test_a_file_that_was_replaced_often_costs_as_much_as_one_that_was_replaced_twice(outbox, source):
+    board, name, costs = RecordingBlackboard(MemoryBlackboard()), "2019-11-28/log.csv", []
+    for number in range(31):
+        send(outbox, name, str(number), time=LONG_AGO + number)
+        board.forget()
+        poller(board).poll(source)
+        costs.append((board.counts(), len(board.deleted)))
+    send(outbox, name, "30", time=LONG_AGO + 40)
+    board.forget()
+    poller(board).poll(source)
+
+    assert costs[30] == costs[2]
+    assert board.counts()["read"] == 1
+    assert landed(board) == ["30"]
+
+
 def test_landing_again_takes_the_copy_of_the_content_in_force_and_never_an_earlier_one(outbox, source):
     board, name = LocalBlackboard(outbox.parent / "base"), "2019-11-28/log.csv"
     for ids in (["1"], ["2", "3"]):
         send(outbox, name, *ids)
         poller(board).poll(source)
     digest = name_digest(KEY, name)
-    earlier, in_force = landings_of(board, KEY, digest)
+    earlier, in_force = (find(board, KEY, LandingId(digest, generation)) for generation in (1, 2))
     corrected = source.model_copy(update={"null_tokens": ("none",)})
 
     again, nothing = land_files(None, board, corrected, [in_force, earlier], now=TODAY, again=True)
@@ -131,7 +147,7 @@ def test_landing_again_takes_the_copy_of_the_content_in_force_and_never_an_earli
     assert (again.generation, again.file, again.sha256) == (3, name, in_force.sha256)
     assert (nothing.already_landed, nothing.generation) == (True, 2)
     assert landed(board) == ["2", "3"]
-    assert [each.generation for each in landings_of(board, KEY, digest)] == [1, 2, 3]
+    assert [each.generation for each in entries(board, KEY, digest)] == [1, 2, 3]
     assert poller(board).poll(corrected).landings == []
 
 
