@@ -129,6 +129,8 @@ class LocalBlackboard:
         opened = self._opened(key)
         with self._errors(f"read {self.uri(key)}"), opened as (file, status), target.open("xb") as copy:
             shutil.copyfileobj(file, copy)
+            if _tag(os.fstat(file.fileno())) != _tag(status):
+                raise ConflictError(f"{self.uri(key)} changed while it was read. Read it again.")
         return _entry(key, status)
 
     def create(self, key: str, data: bytes) -> Entry:

@@ -15,6 +15,7 @@ import click
 from feed_assets.cli.code_location import EXAMPLE, chosen_module, load_project
 from feed_assets.cli.exit_codes import INTERRUPTED
 from feed_assets.cli.installation import BASE, dagster_home, demo_base
+from feed_assets.cli.listening import cannot_listen
 from feed_assets.cli.output import say
 from feed_assets.cli.process_group import run_until_interrupted
 
@@ -61,11 +62,9 @@ def dev(ctx: click.Context, port: int, host: str, *, demo: bool) -> None:
 
 
 def _require_free(host: str, port: int) -> None:
-    """Raise ClickException if the port is taken: Dagster would go on running sensors without its UI."""
+    """Raise ClickException if nothing can listen there: Dagster would go on running sensors without its UI."""
     try:
         with socket.create_server((host, port)):
             pass
     except OSError as error:
-        raise click.ClickException(
-            f"The UI cannot listen on {host}:{port} ({os.strerror(error.errno or 0)}): name another port with --port."
-        ) from None
+        raise cannot_listen("The UI", host, port, error) from None

@@ -235,7 +235,7 @@ def remarks(done: Sequence[Landed], source: Source, settings: Settings) -> Itera
             time = f"From {landing.future_until:%Y-%m-%d %H:%M} on"
             if settings.as_of:
                 time = f"The time is fixed at {settings.as_of:%Y-%m-%d %H:%M}. With {AS_OF}=now"
-            yield f"{time}, `feed-assets land --again {source.name}` lands records that are in the future now."
+            yield f"{time}, `feed-assets land --again {source.key}` lands records that are in the future now."
 
 
 def warnings(done: Sequence[Landed], source: Source, settings: Settings) -> Iterator[str]:
@@ -245,7 +245,7 @@ def warnings(done: Sequence[Landed], source: Source, settings: Settings) -> Iter
             added = "nothing added" if each.landing.already_landed else "its interrupted landing was completed"
             yield (
                 f"Error: {Path(each.file).name} landed{_earlier(each)} by another description of {source.key}; "
-                f"{added}. `feed-assets land --again {source.name} FILE` replaces its records."
+                f"{added}. `feed-assets land --again {source.key} FILE` replaces its records."
             )
     records: dict[str, int] = {}
     for each in done:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ipaddress
 import logging
-import os
 import socket
 import ssl
 from collections.abc import Callable
@@ -22,6 +21,7 @@ import click
 from feed_assets.blackboard import local_directory
 from feed_assets.cli.clock import Deadline, now
 from feed_assets.cli.installation import Installation, load_installation, ready_to_compute
+from feed_assets.cli.listening import cannot_listen
 from feed_assets.cli.output import complain, json_option, print_json, print_table, say
 from feed_assets.file_feed.wording import counted
 from feed_assets.receiving.limits import Limits
@@ -152,13 +152,11 @@ def _is_loopback(host: str) -> bool:
 
 
 def _listening(host: str, port: int) -> socket.socket:
-    """A socket on which the server listens. Raises ClickException if the port is taken."""
+    """A socket on which the server listens. Raises ClickException if it cannot."""
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
-        raise click.ClickException(
-            f"The receiver cannot listen on {host}:{port} ({os.strerror(error.errno or 0)}): name another with --port."
-        ) from None
+        raise cannot_listen("The receiver", host, port, error) from None
 
 
 def _journal(settings: Settings, directory: Path | None, name: str) -> Journal:

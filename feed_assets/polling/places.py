@@ -42,6 +42,8 @@ AHEAD = timedelta(days=1)
 _SECONDS = 60
 """How long a server may be silent."""
 _AT_ONCE = 8
+_GONE = (404, 410)
+"""The answers of HTTP for a file that is missing."""
 
 
 class PlaceError(Exception):
@@ -84,8 +86,8 @@ class Place(Protocol):
         """The files and folders directly in a folder, "" for the place itself; none if the folder is missing."""
         ...
 
-    def look(self, files: Sequence[PartnersFile]) -> list[PartnersFile | None]:
-        """The present state of these files; None for a missing one."""
+    def look(self, files: Sequence[PartnersFile]) -> Sequence[PartnersFile | PlaceError | None]:
+        """The present state of these files; None for a missing one, and an error if the place does not tell."""
         ...
 
     def download(self, file: PartnersFile, target: Path) -> None:
@@ -129,10 +131,11 @@ def polling_of(source: Source) -> Poll:
     return source.poll
 
 
-def list_files(place: Place, poll: Poll, today: date) -> list[PartnersFile]:
-    """The files of the pattern in the days of the lookback, by name. Folders of other days are not listed.
+def list_files(place: Place, poll: Poll, today: date) -> tuple[list[PartnersFile], dict[str, PlaceError]]:
+    """The files of the pattern in the days of the lookback, by name; and of each that cannot be looked at, the error.
 
-    Each folder is listed once. Names that no store takes as a key are left out. Raises PlaceError.
+    Each folder is listed once, and folders of other days are not. Names that no store takes as a key are left out.
+    Raises PlaceError if the place cannot be listed.
     """
     first = today - timedelta(days=poll.lookback_days)
     days = [first + timedelta(days=each) for each in range(poll.lookback_days + 1 + AHEAD.days)]
@@ -142,11 +145,12 @@ def list_files(place: Place, poll: Poll, today: date) -> list[PartnersFile]:
         for file in _matching(entries, "", poll.components(day)):
             found.setdefault(file.name, replace(file, day=day))
     names = sorted(found)
-    seen = zip(names, place.look([found[name] for name in names]), strict=True)
-    files = [replace(file, day=found[name].day) for name, file in seen if file is not None]
+    seen = list(zip(names, place.look([found[name] for name in names]), strict=True))
+    problems = {name: file for name, file in seen if isinstance(file, PlaceError)}
+    files = [replace(file, day=found[name].day) for name, file in seen if isinstance(file, PartnersFile)]
     if not poll.is_dated:
         files = [replace(each, day=each.modified.date()) if each.modified else each for each in files]
-    return [each for each in files if each.day >= first]
+    return [each for each in files if each.day >= first], problems
 
 
 def _matching(
@@ -198,7 +202,7 @@ class BoardPlace:
 
     def download(self, file: PartnersFile, target: Path) -> None:
         """See `Place.download`."""
-        with _explained((BlackboardError,)):
+        with _explained((BlackboardError, OSError)):
             try:
                 entry = self.board.download(file.name, target)
             except (NotFoundError, ConflictError):
@@ -342,10 +346,17 @@ class HttpPlace:
                 self._urls[name] = link
                 yield PartnersFile(name, None, "", None, is_folder=link.endswith("/"))
 
-    def look(self, files: Sequence[PartnersFile]) -> list[PartnersFile | None]:
+    def look(self, files: Sequence[PartnersFile]) -> Sequence[PartnersFile | PlaceError | None]:
         """See `Place.look`."""
+
+        def looked(file: PartnersFile) -> PartnersFile | PlaceError | None:
+            try:
+                return self._look(file.name)
+            except PlaceError as error:
+                return error
+
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            return list(pool.map(self._look, [each.name for each in files]))
+            return list(pool.map(looked, files))
 
     def download(self, file: PartnersFile, target: Path) -> None:
         """See `Place.download`."""
@@ -363,8 +374,11 @@ class HttpPlace:
         with _explained(self._errors):
             try:
                 info = self._fs.info(self._urls[name])
-            except FileNotFoundError:
-                return None
+            except FileNotFoundError as error:
+                # fsspec says so whatever the server's answer is.
+                if getattr(error.__cause__, "status", None) in _GONE:
+                    return None
+                raise error.__cause__ or error from None
         time, modified = info.get("Last-Modified", ""), None
         with suppress(ValueError):  # no time, as far as anybody can tell
             modified = parsedate_to_datetime(time).astimezone(UTC)

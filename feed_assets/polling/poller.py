@@ -9,20 +9,16 @@ after it has landed, and a state that lands twice adds nothing. So the next poll
 
 from __future__ import annotations
 
-import fcntl
-import os
 import re
-import shutil
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from feed_assets.blackboard import Blackboard
+from feed_assets.blackboard import Blackboard, InvalidKeyError
 from feed_assets.polling.places import (
     ChangedError,
     PartnersFile,
@@ -36,6 +32,7 @@ from feed_assets.polling.taken import BlackboardIndex, Taken, TakenIndex, state_
 from feed_assets.sources import Source
 from feed_assets.sources.layout import LandingId, name_digest
 from feed_assets.sources.plan import sweep_staging
+from feed_assets.sources.scratch import scratch_directory
 from feed_assets.sources.source_errors import OvertakenError
 
 if TYPE_CHECKING:
@@ -47,10 +44,6 @@ TOGETHER = 16
 """Up to so many files are on this machine's disk, and share a Spark job;"""
 SCRATCH_BYTES = 1024**3
 """fewer, once they have this size."""
-
-_PREFIX = "feed-assets-poll-"
-_YOUNG = 60.0
-"""Seconds in which a scratch directory may not have its lock yet."""
 
 Land = Callable[[Source, Sequence[Path], Mapping[str, int]], "Iterator[Landing | Exception]"]
 """Lands files of a source, as `land_files` does with these generations as `seen`."""
@@ -139,6 +132,7 @@ class Poller:
         polled = Polled(source.key)
         known, due = self._look(source, place, polled)
         if due and self._sweep(source):
+            polled.failed.clear()
             known, due = self._look(source, place, polled)
         if overtaken := self._take(source, place, known, due, polled):
             known, due = self._look(source, place, polled)
@@ -152,8 +146,9 @@ class Poller:
         self.begin(f"listing {poll.place}")
         # Before the listing: what lands from now on may be newer.
         known = self.index.taken(source.key, today - timedelta(days=poll.lookback_days))
-        files = list_files(place, poll, today)
-        polled.seen = len(files)
+        files, problems = list_files(place, poll, today)
+        polled.seen = len(files) + len(problems)
+        polled.failed |= {name: str(problem) for name, problem in problems.items()}
         return known, [
             each for each in files if each.name not in known or state_of(each) not in known[each.name].states
         ]
@@ -208,7 +203,7 @@ class _Work:
         fetched: list[tuple[PartnersFile, Path]] = []
         size = 0
         try:
-            with scratch_directory() as scratch:
+            with scratch_directory("feed-assets-poll-") as scratch:
                 for file in files:
                     if not self._claimed(file):
                         continue
@@ -232,25 +227,30 @@ class _Work:
     def _claimed(self, file: PartnersFile) -> bool:
         """Whether the file is this poll's now. Note why not."""
         seen = self.known.get(file.name)
-        if not self.poller.index.claim(self.source.key, file, seen, now=self.poller.clock()):
+        try:
+            if self.poller.index.claim(self.source.key, file, seen, now=self.poller.clock()):
+                return True
+        except InvalidKeyError as error:  # its name is too long for a key
+            self.polled.failed[file.name] = str(error)
+        else:
             self.polled.left[file.name] = "another poll is taking it, or has just taken it"
-            return False
-        return True
+        return False
 
     def _fetched(self, file: PartnersFile, folder: Path) -> Path | None:
         """The downloaded file, below its name at the place. None if it could not be had; note why."""
         self.poller.begin(f"downloading {file.name}")
         path = folder / file.name
-        path.parent.mkdir(parents=True)
         try:
+            path.parent.mkdir(parents=True)
             self.place.download(file, path)
         except ChangedError as error:
             self.polled.left[file.name] = str(error)
-        except PlaceError as error:
+        except (PlaceError, OSError) as error:
             self.polled.failed[file.name] = str(error)
         else:
             return path
-        path.unlink(missing_ok=True)
+        with suppress(OSError):  # nothing came, or the disk does not take its name
+            path.unlink()
         return None
 
     def _note(self, file: PartnersFile, outcome: Landing | Exception, scratch: Path) -> None:
@@ -271,26 +271,3 @@ class _Work:
             self.polled.same.append(file.name)
         else:
             (self.polled.replaced if outcome.generation > 1 else self.polled.taken).append(file.name)
-
-
-@contextmanager
-def scratch_directory() -> Iterator[Path]:
-    """A directory for downloads. Removes those of polls that were killed: their locks are free."""
-    for old in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-        with suppress(OSError):  # another user's, or removed meanwhile
-            if time.time() - old.stat().st_mtime > _YOUNG:
-                with _locked(old):
-                    shutil.rmtree(old, ignore_errors=True)
-    with tempfile.TemporaryDirectory(prefix=_PREFIX) as name, _locked(Path(name)):
-        yield Path(name)
-
-
-@contextmanager
-def _locked(directory: Path) -> Iterator[None]:
-    """Hold the lock of a directory. Raises OSError if another process holds it."""
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    finally:
-        os.close(descriptor)

@@ -107,7 +107,7 @@ class BlackboardIndex:
                 yield state
 
     def claim(self, source_key: str, file: PartnersFile, seen: Taken | None, *, now: datetime) -> bool:
-        """See `TakenIndex.claim`: one conditional write, and one LIST."""
+        """See `TakenIndex.claim`: one conditional write, and one LIST; a GET if there is a claim."""
         key, until = self._claim(source_key, file), (now + CLAIMED_FOR).isoformat()
         content = json.dumps({"token": uuid4().hex, "until": until}).encode()
         try:
@@ -139,15 +139,16 @@ class BlackboardIndex:
         return f"{_folder(source_key, file)}{_CLAIM}.{state_of(file)}"
 
     def _taken_over(self, key: str, content: bytes, now: datetime) -> bool:
-        """Whether the claim of another poller has expired, and is this one's now."""
-        try:
+        """Whether the claim that is there has this content, or has expired and is replaced by it."""
+        with suppress(NotFoundError):  # another poller was faster
             held = self.blackboard.read(key)
-            if datetime.fromisoformat(json.loads(held.data)["until"]) > now:
-                return False
-            self.blackboard.replace(key, content, tag=held.entry.tag)
-        except (NotFoundError, ConflictError):
-            return False  # another poller was faster
-        return True
+            if datetime.fromisoformat(json.loads(held.data)["until"]) <= now:
+                with suppress(ConflictError):
+                    self.blackboard.replace(key, content, tag=held.entry.tag)
+                held = self.blackboard.read(key)
+            # The answer to a write that succeeded may have been lost; no other poller writes this content.
+            return held.data == content
+        return False
 
 
 def _folder(source_key: str, file: PartnersFile) -> str:

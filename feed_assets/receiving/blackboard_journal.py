@@ -74,8 +74,9 @@ class BlackboardJournal:
     def segments(self) -> list[str]:
         """See `Journal.segments`. One listing. Deletes seals that are old enough."""
         found = []
-        listed = list_all(self._blackboard, self._prefix)
-        for segment, group in groupby(listed, key=lambda each: each.key.removeprefix(self._prefix).partition("/")[0]):
+        # Deeper keys are of a receiver whose name goes on: `eu/1` for `eu`.
+        listed = (each for each in list_all(self._blackboard, self._prefix) if self._path(each).count("/") == 1)
+        for segment, group in groupby(listed, key=lambda each: self._path(each).partition("/")[0]):
             objects = list(group)
             if _is_there(objects):
                 found.append(segment)
@@ -101,6 +102,9 @@ class BlackboardJournal:
 
     def _objects(self, segment: str) -> list[Object]:
         return list(list_all(self._blackboard, f"{self._prefix}{segment}/"))
+
+    def _path(self, found: Object) -> str:
+        return found.key.removeprefix(self._prefix)
 
     def _key(self, segment: str, number: int) -> str:
         return f"{self._prefix}{segment}/{number:08}"

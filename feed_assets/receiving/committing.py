@@ -156,7 +156,8 @@ class Committer:
             results = [(each.result, UnavailableError(str(error))) for each in group]
             # Only a sealed segment tells which of the requests are in it.
             self._try_to_seal()
-        group[0].result.get_loop().call_soon_threadsafe(_resolve, results)
+        with suppress(RuntimeError):  # the loop was closed meanwhile, and nobody waits for the answers
+            group[0].result.get_loop().call_soon_threadsafe(_resolve, results)
 
     def _commit(self, group: Sequence[_Submission]) -> _Results:
         """Write the requests of a group that repeat no other; the answer to each."""

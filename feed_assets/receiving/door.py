@@ -29,7 +29,9 @@ DEEPEST: Final = 100
 
 _UTF_8: Final = {"utf-8", "ascii", "utf-8-sig"}
 _BOM: Final = b"\xef\xbb\xbf"
-_STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*"')
+_STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
+"""A string, also one that is never closed: else each of its quotes would be tried as the start of another."""
+_BRACKET: Final = re.compile(rb"[][{}]")
 _array = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _UNNAMEABLE: Final = re.compile(r'["\\\x00-\x1f]')
 """In the name of a column: the decoder does not know such names, so its values are not looked at."""
@@ -175,7 +177,7 @@ def can_be_pushed(source: Source) -> bool:
 def _depth(record: bytes) -> int:
     """The most levels of objects and arrays."""
     depth = deepest = 0
-    for each in _STRING.sub(b"", record):
-        depth += (each in b"{[") - (each in b"}]")
+    for each in _BRACKET.findall(_STRING.sub(b"", record)):
+        depth += 1 if each in b"{[" else -1
         deepest = max(deepest, depth)
     return deepest

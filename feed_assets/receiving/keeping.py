@@ -28,8 +28,8 @@ from feed_assets.state.answers import record_answers
 
 LOOK_EVERY = 0.2
 """Seconds between two looks at new segments and at the lander."""
-AGAIN_AFTER = 30.0
-"""Seconds until a segment that did not land is tried again."""
+AGAIN_AFTER, MOST_AGAIN_AFTER = 30.0, 600.0
+"""Seconds until a segment that did not land is tried again; each pause is twice as long as the one before."""
 FIRST_PAUSE, MOST_PAUSE = 1.0, 60.0
 """The pauses in seconds before the lander is started again; each is twice as long as the one before."""
 
@@ -44,6 +44,7 @@ class _Kept:
     sent: bool = False
     landed: bool = False
     due: float = 0.0
+    pause: float = AGAIN_AFTER
     problems: tuple[str, ...] = ()
 
 
@@ -171,7 +172,8 @@ class Keeper:
             while self._connection.poll():
                 self._take(self._connection.recv())
             sent = sum(each.sent for each in self._kept.values())
-            for name, each in self._kept.items():
+            # New segments have never been due, so those that fail again and again do not keep them back.
+            for name, each in sorted(self._kept.items(), key=lambda item: item[1].due):
                 if sent < most and not each.sent and not each.landed and now >= each.due:
                     self._connection.send(name)
                     each.sent = True
@@ -181,7 +183,8 @@ class Keeper:
         each = self._kept[outcome.segment]
         each.problems = outcome.problems
         if outcome.problems:
-            each.sent, each.due = False, time.monotonic() + AGAIN_AFTER
+            each.sent, each.due = False, time.monotonic() + each.pause
+            each.pause = min(2 * each.pause, MOST_AGAIN_AFTER)
             for problem in outcome.problems:
                 _log.error("Segment %s of %s is kept, and tried again: %s", outcome.segment, self.journal, problem)
             return

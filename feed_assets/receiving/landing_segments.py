@@ -19,7 +19,6 @@ from datetime import datetime
 from multiprocessing import parent_process
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, BinaryIO
 
 import msgspec
@@ -27,6 +26,7 @@ import msgspec
 from feed_assets.blackboard import Blackboard
 from feed_assets.receiving.journal import MEDIUM_ERRORS, Entry, Journal
 from feed_assets.sources import Source
+from feed_assets.sources.scratch import scratch_directory
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -69,11 +69,11 @@ def land_segments(place: Place, segments: Sequence[str]) -> list[Outcome]:
     sources = {source.key: source for source in place.sources}
     landings: dict[str, list[Landing]] = {segment: [] for segment in segments}
     problems: dict[str, list[str]] = {segment: [] for segment in segments}
-    with TemporaryDirectory(prefix="feed-assets-receive-") as scratch:
+    with scratch_directory("feed-assets-receive-") as scratch:
         files: dict[str, dict[str, Path]] = {}
         for segment in segments:
             try:
-                for key, file in write_files(place.journal, segment, Path(scratch)).items():
+                for key, file in write_files(place.journal, segment, scratch).items():
                     files.setdefault(key, {})[segment] = file
             except MEDIUM_ERRORS as error:
                 problems[segment].append(str(error))

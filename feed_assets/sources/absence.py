@@ -94,7 +94,7 @@ def _gone(blackboard: Blackboard, source: Source, landing: Landing, files: list[
     more = f" and {len(files) - 1} more" if len(files) > 1 else ""
     return (
         f"{landing.file} landed with records of that day, and their raw files are gone "
-        f"({blackboard.uri(files[0])}{more}). Land it again: `feed-assets land --again {source.name} FILE`, "
+        f"({blackboard.uri(files[0])}{more}). Land it again: `feed-assets land --again {source.key} FILE`, "
         "or without FILE from the copy that was kept"
     )
 

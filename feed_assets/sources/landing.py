@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
-from tempfile import TemporaryDirectory, mkdtemp
+from tempfile import mkdtemp
 from urllib.parse import unquote, urlsplit
 
 from pyspark.sql import SparkSession
@@ -22,11 +22,12 @@ from feed_assets.engine.session import SESSION_SETTINGS, new_session
 from feed_assets.sources.absence import files_gone
 from feed_assets.sources.expressions import check_expressions, named_columns, nearest
 from feed_assets.sources.layout import LandingId, content_digest, sent_key, staging_prefix
-from feed_assets.sources.ledger import Landing, find, landings_of
+from feed_assets.sources.ledger import Landing, find, newest_landing
 from feed_assets.sources.partner_file import PartnerFile, inspect
 from feed_assets.sources.placing import FUTURE, MALFORMED, NO_TIME, REASONS
 from feed_assets.sources.plan import Plan, clear, complete, read_plan, tidy, write_plan
 from feed_assets.sources.records import LINE_SETTINGS
+from feed_assets.sources.scratch import scratch_directory
 from feed_assets.sources.source_errors import LandingError, OvertakenError
 from feed_assets.sources.spec import Source
 from feed_assets.sources.staging import Due, stage
@@ -102,8 +103,8 @@ def land_files(
     check_expressions(session, source)
     landings, remaining = _Landings(session, blackboard, source, now, again, seen, begin), iter(files)
     while True:
-        with TemporaryDirectory() as scratch:
-            outcomes = landings.some(remaining, Path(scratch))
+        with scratch_directory("feed-assets-land-") as scratch:
+            outcomes = landings.some(remaining, scratch)
         if not outcomes:
             return
         yield from outcomes
@@ -167,17 +168,19 @@ class _Landings:
         digests = [sent.digest(self.source.key)]
         if self.source.poll is not None:
             digests.insert(0, sent.name_digest(self.source.key))
-        found = (landings_of(self.blackboard, self.source.key, digest) for digest in digests)
-        before = next(filter(None, found), ())
-        if not before and self.seen is not None and sent.name in self.seen:
+        found = (newest_landing(self.blackboard, self.source.key, digest) for digest in digests)
+        before = next(filter(None, found), None)
+        if before is None and self.seen is not None and sent.name in self.seen:
             raise LandingError(
                 f"{sent.name}: an earlier content of it landed before {self.source.key} was polled, and would not be "
                 "replaced; describe the polled place as a source with another name"
             )
-        if before and not self._is_due(file, sent, before[-1]):
-            tidy(self.blackboard, before[-1])
-            return replace(before[-1], already_landed=True)
-        landing = LandingId(before[-1].digest, before[-1].generation + 1) if before else LandingId(digests[0])
+        if before is not None:
+            # Also if another one follows: `tidy` notes the days of the last landing before it, and of no earlier ones.
+            tidy(self.blackboard, before)
+            if not self._is_due(file, sent, before):
+                return replace(before, already_landed=True)
+        landing = LandingId(before.digest, before.generation + 1) if before else LandingId(digests[0])
         plan = read_plan(self.blackboard, staging_prefix(self.source.key, landing))
         if plan is None:
             _check_columns(self.source, self.session, sent)
@@ -199,7 +202,7 @@ class _Landings:
             pass
         raise LandingError(
             f"{landing.file} was not kept ({uri} is not there); "
-            f"name the file itself: `feed-assets land --again {self.source.name} FILE`"
+            f"name the file itself: `feed-assets land --again {self.source.key} FILE`"
         )
 
     def _again(self, file: Delivery) -> bool:

@@ -124,10 +124,10 @@ def entry_json(landing: Landing) -> bytes:
     return json.dumps({"format": FORMAT, **landing_json(landing)}, indent=1, sort_keys=True).encode()
 
 
-def landings_of(blackboard: Blackboard, source_key: str, digest: str) -> tuple[Landing, ...]:
-    """The landings of one content, oldest first; the last one counts. One LIST, and a GET for each."""
-    found = sorted(entries(blackboard, source_key, digest))
-    return tuple(read_landing(blackboard, ledger_key(source_key, each)) for each in found)
+def newest_landing(blackboard: Blackboard, source_key: str, digest: str) -> Landing | None:
+    """The landing of one content that counts, None if there is none. One LIST for each 1,000 landings, and one GET."""
+    newest = max(entries(blackboard, source_key, digest), default=None)
+    return None if newest is None else read_landing(blackboard, ledger_key(source_key, newest))
 
 
 def entries(blackboard: Blackboard, source_key: str, digest: str | None = None) -> Iterator[LandingId]:

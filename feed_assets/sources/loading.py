@@ -39,7 +39,8 @@ def load_source(path: Path, kinds: Iterable[Kind]) -> Source:
 def load_sources(directory: Path, kinds: Iterable[Kind]) -> tuple[Source, ...]:
     """The sources of these kinds that the `*.yaml` files of a directory describe, in order of kind and name.
 
-    Raises SpecError with a line for each problem in any file, also if two sources have one name.
+    Raises SpecError with a line for each problem in any file, also if two sources have one name, or if two that are
+    polled would share a variable for their credentials.
     """
     if not directory.is_dir():
         raise SpecError(f"{directory} is not a directory; put one YAML file for each source into one")
@@ -58,9 +59,24 @@ def load_sources(directory: Path, kinds: Iterable[Kind]) -> tuple[Source, ...]:
             problems.append(
                 source.problem(("name",), f"{other.name} describes {source.key} too; give one of them another name")
             )
+    problems += _shared_names(source for _, source in sources.values())
     if problems:
         raise SpecError("\n".join(problems))
     return tuple(source for _, (_, source) in sorted(sources.items()))
+
+
+def _shared_names(sources: Iterable[Source]) -> Iterator[str]:
+    """A problem for each polled source whose kind and name, joined by `_`, are those of another one."""
+    joined: dict[str, Source] = {}
+    for source in sources:
+        if source.poll is None:
+            continue
+        name = source.key.replace("/", "_")
+        other = joined.setdefault(name, source)
+        if other is not source:
+            variable = f"FEED_ASSETS_POLL_{name.upper()}"
+            what = f"{other.key} and {source.key} are polled, and both would take the credentials in {variable}"
+            yield source.problem(("name",), f"{what}; give one of them another name")
 
 
 def _read(path: Path, kinds: Iterable[Kind]) -> tuple[Source | None, list[str]]:

@@ -104,7 +104,7 @@ def inspect(path: Path, source: Source, scratch: Path, *, name: str | None = Non
         with path.open("rb") as file:
             start = file.read(len(_PARQUET))
             packed = start.startswith(_GZIP)
-            if name is None and path.suffix == ".gz" and not packed and not isinstance(source.format, ParquetFormat):
+            if name is None and _is_named_packed(path, source) and not packed:
                 raise LandingError(f"{path} is not gzip, although its name says so; rename it or have it sent again")
             file.seek(0)
             if isinstance(source.format, ParquetFormat):
@@ -123,14 +123,17 @@ def inspect(path: Path, source: Source, scratch: Path, *, name: str | None = Non
 
 def _check_name(path: Path, source: Source) -> None:
     extensions = EXTENSIONS[source.format.type]
-    packed = path.suffix == ".gz" and not isinstance(source.format, ParquetFormat)
-    extension = (path.with_suffix("") if packed else path).suffix.lower()
+    extension = (path.with_suffix("") if _is_named_packed(path, source) else path).suffix.lower()
     if extension not in extensions:
         also = "" if isinstance(source.format, ParquetFormat) else ", each also with .gz"
         raise LandingError(
             f"{path} ends in {extension or 'nothing'!r}, and {source.key} takes {source.format.type} files, "
             f"which end in {', '.join(extensions)}{also}; unpack or rename it, or land it for another source"
         )
+
+
+def _is_named_packed(path: Path, source: Source) -> bool:
+    return path.suffix.lower() == ".gz" and not isinstance(source.format, ParquetFormat)
 
 
 def _name(path: Path, source: Source) -> str:

@@ -25,7 +25,6 @@ from feed_assets.sources.ledger import (
     find,
     landing_from_json,
     landing_json,
-    landings_of,
     read_landing,
 )
 from feed_assets.sources.source_errors import LandingError
@@ -98,15 +97,18 @@ def complete(blackboard: Blackboard, plan: Plan, *, now: datetime) -> Landing:
 def tidy(blackboard: Blackboard, landing: Landing) -> int:
     """Finish a landing that has its entry: note its days, remove its staging and the quarantine that it supersedes.
 
-    Superseded raw files stay: a run may be reading them, and records name them. Returns how many files were staged.
+    The landing before it is finished: whoever lands a content again finishes its newest landing first. Superseded raw
+    files stay: a run may be reading them, and records name them. Returns how many files were staged.
     """
     staging = staging_prefix(landing.source, landing.id)
-    if any(keys(blackboard, staging)):  # else it is finished
-        earlier = landings_of(blackboard, landing.source, landing.digest) if landing.generation > 1 else ()
-        # Also the days of superseded landings, so that a look at one of these days finds this landing.
-        days = landing.touched.union(*(each.touched for each in earlier))
-        in_parallel(lambda day: _touch(blackboard, landing, day), sorted(days))
-    superseded = [LandingId(landing.digest, generation) for generation in range(1, landing.generation)]
+    if not any(keys(blackboard, staging)):
+        return 0  # it is finished
+    superseded = [LandingId(landing.digest, landing.generation - 1)] if landing.generation > 1 else []
+    earlier = [found for each in superseded if (found := find(blackboard, landing.source, each)) is not None]
+    # Also the days of the superseded landing, so that a look at one of these days finds this landing. Days of landings
+    # before that one do not matter: a landing has a file in each day in which the one before it has any.
+    days = landing.touched.union(*(each.touched for each in earlier))
+    in_parallel(lambda day: _touch(blackboard, landing, day), sorted(days))
     blackboard.delete(*(quarantine_key(landing.source, each) for each in superseded))
     return clear(blackboard, staging)
 

@@ -12,7 +12,7 @@ from datetime import date
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
@@ -70,8 +70,8 @@ class Poll(BaseModel):
             raise ValueError(f"starts with {parts.scheme}://; use a directory, or one of {', '.join(SCHEMES)}")
         if parts.password is not None or (parts.username is not None and parts.scheme != "sftp"):
             raise ValueError("has credentials, which do not belong here; the README says which variable takes them")
-        if parts.scheme in {"sftp", "http", "https"} and not parts.hostname:
-            raise ValueError(f"{place!r} names no host; write {parts.scheme}://host/directory")
+        if parts.scheme in {"sftp", "http", "https"}:
+            _check_host(parts)
         return place
 
     @field_validator("pattern")
@@ -86,6 +86,17 @@ class Poll(BaseModel):
         if tokens & set(_DATE) and not tokens >= set(_DATE):
             raise ValueError("has a part of a date; use {yyyy}, {mm} and {dd}, or none of them")
         return pattern
+
+
+def _check_host(parts: SplitResult) -> None:
+    """Raise ValueError if there is no host, or no number for its port."""
+    host = parts.netloc.rpartition("@")[2]
+    if not parts.hostname:
+        raise ValueError(f"{parts.geturl()!r} names no host; write {parts.scheme}://host/directory")
+    try:
+        _ = parts.port
+    except ValueError:
+        raise ValueError(f"{host!r} has no port from 0 to 65535; write {parts.scheme}://host:port/directory") from None
 
 
 @lru_cache(maxsize=4096)

@@ -8,7 +8,7 @@ which files land (see `landing`).
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -55,13 +55,13 @@ from feed_assets.sources.spec import ParquetFormat, Source
 class Due:
     """A file to land, and its landing.
 
-    `before` are earlier landings of the content, or the name, which this landing supersedes. `plan` is that of a killed
+    `before` is the last landing of the content, or the name, which this landing supersedes. `plan` is that of a killed
     process.
     """
 
     sent: PartnerFile
     landing: LandingId
-    before: Sequence[Landing]
+    before: Landing | None
     plan: Plan | None
 
 
@@ -200,10 +200,10 @@ def _raw_key(source: Source, landing: LandingId, hour: str, records: int) -> str
     return raw_file_key(source.key, hour[:10], landed_path(hour[11:], landing, records))
 
 
-def _withdrawn(staged: StagedRecords, before: Iterable[Landing]) -> tuple[str, ...]:
-    """An hour of each day in which only superseded landings have a file."""
+def _withdrawn(staged: StagedRecords, before: Landing | None) -> tuple[str, ...]:
+    """An hour of each day in which only superseded landings have a file; the last of them has one in each such day."""
     days = {hour[:10] for hour in staged.hours}
-    touched = sorted(hour for landing in before for hour in (*landing.partitions, *landing.withdrawn))
+    touched = sorted((*before.partitions, *before.withdrawn)) if before else []
     return tuple({hour[:10]: hour for hour in reversed(touched) if hour[:10] not in days}.values())[::-1]
 
 

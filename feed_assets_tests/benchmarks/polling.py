@@ -80,7 +80,7 @@ def _table(board: Blackboard) -> TakenIndex:
 
 
 def _note(source: Source, place: Blackboard, index: BlackboardIndex) -> None:
-    for file in list_files(BoardPlace(place), polling_of(source), TODAY.date()):
+    for file in list_files(BoardPlace(place), polling_of(source), TODAY.date())[0]:
         index.record(KEY, file, LandingId(name_digest(KEY, file.name)), now=TODAY)
 
 

@@ -45,7 +45,7 @@ from feed_assets.file_feed.changes import Position, log_act
 from feed_assets.operations.explanation import explain
 from feed_assets.sources import Source, absences, load_source, read_set
 from feed_assets.sources.layout import landed_path, ledger_key, raw_file_key, touched_key
-from feed_assets.sources.ledger import Landing, entry_json, landings_of
+from feed_assets.sources.ledger import Landing, entry_json, newest_landing
 from feed_assets.state import Store
 from feed_assets_tests.benchmarks.results import Report, Row, under_way
 from feed_assets_tests.blackboard.computed import ComputedBlackboard, Objects
@@ -149,7 +149,7 @@ def _raw_operations(source: Source, first: date) -> dict[str, Operation]:
             growth_decisions(board, [source], node(ADS, raw=SOURCE), now=NOW)
         ),
         "the raw files of an old day": lambda board: read_set(board, SOURCE, first),
-        "a landing by its content": lambda board: landings_of(board, SOURCE, f"{1:016x}"),
+        "a landing by its content": lambda board: newest_landing(board, SOURCE, f"{1:016x}"),
         "why an old day is empty": lambda board: absences(board, source, [first]),
     }
 

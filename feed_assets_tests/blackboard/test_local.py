@@ -156,6 +156,21 @@ def test_two_contents_never_have_one_tag_even_where_size_time_and_inode_could_re
     assert len(set(tags)) == len(tags)
 
 
+def test_a_file_that_another_program_writes_while_it_is_downloaded_is_a_conflict(
+    root: Path, blackboard: LocalBlackboard, tmp_path: Path
+):
+    blackboard.create("a", b"old")
+
+    class Watched(type(tmp_path)):
+        def open(self, *arguments, **more):
+            (root / "a").write_bytes(b"half of the new")  # the old file was opened just now
+            return super().open(*arguments, **more)
+
+    with pytest.raises(ConflictError, match="changed while it was read"):
+        blackboard.download("a", Watched(tmp_path / "copy"))
+    assert blackboard.download("a", tmp_path / "again").size == len(b"half of the new")
+
+
 def test_a_file_rewritten_in_place_by_another_program_is_not_replaced(root: Path, blackboard: LocalBlackboard):
     created = blackboard.create("a", b"mine")
     (root / "a").write_bytes(b"not mine")

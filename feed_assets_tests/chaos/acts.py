@@ -60,7 +60,7 @@ from feed_assets.sources.layout import (
     sent_key,
     staging_prefix,
 )
-from feed_assets.sources.ledger import Landing, find, landings_of
+from feed_assets.sources.ledger import Landing, find, newest_landing
 from feed_assets.sources.plan import (
     ABANDONED,
     Plan,
@@ -329,7 +329,7 @@ def land_file(worker: Worker) -> None:
     landing = landing_of(worker.random.randrange(1000) // 5)
     worker.history.begin("land", digest=landing.digest)
     staging = staging_prefix(SOURCE, landing.id)
-    if not landings_of(worker.board, SOURCE, landing.digest):
+    if not newest_landing(worker.board, SOURCE, landing.digest):
         try:
             planned = read_plan(worker.board, staging)
             if planned is None:

@@ -114,7 +114,9 @@ def test_a_day_whose_raw_files_were_deleted_before_it_was_processed_fails_until_
     result = with_filter.run("clean_clicks")
 
     assert not result.success
-    assert any("log.csv" in each and "land --again shop_clicks" in each for each in messages(result)), messages(result)
+    assert any("log.csv" in each and "land --again clicks/shop_clicks" in each for each in messages(result)), messages(
+        result
+    )
     assert with_filter.latest(CLICKS) is None
     assert send(with_filter, spark, tmp_path, *lines).already_landed
 
@@ -145,5 +147,5 @@ def test_a_day_whose_raw_files_were_deleted_is_not_published_as_empty(with_filte
 
     result = with_filter.run("clean_clicks")
 
-    assert any("land --again shop_clicks" in each for each in messages(result)), messages(result)
+    assert any("land --again clicks/shop_clicks" in each for each in messages(result)), messages(result)
     assert len(with_filter.rows(CLICKS)) == 1

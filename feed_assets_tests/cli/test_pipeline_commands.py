@@ -125,7 +125,7 @@ def test_landing_says_what_is_bad_and_which_days_nobody_processes(run, base, sho
     assert "day 100%.csv: in quarantine: no usable time (1), event_time in the future (1). " in notes
     assert "day 100%.csv: 1 malformed record landed, as the event time was readable. " in notes
     assert (
-        "The time is fixed at 2019-12-01 12:00. With FEED_ASSETS_AS_OF=now, `feed-assets land --again shop` lands "
+        "The time is fixed at 2019-12-01 12:00. With FEED_ASSETS_AS_OF=now, `feed-assets land --again ads/shop` lands "
         "records that are in the future now."
     ) in notes
     assert "copy.csv: landed before as day 100%.csv on 2019-12-01 12:00; nothing added." in notes
@@ -174,7 +174,7 @@ def test_what_another_description_landed_is_an_error_until_it_is_landed_again(ru
     assert refused.stdout.splitlines()[1].split()[-2:] == ["other", "description"]
     assert (
         "Error: day 100%.csv landed on 2019-12-01 12:00 by another description of ads/shop; nothing added. "
-        "`feed-assets land --again shop FILE` replaces its records."
+        "`feed-assets land --again ads/shop FILE` replaces its records."
     ) in refused.stderr
     log.unlink()
     (again,) = json.loads(run("land", "shop", "--again", "--json").stdout)

@@ -57,7 +57,7 @@ def test_a_day_whose_landed_raw_files_are_gone_is_not_asked_for_as_empty(desk, m
     assert installation.tick("late_growth").asked == {DAY: ("clean_ads",)}
     skipped = installation.tick("late_growth").skipped
     assert f"clicks/shop_clicks {DAY}: log.csv landed with records of that day, and their raw files are gone" in skipped
-    assert "feed-assets land --again shop_clicks" in skipped
+    assert "feed-assets land --again clicks/shop_clicks" in skipped
 
 
 def test_raw_files_of_a_superseded_landing_may_be_gone(desk):

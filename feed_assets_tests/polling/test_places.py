@@ -27,9 +27,7 @@ OPTIONS = "FEED_ASSETS_POLL_ADS_SHOP_ADS"
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
-    """Serves a directory to those who have a token; keeps account of requests."""
-
-    requests: list[str]
+    """Serves a directory to those who have a token, save files that are `refused`; keeps account of requests."""
 
     def do_GET(self):
         if self._allowed():
@@ -41,10 +39,10 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
 
     def _allowed(self):
         self.server.requests.append(f"{self.command} {self.path}")
-        if self.headers["Authorization"] == f"Bearer {PASSWORD}":
-            return True
-        self.send_error(401)
-        return False
+        allowed = self.headers["Authorization"] == f"Bearer {PASSWORD}"
+        if answer := self.server.refused.get(self.path) if allowed else 401:
+            self.send_error(answer)
+        return not answer
 
     def log_message(self, *_):
         pass
@@ -53,7 +51,7 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
 @contextmanager
 def http_server(directory: Path) -> Iterator[http.server.ThreadingHTTPServer]:
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=directory)) as server:
-        server.requests = []
+        server.requests, server.refused = [], {}
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield server
         server.shutdown()
@@ -202,6 +200,27 @@ def test_only_folders_of_the_lookback_are_asked_of_a_server(tmp_path, monkeypatc
         }
 
 
+def test_a_file_that_a_server_refuses_has_failed_and_one_that_is_gone_has_not(tmp_path, monkeypatch):
+    monkeypatch.setenv(OPTIONS, json.dumps({"headers": {"Authorization": f"Bearer {PASSWORD}"}}))
+    names = [f"2019-11-28/{number}.csv" for number in range(6)]
+    for name in names:
+        send(tmp_path / "outbox", name, name)
+    board = MemoryBlackboard()
+    with http_server(tmp_path / "outbox") as server:
+        source = describe(tmp_path / "shop_ads.yaml", f"http://127.0.0.1:{server.server_port}")
+        server.refused = dict(zip((f"/{name}" for name in names), (403, 429, 503, 404, 410), strict=False))
+        polled = poller(board).poll(source)
+        server.refused = {}
+        again = poller(board).poll(source)
+
+    assert (polled.seen, polled.taken) == (4, names[5:])
+    assert [(name, text[:3]) for name, text in polled.failed.items()] == list(
+        zip(names, ("403", "429", "503"), strict=False)
+    )
+    assert PASSWORD not in str(polled.problems)
+    assert (again.taken, again.failed, landed(board)) == (names[:5], {}, names)
+
+
 def test_a_server_that_cannot_be_read_is_an_error_that_shows_no_secret(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     (tmp_path / "outbox").mkdir()
@@ -235,6 +254,8 @@ def problem(tmp_path, url, **more):
         ("place", "sftp://acme:secret@acme.com/out", "has credentials, which do not belong here"),
         ("place", "https://token@acme.com/out", "has credentials, which do not belong here"),
         ("place", "https:///out", "names no host; write https://host/directory"),
+        ("place", "sftp://acme@acme.com:ssh/out", "'acme.com:ssh' has no port from 0 to 65535; write sftp://"),
+        ("place", "https://acme.com:65536/out", "'acme.com:65536' has no port from 0 to 65535"),
         ("pattern", "/var/*.csv", "is no relative path"),
         ("pattern", "../*.csv", "is no relative path"),
         ("pattern", "**/*.csv", "is no relative path"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import Counter
 from dataclasses import replace
@@ -13,11 +12,10 @@ import pytest
 from feed_assets.blackboard.local import LocalBlackboard
 from feed_assets.blackboard.memory import MemoryBlackboard
 from feed_assets.polling.places import BoardPlace, PlaceError, open_place
-from feed_assets.polling.poller import scratch_directory
 from feed_assets.polling.taken import CLAIMED_FOR, BlackboardIndex
 from feed_assets.sources.landing import land_files
-from feed_assets.sources.layout import name_digest
-from feed_assets.sources.ledger import landings_of
+from feed_assets.sources.layout import LandingId, name_digest
+from feed_assets.sources.ledger import entries, find
 from feed_assets_tests.blackboard.recording import RecordingBlackboard
 from feed_assets_tests.polling.partners import (
     KEY,
@@ -119,13 +117,29 @@ def test_a_new_content_of_a_name_replaces_what_the_first_brought_and_an_earlier_
     assert poller(board).poll(source).same == []
 
 
+def test_a_file_that_was_replaced_often_costs_as_much_as_one_that_was_replaced_twice(outbox, source):
+    board, name, costs = RecordingBlackboard(MemoryBlackboard()), "2019-11-28/log.csv", []
+    for number in range(31):
+        send(outbox, name, str(number), time=LONG_AGO + number)
+        board.forget()
+        poller(board).poll(source)
+        costs.append((board.counts(), len(board.deleted)))
+    send(outbox, name, "30", time=LONG_AGO + 40)
+    board.forget()
+    poller(board).poll(source)
+
+    assert costs[30] == costs[2]
+    assert board.counts()["read"] == 1
+    assert landed(board) == ["30"]
+
+
 def test_landing_again_takes_the_copy_of_the_content_in_force_and_never_an_earlier_one(outbox, source):
     board, name = LocalBlackboard(outbox.parent / "base"), "2019-11-28/log.csv"
     for ids in (["1"], ["2", "3"]):
         send(outbox, name, *ids)
         poller(board).poll(source)
     digest = name_digest(KEY, name)
-    earlier, in_force = landings_of(board, KEY, digest)
+    earlier, in_force = (find(board, KEY, LandingId(digest, generation)) for generation in (1, 2))
     corrected = source.model_copy(update={"null_tokens": ("none",)})
 
     again, nothing = land_files(None, board, corrected, [in_force, earlier], now=TODAY, again=True)
@@ -133,7 +147,7 @@ def test_landing_again_takes_the_copy_of_the_content_in_force_and_never_an_earli
     assert (again.generation, again.file, again.sha256) == (3, name, in_force.sha256)
     assert (nothing.already_landed, nothing.generation) == (True, 2)
     assert landed(board) == ["2", "3"]
-    assert [each.generation for each in landings_of(board, KEY, digest)] == [1, 2, 3]
+    assert [each.generation for each in entries(board, KEY, digest)] == [1, 2, 3]
     assert poller(board).poll(corrected).landings == []
 
 
@@ -320,6 +334,21 @@ def test_a_file_that_cannot_land_keeps_no_other_back_and_lands_once_it_is_right(
     assert poller(board).poll(source).failed == {}
 
 
+@pytest.mark.parametrize("kind", [MemoryBlackboard, LocalBlackboard])
+def test_a_file_whose_name_the_disk_does_not_take_keeps_no_other_back(tmp_path, kind):
+    source = describe(tmp_path / "shop_ads.yaml", tmp_path, pattern="*/*.csv")
+    bucket = MemoryBlackboard(clock=lambda: TODAY)
+    good, bad = ["a/1.csv", "d/1.csv"], [f"{'b' * 300}/1.csv", f"c/{'1' * 300}.csv"]
+    for name in (*good, *bad):
+        bucket.put(name, content(name).encode())
+    board = MemoryBlackboard() if kind is MemoryBlackboard else LocalBlackboard(tmp_path / "base")
+
+    polled = poller(board).poll(source, BoardPlace(bucket))
+
+    assert (polled.taken, list(polled.failed), landed(board)) == (good, bad, good)
+    assert all("too long" in problem for problem in polled.problems)
+
+
 def test_an_error_of_landing_gives_all_claims_back(outbox, source):
     send(outbox, "2019-11-28/a.csv", "1")
     board = MemoryBlackboard()
@@ -331,19 +360,6 @@ def test_an_error_of_landing_gives_all_claims_back(outbox, source):
         replace(poller(board), land=fail).poll(source)
     assert board.objects() == {}
     assert poller(board).poll(source).taken == ["2019-11-28/a.csv"]
-
-
-def test_a_poll_removes_the_downloads_of_a_killed_poll_and_no_others(tmp_path, monkeypatch):
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    killed = tmp_path / "feed-assets-poll-killed"
-    (killed / "1").mkdir(parents=True)
-    (killed / "1" / "half.csv").touch()
-    with scratch_directory() as at_work:
-        for each in (killed, at_work):
-            os.utime(each, (0, 0))
-        with scratch_directory() as own:
-            assert {each.name for each in tmp_path.iterdir()} == {at_work.name, own.name}
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_place_that_is_not_there_is_an_error_and_not_an_empty_place(tmp_path, outbox):

@@ -15,6 +15,7 @@ import boto3
 import pytest
 from moto import mock_aws
 
+from feed_assets.blackboard import AlreadyExistsError, ConflictError
 from feed_assets.blackboard.memory import MemoryBlackboard
 from feed_assets.polling.dynamodb import DynamoDBIndex, IndexTableError
 from feed_assets.polling.places import PartnersFile, open_place
@@ -80,6 +81,28 @@ def test_a_state_is_claimed_by_one_poll_until_its_claim_expires_or_is_given_back
     assert claims == [True, False, True, False]
     assert index.claim(KEY, other, None, now=TODAY)
     assert index.taken(KEY, DAY) == {}
+
+
+@pytest.mark.parametrize("operation", ["create", "replace"])
+def test_a_claim_whose_answer_was_lost_is_known_as_its_own(operation):
+    class Lossy(MemoryBlackboard):
+        def create(self, key, data):
+            return self._lost("create", lambda: super(Lossy, self).create(key, data), AlreadyExistsError)
+
+        def replace(self, key, data, *, tag):
+            return self._lost("replace", lambda: super(Lossy, self).replace(key, data, tag=tag), ConflictError)
+
+        def _lost(self, name, write, refusal):
+            written = write()
+            if name == operation:
+                raise refusal  # the client sent it again
+            return written
+
+    index = BlackboardIndex(Lossy())
+    if operation == "replace":
+        assert index.claim(KEY, FILE, None, now=TODAY - CLAIMED_FOR)
+
+    assert [index.claim(KEY, FILE, None, now=TODAY) for _ in range(2)] == [True, False]
 
 
 def test_the_newest_landing_of_a_name_counts_whichever_was_noted_first(index):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -19,6 +20,7 @@ from feed_assets.receiving.journal import Entry, Header
 from feed_assets.receiving.limits import Limits
 from feed_assets.state import StoreError
 from feed_assets.state.answers import record_answers
+from feed_assets_tests.waiting import HANGS
 
 LIMITS = Limits(roll_seconds=3600)
 LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
@@ -203,6 +205,31 @@ def test_without_the_store_requests_that_may_be_repeated_wait_and_others_go_on(t
     assert known is before or known.request_id == "request-1"
     assert isinstance(unknown, UnavailableError)
     assert free.request_id == "request-4"
+
+
+def test_a_loop_that_ends_during_an_append_loses_nothing_and_ends_no_process(tmp_path, store):
+    journal = Slow(DiskJournal(tmp_path / "journal"))
+    started, go_on = threading.Event(), threading.Event()
+    append = journal.append
+
+    def wait(frames):
+        started.set()
+        go_on.wait(HANGS)
+        append(frames)
+
+    journal.append = wait
+
+    async def give_up(committer):
+        request = asyncio.create_task(committer.commit(entry(1)))
+        await asyncio.to_thread(started.wait, HANGS)
+        request.cancel()  # as uvicorn does after the grace period
+
+    with committing(journal, store) as committer:
+        asyncio.run(give_up(committer))
+        go_on.set()
+
+    assert [each.name for each in committer.sealed] == journal.segments()
+    assert landed(DiskJournal(tmp_path / "journal")) == ["request-1"]
 
 
 def test_a_full_disk_is_told_and_nothing_is_taken_until_there_is_room(tmp_path, store, monkeypatch):

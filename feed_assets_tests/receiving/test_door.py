@@ -78,6 +78,16 @@ def test_a_record_that_nobody_could_use_is_known_at_the_door(source, record, rea
     assert door.judge([GOOD, record]) == (((1, reason),) if reason else ())
 
 
+@pytest.mark.parametrize("text", [b'\\"', b'{\\"a\\":[\\"b\\"]},', b'"', b"[", b"\\"])
+def test_a_large_record_with_a_string_that_is_never_closed_is_refused_without_reading_it_again_and_again(source, text):
+    start = b'{"id":"1","time":"2019-11-24 12:00:00","place":"' + b"[" * 101
+    record = start + text * ((2**20 - len(start)) // len(text))
+
+    ((index, reason),) = Door.of(source, record_bytes=2**20).judge([record])
+
+    assert (index, reason.partition(":")[0]) == (0, "is not a JSON object")
+
+
 def test_a_record_passes_if_any_column_of_its_identity_and_of_its_time_has_a_value(tmp_path):
     path = tmp_path / "shop_ads.yaml"
     path.write_text(

@@ -179,6 +179,18 @@ def test_a_removal_that_was_killed_leaves_nothing_that_would_land_and_goes_on_la
     assert board.page("").entries == ()
 
 
+def test_a_receiver_whose_name_another_name_begins_with_does_not_see_its_segments():
+    board = MemoryBlackboard()
+    journals = {name: BlackboardJournal(board, name) for name in ("eu", "eu/1")}
+    written = {name: journal.begin() for name, journal in journals.items()}
+    for each in journals.values():
+        each.append([frame(entry(1))])
+
+    assert {name: journal.segments() for name, journal in journals.items()} == {
+        name: [segment] for name, segment in written.items()
+    }
+
+
 def test_the_requests_of_a_journal_on_the_blackboard_are_one_for_each_append():
     board = RecordingBlackboard(MemoryBlackboard())
     journal = BlackboardJournal(board, "here")

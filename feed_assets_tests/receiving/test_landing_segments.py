@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from datetime import UTC, date, datetime
+from multiprocessing import get_context
 
 import pytest
 
@@ -64,6 +67,39 @@ def test_the_file_of_a_segment_is_the_same_each_time_and_unlike_that_of_any_othe
     assert json.loads(first) == [reason, "nope", one]
     assert others == [event("1"), event("2")]
     assert json.loads(content(good, "e")[SOURCE]) == {f"_segment {good}": True, **json.loads(event("1"))}
+
+
+def test_the_events_that_a_killed_lander_left_on_the_disk_are_removed_by_the_next_one(
+    tmp_path, monkeypatch, journal, source
+):
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(scratch))
+    segment = segment_of(journal, source, event("1"))
+    lander = get_context("fork").Process(target=land_segments, args=(place(Killed, journal, source), [segment]))
+    lander.start()
+    lander.join()
+    (left,) = scratch.iterdir()
+    assert [path.read_bytes() for path in left.rglob("*.jsonl")] != []
+    os.utime(left, (0, 0))
+
+    land_segments(place(Failing, journal, source), [segment])
+
+    assert list(scratch.iterdir()) == []
+
+
+def place(kind, journal, source):
+    return kind(None, journal, [source], lambda: None, lambda: NOW)
+
+
+class Killed(Place):
+    def land(self, *_):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Failing(Place):
+    def land(self, *_):
+        raise RuntimeError
 
 
 def test_events_in_any_order_and_however_late_land_once_in_the_hour_of_their_time_and_bad_ones_in_quarantine(

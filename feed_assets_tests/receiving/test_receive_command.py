@@ -54,10 +54,27 @@ def test_a_server_that_nobody_or_everybody_could_use_does_not_start(run, tmp_pat
     tls = ("--tls-certificate", str(certificate), "--tls-key", str(certificate))
     assert "are no certificate in PEM and its key" in refusal("--no-tokens", *tls)
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        assert "name another with --port" in refusal("--no-tokens", "--port", str(taken.getsockname()[1]))
+        assert "(Address already in use): name another port with --port" in refusal(
+            "--no-tokens", "--port", str(taken.getsockname()[1])
+        )
     assert "--body-bytes" in refusal("--body-bytes", "0")
     (tmp_path / "sources" / "shop_ads.yaml").write_text(SHOP_ADS, encoding="utf-8")
     assert "takes events: describe one with `format: {type: jsonl" in refusal("--no-tokens")
+
+
+@pytest.mark.parametrize("command", ["receive", "dev"])
+@pytest.mark.parametrize("host", ["typo" * 20, "192.0.2.1"])
+def test_a_host_that_is_not_of_this_machine_is_named_and_not_its_port(run, monkeypatch, tmp_path, command, host):
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
+    run("tokens", "add", "--partner", "acme", "--source", "shop_ads")
+
+    result = CliRunner().invoke(main, [command, "--host", host], catch_exceptions=False)
+
+    message = " ".join(result.stderr.split())
+    assert result.exit_code == 1
+    assert "): name an address of this machine with --host." in message
+    assert "--port" not in message
+    assert "Unknown error" not in message
 
 
 def test_the_command_serves_until_sigterm_and_a_second_one_does_not_take_its_journal(tmp_path, run):

@@ -240,6 +240,7 @@ def test_a_file_that_landed_adds_nothing_under_another_name_or_packed_otherwise(
             ("log.csv", content),
             ("other.txt", content),
             ("packed.csv.gz", gzip.compress(content)),
+            ("PACKED.CSV.GZ", gzip.compress(content)),
             ("secretly_packed.csv", gzip.compress(content)),
         )
     ]
@@ -446,6 +447,7 @@ def test_a_landing_takes_two_spark_jobs_and_no_more_for_its_quarantine(spark, bl
         ("log.csv.gz", gzip.compress(b"id,time,ad\n" * 9999)[:-20], r"log\.csv\.gz cannot be unpacked to its end"),
         ("log.csv.gz", gzip.compress(b"id,time,ad\n") + b"rest", r"log\.csv\.gz cannot be unpacked to its end"),
         ("log.csv.gz", b"id,time,ad\n", r"log\.csv\.gz is not gzip, although its name says so"),
+        ("LOG.CSV.GZ", b"id,time,ad\n", r"LOG\.CSV\.GZ is not gzip, although its name says so"),
         ("log.zip", b"PK", r"log\.zip ends in '\.zip', and ads/partner takes csv files, which end in \.csv, \.txt"),
         ("log", b"id,time,ad\n", r"log ends in 'nothing'"),
     ],

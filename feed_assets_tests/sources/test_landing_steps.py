@@ -10,8 +10,9 @@ import pytest
 
 from feed_assets.ads import KINDS
 from feed_assets.blackboard.local import LocalBlackboard
+from feed_assets.sources.absence import absences
 from feed_assets.sources.landing import land, land_files
-from feed_assets.sources.ledger import landings_of
+from feed_assets.sources.ledger import newest_landing
 from feed_assets.sources.loading import load_source
 from feed_assets.sources.plan import ABANDONED, sweep_staging
 from feed_assets.sources.raw import raw_days, raw_frame
@@ -39,6 +40,8 @@ LOG = (
 IN_UTC = {"2019-11-24/05", "2019-11-25/06"}
 NINE_HOURS_EARLIER = {"2019-11-23/20", "2019-11-24/21", "2019-11-25/06"}
 """Of 25 November no record is left, so an empty file says that the day has changed."""
+
+SECOND_DAY = date(2019, 11, 25)
 
 TOUCHED_BY_BOTH = IN_UTC | {"2019-11-23/20"}
 
@@ -199,6 +202,27 @@ def test_landing_again_killed_at_any_step_shows_the_old_landing_or_the_new_one_a
     assert list(dict.fromkeys(seen)) == [IN_UTC, NINE_HOURS_EARLIER]
 
 
+def test_a_day_of_a_superseded_landing_is_not_complete_by_it_though_the_next_landing_was_killed_after_its_entry(
+    spark, tmp_path, log
+):
+    log.write_text(LOG.replace("2019-11-25 06", "2019-11-25 05"))
+    in_utc, in_tokyo = (each.model_copy(update={"filter": "impression = '1'"}) for each in (SOURCE, IN_TOKYO))
+    corrected = in_tokyo.model_copy(update={"null_tokens": ("none",)})
+    blackboard = LocalBlackboard(tmp_path / "base")
+
+    def kill(operation, key):
+        if operation == "create" and "/days/" in key:
+            raise KeyboardInterrupt
+
+    land(spark, blackboard, in_utc, log, now=NOW)
+    assert "filter leaves them out" in absences(blackboard, in_utc, [SECOND_DAY]).reason(SECOND_DAY)
+    with pytest.raises(KeyboardInterrupt):
+        land(spark, Stepped(blackboard, kill), in_tokyo, log, now=NOW, again=True)
+    assert land(spark, blackboard, corrected, log, now=NOW, again=True).generation == 3
+
+    assert absences(blackboard, corrected, [SECOND_DAY]).reason(SECOND_DAY) is None
+
+
 def test_another_process_that_lands_the_same_between_any_two_steps_does_no_harm(spark, tmp_path, log):
     for step in count():
         blackboard = LocalBlackboard(tmp_path / str(step))
@@ -236,7 +260,7 @@ def test_of_two_that_land_again_at_once_the_last_counts_and_no_other(spark, tmp_
     # With its plan written, a landing is as good as done, and who comes then supersedes it.
     last = others[0] if moment == ENTRY else landing
     assert last.generation == (2 if other is IN_TOKYO else 3)
-    assert landings_of(blackboard, SOURCE.key, last.digest)[-1].description == last.description
+    assert newest_landing(blackboard, SOURCE.key, last.digest).description == last.description
     assert set(hours(blackboard)) == (NINE_HOURS_EARLIER if last is landing or other is IN_TOKYO else TOUCHED_BY_BOTH)
 
 

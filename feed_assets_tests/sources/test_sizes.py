@@ -10,7 +10,7 @@ import pytest
 from feed_assets.ads import KINDS
 from feed_assets.sources import absences, each_day, load_source, raw_days, read_set
 from feed_assets.sources.layout import landed_path, ledger_key, raw_file_key, touched_key
-from feed_assets.sources.ledger import Landing, entry_json, find, landings_of
+from feed_assets.sources.ledger import Landing, entry_json, find, newest_landing
 from feed_assets_tests.harness import SHOP_ADS, write_sources
 
 ADS = "ads/shop_ads"
@@ -58,7 +58,7 @@ def minutes(store):
 def test_a_landing_is_found_by_its_content_with_one_listing_or_one_read(minutes):
     first = minutes.landed[0]
 
-    assert landings_of(minutes.board, ADS, first.digest) == (first,)
+    assert newest_landing(minutes.board, ADS, first.digest) == first
     assert minutes.board.counts() == {"page": 1, "read": 1}
     minutes.board.forget()
     assert find(minutes.board, ADS, first.id) == first

@@ -1,6 +1,7 @@
 """Descriptions of sources: what comes out of a good one, and what is said about a bad one."""
 
 import re
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
@@ -278,6 +279,23 @@ def test_one_name_may_be_that_of_ads_and_of_clicks(tmp_path):
     (tmp_path / "b.yaml").write_text(GOOD.replace("kind: ads", "kind: clicks"))
 
     assert [source.key for source in load_sources(tmp_path, KINDS)] == ["ads/partner", "clicks/partner"]
+
+
+def test_two_polled_sources_never_share_the_variable_of_their_credentials(tmp_path):
+    kinds = [*KINDS, replace(next(iter(KINDS)), name="ads_eu")]
+    polled = f"{GOOD}poll: {{place: /out, pattern: '*.csv', every: '0 * * * *'}}\n"
+    (tmp_path / "a.yaml").write_text(GOOD.replace("name: partner", "name: eu_shop"))
+    (tmp_path / "b.yaml").write_text(polled.replace("name: partner", "name: shop").replace("kind: ads", "kind: ads_eu"))
+    assert [source.key for source in load_sources(tmp_path, kinds)] == ["ads/eu_shop", "ads_eu/shop"]
+    (tmp_path / "a.yaml").write_text(polled.replace("name: partner", "name: eu_shop"))
+
+    with pytest.raises(SpecError) as caught:
+        load_sources(tmp_path, kinds)
+
+    assert str(caught.value).replace(f"{tmp_path}/", "") == (
+        "b.yaml:1: name: ads/eu_shop and ads_eu/shop are polled, and both would take the credentials in "
+        "FEED_ASSETS_POLL_ADS_EU_SHOP; give one of them another name"
+    )
 
 
 def test_a_directory_that_is_not_there_and_a_file_that_would_be_skipped_are_errors(tmp_path):
