@@ -14,7 +14,7 @@ def raw_logs(source: Source, partitions: dg.PartitionsDefinition) -> dg.AssetSpe
         raw_key(source),
         description=(
             f"{own}The records that {source.name} sent in any order and at any age, by the hour of the event. "
-            f"`feed-assets land {source.name} FILE...` lands them. Growth of {_threshold(source)} "
+            f"`feed-assets land {source.key} FILE...` lands them. Growth of {_threshold(source)} "
             f"or more within {source.lookback_days} days makes a day run again. In a clone of the project, "
             "`feed-assets` is `.venv/bin/feed-assets`."
         ),
