@@ -44,7 +44,7 @@ def judge_clicks(
     repeated_within: timedelta = ONE_SECOND,
     earlier: DataFrame | None = None,
 ) -> DataFrame:
-    """The clicks of a UTC day, each once: columns of `CLEAN_CLICKS`, `_file`, `_line`, `verdict`, `reason`.
+    """The clicks of a UTC day, each once: columns of `CLEAN_CLICKS`, `_file`, `_line`, `_verdict`, `_reason`.
 
     `events` and `earlier` are as for `judge_ads`; `earlier` also shows which first clicks of the day repeat a click
     before midnight. Raises ValueError if `repeated_within` is negative.

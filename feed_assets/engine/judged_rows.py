@@ -3,8 +3,8 @@
 Here: the columns of a judged frame, and its views: published rows, quarantined records, counts. Not here: the rules
 (`quality.judging`, and those of a project), and where the rows go.
 
-A judged frame has the columns `verdict` and `reason`, and for the quarantine `_file`, `_line`, `_refused` (the reason,
-known before any two rows are compared) and `_record` (the record as the partner sent it).
+A judged frame has the columns `_verdict` and `_reason`, and for the quarantine `_file`, `_line`, `_refused` (the
+reason, known before any two rows are compared) and `_record` (the record as the partner sent it).
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone writes Spark
 from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
 from feed_assets.engine.jvm import bloom_filter, might_contain
+from feed_assets.engine.moments import JSON_TIMES
 from feed_assets.engine.spark_schemas import as_declared
-from feed_assets.engine.sql import quoted, text_literal
+from feed_assets.engine.sql import map_literal, quoted, text_literal
 
-VERDICT: Final = "verdict"
-REASON: Final = "reason"
-"""Columns that mark a judged frame."""
+VERDICT: Final = "_verdict"
+REASON: Final = "_reason"
+"""Columns that mark a judged frame. No kind has a column whose name begins with `_`."""
 BOOKKEEPING: Final = ("_file", "_line", "_refused", "_record")
 """Columns of a judged frame that only its quarantined records need."""
 FEW_QUARANTINED: Final = "few quarantined"
@@ -35,7 +36,7 @@ FEW: Final = 1_000
 SHORT: Final = 8 * 2**10
 """Limits of `few_quarantined`: records, and bytes of each, so that they take little memory of Spark's driver."""
 REASONS: Final = "reasons"
-"""The entry in the metadata of the column `reason` that lists all reasons, each with its verdict."""
+"""The entry in the metadata of the column `_reason` that lists all reasons, each with its verdict."""
 
 
 class Verdict(StrEnum):
@@ -66,7 +67,7 @@ _IN_QUARANTINE: Final = {"_file": "file", "_line": "line", "_refused": "reason",
 
 
 def with_reasons(reason: Column, reasons: Mapping[str, Verdict]) -> Column:
-    """The column `reason` of a judged frame; `reasons` are all its possible values, each with its verdict."""
+    """The column `_reason` of a judged frame; `reasons` are all its possible values, each with its verdict."""
     return reason.alias(REASON, metadata={REASONS: {name: verdict.value for name, verdict in reasons.items()}})
 
 
@@ -83,8 +84,9 @@ def quarantined_rows(judged: DataFrame, places: bytes | None = None) -> DataFram
     """
     if places is not None:
         judged = judged.filter(might_contain(judged.sparkSession, places, _place()))
-    refused = judged.filter(F.col("_refused").isNotNull()).drop(REASON)
-    named = refused.withColumnsRenamed(_IN_QUARANTINE)
+    kept = [name for name in ("event_time", "source", *BOOKKEEPING) if name in judged.columns]
+    # Before they are renamed: the records may have columns of these names.
+    named = judged.filter(F.col("_refused").isNotNull()).select(*kept).withColumnsRenamed(_IN_QUARANTINE)
     absent = {field.name: F.lit(None).cast(field.dataType) for field in QUARANTINE if field.name not in named.columns}
     return as_declared(named.withColumns(absent) if absent else named, QUARANTINE)
 
@@ -109,7 +111,7 @@ def few_quarantined(judged: DataFrame) -> Column:
     """
     names = {name: name for name in ("event_time", "source")} | _IN_QUARANTINE
     row = ", ".join(f"{name} AS {as_}" for name, as_ in names.items() if name in judged.columns)
-    line = f"IF(_refused IS NOT NULL, to_json(struct({row})), NULL)"
+    line = f"IF(_refused IS NOT NULL, to_json(struct({row}), {map_literal(JSON_TIMES)}), NULL)"
     place = f"IF(octet_length({line}) <= {SHORT}, struct(_file, _line), NULL)"
     few = f"min_by(struct(_refused AS reason, {line} AS line), {place}, {FEW})"
     return F.expr(f"{few} AS {quoted(FEW_QUARANTINED)}")

@@ -1,4 +1,4 @@
-"""UTC days and durations in Spark's SQL, so that no time zone setting can shift them."""
+"""UTC days and durations in Spark's SQL, so that no time zone setting can shift them; times in Spark's JSON."""
 
 from __future__ import annotations
 
@@ -9,6 +9,11 @@ from feed_assets.datasets import ONE_DAY, midnight
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND: Final = timedelta(microseconds=1)
+JSON_TIMES: Final = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]XXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]",
+}
+"""Options of Spark's JSON that keep microseconds; by itself it cuts them to milliseconds."""
 
 
 def within(column: str, day: date, *, days: int = 1) -> str:

@@ -5,7 +5,7 @@ Here: quoting, and names in expressions as far as they can be told without Spark
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 LITERAL = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"")
 
@@ -19,6 +19,11 @@ def text_literal(text: str) -> str:
     """A text as a value in Spark's SQL; the session must have `engine.session.SESSION_SETTINGS`."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
+
+
+def map_literal(entries: Mapping[str, str]) -> str:
+    """A map of texts as a value in Spark's SQL, such as the options of a function; otherwise as `text_literal`."""
+    return f"map({', '.join(text_literal(each) for entry in entries.items() for each in entry)})"
 
 
 def columns_in(expression: str, declared: Iterable[str]) -> list[str]:

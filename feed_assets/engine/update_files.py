@@ -23,6 +23,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from feed_assets.engine.jvm import java_machine, java_session
 from feed_assets.engine.listed_files import read_listed
+from feed_assets.engine.moments import JSON_TIMES
 from feed_assets.engine.paths import to_write
 from feed_assets.file_feed import FeedError, Update
 
@@ -121,7 +122,7 @@ def write_files(frame: DataFrame, uri: str, kind: str = "parquet") -> Written:
     """
     label = f"write {uri} {uuid4().hex}"
     with _labelled(frame.sparkSession.sparkContext, label):
-        frame.write.format(kind).save(to_write(uri))
+        frame.write.options(**JSON_TIMES if kind == "json" else {}).format(kind).save(to_write(uri))
     return _committed(frame.sparkSession, label)
 
 

@@ -3,10 +3,10 @@
 Here: the rules for records of every kind, their order, and adding a project's rules. Not here: the rules of any one
 kind, reading a partner's format (`canonical`), and the views of a judged frame (`engine.judged_rows`).
 
-The result has every record exactly once, with a `verdict` and, unless it is published, a `reason`. The first rule that
-applies decides:
+The result has every record exactly once, with a `_verdict` and, unless it is published, a `_reason`. The first rule
+that applies decides:
 
-1. quarantined: malformed line; event_time unparsable, missing, outside the day; then the rules of the kind.
+1. quarantined: malformed line; event_time unparsable, missing, outside the day; then the rules of the kind; no id.
 2. duplicate, redelivered: an id of a source that occurs again. The record with the earliest event_time is kept; of
    several, the first by file and line.
 3. duplicate, for reasons of the kind.
@@ -48,7 +48,7 @@ def missing(column: str) -> Rule:
 
 def unparsable(column: str) -> Rule:
     """The rule for a value that was sent, but cannot be read as the column's type."""
-    return f"unparsable {column}", F.col("_unparsable") == column
+    return f"unparsable {column}", F.array_contains("_unparsable", column)
 
 
 def _blank(text: str) -> str:
@@ -60,12 +60,12 @@ def _blank(text: str) -> str:
 def judge(
     records: DataFrame, schema: StructType, rules: Sequence[Rule], *, day: date, earlier: DataFrame | None = None
 ) -> DataFrame:
-    """The records of a UTC day, each once: the columns of `schema`, `_file`, `_line`, `verdict`, `reason`.
+    """The records of a UTC day, each once: the columns of `schema`, `_file`, `_line`, `_verdict`, `_reason`.
 
     `records` are rows as an asset of `cleaned` gets them, of one or several sources. The first column of `schema`
-    identifies a record within its source. `rules` say why a record of this kind is quarantined. `earlier` are records
-    of the day before: a record that is among them is redelivered, so that no record is published on two days. The
-    result does not have the earlier records.
+    identifies a record within its source; without it a record is quarantined. `rules` say why else a record of this
+    kind is quarantined. `earlier` are records of the day before: a record that is among them is redelivered, so that no
+    record is published on two days. The result does not have the earlier records.
     """
     return verdicts(deliveries(records, schema, rules, day=day, earlier=earlier), schema, rules)
 
@@ -94,7 +94,7 @@ def deliveries(
 def verdicts(
     delivered: DataFrame, schema: StructType, rules: Sequence[Rule], duplicates: Sequence[Rule] = ()
 ) -> DataFrame:
-    """Today's records of `deliveries`, with `verdict` and `reason`; `duplicates` are rules besides redelivery."""
+    """Today's records of `deliveries`, with `_verdict` and `_reason`; `duplicates` are rules besides redelivery."""
     duplicates = [(REDELIVERED, F.expr("_delivery > 1")), *duplicates]
     refused, repeats = F.col("_refused"), _first_that_applies(duplicates)
     verdict = (
@@ -102,7 +102,8 @@ def verdicts(
         .when(repeats.isNotNull(), Verdict.DUPLICATE.value)
         .otherwise(Verdict.PUBLISHED.value)
     )
-    reasons = dict.fromkeys([*OF_EVERY_KIND, *(reason for reason, _ in rules)], Verdict.QUARANTINED)
+    refusals = [*OF_EVERY_KIND, *(reason for reason, _ in _with_identified(schema, rules))]
+    reasons = dict.fromkeys(refusals, Verdict.QUARANTINED)
     reasons |= dict.fromkeys([reason for reason, _ in duplicates], Verdict.DUPLICATE)
     return delivered.filter(f"_from = '{TODAY}'").select(
         *(F.col(field.name).alias(field.name, metadata=field.metadata) for field in schema),
@@ -112,14 +113,23 @@ def verdicts(
     )
 
 
-def _all_rules(rules: Sequence[Rule], day: date) -> list[Rule]:
+def _all_rules(schema: StructType, rules: Sequence[Rule], day: date) -> list[Rule]:
     applies = (
         "_malformed IS NOT NULL",
-        "_unparsable = 'event_time'",
+        "array_contains(_unparsable, 'event_time')",
         "event_time IS NULL",
         f"NOT {within('event_time', day)}",
     )
-    return [*zip(OF_EVERY_KIND, map(F.expr, applies), strict=True), *rules]
+    return [*zip(OF_EVERY_KIND, map(F.expr, applies), strict=True), *_with_identified(schema, rules)]
+
+
+def _with_identified(schema: StructType, rules: Sequence[Rule]) -> list[Rule]:
+    """The rules, and one for records without an id: compared with others, all but one would be redeliveries."""
+    reason, name = f"missing {schema[0].name}", quoted(schema[0].name)
+    if reason in (each for each, _ in rules):
+        return list(rules)
+    text = isinstance(schema[0].dataType, StringType)
+    return [*rules, (reason, F.expr(_blank(name) if text else f"{name} IS NULL"))]
 
 
 def _null_if_blank(field: StructField) -> str:
@@ -142,7 +152,7 @@ def check(records: DataFrame, schema: StructType, rules: Sequence[Rule], *, day:
     """
     # A plain column: Spark makes the JSON of `_raw` after a filter on it, for few records. It does not move the filter
     # below the partner's expressions, which it would evaluate twice (spark.sql.optimizer.avoidDoubleFilterEval).
-    refused = records.withColumn("_refused", _first_that_applies(_all_rules(rules, day)))
+    refused = records.withColumn("_refused", _first_that_applies(_all_rules(schema, rules, day)))
     record = "IF(_refused IS NOT NULL, coalesce(_malformed, _raw), NULL) AS _record"
     return refused.selectExpr(*map(_null_if_blank, schema), "_file", "_line", "_refused", record)
 

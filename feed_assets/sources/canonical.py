@@ -6,13 +6,15 @@ here: whether a record can be used (a project's own rules), and which fields a s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes Spark
 
+from feed_assets.engine.moments import JSON_TIMES
 from feed_assets.engine.session import SESSION_SETTINGS
-from feed_assets.engine.sql import quoted
+from feed_assets.engine.sql import map_literal, quoted
 from feed_assets.sources.expressions import check_expressions, event_time, named_columns
 from feed_assets.sources.kinds import EVENT_TIME, SOURCE
 from feed_assets.sources.lookups import with_table
@@ -29,8 +31,8 @@ def canonical(raw: DataFrame, source: Source) -> DataFrame:
 
     `raw` holds the partner's columns, `_file`, `_line`, `_malformed`. Look-ups add columns. The result has the columns
     of the kind's schema, NULL if no usable value was sent; `source`; `_file`, `_line`, `_malformed`; `_raw`, the
-    partner's fields as a JSON object; `_unparsable`, the first of the kind's `parsed` columns that is NULL although
-    all its fields were sent.
+    partner's fields as a JSON object; `_unparsable`, an array of the kind's `parsed` columns that are NULL although all
+    their fields were sent, NULL if there is none.
 
     Raises SessionSettingsError if the session does not have `SESSION_SETTINGS`, and SpecError if Spark does not take
     an expression or `raw` lacks a column that an expression names.
@@ -44,19 +46,22 @@ def canonical(raw: DataFrame, source: Source) -> DataFrame:
     records = reduce(with_table, source.tables, raw)
     values = {name: F.expr(text) for name, text in source.expressions.items()}
     values |= {EVENT_TIME: event_time(raw, source), SOURCE: F.lit(source.name)}
+    # A value that its type cannot hold is NULL: a plain cast makes another number of it, such as 0 of NaN.
+    values = {name: value.try_cast(types.get(name, "string")) for name, value in values.items()}
     unreadable = [
-        F.when(values[name].cast(types[name]).isNull() & F.expr(were_sent), name)
+        F.when(values[name].isNull() & F.expr(were_sent), name)
         for name in kind.parsed
         if (were_sent := _all_sent(raw.sparkSession, source.columns.get(name)))
     ]
-    fields = f"to_json(struct({', '.join(map(quoted, sent))}), map('ignoreNullFields', 'false')) AS _raw"
+    options = map_literal({"ignoreNullFields": "false", **JSON_TIMES})
+    fields = f"to_json(struct({', '.join(map(quoted, sent))}), {options}) AS _raw"
     return records.select(
-        *[values[name].cast(type_).alias(name) for name, type_ in (types | {SOURCE: "string"}).items()],
+        *[values[name].alias(name) for name in (*types, *({SOURCE} - types.keys()))],
         "_file",
         "_line",
         "_malformed",
         F.expr(fields),
-        F.coalesce(*unreadable, F.lit(None).cast("string")).alias("_unparsable"),
+        _all_that_apply(unreadable).alias("_unparsable"),
     )
 
 
@@ -81,6 +86,13 @@ def _check_columns(raw: DataFrame, source: Source) -> None:
     ]
     if problems:
         raise SpecError("\n".join(problems))
+
+
+def _all_that_apply(names: Sequence[Column]) -> Column:
+    """The names that are not NULL, as an array; NULL without any, as for nearly every record."""
+    if not names:
+        return F.lit(None).cast("array<string>")
+    return F.when(F.coalesce(*names).isNotNull(), F.array_compact(F.array(*names)))
 
 
 def _all_sent(spark: SparkSession, expression: str | None) -> str:

@@ -194,7 +194,7 @@ def _fault(frame: DataFrame, source: Source, location: Location, expression: str
     try:
         # In a condition Spark takes only an expression over one record.
         frame.where(functions.expr(expression).isNotNull())
-        frame.select(functions.expr(expression).cast(type_))
+        frame.select(functions.expr(expression).try_cast(type_))
         if location == ("filter",):
             frame.where(functions.expr(expression))
         elif location == ("columns", "event_time"):

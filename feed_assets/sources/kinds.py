@@ -30,9 +30,10 @@ class Kind:
 
     `name` is the first level of raw partitions, and the value of `kind` in a source's description. `schema` has the
     canonical columns in order, with Spark's names of types; every source must give the columns that are not nullable.
-    `identifier` is the column that identifies a record, a string. If a source has no expression for it, it is a digest
-    of the source's `identity`. Every kind has a required timestamp `event_time`: landing places records by it. No
-    source gives `source`, a string: it is the source's name. Name it in the schema to fix its position.
+    `identifier` is the first column, a string that identifies a record within its source. If a source has no expression
+    for it, it is a digest of the source's `identity`. Every kind has a required timestamp `event_time`: landing places
+    records by it. No source gives `source`, a string: it is the source's name. Name it in the schema to fix its
+    position.
 
     Raises KindError for a name or a schema that breaks these rules.
     """
@@ -81,6 +82,11 @@ class Kind:
             yield f"records land by {EVENT_TIME!r}; add such a column, a timestamp that is not nullable"
         if types.get(self.identifier) != "string":
             yield f"the identifier {self.identifier!r} is no column of type string; name one of the schema's"
+        elif self.schema[0].name != self.identifier:
+            yield (
+                f"the first column is {self.schema[0].name!r}, and by the first column `quality.judge` finds what was "
+                f"delivered twice; put the identifier {self.identifier!r} first"
+            )
         if types.get(SOURCE, "string") != "string":
             yield f"column {SOURCE!r} holds the source's name; make it a string, or call it something else"
 

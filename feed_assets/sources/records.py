@@ -12,6 +12,7 @@ from itertools import chain
 from pyspark.sql import Column, DataFrame, SparkSession, functions
 from pyspark.sql.types import StructType
 
+from feed_assets.engine.moments import JSON_TIMES
 from feed_assets.engine.sql import quoted, text_literal
 from feed_assets.sources.partner_file import SPLIT_BYTES, PartnerFile
 from feed_assets.sources.spec import RESERVED_COLUMNS, DelimitedFormat, JsonLinesFormat, Source
@@ -85,7 +86,7 @@ def parquet_records(
         "_landing",
         _of_file(files, lambda file: functions.lit(file.name)).alias("_file"),
         (functions.col("_metadata.row_index") + 1).alias("_line"),
-        functions.to_json(functions.struct(*columns)).alias("_record"),
+        functions.to_json(functions.struct(*columns), JSON_TIMES).alias("_record"),
         functions.lit(None).cast("string").alias("_malformed"),
     )
 

@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import LongType, StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
 
 from feed_assets.ads import CLEAN_ADS, CLEAN_CLICKS
 
@@ -40,7 +40,7 @@ class Ad:
     line: int | None = 1
     malformed: str | None = None
     raw: str | None = '{"field":"value"}'
-    unparsable: str | None = None
+    unparsable: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,7 @@ class Click:
     line: int | None = 1
     malformed: str | None = None
     raw: str | None = '{"field":"value"}'
-    unparsable: str | None = None
+    unparsable: tuple[str, ...] | None = None
 
 
 PROVENANCE = {
@@ -65,7 +65,7 @@ PROVENANCE = {
     "line": StructField("_line", LongType()),
     "malformed": StructField("_malformed", StringType()),
     "raw": StructField("_raw", StringType()),
-    "unparsable": StructField("_unparsable", StringType()),
+    "unparsable": StructField("_unparsable", ArrayType(StringType())),
 }
 
 

@@ -133,12 +133,12 @@ def _refusal(event: Ad | Click, day: date) -> str | None:
     happened = event.event_time.date() if event.event_time else None
     reasons = {
         "malformed line": event.malformed is not None,
-        "unparsable event_time": event.unparsable == "event_time",
+        "unparsable event_time": "event_time" in (event.unparsable or ()),
         "missing event_time": happened is None,
         "event_time outside the day": happened != day,
         "missing ad_id": not (event.ad_id or "").strip(),
         f"missing {own}": not (_identity(event) or "").strip(),
-        "unparsable cost": isinstance(event, Ad) and event.unparsable == "cost",
+        "unparsable cost": isinstance(event, Ad) and "cost" in (event.unparsable or ()),
         "negative cost": cost is not None and cost < 0,
     }
     return next((reason for reason, applies in reasons.items() if applies), None)

@@ -108,7 +108,7 @@ def judged(of_all: Callable[[tuple[Any, ...]], dict[str, Verdicts]], request: py
 
 
 def verdict(row: Any) -> str:
-    return f"{row['verdict']}: {row['reason']}"
+    return f"{row['_verdict']}: {row['_reason']}"
 
 
 def verdicts(judged: DataFrame) -> Verdicts:
@@ -127,7 +127,7 @@ REPEATED = "duplicate: repeated click"
 
 UNUSABLE_ADS = [
     (Ad(malformed="a,b"), "malformed line"),
-    (Ad(event_time=None, unparsable="event_time"), "unparsable event_time"),
+    (Ad(event_time=None, unparsable=("event_time",)), "unparsable event_time"),
     (Ad(event_time=None), "missing event_time"),
     (Ad(event_time=MIDNIGHT - MICROSECOND), "event_time outside the day"),
     (Ad(event_time=MIDNIGHT + ONE_DAY), "event_time outside the day"),
@@ -136,12 +136,12 @@ UNUSABLE_ADS = [
     (Ad(impression_id=None), "missing impression_id"),
     (Ad(impression_id=""), "missing impression_id"),
     (Ad(impression_id="\t"), "missing impression_id"),
-    (Ad(unparsable="cost"), "unparsable cost"),
+    (Ad(unparsable=("cost",)), "unparsable cost"),
     (Ad(cost=Decimal("-0.000001")), "negative cost"),
 ]
 UNUSABLE_CLICKS = [
     (Click(malformed="a,b"), "malformed line"),
-    (Click(event_time=None, unparsable="event_time"), "unparsable event_time"),
+    (Click(event_time=None, unparsable=("event_time",)), "unparsable event_time"),
     (Click(event_time=None), "missing event_time"),
     (Click(event_time=MIDNIGHT - MICROSECOND), "event_time outside the day"),
     (Click(ad_id=None), "missing ad_id"),
@@ -433,7 +433,7 @@ def test_events_of_several_sources_are_judged_together(spark: SparkSession) -> N
     )
     judged = judge_ads(one.unionByName(two), day=DAY)
 
-    assert Counter((row["source"], row["verdict"]) for row in rows(judged)) == {
+    assert Counter((row["source"], row["_verdict"]) for row in rows(judged)) == {
         ("one", "published"): 1,
         ("two", "published"): 1,
         ("two", "duplicate"): 1,

@@ -29,6 +29,7 @@ from feed_assets.engine.judged_rows import (
     reason_counts,
     with_places,
 )
+from feed_assets.engine.update_files import write_files
 from feed_assets_tests.ads import reference
 from feed_assets_tests.ads.counting import counts_of
 from feed_assets_tests.ads.events import (
@@ -62,7 +63,7 @@ VALUES: dict[str, Sequence[Any]] = {
     "source": ["one", "one", "two"],
     "file": ["a.csv", "b.csv"],
     "malformed": [None, None, None, None, "a;b"],
-    "unparsable": [None, None, None, "cost", "event_time"],
+    "unparsable": [None, None, None, ("cost",), ("event_time",), ("event_time", "cost")],
 }
 ADS = VALUES | {"impression_id": ["i", "j", "k", "", None], "cost": [None, Decimal(0), Decimal(1), Decimal(-1)]}
 CLICKS = VALUES | {"click_id": ["i", "j", "k", "l", "m", None]}
@@ -105,7 +106,7 @@ def judged(spark: SparkSession, events: Sequence[Any]) -> DataFrame:
 
 def verdicts(frame: DataFrame) -> dict[int, str]:
     found = frame.collect()
-    by_line = {row["_line"]: f"{row['verdict']}: {row['reason']}" for row in found}
+    by_line = {row["_line"]: f"{row['_verdict']}: {row['_reason']}" for row in found}
     assert len(by_line) == len(found), "an event came out twice"
     return by_line
 
@@ -181,7 +182,7 @@ def test_the_pass_that_publishes_finds_the_quarantined_records_or_their_places(
     frame.observe(found, few_quarantined(frame)).write.format("noop").mode("overwrite").save()
     with_places(frame).observe(marked, places_quarantined(spark)).write.format("noop").mode("overwrite").save()
     quarantine = quarantined_rows(frame).observe(reasons, *reason_counts(frame))
-    quarantine.write.json((tmp_path / "quarantine").as_uri())
+    write_files(quarantine, (tmp_path / "quarantine").as_uri(), "json")
 
     few, places = found.get[FEW_QUARANTINED], bytes(marked.get[PLACES_QUARANTINED])
     files = (tmp_path / "quarantine").glob("part-*.json")

@@ -85,8 +85,8 @@ def judged(frame: DataFrame) -> DataFrame:
     refused = "if(id % 10 = 0, 'a multiple of ten', NULL)"
     return frame.selectExpr(
         "*",
-        f"{verdict} AS verdict",
-        f"{refused} AS reason",
+        f"{verdict} AS _verdict",
+        f"{refused} AS _reason",
         f"{refused} AS _refused",
         "'numbers' AS _file",
         "id AS _line",

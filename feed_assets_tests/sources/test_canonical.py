@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from feed_assets.ads import ADS, CLEAN_ADS, CLEAN_CLICKS, CLICKS, KINDS
+from feed_assets.file_feed import Column
 from feed_assets.sources import Kind, Source, SpecError
 from feed_assets.sources.canonical import SessionSettingsError, canonical
 from feed_assets_tests.ads.events import rows
@@ -81,7 +82,7 @@ def test_a_cost_that_is_no_such_number_is_null_and_reported_unparsable(spark: Sp
     )
 
     assert (good["cost"], good["_unparsable"]) == (Decimal("1.5"), None)
-    assert (bad["cost"], bad["_unparsable"]) == (None, "cost")
+    assert (bad["cost"], bad["_unparsable"]) == (None, ["cost"])
 
 
 @pytest.mark.parametrize(
@@ -93,7 +94,7 @@ def test_no_usual_way_to_read_a_number_fails_the_day_for_one_bad_value(spark: Sp
 
     (bad,) = rows(canonical(raw(spark, ("1", "2019-11-27", "a", "n/a")), source))
 
-    assert bad["_unparsable"] == "cost"
+    assert bad["_unparsable"] == ["cost"]
 
 
 def test_a_cost_that_was_not_sent_is_unknown_and_not_unparsable(spark: SparkSession) -> None:
@@ -106,7 +107,7 @@ def test_a_cost_made_of_several_fields_is_unparsable_only_if_all_of_them_were_se
     source = ads_source(columns={"cost": "cast(price as double) * cast(ad as double)"})
     records = raw(spark, ("1", "2019-11-27", "x", "2"), ("2", "2019-11-27", "x", None))
 
-    assert [ad["_unparsable"] for ad in rows(canonical(records, source))] == ["cost", None]
+    assert [ad["_unparsable"] for ad in rows(canonical(records, source))] == [["cost"], None]
 
 
 def test_a_field_named_in_a_literal_or_like_a_function_is_no_part_of_the_expression(spark: SparkSession) -> None:
@@ -115,7 +116,7 @@ def test_a_field_named_in_a_literal_or_like_a_function_is_no_part_of_the_express
     source = ads_source(columns={"cost": "if(ad = 'round', round(price, 2), round(price))"}, format=format_)
     records = raw(spark, ("1", "2019-11-27", "a", "cheap", None), fields=fields)
 
-    assert [ad["_unparsable"] for ad in rows(canonical(records, source))] == ["cost"]
+    assert [ad["_unparsable"] for ad in rows(canonical(records, source))] == [["cost"]]
 
 
 @pytest.mark.parametrize(
@@ -137,13 +138,46 @@ def test_a_time_that_cannot_be_read_is_null_and_reported_unparsable(
 
     (ad,) = rows(canonical(raw(spark, ("1", text, "a", "1")), source))
 
-    assert (ad["event_time"], ad["_unparsable"]) == (None, "event_time")
+    assert (ad["event_time"], ad["_unparsable"]) == (None, ["event_time"])
 
 
-def test_an_unparsable_time_is_named_before_an_unparsable_cost(spark: SparkSession) -> None:
+@pytest.mark.parametrize(
+    ("sent", "type_", "kept"),
+    [
+        ("CAST(3000000000 AS BIGINT)", "int", None),
+        ("CAST('NaN' AS DOUBLE)", "int", None),
+        ("1e20D", "bigint", None),
+        ("'12.7'", "int", None),
+        ("' 12 '", "int", 12),
+        ("12.0D", "int", 12),
+        ("'1.5'", "decimal(4,2)", Decimal("1.50")),
+        ("12345.5D", "decimal(4,2)", None),
+        ("'yes'", "boolean", True),
+    ],
+)
+def test_a_value_that_its_column_cannot_hold_is_no_other_value(
+    spark: SparkSession, sent: str, type_: str, kept: object
+) -> None:
+    time = Column("event_time", "timestamp", nullable=False)
+    kind = Kind("orders", (Column("order_id", "string"), time, Column("amount", type_)), identifier="order_id")
+    columns = {"event_time": "to_timestamp(at)", "amount": "price"}
+    types = {"id": "string", "at": "string", "ad": "string", "price": "string"}
+    source = Source.of(
+        ads_source().model_dump()
+        | {"kind": "orders", "columns": columns, "format": {"type": "parquet", "columns": types}},
+        [kind],
+    )
+    frame = raw(spark, ("1", "2019-11-27", "a", "x")).selectExpr("* EXCEPT (price)", f"{sent} AS price")
+
+    (record,) = rows(canonical(frame, source))
+
+    assert (record["amount"], record["_unparsable"]) == (kept, None if kept is not None else ["amount"])
+
+
+def test_all_columns_that_cannot_be_read_are_named(spark: SparkSession) -> None:
     (ad,) = rows(canonical(raw(spark, ("1", "?", "a", "?")), ads_source()))
 
-    assert ad["_unparsable"] == "event_time"
+    assert ad["_unparsable"] == ["event_time", "cost"]
 
 
 def test_millisecond_digits_run_together_are_read(spark: SparkSession) -> None:
@@ -217,7 +251,7 @@ def test_partners_may_use_canonical_names_and_odd_ones_for_their_own_columns(spa
     )
     (ad,) = rows(canonical(raw(spark, ("2019-11-27", "s", "u", "v", "w", "x"), fields=fields), source))
 
-    assert (ad["ad_id"], ad["source"], ad["_unparsable"]) == ("suvw", "partner_ads", "cost")
+    assert (ad["ad_id"], ad["source"], ad["_unparsable"]) == ("suvw", "partner_ads", ["cost"])
     assert json.loads(ad["_raw"]) == dict(zip(fields, ("2019-11-27", "s", "u", "v", "w", "x"), strict=True))
 
 
