@@ -16,6 +16,7 @@ A blank optional text (empty or white space only) is published as NULL.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import date
 from typing import Final
@@ -86,7 +87,8 @@ def deliveries(
     # The hash comes first because a sort compares first bytes, and a partner's ids often begin alike.
     spread = f"IF(_refused IS NULL, xxhash64(source, {identity}), xxhash64(_file, _line))"
     # The content comes after file and line, so that files without them also give one answer.
-    order = ", ".join(["event_time", "_file", "_line", *map(quoted, schema.names)])
+    content = (field.name for field in schema if not re.search("map<|variant", field.dataType.simpleString()))
+    order = ", ".join(["event_time", "_file", "_line", *map(quoted, content)])
     same = f"PARTITION BY {spread}, _refused, source, {identity} ORDER BY {order}"
     return records.selectExpr("*", f"row_number() OVER ({same}) AS _delivery")
 
@@ -106,7 +108,8 @@ def verdicts(
     reasons = dict.fromkeys(refusals, Verdict.QUARANTINED)
     reasons |= dict.fromkeys([reason for reason, _ in duplicates], Verdict.DUPLICATE)
     return delivered.filter(f"_from = '{TODAY}'").select(
-        *(F.col(field.name).alias(field.name, metadata=field.metadata) for field in schema),
+        *(F.col(quoted(field.name)).alias(field.name, metadata=field.metadata) for field in schema),
+        *_source_beside(schema),
         *BOOKKEEPING,
         verdict.alias(VERDICT),
         with_reasons(F.coalesce(refused, repeats), reasons),
@@ -154,7 +157,13 @@ def check(records: DataFrame, schema: StructType, rules: Sequence[Rule], *, day:
     # below the partner's expressions, which it would evaluate twice (spark.sql.optimizer.avoidDoubleFilterEval).
     refused = records.withColumn("_refused", _first_that_applies(_all_rules(schema, rules, day)))
     record = "IF(_refused IS NOT NULL, coalesce(_malformed, _raw), NULL) AS _record"
-    return refused.selectExpr(*map(_null_if_blank, schema), "_file", "_line", "_refused", record)
+    columns = [*map(_null_if_blank, schema), *_source_beside(schema)]
+    return refused.selectExpr(*columns, "_file", "_line", "_refused", record)
+
+
+def _source_beside(schema: StructType) -> list[str]:
+    """The column `source`, by which ids and the quarantine are told apart, if the schema does not have it."""
+    return [] if "source" in (name.lower() for name in schema.names) else ["source"]
 
 
 def _checked(records: DataFrame, schema: StructType, rules: Sequence[Rule], day: date) -> DataFrame:

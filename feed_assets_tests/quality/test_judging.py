@@ -8,10 +8,11 @@ from datetime import UTC, date, datetime
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
+from pyspark.sql.functions import expr
+from pyspark.sql.types import LongType, MapType, StringType, StructField, StructType, TimestampType
 
 from feed_assets.blackboard import open_blackboard
-from feed_assets.engine.judged_rows import FEW
+from feed_assets.engine.judged_rows import FEW, published_rows, quarantined_rows
 from feed_assets.engine.spark_schemas import declared_columns
 from feed_assets.file_feed import Facts, Feed, claim
 from feed_assets.quality import judge, missing, unparsable
@@ -69,6 +70,18 @@ def test_a_rule_finds_its_column_also_among_others_that_cannot_be_read(spark):
     judged = judge(records, ORDERS, [unparsable("record")], day=DAY)
 
     assert outcomes(judged) == {"quarantined: unparsable record": 1}
+
+
+def test_a_kind_needs_no_column_for_the_source_and_may_have_a_map(spark):
+    schema = StructType([*ORDERS[:2], StructField("tags", MapType(StringType(), StringType()))])
+    records = orders(spark, "o1", None).withColumn("tags", expr("map('colour', 'red')"))
+    other = records.withColumn("source", expr("'another shop'"))
+
+    judged = judge(records.unionByName(other), schema, [], day=DAY)
+
+    assert outcomes(judged) == {"published: None": 2, "quarantined: missing order_id": 2}
+    assert {row["source"] for row in quarantined_rows(judged).collect()} == {"shop", "another shop"}
+    assert published_rows(judged).select(*schema.names).first()["tags"] == {"colour": "red"}
 
 
 @pytest.mark.parametrize("refused", [3, FEW + 200], ids=["few", "more than a driver holds"])
