@@ -47,12 +47,14 @@ def cleaned(
     `metadata` declares the feed (`feed_metadata`). Sources of other kinds are left out. `required_resource_keys` are
     the resources that `judge` takes from its context. With `hourly`, a day is assembled from the hours that were
     checked before (see `checked_hours`) and have not changed since; `judge` gets records that `hourly.check` returned.
-    Raises DagsterInvalidDefinitionError for `partitions` that are not days.
+    Raises DagsterInvalidDefinitionError for `partitions` that are not UTC days, as those of raw data are. Without a
+    source of this kind, the asset is defined and its runs fail.
     """
-    if not isinstance(partitions, dg.DailyPartitionsDefinition):
+    if not _are_utc_days(partitions):
         raise dg.DagsterInvalidDefinitionError(
-            f"{name}: records are cleaned day by day, so `partitions` must be days, such as `project.days`. For other "
-            "partitions, write an asset that reads this feed."
+            f"{name}: records are cleaned day by day, and the days of raw data are UTC days. So `partitions` must be "
+            "days from midnight to midnight UTC, such as `project.days`. For other partitions, write an asset that "
+            "reads this feed."
         )
     mine = [source for source in sources if source.kind == kind.name]
 
@@ -76,6 +78,14 @@ def cleaned(
         return judge(context, _union(today), day, _union(before) if before else None)
 
     return clean
+
+
+def _are_utc_days(partitions: dg.PartitionsDefinition) -> bool:
+    return (
+        isinstance(partitions, dg.DailyPartitionsDefinition)
+        and not (partitions.hour_offset or partitions.minute_offset)
+        and partitions.timezone == "UTC"
+    )
 
 
 def _events(
