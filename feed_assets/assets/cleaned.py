@@ -60,7 +60,7 @@ def cleaned(
 
     @dg.asset(
         name=name,
-        ins={source.name: _records(source, hourly) for source in mine},
+        ins={_input(source): _records(source, hourly) for source in mine},
         partitions_def=partitions,
         io_manager_key=IO_MANAGER,
         kinds={"pyspark", "parquet"},
@@ -72,6 +72,10 @@ def cleaned(
         owners=list(owners),
     )
     def clean(context: dg.AssetExecutionContext, **records: dict[str, DataFrame | DayRecords]) -> DataFrame:
+        if not mine:
+            # Not when it is defined: the rest of a project works on after the last source of a kind has gone.
+            what = f"There is nothing to compute: no source of the kind {kind.name} is described."
+            raise dg.Failure(f"{what} Put a YAML file for one into the directory of sources.", allow_retries=False)
         day = date.fromisoformat(context.partition_key)
         context.add_output_metadata(clean_lineage(mine))
         today, before = (_events(mine, records, of, hourly) for of in (day, day - ONE_DAY))
@@ -97,7 +101,7 @@ def _events(
     """The records of this day in the canonical columns, a frame for each partner that sent some; `hourly` checked."""
     found: list[DataFrame] = []
     for source in sources:
-        match records[source.name].get(str(day)):
+        match records[_input(source)].get(str(day)):
             case DayRecords(raw, checked) if hourly:
                 found += [hourly.records(raw, source, day)] if raw is not None else []
                 found += [checked] if checked is not None else []
@@ -108,6 +112,11 @@ def _events(
 
 def _union(frames: Sequence[DataFrame]) -> DataFrame:
     return reduce(DataFrame.unionByName, frames)
+
+
+def _input(source: Source) -> str:
+    """The name of the input: a source may have a name that Python or Dagster keeps for itself, such as `meta`."""
+    return f"records_{source.name}"
 
 
 def _records(source: Source, hourly: Hourly | None) -> dg.AssetIn:
