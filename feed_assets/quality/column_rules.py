@@ -14,7 +14,7 @@ from decimal import Decimal
 from math import inf
 from typing import Any
 
-from feed_assets.engine.sql import quoted
+from feed_assets.engine.sql import quoted, stored_type
 from feed_assets.quality.expectation import (
     IDENTITIES,
     ROWS,
@@ -28,7 +28,7 @@ from feed_assets.quality.rule_text import Value, check_name, joined, literal, ro
 
 
 def schema_as_declared(*, blocking: bool = True) -> Expectation:
-    """The files have the columns and types that the asset declares."""
+    """The files have the columns and types that the asset declares. VARCHAR and CHAR are STRING in files."""
     return Expectation(
         "schema_as_declared", "The files have the declared columns and types.", _schema_as_declared, blocking=blocking
     )
@@ -166,7 +166,7 @@ def has_declared_schema(subject: Subject) -> bool:
 
 
 def _schema_as_declared(subject: Subject, _: Mapping[str, Any]) -> Judgement:
-    declared = {column.name: column.type for column in subject.promised}
+    declared = {column.name: stored_type(column.type) for column in subject.promised}
     found = {column.name: column.type for column in subject.found}
     differences = "; ".join(
         f"{name}: declared {declared.get(name, 'nothing')}, found {found.get(name, 'nothing')}"

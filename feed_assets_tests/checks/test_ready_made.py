@@ -7,7 +7,16 @@ from decimal import Decimal
 import dagster as dg
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql.types import DecimalType, LongType, StringType, StructField, StructType, TimestampType
+from pyspark.sql.types import (
+    ArrayType,
+    DecimalType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+    VarcharType,
+)
 
 from feed_assets import checks
 from feed_assets.io_manager import feed_metadata
@@ -145,15 +154,16 @@ def test_a_reference_to_a_feed_without_an_update_keeps_a_staged_update_from_bein
     assert installation.latest("sample/v1.0") is None
 
 
-def outcomes(shop, rows, expectations, others="SELECT 1d AS x, 'u1' AS `user.id`"):
-    """The results of expectations on an update with the rows of this SQL; `others` are those of the feed `others`."""
+def outcomes(shop, rows, expectations, schema=None):
+    """The results of expectations on an update with the rows of this SQL, beside a feed `others`."""
+    others = "SELECT 1d AS x, 'u1' AS `user.id`"
     spark = SparkSession.active()
 
     @dg.asset(io_manager_key="file_feed", metadata=feed_metadata("others/v1.0", spark.sql(others).schema))
     def others_of_it():
         return spark.sql(others)
 
-    metadata = feed_metadata("odd/v1.0", spark.sql(rows).schema, audited=True)
+    metadata = feed_metadata("odd/v1.0", schema or spark.sql(rows).schema, audited=True)
 
     @dg.asset(io_manager_key="file_feed", metadata=metadata, deps=[others_of_it])
     def odd():
@@ -234,6 +244,27 @@ def test_a_reference_takes_columns_with_any_name_in_any_case(shop):
 
     assert [each.passed for each in found.values()] == [False, True, False]
     assert found["references_user_id"].description.startswith("1 of 2 rows have values of user.id")
+
+
+def test_texts_of_limited_length_and_fields_of_any_name_are_as_declared(shop):
+    headers = StructType([StructField("content-type", StringType())])
+    schema = StructType([StructField("code", VarcharType(10)), StructField("headers", headers)])
+    found = outcomes(
+        shop,
+        "SELECT 'a1' AS code, named_struct('content-type', 'text/csv') AS headers",
+        [checks.schema_as_declared(), checks.not_null("code", "headers"), checks.accepted_values("code", "a1")],
+        schema,
+    )
+
+    assert all(each.passed for each in found.values()), [each.description for each in found.values()]
+
+
+@pytest.mark.parametrize("name", ["xsi:type", "a,b", "a<b", "a`b", ""])
+def test_a_field_whose_name_would_hide_in_the_text_of_its_type_is_refused(name):
+    fields = StructType([StructField(name, StringType())])
+
+    with pytest.raises(dg.DagsterInvalidDefinitionError, match="Spark could not read the field"):
+        feed_metadata("a/v1.0", StructType([StructField("h", ArrayType(fields))]))
 
 
 def test_a_time_without_a_zone_is_in_utc_on_any_machine(monkeypatch):
