@@ -47,18 +47,20 @@ def cleaned(
     `metadata` declares the feed (`feed_metadata`). Sources of other kinds are left out. `required_resource_keys` are
     the resources that `judge` takes from its context. With `hourly`, a day is assembled from the hours that were
     checked before (see `checked_hours`) and have not changed since; `judge` gets records that `hourly.check` returned.
-    Raises DagsterInvalidDefinitionError for `partitions` that are not days.
+    Raises DagsterInvalidDefinitionError for `partitions` that are not UTC days, as those of raw data are. Without a
+    source of this kind, the asset is defined and its runs fail.
     """
-    if not isinstance(partitions, dg.DailyPartitionsDefinition):
+    if not _are_utc_days(partitions):
         raise dg.DagsterInvalidDefinitionError(
-            f"{name}: records are cleaned day by day, so `partitions` must be days, such as `project.days`. For other "
-            "partitions, write an asset that reads this feed."
+            f"{name}: records are cleaned day by day, and the days of raw data are UTC days. So `partitions` must be "
+            "days from midnight to midnight UTC, such as `project.days`. For other partitions, write an asset that "
+            "reads this feed."
         )
     mine = [source for source in sources if source.kind == kind.name]
 
     @dg.asset(
         name=name,
-        ins={source.name: _records(source, hourly) for source in mine},
+        ins={_input(source): _records(source, hourly) for source in mine},
         partitions_def=partitions,
         io_manager_key=IO_MANAGER,
         kinds={"pyspark", "parquet"},
@@ -70,12 +72,24 @@ def cleaned(
         owners=list(owners),
     )
     def clean(context: dg.AssetExecutionContext, **records: dict[str, DataFrame | DayRecords]) -> DataFrame:
+        if not mine:
+            # Not when it is defined: the rest of a project works on after the last source of a kind has gone.
+            what = f"There is nothing to compute: no source of the kind {kind.name} is described."
+            raise dg.Failure(f"{what} Put a YAML file for one into the directory of sources.", allow_retries=False)
         day = date.fromisoformat(context.partition_key)
         context.add_output_metadata(clean_lineage(mine))
         today, before = (_events(mine, records, of, hourly) for of in (day, day - ONE_DAY))
         return judge(context, _union(today), day, _union(before) if before else None)
 
     return clean
+
+
+def _are_utc_days(partitions: dg.PartitionsDefinition) -> bool:
+    return (
+        isinstance(partitions, dg.DailyPartitionsDefinition)
+        and not (partitions.hour_offset or partitions.minute_offset)
+        and partitions.timezone == "UTC"
+    )
 
 
 def _events(
@@ -87,7 +101,7 @@ def _events(
     """The records of this day in the canonical columns, a frame for each partner that sent some; `hourly` checked."""
     found: list[DataFrame] = []
     for source in sources:
-        match records[source.name].get(str(day)):
+        match records[_input(source)].get(str(day)):
             case DayRecords(raw, checked) if hourly:
                 found += [hourly.records(raw, source, day)] if raw is not None else []
                 found += [checked] if checked is not None else []
@@ -98,6 +112,11 @@ def _events(
 
 def _union(frames: Sequence[DataFrame]) -> DataFrame:
     return reduce(DataFrame.unionByName, frames)
+
+
+def _input(source: Source) -> str:
+    """The name of the input: a source may have a name that Python or Dagster keeps for itself, such as `meta`."""
+    return f"records_{source.name}"
 
 
 def _records(source: Source, hourly: Hourly | None) -> dg.AssetIn:

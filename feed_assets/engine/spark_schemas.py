@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
 
 from pyspark.sql import DataFrame
-from pyspark.sql.types import DataType, StructField, StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
+from feed_assets.engine.sql import is_field_name, parsable_type, stored_type
 from feed_assets.file_feed import Column
 
 
@@ -20,7 +21,27 @@ def spark_schema(columns: Iterable[Column]) -> StructType:
 
 @cache
 def _type(name: str) -> DataType:
-    return DataType.fromDDL(name)
+    # Spark reads no file as VARCHAR or CHAR.
+    return DataType.fromDDL(parsable_type(stored_type(name)))
+
+
+def unreadable_fields(schema: StructType) -> list[str]:
+    """Names of fields of STRUCTs that `spark_schema` could not tell from the rest of a declared type."""
+    return [name for column in schema for name in _field_names(column.dataType) if not is_field_name(name)]
+
+
+def _field_names(of: DataType) -> Iterator[str]:
+    inner: list[DataType] = []
+    match of:
+        case StructType():
+            yield from of.names
+            inner = [field.dataType for field in of]
+        case ArrayType():
+            inner = [of.elementType]
+        case MapType():
+            inner = [of.keyType, of.valueType]
+    for each in inner:
+        yield from _field_names(each)
 
 
 def declared_columns(schema: StructType) -> tuple[Column, ...]:

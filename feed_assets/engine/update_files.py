@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
@@ -25,6 +25,7 @@ from feed_assets.engine.jvm import java_machine, java_session
 from feed_assets.engine.listed_files import read_listed
 from feed_assets.engine.moments import JSON_TIMES
 from feed_assets.engine.paths import to_write
+from feed_assets.engine.sql import quoted
 from feed_assets.file_feed import FeedError, Update
 
 READERS = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json"}
@@ -46,6 +47,10 @@ class UnreadableFormatError(FeedError):
     """A feed has files of a kind that `READERS` lacks, or that Spark skips for their names."""
 
 
+class MissingColumnError(FeedError):
+    """Text files of a feed lack a column that its schema declares as never NULL."""
+
+
 class WriteMismatchError(FeedError):
     """Spark did not report how many files and rows its committed tasks wrote."""
 
@@ -62,7 +67,11 @@ def read_updates(spark: SparkSession, updates: Sequence[Update], schema: StructT
     """All rows of these updates under the declared schema; an empty frame without updates or files.
 
     Exactly the resolved files are read. Columns of the schema that a file lacks are NULL; other columns of a file are
-    left out.
+    left out. A column's name in a file may differ in case; the very name is preferred. CSV is as in RFC 4180: a quoted
+    value may hold separators, line breaks and doubled quotes, and a backslash is a character like others.
+
+    Raises MissingColumnError if CSV or JSON files with rows lack a column that is not nullable, and
+    UnreadableFormatError.
     """
     frames = [_read(spark, kind, sizes, schema) for kind, sizes in sorted(_sizes_by_format(updates).items())]
     if frames:
@@ -78,8 +87,7 @@ def _null(field: StructField) -> Column:
 
 def count_update(spark: SparkSession, update: Update) -> int:
     """How many rows an update has, whatever its schema."""
-    formats = _sizes_by_format([update])
-    return sum(read_listed(_reader(spark, kind), kind, sizes).count() for kind, sizes in formats.items())
+    return read_updates(spark, [update], StructType()).count()
 
 
 def parquet_schema(spark: SparkSession, update: Update) -> StructType:
@@ -145,26 +153,88 @@ def _labelled(context: SparkContext, label: str) -> Iterator[None]:
 
 def _read(spark: SparkSession, kind: str, sizes: Mapping[str, int], schema: StructType) -> DataFrame:
     if kind == "csv":
-        by_header: dict[tuple[str, ...], dict[str, int]] = {}
+        alike: dict[tuple[bool, tuple[str, ...]], dict[str, int]] = {}
         for uri, size in sizes.items():
-            header = read_listed(spark.read.option("header", "true"), kind, {uri: size}).columns
-            by_header.setdefault(tuple(header), {})[uri] = size
-        frames = (_read_csv(spark, header, each, schema) for header, each in by_header.items())
+            multi_line = _breaks_lines(spark, {uri: size})
+            header = read_listed(_csv_reader(spark, multi_line=multi_line), kind, {uri: size}).columns
+            alike.setdefault((multi_line, tuple(header)), {})[uri] = size
+        frames = [
+            _read_csv(_csv_reader(spark, multi_line=multi_line), header, each, schema)
+            for (multi_line, header), each in alike.items()
+        ]
         return reduce(DataFrame.unionByName, frames)
+    if kind == "json":
+        return _read_json(spark, sizes, schema)
     return read_listed(_reader(spark, kind), kind, sizes, schema)
 
 
-def _read_csv(spark: SparkSession, header: Sequence[str], sizes: Mapping[str, int], schema: StructType) -> DataFrame:
+def _breaks_lines(spark: SparkSession, sizes: Mapping[str, int]) -> bool:
+    """Whether values of a CSV file hold line breaks: then an even number of lines has an odd number of quotes.
+
+    Only such a file is read as a whole. For others Spark would lose that way all lines behind a quote that nothing
+    closes, and mistake line ends of two kinds.
+    """
+    odd = "count_if(regexp_count(value, '\"') % 2 = 1) AS odd"
+    (row,) = read_listed(spark.read, "text", sizes).selectExpr(odd).collect()
+    return bool(row["odd"]) and row["odd"] % 2 == 0
+
+
+def _read_csv(
+    reader: DataFrameReader, header: Sequence[str], sizes: Mapping[str, int], schema: StructType
+) -> DataFrame:
     """The rows of files with this header, with columns matched by name: Spark itself matches them by position."""
-    found = StructType([schema[name] if name in schema.names else StructField(name, StringType()) for name in header])
-    rows = read_listed(_reader(spark, "csv"), "csv", sizes, found)
-    return rows.select([functions.col(each.name) if each.name in header else _null(each) for each in schema])
+    names = _names_in(header, sizes, schema)
+    declared = {names[field.name]: field for field in schema if field.name in names}
+    found = [_named(declared[name], name) if name in declared else StructField(name, StringType()) for name in header]
+    rows = read_listed(reader, "csv", sizes, StructType(found))
+    return rows.select(
+        [
+            functions.col(quoted(names[each.name])).alias(each.name) if each.name in names else _null(each)
+            for each in schema
+        ]
+    )
+
+
+def _read_json(spark: SparkSession, sizes: Mapping[str, int], schema: StructType) -> DataFrame:
+    """The rows of JSON lines. Spark itself would take a key in another case for another column."""
+    lines = read_listed(spark.read, "text", sizes)
+    found = lines.selectExpr("explode(json_object_keys(value)) AS key").distinct().collect()
+    keys, own = {row["key"] for row in found}, {name.lower() for name in schema.names}
+    if len(sizes) > 1 and any(key.lower() in own for key in keys.difference(schema.names)):
+        # Each file may have a case of its own.
+        return reduce(DataFrame.unionByName, (_read_json(spark, {uri: size}, schema) for uri, size in sizes.items()))
+    names = _names_in(sorted(keys), sizes, schema)
+    as_found = StructType([_named(field, names.get(field.name, field.name)) for field in schema])
+    return read_listed(_reader(spark, "json"), "json", sizes, as_found).toDF(*schema.names)
+
+
+def _names_in(found: Iterable[str], files: Iterable[str], schema: StructType) -> dict[str, str]:
+    """The names in the files of the columns of this schema that they have: the very name, or else in another case."""
+    alike = {name.lower(): name for name in found}
+    names = {name: alike[name.lower()] for name in schema.names if name.lower() in alike}
+    names |= {name: name for name in schema.names if name in found}
+    missing = [field.name for field in schema if not field.nullable and field.name not in names]
+    if alike and missing:  # without any name, the files have no rows
+        raise MissingColumnError(
+            f"{', '.join(files)}: no column {', '.join(missing)}, which is declared as never NULL; the columns are "
+            f"{', '.join(found)}. Invalidate the update, or publish it again with this column."
+        )
+    return names
+
+
+def _named(field: StructField, name: str) -> StructField:
+    return StructField(name, field.dataType, metadata=field.metadata)
 
 
 def _reader(spark: SparkSession, kind: str) -> DataFrameReader:
     if kind == "parquet":
         return spark.read
-    return spark.read.option("mode", "FAILFAST").option("header", "true")
+    return _csv_reader(spark) if kind == "csv" else spark.read.option("mode", "FAILFAST")
+
+
+def _csv_reader(spark: SparkSession, *, multi_line: bool = False) -> DataFrameReader:
+    # By default Spark escapes quotes with a backslash, as RFC 4180 does not.
+    return spark.read.options(mode="FAILFAST", header=True, escape='"', multiLine=multi_line)
 
 
 def _sizes_by_format(updates: Sequence[Update]) -> dict[str, dict[str, int]]:

@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 
 from feed_assets.blackboard import InvalidKeyError, check_key
 from feed_assets.datasets import FeedDeclaration, Figures
-from feed_assets.engine.spark_schemas import declared_columns
+from feed_assets.engine.spark_schemas import declared_columns, unreadable_fields
 from feed_assets.file_feed import Column
 
 FEED = "feed/location"
@@ -82,8 +82,8 @@ def feed_metadata(
     Reports on late data compare the updates before and after by `figures`; the sensor fetches both from a bucket, so
     name figures for feeds of results, not of records.
 
-    Raises DagsterInvalidDefinitionError for another location, if the table is not a plain name, or if the schema has
-    not the columns of `figures`.
+    Raises DagsterInvalidDefinitionError for another location, if the table is not a plain name, if the schema has not
+    the columns of `figures`, or if a field of a STRUCT has a name with one of `<>,:` or a backtick.
     """
     try:
         check_key(location)
@@ -94,6 +94,11 @@ def feed_metadata(
     if warehouse and not PLAIN_NAME.fullmatch(warehouse):
         raise dg.DagsterInvalidDefinitionError(
             f"{warehouse!r} cannot be a table of the warehouse: use a letter, then up to 62 of a to z, 0 to 9 and _."
+        )
+    if unreadable := unreadable_fields(schema):
+        raise dg.DagsterInvalidDefinitionError(
+            f"{location}: Spark could not read the field {unreadable[0]!r} of a STRUCT by its declared type. Give it a "
+            "name of at least one character, without <, >, commas, colons and backticks."
         )
     if figures and (unknown := {figures.by, *figures.sums} - set(schema.names)):
         message = f"{location} has no column {', '.join(sorted(unknown))}, by which reports are to compare its updates."

@@ -9,10 +9,12 @@ published. `name` must be unique among the expectations of an asset.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from math import inf
 from typing import Any
 
-from feed_assets.engine.sql import quoted
+from feed_assets.engine.sql import quoted, stored_type
 from feed_assets.quality.expectation import (
     IDENTITIES,
     ROWS,
@@ -22,18 +24,23 @@ from feed_assets.quality.expectation import (
     Reference,
     Subject,
 )
-from feed_assets.quality.rule_text import Value, check_name, joined, literal, rows_counted
+from feed_assets.quality.rule_text import Value, check_name, joined, literal, rows_counted, single_literal
 
 
 def schema_as_declared(*, blocking: bool = True) -> Expectation:
-    """The files have the columns and types that the asset declares."""
+    """The files have the columns and types that the asset declares. VARCHAR and CHAR are STRING in files."""
     return Expectation(
         "schema_as_declared", "The files have the declared columns and types.", _schema_as_declared, blocking=blocking
     )
 
 
 def unique(*columns: str, blocking: bool = True, name: str = "") -> Expectation:
-    """No two rows are alike in these columns. A row with NULL in one of them counts as a repetition."""
+    """No two rows are alike in these columns. A row with NULL in one of them counts as a repetition.
+
+    Raises ValueError without a column.
+    """
+    if not columns:
+        raise ValueError("unique() has no column: name those that are different in each row.")
 
     def judge(_: Subject, counted: Mapping[str, Any]) -> Judgement:
         rows = counted[ROWS]
@@ -71,12 +78,13 @@ def not_null(*columns: str, blocking: bool = True, name: str = "") -> Expectatio
 
 
 def accepted_values(column: str, *values: Value, blocking: bool = True, name: str = "") -> Expectation:
-    """The column holds only these values, or NULL."""
-    accepted = ", ".join(map(literal, values))
+    """The column holds only these values, or NULL. Raises ValueError without a value."""
+    if not values:
+        raise ValueError(f"accepted_values({column!r}) accepts no value: name at least one.")
     return _no_row_where(
         name or check_name("accepted_values", [column]),
         f"{column} is one of {', '.join(map(str, values))}.",
-        f"{quoted(column)} NOT IN ({accepted})",
+        _compared(column, lambda as_sql: f"{quoted(column)} NOT IN ({', '.join(map(as_sql, values))})"),
         column,
         f"have another {column} than the {len(values)} accepted",
         blocking=blocking,
@@ -86,18 +94,27 @@ def accepted_values(column: str, *values: Value, blocking: bool = True, name: st
 def in_range(
     column: str, *, at_least: Value | None = None, at_most: Value | None = None, blocking: bool = True, name: str = ""
 ) -> Expectation:
-    """The column's values lie between two bounds, both included. NULL passes. Raises ValueError without a bound."""
-    limits = [(">=", at_least), ("<=", at_most)]
-    inside = " AND ".join(f"{quoted(column)} {sign} {literal(bound)}" for sign, bound in limits if bound is not None)
-    if not inside:
+    """The column's values lie between two bounds, both included. NULL passes, and NaN does not.
+
+    A bound that is a time without a zone is in UTC. Raises ValueError without a bound.
+    """
+    limits = [(sign, bound) for sign, bound in ((">=", at_least), ("<=", at_most)) if bound is not None]
+    if not limits:
         raise ValueError(f"in_range({column!r}) has no bound: give at_least, at_most, or both.")
+    if at_most is None and isinstance(at_least, int | float | Decimal) and not isinstance(at_least, bool):
+        limits.append(("<=", inf))  # for Spark, NaN is greater than any number
     wanted = " and ".join(
         f"{word} {bound}" for word, bound in (("at least", at_least), ("at most", at_most)) if bound is not None
     )
     return _no_row_where(
         name or check_name("in_range", [column]),
         f"{column} is {wanted}.",
-        f"NOT ({inside})",
+        _compared(
+            column,
+            lambda as_sql: (
+                f"NOT ({' AND '.join(f'{quoted(column)} {sign} {as_sql(bound)}' for sign, bound in limits)})"
+            ),
+        ),
         column,
         f"have {column} not {wanted}",
         blocking=blocking,
@@ -112,13 +129,16 @@ def references(
     blocking: bool = True,
     name: str = "",
 ) -> Expectation:
-    """Another feed's latest update contains all values of these columns. Rows with a NULL among them pass.
+    """Another feed's latest update contains all values of these columns, also NaN. Rows with a NULL among them pass.
 
     `feed` is the other feed's location below the base, such as `ad-catalog/v1.0`. `to` are its columns, of the same
     types and by default of the same names. The update is that of the same partition; with `partitioned=False` the
-    other feed has no partitions.
+    other feed has no partitions. Raises ValueError without a column, or if `to` has not as many.
     """
     target = to or columns
+    if not columns or len(columns) != len(target):
+        given = ", ".join(map(repr, columns))
+        raise ValueError(f"references({given}): name columns, and as many in `to`, if it is given.")
     where = f"{feed}" if target == columns else f"{feed} ({', '.join(target)})"
 
     def judge(_: Subject, counted: Mapping[str, Any]) -> Judgement:
@@ -146,7 +166,7 @@ def has_declared_schema(subject: Subject) -> bool:
 
 
 def _schema_as_declared(subject: Subject, _: Mapping[str, Any]) -> Judgement:
-    declared = {column.name: column.type for column in subject.promised}
+    declared = {column.name: stored_type(column.type) for column in subject.promised}
     found = {column.name: column.type for column in subject.found}
     differences = "; ".join(
         f"{name}: declared {declared.get(name, 'nothing')}, found {found.get(name, 'nothing')}"
@@ -155,6 +175,16 @@ def _schema_as_declared(subject: Subject, _: Mapping[str, Any]) -> Judgement:
     )
     sentence = f"{differences}." if differences else f"All {len(declared)} columns are as declared."
     return Judgement(not differences, {"differences": differences or "none", "columns": len(found)}, sentence)
+
+
+def _compared(column: str, condition: Callable[[Callable[[Value], str]], str]) -> str:
+    """The SQL of a comparison of the column with values, which are FLOAT if the column is.
+
+    `condition` gets a function that writes a value in SQL.
+    """
+    usual, single = condition(literal), condition(single_literal)
+    # The column's type is not known before an audit.
+    return usual if usual == single else f"IF(typeof({quoted(column)}) = 'float', {single}, {usual})"
 
 
 def _no_row_where(name: str, description: str, wrong: str, column: str, fault: str, *, blocking: bool) -> Expectation:

@@ -8,9 +8,13 @@ from __future__ import annotations
 import re
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from typing import Final
 
 from feed_assets.engine.sql import text_literal
 from feed_assets.file_feed.wording import counted
+
+FLOAT_LIMIT: Final = 3e38
+"""From somewhat more on, a FLOAT is infinite."""
 
 Value = str | int | float | Decimal | date | datetime
 
@@ -21,13 +25,13 @@ def check_name(rule: str, columns: tuple[str, ...] | list[str]) -> str:
 
 
 def literal(value: Value) -> str:
-    """The value in Spark's SQL."""
+    """The value in Spark's SQL. A time without a zone is in UTC."""
     match value:
         case bool():
             return str(value).lower()
         case datetime():
-            moment = value.astimezone(UTC)
-            return f"TIMESTAMP '{moment:%Y-%m-%d %H:%M:%S.%f}+00:00'"
+            moment = value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
+            return f"TIMESTAMP '{moment.isoformat(' ', 'microseconds')}'"
         case date():
             return f"DATE '{value}'"
         case str():
@@ -35,6 +39,13 @@ def literal(value: Value) -> str:
         case float():
             return f"double('{value!r}')"
     return str(value)
+
+
+def single_literal(value: Value) -> str:
+    """The value in Spark's SQL, to be compared with a FLOAT: 0.1 as a FLOAT is greater than 0.1 as a DOUBLE."""
+    if isinstance(value, float | Decimal) and -FLOAT_LIMIT < value < FLOAT_LIMIT:
+        return f"float('{value}')"
+    return literal(value)
 
 
 def rows_counted(count: int) -> str:

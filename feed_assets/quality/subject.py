@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes Spark
-from pyspark.sql.types import DataType, StructField, StructType
+from pyspark.sql.types import StructField, StructType
 
 from feed_assets.datasets import FeedDeclaration
 from feed_assets.engine.spark_schemas import declared_columns, spark_schema
@@ -181,11 +181,13 @@ def _unknown_values(rows: DataFrame, update: Update, reference: Reference, now: 
     other = latest(feed, update.partition if reference.partitioned else None, now=now)
     if other is None:
         return None
-    types: Mapping[str, DataType] = {field.name: field.dataType for field in rows.schema}
-    schema = StructType([StructField(to, types[own]) for own, to in zip(reference.columns, reference.to, strict=True)])
-    known = read_updates(rows.sparkSession, [other], schema).toDF(*reference.columns)
-    mine = rows.select(*reference.columns).dropna()
-    return mine.join(known, on=list(reference.columns), how="left_anti").count()
+    mine = rows.select(*map(quoted, reference.columns))
+    schema = StructType([StructField(to, own.dataType) for own, to in zip(mine.schema, reference.to, strict=True)])
+    known = read_updates(rows.sparkSession, [other], schema)
+    # Names without dots, so that they are not paths of fields.
+    keys = [f"c{number}" for number in range(len(reference.to))]
+    complete = mine.toDF(*keys).where(" AND ".join(f"{key} IS NOT NULL" for key in keys))
+    return complete.join(known.toDF(*keys), on=keys, how="left_anti").count()
 
 
 def _own_rows_before(update: Update, count: int) -> tuple[int, ...]:

@@ -14,6 +14,8 @@ from feed_assets.engine.sql import quoted
 from feed_assets.quality.expectation import Expectation, Judgement, Subject
 from feed_assets.quality.rule_text import check_name, span_of_time
 
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
 
 def fresh(column: str, *, within: timedelta, blocking: bool = True, name: str = "") -> Expectation:
     """The newest time in the column is at most `within` before the partition's end, or now if that is earlier.
@@ -25,19 +27,18 @@ def fresh(column: str, *, within: timedelta, blocking: bool = True, name: str = 
         due = min(subject.now, subject.window[1]) if subject.window else subject.now
         if counted["newest"] is None:
             return Judgement(passed=False, observed={"newest": "none"}, sentence=f"No row has a {column}.")
-        newest = datetime.fromtimestamp(counted["newest"] / 1e6, UTC)
-        age = due - newest
-        sentence = (
-            f"The newest {column} is {newest:%Y-%m-%d %H:%M:%S}, {span_of_time(age)} before {due:%Y-%m-%d %H:%M:%S}"
-        )
-        observed = {"newest": str(newest), "due": str(due), "limit": str(within)}
+        newest = counted["newest"]
+        # Spark's years go beyond those of a datetime.
+        age = due - EPOCH - timedelta(microseconds=counted["newest_micros"])
+        sentence = f"The newest {column} is {newest}, {span_of_time(age)} before {due:%Y-%m-%d %H:%M:%S}"
+        observed = {"newest": newest, "due": str(due), "limit": str(within)}
         return Judgement(age <= within, observed, f"{sentence}, limit {span_of_time(within)}.")
 
     return Expectation(
         name or check_name("fresh", [column]),
         f"The newest {column} is at most {span_of_time(within)} before the end of the partition, or before now.",
         judge,
-        {"newest": f"unix_micros(max({quoted(column)}))"},
+        {"newest": f"string(max({quoted(column)}))", "newest_micros": f"unix_micros(max({quoted(column)}))"},
         blocking,
     )
 

@@ -1,11 +1,22 @@
 """The expectations that come with the project: what each finds, and the sentence it says it in."""
 
+import time
 from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 
 import dagster as dg
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql.types import DecimalType, LongType, StringType, StructField, StructType, TimestampType
+from pyspark.sql.types import (
+    ArrayType,
+    DecimalType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+    VarcharType,
+)
 
 from feed_assets import checks
 from feed_assets.io_manager import feed_metadata
@@ -143,6 +154,131 @@ def test_a_reference_to_a_feed_without_an_update_keeps_a_staged_update_from_bein
     assert installation.latest("sample/v1.0") is None
 
 
+def outcomes(shop, rows, expectations, schema=None):
+    """The results of expectations on an update with the rows of this SQL, beside a feed `others`."""
+    others = "SELECT 1d AS x, 'u1' AS `user.id`"
+    spark = SparkSession.active()
+
+    @dg.asset(io_manager_key="file_feed", metadata=feed_metadata("others/v1.0", spark.sql(others).schema))
+    def others_of_it():
+        return spark.sql(others)
+
+    metadata = feed_metadata("odd/v1.0", schema or spark.sql(rows).schema, audited=True)
+
+    @dg.asset(io_manager_key="file_feed", metadata=metadata, deps=[others_of_it])
+    def odd():
+        return spark.sql(rows)
+
+    installation = shop.with_assets(others_of_it, odd, checks=[checks.audit(odd, expectations)])
+    result = installation.run("others_of_it", "odd", day=None)
+    found = {each.check_name: each for each in result.get_asset_check_evaluations()}
+    assert list(found) == [each.name for each in expectations], messages(result)
+    return found
+
+
+def test_nan_is_in_no_range_and_is_a_value_that_another_feed_may_lack(shop):
+    rows = "SELECT double('nan') AS x UNION ALL SELECT 1d UNION ALL SELECT NULL"
+    other = {"feed": "others/v1.0", "partitioned": False}
+    found = outcomes(
+        shop,
+        rows,
+        [
+            checks.in_range("x", at_least=0.0, name="at_least_a_float"),
+            checks.in_range("x", at_least=0, name="at_least_an_int"),
+            checks.in_range("x", at_most=5, name="at_most"),
+            checks.references("x", **other),
+        ],
+    )
+
+    assert [each.passed for each in found.values()] == [False] * 4
+    assert found["at_least_a_float"].description == "1 of 3 rows have x not at least 0.0 (for example NaN), limit 0."
+    assert found["references_x"].description == "1 of 3 rows have values of x that others/v1.0 lacks, limit 0."
+
+
+def test_a_number_is_compared_with_a_float_column_as_a_float(shop):
+    rows = "SELECT float('0.1') AS x, 0.1BD AS d UNION ALL SELECT float('0.2'), 0.2BD"
+    found = outcomes(
+        shop,
+        rows,
+        [
+            checks.in_range("x", at_least=0.1, at_most=Decimal("0.2"), name="inside"),
+            checks.accepted_values("x", 0.1, 0.2),
+            checks.in_range("x", at_most=1e300, name="beyond_its_type"),
+            checks.in_range("x", at_most=0.15, name="outside"),
+            checks.in_range("d", at_least=0.1, at_most=Decimal("0.2"), name="of_a_decimal"),
+        ],
+    )
+
+    assert [each.passed for each in found.values()] == [True, True, True, False, True]
+
+
+def test_any_year_of_spark_and_of_python_can_be_compared(shop):
+    rows = "SELECT timestamp'+12345-01-01 00:00:00Z' AS late, timestamp'-0044-03-15 12:00:00Z' AS early"
+    found = outcomes(
+        shop,
+        rows,
+        [
+            checks.fresh("late", within=timedelta(days=1)),
+            checks.fresh("early", within=timedelta(days=1)),
+            checks.in_range("late", at_least=datetime(50, 1, 1, tzinfo=UTC)),
+            checks.in_range("early", at_least=datetime(50, 1, 1, tzinfo=UTC)),
+        ],
+    )
+
+    assert [each.passed for each in found.values()] == [True, False, True, False]
+    assert found["fresh_late"].description.startswith("The newest late is +12345-01-01 00:00:00, ")
+    assert found["fresh_early"].description.startswith("The newest early is -0044-03-15 12:00:00, ")
+
+
+def test_a_reference_takes_columns_with_any_name_in_any_case(shop):
+    other = {"feed": "others/v1.0", "partitioned": False}
+    found = outcomes(
+        shop,
+        "SELECT 'u1' AS `user.id`, 1d AS x, 2 AS y UNION ALL SELECT 'u2', 1d, 2",
+        [
+            checks.references("user.id", **other),
+            checks.references("X", to=("x",), name="case", **other),
+            checks.references("user.id", "x", **other),
+        ],
+    )
+
+    assert [each.passed for each in found.values()] == [False, True, False]
+    assert found["references_user_id"].description.startswith("1 of 2 rows have values of user.id")
+
+
+def test_texts_of_limited_length_and_fields_of_any_name_are_as_declared(shop):
+    headers = StructType([StructField("content-type", StringType())])
+    schema = StructType([StructField("code", VarcharType(10)), StructField("headers", headers)])
+    found = outcomes(
+        shop,
+        "SELECT 'a1' AS code, named_struct('content-type', 'text/csv') AS headers",
+        [checks.schema_as_declared(), checks.not_null("code", "headers"), checks.accepted_values("code", "a1")],
+        schema,
+    )
+
+    assert all(each.passed for each in found.values()), [each.description for each in found.values()]
+
+
+@pytest.mark.parametrize("name", ["xsi:type", "a,b", "a<b", "a`b", ""])
+def test_a_field_whose_name_would_hide_in_the_text_of_its_type_is_refused(name):
+    fields = StructType([StructField(name, StringType())])
+
+    with pytest.raises(dg.DagsterInvalidDefinitionError, match="Spark could not read the field"):
+        feed_metadata("a/v1.0", StructType([StructField("h", ArrayType(fields))]))
+
+
+def test_a_time_without_a_zone_is_in_utc_on_any_machine(monkeypatch):
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        naive, aware = (checks.in_range("at", at_least=datetime(2019, 11, 24, tzinfo=zone)) for zone in (None, UTC))
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+    assert naive.counts == aware.counts
+
+
 def test_the_description_of_a_check_says_its_limit():
     described = {each.name: each.description for each in EXPECTATIONS}
 
@@ -159,3 +295,18 @@ def test_two_expectations_of_one_name_and_a_range_without_a_bound_are_refused():
         checks.audit(asset, [checks.in_range("price", at_least=0), checks.in_range("price", at_most=1)])
     with pytest.raises(ValueError, match="has no bound"):
         checks.in_range("price")
+
+
+@pytest.mark.parametrize(
+    ("declare", "message"),
+    [
+        (lambda: checks.accepted_values("price"), "accepts no value"),
+        (checks.unique, "has no column"),
+        (lambda: checks.references(feed="names/v1.0"), "name columns"),
+        (lambda: checks.references("id", feed="names/v1.0", to=("a", "b")), "as many in `to`"),
+    ],
+    ids=["accepted values", "unique", "references", "references to more"],
+)
+def test_an_expectation_of_nothing_is_refused_when_it_is_declared(declare, message):
+    with pytest.raises(ValueError, match=message):
+        declare()

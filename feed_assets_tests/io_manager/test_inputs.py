@@ -1,16 +1,22 @@
 """What an asset is given to read: which files, of which partitions, and what happens where there is nothing."""
 
+import csv
 import gzip
+import io
 import re
+from pathlib import Path
 
 import dagster as dg
+import duckdb
 import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from feed_assets.ads import AD_CATALOG, KINDS
 from feed_assets.assets.external import raw_logs
-from feed_assets.engine.update_files import UnreadableFormatError, read_updates
+from feed_assets.engine.duckdb_sql import rows_of
+from feed_assets.engine.queried_files import readable_files
+from feed_assets.engine.update_files import MissingColumnError, UnreadableFormatError, count_update, read_updates
 from feed_assets.file_feed import publish_files
 from feed_assets.io_manager import feed_metadata
 from feed_assets.partitions import hourly
@@ -242,6 +248,76 @@ def test_a_value_that_is_not_of_the_declared_type_is_an_error_and_not_null(desk,
 
     with pytest.raises(Py4JJavaError, match=r"numbers\.csv"):
         read_updates(spark, [update], schema).collect()
+
+
+@pytest.mark.parametrize(
+    "value",
+    ['Acme "Best" Shoes', '5", black', "C:\\ads, all\\", "two\nlines", '"all"'],
+    ids=["quotes", "a quote and a separator", "backslashes", "a line break", "quoted"],
+)
+def test_a_csv_file_of_a_standard_writer_is_read_value_by_value_by_spark_and_duckdb(desk, spark, tmp_path, value):
+    text = io.StringIO()
+    csv.writer(text).writerows([["ad_id", "landing_page", "advertiser"], ["a1", value, "Ann"], ["a2", "x", value]])
+    update = desk.publish(CATALOG, None, {"catalog.csv": text.getvalue()}, tmp_path / "catalog")
+
+    rows = read_updates(spark, [update], AD_CATALOG).select("ad_id", "landing_page", "advertiser").collect()
+
+    assert [tuple(row) for row in rows] == [("a1", value, "Ann"), ("a2", "x", value)]
+    assert count_update(spark, update) == 2
+    with readable_files(update) as files, duckdb.connect() as database:
+        relation = rows_of([Path(each) for each in files])
+        assert database.execute(f"FROM {relation}").fetchall() == rows
+
+
+@pytest.mark.parametrize(
+    "rows",
+    ["a1,Ann\r\na2,Bob\r\n", 'a1,"Ann\na2,Bob\n', 'a1,Ann\n\na2,"Bob"'],
+    ids=["other line ends", "an open quote", "empty lines and no last line end"],
+)
+def test_no_line_of_a_csv_file_joins_another_one(desk, spark, tmp_path, rows):
+    update = desk.publish(CATALOG, None, {"catalog.csv": f"ad_id,advertiser\n{rows}"}, tmp_path / "catalog")
+
+    found = [(row["ad_id"], row["advertiser"]) for row in read_updates(spark, [update], AD_CATALOG).collect()]
+
+    assert found == [("a1", "Ann"), ("a2", "Bob")]
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"one.csv": "AD_ID,Advertiser\na1,Ann\n", "two.csv": "ad_id,ADVERTISER\na2,Bob\n"},
+        {
+            "one.json": '{"AD_ID": "a1", "Advertiser": "Ann"}\n',
+            "two.json": '{"ad_id": "a2", "advertiser": "Bob", "ADVERTISER": "Eve"}\n',
+            "empty.json": "",
+        },
+    ],
+    ids=["csv", "json"],
+)
+def test_the_name_of_a_column_in_a_text_file_may_differ_in_case(desk, spark, tmp_path, files):
+    update = desk.publish(CATALOG, None, files, tmp_path / "catalog")
+
+    frame = read_updates(spark, [update], AD_CATALOG)
+
+    assert frame.columns == AD_CATALOG.names
+    assert {row["ad_id"]: row["advertiser"] for row in frame.collect()} == {"a1": "Ann", "a2": "Bob"}
+
+
+@pytest.mark.parametrize(("name", "content"), [("c.csv", "ad,advertiser\na1,Ann\n"), ("c.json", '{"ad": "a1"}\n')])
+def test_a_text_file_without_a_required_column_is_an_error_that_names_both(desk, spark, tmp_path, name, content):
+    update = desk.publish(CATALOG, None, {name: content}, tmp_path / "catalog")
+
+    with pytest.raises(MissingColumnError, match=rf"{name}: no column ad_id, which is declared as never NULL"):
+        read_updates(spark, [update], AD_CATALOG)
+
+
+@pytest.mark.parametrize("name", ["catalog.csv", "catalog.json"])
+def test_a_column_of_a_text_file_may_have_any_name(desk, spark, tmp_path, name):
+    text = "user.id\nu1\n" if name.endswith(".csv") else '{"user.id": "u1"}\n'
+    update = desk.publish(CATALOG, None, {name: text}, tmp_path / "catalog")
+    schema = StructType([StructField("user.id", StringType()), StructField("a`b", StringType())])
+
+    assert [tuple(row) for row in read_updates(spark, [update], schema).collect()] == [("u1", None)]
 
 
 @pytest.mark.parametrize("name", ["catalog.json", "catalog.jsonl", "catalog.json.gz"])
