@@ -25,7 +25,7 @@ from feed_assets.engine.jvm import java_machine, java_session
 from feed_assets.engine.listed_files import read_listed
 from feed_assets.engine.moments import JSON_TIMES
 from feed_assets.engine.paths import to_write
-from feed_assets.engine.sql import quoted
+from feed_assets.engine.sql import quoted, text_literal
 from feed_assets.file_feed import FeedError, Update
 
 READERS = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json"}
@@ -38,6 +38,8 @@ FEW_FILES = 4
 """So many footers the driver itself reads faster than a job of Spark's."""
 LABELS = ("spark.job.description", "callSite.short", "callSite.long")
 """Properties of a thread of Spark that say what its jobs and their stages are."""
+ESCAPE, ESCAPED_QUOTE = r"\\.", r'\\"[^",]'
+"""Regular expressions for CSV with a backslash before a quote. Before a separator, such a quote ends a value."""
 FILES_METRIC, ROWS_METRIC = "number of written files", "number of output rows"
 
 _log = logging.getLogger("feed_assets.engine")
@@ -153,14 +155,13 @@ def _labelled(context: SparkContext, label: str) -> Iterator[None]:
 
 def _read(spark: SparkSession, kind: str, sizes: Mapping[str, int], schema: StructType) -> DataFrame:
     if kind == "csv":
-        alike: dict[tuple[bool, tuple[str, ...]], dict[str, int]] = {}
+        alike: dict[tuple[bool, bool, tuple[str, ...]], dict[str, int]] = {}
         for uri, size in sizes.items():
-            multi_line = _breaks_lines(spark, {uri: size})
-            header = read_listed(_csv_reader(spark, multi_line=multi_line), kind, {uri: size}).columns
-            alike.setdefault((multi_line, tuple(header)), {})[uri] = size
+            quoting = _quoting(spark, {uri: size})
+            header = read_listed(_csv_reader(spark, *quoting), kind, {uri: size}).columns
+            alike.setdefault((*quoting, tuple(header)), {})[uri] = size
         frames = [
-            _read_csv(_csv_reader(spark, multi_line=multi_line), header, each, schema)
-            for (multi_line, header), each in alike.items()
+            _read_csv(_csv_reader(spark, *quoting), header, each, schema) for (*quoting, header), each in alike.items()
         ]
         return reduce(DataFrame.unionByName, frames)
     if kind == "json":
@@ -168,15 +169,24 @@ def _read(spark: SparkSession, kind: str, sizes: Mapping[str, int], schema: Stru
     return read_listed(_reader(spark, kind), kind, sizes, schema)
 
 
-def _breaks_lines(spark: SparkSession, sizes: Mapping[str, int]) -> bool:
-    """Whether values of a CSV file hold line breaks: then an even number of lines has an odd number of quotes.
+def _quoting(spark: SparkSession, sizes: Mapping[str, int]) -> tuple[bool, bool]:
+    """Whether a backslash escapes the quotes in a CSV file's values, and whether values hold line breaks.
 
-    Only such a file is read as a whole. For others Spark would lose that way all lines behind a quote that nothing
-    closes, and mistake line ends of two kinds.
+    Standard files double a quote: there, a backslash before a quote is the end of a value. Spark writes a backslash
+    before it. If values hold line breaks, an even number of lines has an odd number of quotes. Only such a file is read
+    as a whole: for others Spark would lose that way all lines behind a quote that nothing closes, and mistake line ends
+    of two kinds.
     """
-    odd = "count_if(regexp_count(value, '\"') % 2 = 1) AS odd"
-    (row,) = read_listed(spark.read, "text", sizes).selectExpr(odd).collect()
-    return bool(row["odd"]) and row["odd"] % 2 == 0
+    unescaped = f"regexp_replace(value, {text_literal(ESCAPE)}, '')"
+    counts = (
+        f"count_if(value RLIKE {text_literal(ESCAPED_QUOTE)}) AS escaped",
+        "count_if(regexp_count(value, '\"') % 2 = 1) AS odd",
+        f"count_if(regexp_count({unescaped}, '\"') % 2 = 1) AS odd_if_escaped",
+    )
+    (row,) = read_listed(spark.read, "text", sizes).selectExpr(*counts).collect()
+    backslash = row["escaped"] > 0
+    lines = row["odd_if_escaped"] if backslash else row["odd"]
+    return backslash, lines > 0 and lines % 2 == 0
 
 
 def _read_csv(
@@ -232,9 +242,9 @@ def _reader(spark: SparkSession, kind: str) -> DataFrameReader:
     return _csv_reader(spark) if kind == "csv" else spark.read.option("mode", "FAILFAST")
 
 
-def _csv_reader(spark: SparkSession, *, multi_line: bool = False) -> DataFrameReader:
-    # By default Spark escapes quotes with a backslash, as RFC 4180 does not.
-    return spark.read.options(mode="FAILFAST", header=True, escape='"', multiLine=multi_line)
+def _csv_reader(spark: SparkSession, backslash: bool = False, multi_line: bool = False) -> DataFrameReader:  # noqa: FBT001, FBT002 - those of `_quoting`
+    escape = "\\" if backslash else '"'
+    return spark.read.options(mode="FAILFAST", header=True, escape=escape, multiLine=multi_line)
 
 
 def _sizes_by_format(updates: Sequence[Update]) -> dict[str, dict[str, int]]:

@@ -269,6 +269,19 @@ def test_a_csv_file_of_a_standard_writer_is_read_value_by_value_by_spark_and_duc
         assert database.execute(f"FROM {relation}").fetchall() == rows
 
 
+@pytest.mark.parametrize("value", ['Acme "Best" Shoes', '5", black', "two\nlines", '"', "C:\\ads, all\\"])
+def test_a_csv_file_of_spark_itself_is_read_value_by_value(desk, spark, tmp_path, value):
+    columns = "ad_id STRING, landing_page STRING, advertiser STRING"
+    frame = spark.createDataFrame([("a1", value, 'Ann "A" Lee'), ("a2", "x", value)], columns).coalesce(1)
+    frame.write.option("header", "true").csv((tmp_path / "written").as_uri())
+    (written,) = (tmp_path / "written").glob("part-*.csv")
+    update = publish_files(desk.feed(CATALOG), None, [written], now=desk.now, owner="others")
+
+    rows = read_updates(spark, [update], AD_CATALOG).select("ad_id", "landing_page", "advertiser").collect()
+
+    assert sorted(map(tuple, rows)) == [("a1", value, 'Ann "A" Lee'), ("a2", "x", value)]
+
+
 @pytest.mark.parametrize(
     "rows",
     ["a1,Ann\r\na2,Bob\r\n", 'a1,"Ann\na2,Bob\n', 'a1,Ann\n\na2,"Bob"'],
