@@ -18,7 +18,7 @@ from feed_assets.assets.external import raw_key
 from feed_assets.datasets import ONE_DAY
 from feed_assets.io_manager.asset_metadata import CONFIGURATION, EVENING_BEFORE
 from feed_assets.sources import Kind, Source
-from feed_assets.sources.canonical import canonical
+from feed_assets.sources.canonical import VERSION, canonical
 from feed_assets.steps import DayRecords
 
 EVENING_HOURS = 1
@@ -66,7 +66,7 @@ def cleaned(
         kinds={"pyspark", "parquet"},
         metadata={**metadata, CONFIGURATION: ", ".join(f"{source.name} {source.digest}" for source in mine)},
         required_resource_keys=set(required_resource_keys),
-        code_version="1",
+        code_version=VERSION,
         description=description,
         group_name=group_name,
         owners=list(owners),

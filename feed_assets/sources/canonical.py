@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
+from typing import Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes Spark
@@ -20,6 +21,9 @@ from feed_assets.sources.kinds import EVENT_TIME, SOURCE
 from feed_assets.sources.lookups import with_table
 from feed_assets.sources.partner_columns import columns_named
 from feed_assets.sources.spec import RESERVED_COLUMNS, Source, SpecError
+
+VERSION: Final = "2"
+"""Changes with what becomes of the same records, here and in `quality.judging`; it is in the record of each update."""
 
 
 class SessionSettingsError(RuntimeError):

@@ -12,7 +12,7 @@ from feed_assets.file_feed import RawInput
 from feed_assets.io_manager import BOUNDARY, Observed, feed_metadata
 from feed_assets.partitions import daily, hourly
 from feed_assets.sources import load_sources
-from feed_assets.sources.canonical import canonical
+from feed_assets.sources.canonical import VERSION, canonical
 from feed_assets_tests.harness import (
     ADS,
     CLICKS,
@@ -80,7 +80,7 @@ def test_the_record_says_what_was_read_and_by_what_it_was_made(shop):
     assert (record.facts.rows.read, record.facts.rows.published) == (5, 5)
     assert [column.name for column in record.facts.schema] == CLEAN_ADS.names
     assert record.facts.run_id == record.owner == result.run_id
-    assert record.facts.code_version == "1"
+    assert record.facts.code_version == VERSION
     (read,) = record.facts.inputs
     path = shop.base / "raw/ads/shop_ads" / DAY / "12/x.parquet"
     assert (read.source, read.partition) == ("ads/shop_ads", DAY)
