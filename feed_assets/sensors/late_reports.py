@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -33,6 +33,7 @@ from feed_assets.state.reports import Message, Report, messages_of, open_reports
 
 NAME = "late_reports"
 MAIL, NOTIFIER = "mail", "notifier"
+FOLLOW_WITHIN = timedelta(hours=1)
 
 
 def late_reports(*, channels: frozenset[str], interval_seconds: int) -> dg.SensorDefinition:
@@ -134,7 +135,7 @@ class _Tick:
         """The result of a request without a run; None while it may still become a run.
 
         Dagster never got the request, or has lost its database. If every feed that was due has a newer update in force
-        now, the day was processed by another run.
+        now, the day was processed by another run. The feeds computed from these may follow within an hour.
         """
         if self.now < report.at + FIRST_PAUSE:
             return None
@@ -142,6 +143,8 @@ class _Tick:
             return self._superseded()
         made = {feed: self._newer(report, feed) for feed in report.request["computed"] if feed in self.feeds.feeds}
         if not all(made[feed] for feed in recorded):
+            return None
+        if not all(made.values()) and self.now < report.at + FOLLOW_WITHIN:
             return None
         runs = {each.facts.run_id for each in made.values() if each and each.facts.run_id}
         return {
