@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from dataclasses import fields
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -12,6 +14,7 @@ from feed_assets.receiving import blackboard_journal, disk_journal
 from feed_assets.receiving.blackboard_journal import BlackboardJournal
 from feed_assets.receiving.disk_journal import DiskJournal
 from feed_assets.receiving.journal import Entry, Header, JournalError, frame
+from feed_assets.receiving.limits import Limits
 from feed_assets_tests.blackboard.recording import RecordingBlackboard
 
 
@@ -167,16 +170,37 @@ def test_a_removal_that_was_killed_leaves_nothing_that_would_land_and_goes_on_la
         journal.append([frame(entry(number))])
     journal.seal(segment)
     delete = board.delete
-    monkeypatch.setattr(board, "delete", lambda *keys: delete(keys[0]))  # killed after the first object
 
-    journal.remove(segment)
-    monkeypatch.setattr(board, "delete", delete)
+    def killed(*keys):
+        delete(keys[-1])  # of the keys of one request, any may be deleted first
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(board, "delete", killed)
+        journal.remove(segment)
 
     assert journal.segments() == []
     assert numbers(journal, segment) == []
     monkeypatch.setattr(blackboard_journal, "SEALS_STAY", -blackboard_journal.SEALS_STAY)
     assert journal.segments() == []
     assert board.page("").entries == ()
+
+
+def test_a_seal_stays_for_longer_than_any_receiver_appends_to_a_segment():
+    (roll,) = (each for each in fields(Limits) if each.name == "roll_seconds")
+    longest = timedelta(seconds=roll.metadata["most"])
+    moments = [datetime.now(UTC) - 1.5 * longest]
+    board = MemoryBlackboard(clock=lambda: moments[0])
+    journal, other = BlackboardJournal(board, "here"), BlackboardJournal(board, "here")
+    segment = journal.begin()
+    journal.append([frame(entry(1))])
+    other.seal(segment)
+    other.remove(segment)
+
+    moments[0] = datetime.now(UTC)
+    assert other.segments() == []
+    with pytest.raises(JournalError, match="another receiver of this name"):
+        journal.append([frame(entry(2))])
 
 
 def test_a_receiver_whose_name_another_name_begins_with_does_not_see_its_segments():
