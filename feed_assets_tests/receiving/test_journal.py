@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -100,6 +101,40 @@ def test_an_append_that_fails_leaves_nothing_once_the_segment_is_sealed(tmp_path
 
     assert numbers(journal, segment) == ["request-1"]
     assert numbers(DiskJournal(tmp_path), segment) == ["request-1"]
+
+
+def test_a_segment_and_its_name_and_its_end_wait_for_the_disk_and_only_the_owner_reads_it(tmp_path, monkeypatch):
+    synced = []
+    for name in ("fsync", "fdatasync"):
+        wait = getattr(os, name)
+
+        def noting(descriptor, name=name, wait=wait):
+            wait(descriptor)
+            path = Path(f"/proc/self/fd/{descriptor}").readlink()
+            synced.append((name, path, path.stat().st_size if path.is_file() else 0))
+
+        monkeypatch.setattr(disk_journal.os, name, noting)
+    whole = frame(entry(1))
+    journal = DiskJournal(tmp_path / "journal")
+    journal.claim()
+    segment = journal.begin()
+    journal.append([whole])
+    path = tmp_path / "journal" / f"{segment}.segment"
+    mode = path.stat().st_mode & 0o777
+    with path.open("ab") as file:
+        file.write(whole[:10])
+    journal.seal(segment)
+    journal.remove(segment)
+
+    folder, size = ("fsync", tmp_path / "journal", 0), len(whole)
+    assert synced == [
+        ("fsync", tmp_path, 0),
+        folder,
+        ("fdatasync", path, size),
+        ("fsync", path, size),
+        folder,
+    ]
+    assert mode == 0o600
 
 
 def test_damage_inside_a_sealed_segment_is_an_error_and_not_its_end(tmp_path):
