@@ -27,6 +27,7 @@ from feed_assets.state.tokens import remove_token
 from feed_assets_tests.listening import family, listening
 from feed_assets_tests.receiving.light import Light, describe, running_light
 from feed_assets_tests.receiving.serving import SOURCE
+from feed_assets_tests.waiting import until
 
 NOW = dt.datetime.now(dt.UTC)
 GOOD = b'{"id":"1","time":"2019-11-24 12:00:00"}\n'
@@ -173,8 +174,7 @@ def test_a_token_writes_its_sources_only_over_tls_until_it_is_revoked_and_its_su
         assert status(other)[0] == 403
         with light.store.writing() as transaction:
             assert remove_token(transaction, acme.split("_")[1], now=NOW)
-        while status(acme)[0] == 202:
-            time.sleep(0.1)
+        until(lambda: status(acme)[0] != 202)
         assert status(next_one)[0] == 202
         repeated = [server.post(GOOD, Authorization=f"Bearer {next_one}", Idempotency_Key="k").body for _ in range(2)]
         assert repeated[0] == repeated[1]
@@ -225,8 +225,7 @@ def test_a_signal_ends_the_server_after_what_is_in_flight_and_the_next_lands_it_
     assert len(light.opened().segments()) == 1
 
     with running_light(light) as server:
-        while light.opened().segments():
-            time.sleep(0.02)
+        until(lambda: not light.opened().segments())
     (sent,) = (light.base / "raw/.sent/ads/shop_ads").iterdir()
     assert len(sent.read_bytes().splitlines()) == 2
 
@@ -237,8 +236,7 @@ def test_a_lander_that_dies_is_started_again_and_lands_what_is_due(tmp_path):
         server.post(GOOD)
         (lander,) = psutil.Process(server.process.pid).children()
         lander.kill()
-        while not (light.base / "raw/.sent/ads/shop_ads").exists():
-            time.sleep(0.02)
+        until((light.base / "raw/.sent/ads/shop_ads").exists)
         server.wait("/ready", '"backlog_segments": 0')
 
 
@@ -246,12 +244,10 @@ def test_a_segment_that_ends_the_lander_each_time_holds_up_no_other(tmp_path):
     light = Light(tmp_path / "base", Limits(roll_seconds=0.1))
     with running_light(light) as server:
         server.post(GOOD.replace(b"1", b"poison", 1))
-        while len(light.opened().segments()) < 1:
-            time.sleep(0.02)
+        until(lambda: light.opened().segments())
         time.sleep(0.3)
         server.post(GOOD)
-        while not (light.base / "raw/.sent/ads/shop_ads").exists():
-            time.sleep(0.02)
+        until((light.base / "raw/.sent/ads/shop_ads").exists)
 
         assert server.get("/ready").body["backlog_segments"] >= 1
 
