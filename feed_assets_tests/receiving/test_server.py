@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import gzip
+import http.client
 import ipaddress
 import json
 import socket
@@ -12,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import closing
+from contextlib import ExitStack, closing
 
 import psutil
 import pytest
@@ -199,6 +200,28 @@ def test_a_partner_that_sends_more_than_its_rate_waits_and_too_much_under_way_is
         refused = server.post(large)
         assert (refused.status, refused.headers["retry-after"]) == (429, "1")
         assert server.post(GOOD).status == 202
+
+
+def test_as_many_connections_as_are_allowed_are_served_and_one_more_is_refused_until_another_ends(tmp_path):
+    def health(connection):
+        connection.request("GET", "/health")
+        answer = connection.getresponse()
+        answer.read()
+        return answer.status
+
+    with (
+        running_light(Light(tmp_path / "base", Limits(roll_seconds=3600, connections=2))) as server,
+        ExitStack() as stack,
+    ):
+        first, second, third = (
+            stack.enter_context(closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)))
+            for _ in range(3)
+        )
+        assert [health(each) for each in (first, second, third)] == [200, 200, 503]
+        first.close()
+        third.close()
+        assert until(lambda: server.get("/health").status == 200)
+        assert health(second) == 200
 
 
 def test_a_signal_ends_the_server_after_what_is_in_flight_and_the_next_lands_it_all(tmp_path):
