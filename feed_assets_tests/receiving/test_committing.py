@@ -194,6 +194,18 @@ def test_a_segment_is_sealed_when_it_is_large_or_old_and_what_comes_then_is_in_t
     assert len(committer.sealed) == 4
 
 
+def test_the_age_of_what_waits_begins_with_the_first_entry_of_the_open_segment(tmp_path, store):
+    with committing(DiskJournal(tmp_path / "journal"), store) as committer:
+        before = committer.oldest_seconds
+        together(committer, entry(1))
+        first = committer.oldest_seconds
+        together(committer, entry(2))
+        second = committer.oldest_seconds
+
+    assert before == committer.oldest_seconds == 0
+    assert 0 < first < second
+
+
 def test_without_the_store_requests_that_may_be_repeated_wait_and_others_go_on(tmp_path, store, monkeypatch):
     def fail(*_, **__):
         raise StoreError("The state database cannot be used")

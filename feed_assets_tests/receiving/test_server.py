@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 import gzip
 import http.client
 import ipaddress
 import json
+import os
 import socket
 import ssl
 import subprocess
@@ -14,6 +16,7 @@ import sys
 import threading
 import time
 from contextlib import ExitStack, closing
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -23,7 +26,11 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from feed_assets.receiving.access import add_token
+from feed_assets.receiving.journal import Entry, Header, frame
+from feed_assets.receiving.keeping import Backlog, Keeper
 from feed_assets.receiving.limits import Limits
+from feed_assets.receiving.metrics import Metrics
+from feed_assets.receiving.server import Receiver, create_app
 from feed_assets.state.tokens import remove_token
 from feed_assets_tests.listening import family, listening
 from feed_assets_tests.receiving.light import Light, describe, running_light
@@ -261,6 +268,37 @@ def test_a_lander_that_dies_is_started_again_and_lands_what_is_due(tmp_path):
         lander.kill()
         until((light.base / "raw/.sent/ads/shop_ads").exists)
         server.wait("/ready", '"backlog_segments": 0')
+
+
+def test_what_waits_is_as_old_as_its_first_event_also_after_a_restart(tmp_path, monkeypatch):
+    light = Light(tmp_path / "base", LIMITS)
+    yesterday = f"{NOW - dt.timedelta(days=1):%Y%m%dT%H%M%S%f}-0123456789abcdef"
+    monkeypatch.setattr("feed_assets.receiving.disk_journal.new_segment", lambda: yesterday)
+    journal = light.opened()
+    journal.claim()
+    segment = journal.begin()
+    journal.append([frame(Entry(Header("ads/gone", "request-1", 1), GOOD))])
+    journal.seal(segment)
+    os.close(journal._lock)
+
+    with running_light(light) as server:
+        ready = until(lambda: (found := server.get("/ready")).body["backlog_segments"] and found)
+        shown = server.metric("feed_assets_receive_backlog_seconds")
+
+    assert ready.status == 503
+    assert min(ready.body["backlog_seconds"], shown) >= 24 * 60 * 60
+
+
+@pytest.mark.parametrize(("age", "status"), [(60 + 890, 200), (60 + 910, 503)])
+@pytest.mark.parametrize("sealed", [True, False])
+def test_it_is_ready_until_an_event_waits_for_longer_than_planned_and_the_backlog_may_take(age, status, sealed):
+    segment = f"{dt.datetime.now(dt.UTC) - dt.timedelta(seconds=age):%Y%m%dT%H%M%S%f}-0123456789abcdef"
+    keeper = Keeper(None, None, None, backlog=Backlog(1, segment if sealed else "", lander_alive=True))
+    committer = SimpleNamespace(failure="", oldest_seconds=0.0 if sealed else float(age))
+    app = create_app(Receiver([], None, committer, keeper, Limits(), Metrics()))
+    (ready,) = (route.endpoint for route in app.routes if route.path == "/ready")
+
+    assert asyncio.run(ready()).status_code == status
 
 
 def test_a_segment_that_ends_the_lander_each_time_holds_up_no_other(tmp_path):
