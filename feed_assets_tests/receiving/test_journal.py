@@ -210,9 +210,10 @@ def test_a_removal_that_was_killed_leaves_nothing_that_would_land_and_goes_on_la
         delete(keys[-1])  # of the keys of one request, any may be deleted first
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(board, "delete", killed)
+    monkeypatch.setattr(board, "delete", killed)
+    with pytest.raises(KeyboardInterrupt):
         journal.remove(segment)
+    monkeypatch.setattr(board, "delete", delete)
 
     assert journal.segments() == []
     assert numbers(journal, segment) == []
