@@ -195,7 +195,8 @@ def test_an_entry_that_comes_late_is_read_once(
 def test_what_is_no_entry_and_what_is_dated_far_ahead_hides_nothing(
     feed: Feed, board: MemoryBlackboard, clock: Clock, consumer: Consumer
 ) -> None:
-    for key in ("zzz", "99990101/000000/x/20180521.100000.published", "20180522/000001/stray", "20180522/000001/.x/y"):
+    far = [f"{time}/x/20180521.100000.published" for time in ("99990101/000000", "20180522/010100")]
+    for key in ("zzz", *far, "20180522/000001/stray", "20180522/000001/.x/y"):
         board.put(f"{LOG}{key}", b"")
     assert consumer.look() == []
     publish(feed, DAYS[0], clock)
@@ -251,6 +252,27 @@ def test_a_store_that_states_whole_seconds_hides_nothing_that_was_published_righ
         plain.publish(board, f"{ROOT}{DAYS[0]}/", name)
     clock.now += INTERVAL
     assert consumer.look() == [("older", DAYS[0], A), ("published", DAYS[0], B)]
+
+
+@pytest.mark.parametrize("minutes", [-14, 14])
+def test_where_the_clock_of_the_store_is_minutes_off_the_news_is_found_all_the_same(clock: Clock, minutes: int) -> None:
+    board = MemoryBlackboard(clock=lambda: clock.now + timedelta(minutes=minutes))
+    consumer = Consumer(Feed(board, ROOT[:-1]), clock)
+    plain.publish(board, f"{ROOT}{DAYS[0]}/", B)
+    consumer.settle()
+    consumer.settle()
+    assert consumer.told == [("published", DAYS[0], B)]
+    plain.publish(board, f"{ROOT}{DAYS[0]}/", A)
+    clock.now += INTERVAL
+    assert consumer.look() == [("older", DAYS[0], A)]
+
+
+def test_an_entry_of_a_store_whose_clock_is_ahead_by_less_than_an_hour_is_read_at_once(clock: Clock) -> None:
+    feed = Feed(MemoryBlackboard(clock=lambda: clock.now + timedelta(minutes=55)), ROOT[:-1])
+    consumer = Consumer(feed, clock)
+    consumer.look()
+    publish(feed, DAYS[0], clock)
+    assert consumer.look() == [("published", DAYS[0], A)]
 
 
 def test_partitions_that_are_gone_are_told_once_with_nothing_in_force(
