@@ -177,11 +177,14 @@ def test_an_update_is_published_whose_entry_storage_does_not_take(feed: Feed, cl
     assert Consumer(feed, clock).look() == [("published", DAYS[0], A)]
 
 
-def test_an_entry_that_comes_late_is_read_once(
-    feed: Feed, board: MemoryBlackboard, clock: Clock, consumer: Consumer
+@pytest.mark.parametrize("ahead", [False, True])
+def test_an_entry_that_comes_late_is_read_once_also_if_another_is_dated_more_than_an_hour_ahead(
+    feed: Feed, board: MemoryBlackboard, clock: Clock, consumer: Consumer, *, ahead: bool
 ) -> None:
     clock.now += timedelta(minutes=4)
     publish(feed, DAYS[0], clock)
+    if ahead:
+        board.put(f"{LOG}20180522/010500/x/{A}.published", b"")
     assert consumer.look() == [("published", DAYS[0], A)]
     plain.publish(board, f"{ROOT}{DAYS[1]}/", B)
     board.put(f"{LOG}20180522/000100/{DAYS[1]}/{B}.published", b"")
@@ -195,8 +198,7 @@ def test_an_entry_that_comes_late_is_read_once(
 def test_what_is_no_entry_and_what_is_dated_far_ahead_hides_nothing(
     feed: Feed, board: MemoryBlackboard, clock: Clock, consumer: Consumer
 ) -> None:
-    far = [f"{time}/x/20180521.100000.published" for time in ("99990101/000000", "20180522/010100")]
-    for key in ("zzz", *far, "20180522/000001/stray", "20180522/000001/.x/y"):
+    for key in ("zzz", "99990101/000000/x/20180521.100000.published", "20180522/000001/stray", "20180522/000001/.x/y"):
         board.put(f"{LOG}{key}", b"")
     assert consumer.look() == []
     publish(feed, DAYS[0], clock)
