@@ -14,13 +14,13 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
 
 import msgspec
 
-from feed_assets.receiving.journal import MEDIUM_ERRORS, Entry, Header, Journal, frame
+from feed_assets.receiving.journal import MEDIUM_ERRORS, Entry, Header, Journal, age, frame
 from feed_assets.receiving.limits import Limits
 from feed_assets.state import Store, StoreError
 from feed_assets.state.answers import answers
@@ -52,7 +52,6 @@ class Sealed:
 
     name: str
     repeatable: Mapping[str, Header]
-    since: float = field(default_factory=time.time)
 
 
 class Committer:
@@ -105,6 +104,11 @@ class Committer:
         """The answers with these keys are in the store now."""
         for key in keys:
             self._recent.pop(key, None)
+
+    @property
+    def oldest_seconds(self) -> float:
+        """The age of the open segment in seconds: no entry that was acknowledged has waited longer in it."""
+        return age(self._segment)
 
     def close(self) -> None:
         """Write what was submitted, seal the segment, and end. Nothing may be submitted any more."""

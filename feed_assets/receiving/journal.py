@@ -25,6 +25,7 @@ from feed_assets.blackboard import BlackboardError
 _FRAME: Final = struct.Struct("<4sII")
 _MARK: Final = b"fa01"
 """So that zeros, which a disk may leave after a power cut, are no frame."""
+_BEGUN: Final = "%Y%m%dT%H%M%S%f"
 
 
 class JournalError(Exception):
@@ -97,7 +98,16 @@ def read_all(file: BinaryIO, name: str) -> Iterator[Entry]:
 
 def new_segment() -> str:
     """The name of a new segment, unlike that of any other; names sort by time."""
-    return f"{datetime.now(UTC):%Y%m%dT%H%M%S%f}-{uuid4().hex[:16]}"
+    return f"{datetime.now(UTC):{_BEGUN}}-{uuid4().hex[:16]}"
+
+
+def age(segment: str) -> float:
+    """Seconds since a segment of this name was begun, with its first entry; 0 if the name is not of `new_segment`."""
+    try:
+        begun = datetime.strptime(segment.partition("-")[0], _BEGUN).replace(tzinfo=UTC)
+    except ValueError:
+        return 0.0
+    return max(0.0, (datetime.now(UTC) - begun).total_seconds())
 
 
 class Journal(Protocol):

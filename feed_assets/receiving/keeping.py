@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 
 from feed_assets.receiving.committing import REPEATS, Sealed
-from feed_assets.receiving.journal import MEDIUM_ERRORS, Journal
+from feed_assets.receiving.journal import MEDIUM_ERRORS, Journal, age
 from feed_assets.receiving.landing_segments import TOGETHER, Outcome, Place, work
 from feed_assets.state import Store, StoreError
 from feed_assets.state.answers import record_answers
@@ -50,12 +50,17 @@ class _Kept:
 
 @dataclass(slots=True)
 class Backlog:
-    """What has not landed: sealed segments, the age of the oldest in seconds, and problems, with names of sources."""
+    """What has not landed: sealed segments, the name of the oldest, and problems, with names of sources."""
 
     segments: int = 0
-    oldest_seconds: float = 0.0
+    oldest: str = ""
     problems: tuple[str, ...] = ()
     lander_alive: bool = False
+
+    @property
+    def oldest_seconds(self) -> float:
+        """The age of the oldest segment in seconds, also after a restart: no event in it has waited longer."""
+        return age(self.oldest)
 
 
 @dataclass(slots=True)
@@ -202,10 +207,9 @@ class Keeper:
 
     def _tell(self) -> None:
         kept = list(self._kept.values())
-        oldest = min((each.sealed.since for each in kept), default=time.time())
         self.backlog = Backlog(
             len(kept),
-            time.time() - oldest,
+            min(self._kept, default=""),
             tuple(problem for each in kept for problem in each.problems),
             self._process is not None and self._process.is_alive(),
         )

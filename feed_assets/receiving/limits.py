@@ -24,4 +24,4 @@ class Limits:
     held_bytes: int = _setting(128 * 2**20, "Bytes of all requests that are not answered yet.")
     connections: int = _setting(1_000, "Connections at the same time.")
     rate: float = _setting(0.0, "Records a second of a partner; 0 is any number.")
-    backlog_seconds: float = _setting(900.0, "Up to this age of the oldest segment, it is ready.")
+    backlog_seconds: float = _setting(900.0, "It is ready while no event waits so long beyond `--roll-seconds`.")

@@ -67,7 +67,7 @@ def run(
             log_config=None,
             access_log=False,
             server_header=False,
-            limit_concurrency=limits.connections,
+            limit_concurrency=limits.connections + 1,  # uvicorn counts the connection that asks, too
             timeout_graceful_shutdown=GRACE,
         )
         uvicorn.Server(config).run([listening])

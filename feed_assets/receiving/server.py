@@ -106,6 +106,11 @@ class Receiver:
             )
         return source.key, self._doors[source.key]
 
+    @property
+    def oldest_seconds(self) -> float:
+        """Seconds that the oldest event has waited to land, at most."""
+        return max(self.keeper.backlog.oldest_seconds, self.committer.oldest_seconds)
+
     def token(self, authorization: str | None) -> Token | None:
         """The token of a request; None if the server takes requests without. Raises HTTPException."""
         if not self.with_tokens:
@@ -211,15 +216,15 @@ def create_app(receiver: Receiver) -> FastAPI:
     @app.get("/ready", responses={503: {"description": "Something is wrong; the log has the details."}})
     async def ready() -> Response:
         """Whether the journal can be written, the lander is alive, and the backlog is small."""
-        backlog = receiver.keeper.backlog
+        backlog, oldest = receiver.keeper.backlog, receiver.oldest_seconds
         state = {
             "journal_writable": not receiver.committer.failure,
             "lander_alive": backlog.lander_alive,
             "backlog_segments": backlog.segments,
-            "backlog_seconds": round(backlog.oldest_seconds, 1),
+            "backlog_seconds": round(oldest, 1),
             "backlog_problems": len(backlog.problems),
         }
-        small = backlog.oldest_seconds <= receiver.limits.backlog_seconds and not backlog.problems
+        small = oldest <= receiver.limits.roll_seconds + receiver.limits.backlog_seconds and not backlog.problems
         good = state["journal_writable"] and backlog.lander_alive and small
         return _json(200 if good else 503, state)
 
@@ -229,7 +234,7 @@ def create_app(receiver: Receiver) -> FastAPI:
         shown = receiver.metrics
         shown.held.set(receiver.held)
         shown.backlog.set(receiver.keeper.backlog.segments)
-        shown.oldest.set(receiver.keeper.backlog.oldest_seconds)
+        shown.oldest.set(receiver.oldest_seconds)
         return Response(generate_latest(shown.registry), media_type=CONTENT_TYPE_LATEST)
 
     return app

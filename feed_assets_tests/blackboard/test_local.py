@@ -251,6 +251,48 @@ def test_what_other_programs_wrote_is_synced_with_the_directories_that_lead_to_i
         blackboard.flush("a/b/gone")
 
 
+def test_a_write_waits_for_the_disk_before_others_see_it_and_for_its_name_after_that(
+    root: Path, blackboard: LocalBlackboard, monkeypatch: pytest.MonkeyPatch
+):
+    steps: list[str] = []
+    originals = {"fsync": os.fsync, "link": os.link, "unlink": os.unlink}
+
+    def fsync(descriptor: int) -> None:
+        path = Path(f"/proc/self/fd/{descriptor}").readlink().relative_to(root)
+        steps.append(f"sync {'new' if path.parts[0] == '.blackboard' else path}")
+        originals["fsync"](descriptor)
+
+    def link(source: Any, target: Any, **options: Any) -> None:
+        steps.append(f"link {Path(target).relative_to(root)}")
+        originals["link"](source, target, **options)
+
+    def replace(file: Path, name: str, directory: int) -> None:
+        steps.append(f"exchange {name}")
+        exchange(file, name, directory)
+
+    def unlink(path: Any, **options: Any) -> None:
+        if "dir_fd" in options:  # else it is the unfinished file
+            steps.append(f"unlink {path}")
+        originals["unlink"](path, **options)
+
+    for name, function in {"os.fsync": fsync, "os.link": link, "os.unlink": unlink}.items():
+        monkeypatch.setattr(name, function)
+    monkeypatch.setattr("feed_assets.blackboard.local.exchange", replace)
+
+    def taken(act: Callable[[], Any]) -> list[str]:
+        steps.clear()
+        act()
+        return [*steps]
+
+    (root.parent / "file").write_bytes(b"uploaded")
+    assert taken(lambda: blackboard.create("a/b", b"1")) == ["sync new", "link a/b", "sync a"]
+    assert taken(lambda: blackboard.upload("a/c", root.parent / "file")) == ["sync new", "link a/c", "sync a"]
+    assert taken(lambda: blackboard.copy("a/c", "d/e")) == ["sync a/c", "link d/e", "sync d"]
+    tag = blackboard.read("a/b").entry.tag
+    assert taken(lambda: blackboard.replace("a/b", b"2", tag=tag)) == ["sync new", "exchange b", "sync a"]
+    assert taken(lambda: blackboard.delete("a/b")) == ["unlink b", "sync a"]
+
+
 def test_the_empty_directories_below_a_folder_go_with_its_marker_and_no_file_does(
     root: Path, blackboard: LocalBlackboard
 ):

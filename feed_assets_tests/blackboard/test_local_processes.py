@@ -90,8 +90,11 @@ def test_what_a_killed_writer_left_is_removed_once_it_is_a_day_old(root: Path, t
     (left,) = (root / ".blackboard").iterdir()
     LocalBlackboard(root).create("a", b"")
     assert left.exists(), "its writer might still have been at work"
-    os.utime(left, (time.time() - 2 * DAY,) * 2)
+    os.utime(left, (time.time() - 0.9 * DAY,) * 2)
     LocalBlackboard(root).create("b", b"")
+    assert left.exists()
+    os.utime(left, (time.time() - 1.1 * DAY,) * 2)
+    LocalBlackboard(root).create("c", b"")
     assert list((root / ".blackboard").iterdir()) == []
 
 

@@ -7,7 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -274,6 +274,45 @@ def test_gc_removes_nothing_without_yes_and_never_what_is_held(
         "20191105.000000",
     ]
     assert "Nothing to remove" in run("feed", "gc", location, "--keep", "2", "--yes").stderr
+
+
+def test_gc_keeps_three_updates_thirty_days_and_a_write_of_twenty_four_hours_if_nothing_else_is_said(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    young = ["20191121.000000", "20191218.100000", "20191218.110000", "20191218.120000"]
+    old = ["20191101.000000", "20191102.000000", "20191103.000000", "20191104.000000"]
+    unfinished = ["20191219.235959", "20191220.000000"]
+    for partition, names in {"young": ["20191120.235959", *young], "old": old, "unfinished": unfinished}.items():
+        for name in names:
+            update = tmp_path / "f" / partition / name
+            update.mkdir(parents=True)
+            (update / "a.csv").write_text("x\n")
+            if partition != "unfinished":
+                (update / "_SUCCESS").write_text("1")
+    monkeypatch.setenv("FEED_ASSETS_AS_OF", "2019-12-21")
+
+    def removable(partition: str, *options: str) -> list[str]:
+        planned = json.loads(run("feed", "gc", tmp_path / "f", "-p", partition, "--json", *options).stdout)
+        return [each["update"] for each in planned]
+
+    assert removable("young") == ["20191120.235959"]
+    assert removable("old") == old[:1]
+    assert removable("unfinished") == []
+    assert removable("unfinished", "--younger-than", "0d") == unfinished[:1]
+
+
+def test_gc_with_yes_drops_entries_of_the_change_log_that_are_older_than_seven_days(
+    run: Run, written: Written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    location, published = tmp_path / "f", datetime.now(UTC)
+    run("feed", "publish", location, written("a.csv", "x\n"))
+
+    def entries(days: float, *options: str) -> int:
+        monkeypatch.setenv("FEED_ASSETS_AS_OF", f"{published + timedelta(days=days):%Y-%m-%dT%H:%M:%S}")
+        run("feed", "gc", location, *options)
+        return sum(path.is_file() for path in (location / ".feed" / "changes").rglob("*"))
+
+    assert [entries(6.9, "--yes"), entries(7.1), entries(7.1, "--yes")] == [1, 1, 0]
 
 
 @pytest.mark.parametrize("output", [(), ("--json",)], ids=["table", "json"])

@@ -6,13 +6,14 @@ import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from unittest import mock
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from feed_assets.blackboard import Blackboard, memory
+from feed_assets.blackboard import Blackboard, Page, memory
 from feed_assets.blackboard.memory import MemoryBlackboard
 from feed_assets.file_feed import (
     BadNameError,
@@ -279,6 +280,40 @@ def test_once_it_is_invalidated_the_update_before_is_in_force_again(spoil: objec
     spoil(board)
     assert not is_latest(held, now=NOW)
     assert require_latest(Feed(board), now=NOW).name == "20180521.150000"
+
+
+@pytest.mark.parametrize("content_tags", [True, False])
+def test_an_update_that_is_taken_out_of_force_between_two_pages_of_its_listing_is_not_read_torn(
+    monkeypatch: pytest.MonkeyPatch, content_tags: bool
+) -> None:
+    board = MemoryBlackboard(clock=lambda: NOW, content_tags=content_tags)
+    old, torn = f"{DAY}/20180521.150000/", f"{DAY}/20180521.155000/"
+    for prefix, files in ((old, ["a"]), (torn, ["a", "b", "c", "d"])):
+        for path in files:
+            board.put(f"f/{prefix}{path}", b"x")
+        board.put(f"f/{prefix}_SUCCESS", b"%d" % len(files))
+    page, changed = board.page, []
+
+    def page_and_then(prefix: str, **options: Any) -> Page:
+        found = page(prefix, **options)
+        if not changed and found.next_after == f"f/{torn}b":  # the manifest is on this page
+            changed.append(found)
+            board.put(f"f/{torn}_SUCCESS", b"-1")
+            board.delete(f"f/{torn}d")
+            board.put(f"f/{torn}e", b"of another writer")
+        return found
+
+    feed = Feed(board, "f")
+    with pages_of(3):
+        whole = latest(feed, DAY, now=NOW)  # remembers what the manifest states
+        monkeypatch.setattr(board, "page", page_and_then)
+        update = latest(feed, DAY, now=NOW)
+
+    assert whole is not None
+    assert whole.prefix == f"f/{torn}"
+    assert changed
+    assert update is not None
+    assert update.prefix == f"f/{old}"
 
 
 def test_an_update_whose_file_was_replaced_is_not_the_one_that_is_held() -> None:

@@ -278,6 +278,29 @@ def test_a_late_publisher_learns_that_its_update_was_given_up(board: SteppingBla
     assert keys_left(board) == []
 
 
+@pytest.mark.parametrize(("times", "left"), [(2, ""), (3, "a writer keeps adding files")])
+def test_what_a_writer_adds_during_a_removal_goes_with_it_unless_it_never_ends(
+    board: SteppingBlackboard, feed: Feed, monkeypatch: pytest.MonkeyPatch, times: int, left: str
+) -> None:
+    for name in OLD[:2]:
+        plain.publish(board, DAY, name)
+    delete, added = board.delete, []
+
+    def delete_and_add(*keys: str) -> None:
+        delete(*keys)
+        if len(added) < times:
+            added.append(f"{DAY}{OLD[0]}/late-{len(added)}")
+            board.put(added[-1], b"data")
+
+    removals = plan(feed, POLICY, now=NOW)
+    monkeypatch.setattr(board, "delete", delete_and_add)
+    (outcome,) = carry_out(feed, removals, now=NOW)
+
+    assert (outcome.removed, outcome.why.partition(";")[0]) == (not left, left)
+    assert plain.latest_name(board.objects(), DAY) == OLD[1]
+    assert names_left(board) == ({OLD[1]} if not left else {*OLD[:2]})
+
+
 def test_other_partitions_and_odd_names_are_left_alone(board: SteppingBlackboard, feed: Feed) -> None:
     plain.publish(board, DAY, OLD[0])
     plain.publish(board, DAY, OLD[1])

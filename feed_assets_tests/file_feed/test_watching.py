@@ -177,11 +177,14 @@ def test_an_update_is_published_whose_entry_storage_does_not_take(feed: Feed, cl
     assert Consumer(feed, clock).look() == [("published", DAYS[0], A)]
 
 
-def test_an_entry_that_comes_late_is_read_once(
-    feed: Feed, board: MemoryBlackboard, clock: Clock, consumer: Consumer
+@pytest.mark.parametrize("ahead", [False, True])
+def test_an_entry_that_comes_late_is_read_once_also_if_another_is_dated_more_than_an_hour_ahead(
+    feed: Feed, board: MemoryBlackboard, clock: Clock, consumer: Consumer, *, ahead: bool
 ) -> None:
     clock.now += timedelta(minutes=4)
     publish(feed, DAYS[0], clock)
+    if ahead:
+        board.put(f"{LOG}20180522/010500/x/{A}.published", b"")
     assert consumer.look() == [("published", DAYS[0], A)]
     plain.publish(board, f"{ROOT}{DAYS[1]}/", B)
     board.put(f"{LOG}20180522/000100/{DAYS[1]}/{B}.published", b"")
@@ -214,8 +217,9 @@ def test_more_entries_than_a_position_remembers_are_all_read_and_it_stays_small(
 
 def test_entries_are_folded_by_age(feed: Feed, board: MemoryBlackboard, clock: Clock) -> None:
     publish(feed, DAYS[0], clock)
-    clock.now += timedelta(days=8)
+    clock.now += timedelta(hours=2)
     publish(feed, DAYS[1], clock)
+    clock.now += timedelta(days=7) - timedelta(hours=1)
     assert (drop_old_entries(feed, now=clock.now), drop_old_entries(feed, now=clock.now)) == (1, 0)
     assert [key.split("/")[6] for key in board.objects() if key.startswith(LOG)] == [DAYS[1]]
 
@@ -250,6 +254,27 @@ def test_a_store_that_states_whole_seconds_hides_nothing_that_was_published_righ
         plain.publish(board, f"{ROOT}{DAYS[0]}/", name)
     clock.now += INTERVAL
     assert consumer.look() == [("older", DAYS[0], A), ("published", DAYS[0], B)]
+
+
+@pytest.mark.parametrize("minutes", [-14, 14])
+def test_where_the_clock_of_the_store_is_minutes_off_the_news_is_found_all_the_same(clock: Clock, minutes: int) -> None:
+    board = MemoryBlackboard(clock=lambda: clock.now + timedelta(minutes=minutes))
+    consumer = Consumer(Feed(board, ROOT[:-1]), clock)
+    plain.publish(board, f"{ROOT}{DAYS[0]}/", B)
+    consumer.settle()
+    consumer.settle()
+    assert consumer.told == [("published", DAYS[0], B)]
+    plain.publish(board, f"{ROOT}{DAYS[0]}/", A)
+    clock.now += INTERVAL
+    assert consumer.look() == [("older", DAYS[0], A)]
+
+
+def test_an_entry_of_a_store_whose_clock_is_ahead_by_less_than_an_hour_is_read_at_once(clock: Clock) -> None:
+    feed = Feed(MemoryBlackboard(clock=lambda: clock.now + timedelta(minutes=55)), ROOT[:-1])
+    consumer = Consumer(feed, clock)
+    consumer.look()
+    publish(feed, DAYS[0], clock)
+    assert consumer.look() == [("published", DAYS[0], A)]
 
 
 def test_partitions_that_are_gone_are_told_once_with_nothing_in_force(

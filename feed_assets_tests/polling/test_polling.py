@@ -12,6 +12,7 @@ import pytest
 from feed_assets.blackboard.local import LocalBlackboard
 from feed_assets.blackboard.memory import MemoryBlackboard
 from feed_assets.polling.places import BoardPlace, PlaceError, open_place
+from feed_assets.polling.poller import SCRATCH_BYTES
 from feed_assets.polling.taken import CLAIMED_FOR, BlackboardIndex
 from feed_assets.sources.landing import land_files
 from feed_assets.sources.layout import LandingId, name_digest
@@ -274,6 +275,24 @@ def test_a_place_that_tells_no_times_is_looked_at_again_after_a_wait(tmp_path, o
     assert (again.taken, landed(board)) == (["2019-11-28/b.csv"], ["1", "2", "3"])
     poller(board, wait=waits.append).poll(source, Timeless(LocalBlackboard(outbox)))
     assert waits == [60, 60]
+
+
+@pytest.mark.parametrize(("most", "together"), [(SCRATCH_BYTES, [16, 16, 3]), (2 * len(content("00")), [3] * 11 + [2])])
+def test_no_more_files_are_on_this_machine_than_land_together_nor_many_more_bytes(
+    outbox, source, monkeypatch, most, together
+):
+    monkeypatch.setattr("feed_assets.polling.poller.SCRATCH_BYTES", most)
+    for number in range(35):
+        send(outbox, f"2019-11-28/{number}.csv", f"{number:02}")
+    board, counts = MemoryBlackboard(), []
+
+    def land(source, files, seen):
+        counts.append(len([each for each in files[0].parents[2].rglob("*") if each.is_file()]))
+        return lander(board)(source, files, seen)
+
+    polled = replace(poller(board), land=land).poll(source)
+
+    assert (len(polled.taken), counts) == (35, together)
 
 
 def test_a_claim_of_a_killed_poll_keeps_a_file_back_until_it_expires(outbox, source):

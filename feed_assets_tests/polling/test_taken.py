@@ -72,10 +72,10 @@ def index(request, monkeypatch):
         yield table
 
 
-def test_a_state_is_claimed_by_one_poll_until_its_claim_expires_or_is_given_back(index):
+def test_a_state_is_claimed_by_one_poll_for_an_hour_or_until_it_is_given_back(index):
     other = replace(FILE, tag="another")
 
-    claims = [index.claim(KEY, FILE, None, now=TODAY + CLAIMED_FOR * share) for share in (0, 0.5, 1, 1.5)]
+    claims = [index.claim(KEY, FILE, None, now=TODAY + timedelta(minutes=each)) for each in (0, 59, 60, 119)]
     index.release(KEY, FILE)
 
     assert claims == [True, False, True, False]

@@ -7,7 +7,6 @@ import os
 import ssl
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from feed_assets_tests.harness import free_port
+from feed_assets_tests.waiting import until
 
 EVENTS = """\
 name: shop_ads
@@ -77,15 +77,18 @@ class Server:
 
     def wait(self, path: str = "/health", wanted: str = "") -> None:
         """Wait until it answers with 200, with this text if any."""
-        while True:
+
+        def is_so() -> bool:
             with suppress(OSError):
                 answer = self.get(path)
                 if answer.status == 200 and wanted in json.dumps(answer.body):
-                    return
+                    return True
             ended = self.process.poll() if hasattr(self.process, "poll") else self.process.exitcode
             if ended is not None:
                 raise AssertionError(self.log.read_text(encoding="utf-8"))
-            time.sleep(0.02)
+            return False
+
+        until(is_so, every=0.02)
 
     def _ask(self, request: urllib.request.Request) -> Answered:
         context = ssl.create_default_context(cafile=self.tls[0]) if self.tls else None

@@ -20,7 +20,7 @@ from feed_assets.receiving.journal import Entry, Header
 from feed_assets.receiving.limits import Limits
 from feed_assets.state import StoreError
 from feed_assets.state.answers import record_answers
-from feed_assets_tests.waiting import HANGS
+from feed_assets_tests.waiting import HANGS, until
 
 LIMITS = Limits(roll_seconds=3600)
 LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
@@ -114,14 +114,16 @@ def test_a_repeated_request_is_written_once_at_once_later_after_a_restart_and_af
 
 
 def test_an_answer_is_given_again_for_a_day(tmp_path, store):
-    old = datetime.now(UTC) - timedelta(hours=25)
-    header = replace_header(entry(1, "key").header, at=old)
-    with store.writing() as transaction:
-        record_answers(transaction, {"key": (old, msgspec.json.encode(header).decode())}, forget=LONG_AGO)
+    for hours in (23, 25):
+        old = datetime.now(UTC) - timedelta(hours=hours)
+        header = replace_header(entry(hours).header, key=f"{hours} h", at=old)
+        with store.writing() as transaction:
+            answer = msgspec.json.encode(header).decode()
+            record_answers(transaction, {header.key: (old, answer)}, forget=LONG_AGO)
     with committing(DiskJournal(tmp_path / "journal"), store) as committer:
-        (again,) = together(committer, entry(2, "key"))
+        kept, forgotten = together(committer, entry(1, "23 h"), entry(2, "25 h"))
 
-    assert again.request_id == "request-2"
+    assert (kept.request_id, forgotten.request_id) == ("request-23", "request-2")
 
 
 def replace_header(header, **changes):
@@ -186,11 +188,22 @@ def test_a_segment_is_sealed_when_it_is_large_or_old_and_what_comes_then_is_in_t
     with committing(journal, store, replace(LIMITS, roll_seconds=0.01)) as committer:
         recovered = len(committer.sealed)
         together(committer, entry(4))
-        while len(committer.sealed) == recovered:
-            pass
+        until(lambda: len(committer.sealed) > recovered)
 
     assert recovered == 3
     assert len(committer.sealed) == 4
+
+
+def test_the_age_of_what_waits_begins_with_the_first_entry_of_the_open_segment(tmp_path, store):
+    with committing(DiskJournal(tmp_path / "journal"), store) as committer:
+        before = committer.oldest_seconds
+        together(committer, entry(1))
+        first = committer.oldest_seconds
+        together(committer, entry(2))
+        second = committer.oldest_seconds
+
+    assert before == committer.oldest_seconds == 0
+    assert 0 < first < second
 
 
 def test_without_the_store_requests_that_may_be_repeated_wait_and_others_go_on(tmp_path, store, monkeypatch):

@@ -101,15 +101,16 @@ def test_a_record_passes_if_any_column_of_its_identity_and_of_its_time_has_a_val
     assert [index for index, _ in door.judge([b'{"user":1,"ad":1}', b'{"user":1,"place":1}', b'{"ad":1}'])] == [1, 2]
 
 
-def test_only_json_lines_in_utf_8_are_pushed(tmp_path):
-    def described(text):
+def test_only_json_lines_in_utf_8_that_are_not_polled_are_pushed(tmp_path):
+    def described(text, more=""):
         path = tmp_path / "shop_ads.yaml"
-        path.write_text(EVENTS.replace("type: jsonl,", text), encoding="utf-8")
+        path.write_text(EVENTS.replace("type: jsonl,", text) + more, encoding="utf-8")
         return load_source(path, KINDS)
 
     assert can_be_pushed(described("type: jsonl,"))
     assert not can_be_pushed(described("type: jsonl, encoding: latin-1,"))
     assert not can_be_pushed(described("type: csv,"))
+    assert not can_be_pushed(described("type: jsonl,", f"poll: {{place: {tmp_path}, pattern: '*.jsonl', every: 1h}}\n"))
 
 
 def taken(content, limits, step=1000):

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+from dataclasses import fields
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +15,7 @@ from feed_assets.receiving import blackboard_journal, disk_journal
 from feed_assets.receiving.blackboard_journal import BlackboardJournal
 from feed_assets.receiving.disk_journal import DiskJournal
 from feed_assets.receiving.journal import Entry, Header, JournalError, frame
+from feed_assets.receiving.limits import Limits
 from feed_assets_tests.blackboard.recording import RecordingBlackboard
 
 
@@ -99,6 +103,40 @@ def test_an_append_that_fails_leaves_nothing_once_the_segment_is_sealed(tmp_path
     assert numbers(DiskJournal(tmp_path), segment) == ["request-1"]
 
 
+def test_a_segment_and_its_name_and_its_end_wait_for_the_disk_and_only_the_owner_reads_it(tmp_path, monkeypatch):
+    synced = []
+    for name in ("fsync", "fdatasync"):
+        wait = getattr(os, name)
+
+        def noting(descriptor, name=name, wait=wait):
+            wait(descriptor)
+            path = Path(f"/proc/self/fd/{descriptor}").readlink()
+            synced.append((name, path, path.stat().st_size if path.is_file() else 0))
+
+        monkeypatch.setattr(disk_journal.os, name, noting)
+    whole = frame(entry(1))
+    journal = DiskJournal(tmp_path / "journal")
+    journal.claim()
+    segment = journal.begin()
+    journal.append([whole])
+    path = tmp_path / "journal" / f"{segment}.segment"
+    mode = path.stat().st_mode & 0o777
+    with path.open("ab") as file:
+        file.write(whole[:10])
+    journal.seal(segment)
+    journal.remove(segment)
+
+    folder, size = ("fsync", tmp_path / "journal", 0), len(whole)
+    assert synced == [
+        ("fsync", tmp_path, 0),
+        folder,
+        ("fdatasync", path, size),
+        ("fsync", path, size),
+        folder,
+    ]
+    assert mode == 0o600
+
+
 def test_damage_inside_a_sealed_segment_is_an_error_and_not_its_end(tmp_path):
     journal = DiskJournal(tmp_path)
     segment = journal.begin()
@@ -167,9 +205,14 @@ def test_a_removal_that_was_killed_leaves_nothing_that_would_land_and_goes_on_la
         journal.append([frame(entry(number))])
     journal.seal(segment)
     delete = board.delete
-    monkeypatch.setattr(board, "delete", lambda *keys: delete(keys[0]))  # killed after the first object
 
-    journal.remove(segment)
+    def killed(*keys):
+        delete(keys[-1])  # of the keys of one request, any may be deleted first
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(board, "delete", killed)
+    with pytest.raises(KeyboardInterrupt):
+        journal.remove(segment)
     monkeypatch.setattr(board, "delete", delete)
 
     assert journal.segments() == []
@@ -177,6 +220,23 @@ def test_a_removal_that_was_killed_leaves_nothing_that_would_land_and_goes_on_la
     monkeypatch.setattr(blackboard_journal, "SEALS_STAY", -blackboard_journal.SEALS_STAY)
     assert journal.segments() == []
     assert board.page("").entries == ()
+
+
+def test_a_seal_stays_for_longer_than_any_receiver_appends_to_a_segment():
+    (roll,) = (each for each in fields(Limits) if each.name == "roll_seconds")
+    longest = timedelta(seconds=roll.metadata["most"])
+    moments = [datetime.now(UTC) - 1.5 * longest]
+    board = MemoryBlackboard(clock=lambda: moments[0])
+    journal, other = BlackboardJournal(board, "here"), BlackboardJournal(board, "here")
+    segment = journal.begin()
+    journal.append([frame(entry(1))])
+    other.seal(segment)
+    other.remove(segment)
+
+    moments[0] = datetime.now(UTC)
+    assert other.segments() == []
+    with pytest.raises(JournalError, match="another receiver of this name"):
+        journal.append([frame(entry(2))])
 
 
 def test_a_receiver_whose_name_another_name_begins_with_does_not_see_its_segments():

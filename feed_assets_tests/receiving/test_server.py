@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 import gzip
+import http.client
 import ipaddress
 import json
+import os
 import socket
 import ssl
 import subprocess
 import sys
 import threading
 import time
-from contextlib import closing
+from contextlib import ExitStack, closing
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -22,11 +26,16 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from feed_assets.receiving.access import add_token
+from feed_assets.receiving.journal import Entry, Header, frame
+from feed_assets.receiving.keeping import Backlog, Keeper
 from feed_assets.receiving.limits import Limits
+from feed_assets.receiving.metrics import Metrics
+from feed_assets.receiving.server import Receiver, create_app
 from feed_assets.state.tokens import remove_token
 from feed_assets_tests.listening import family, listening
 from feed_assets_tests.receiving.light import Light, describe, running_light
 from feed_assets_tests.receiving.serving import SOURCE
+from feed_assets_tests.waiting import until
 
 NOW = dt.datetime.now(dt.UTC)
 GOOD = b'{"id":"1","time":"2019-11-24 12:00:00"}\n'
@@ -173,8 +182,7 @@ def test_a_token_writes_its_sources_only_over_tls_until_it_is_revoked_and_its_su
         assert status(other)[0] == 403
         with light.store.writing() as transaction:
             assert remove_token(transaction, acme.split("_")[1], now=NOW)
-        while status(acme)[0] == 202:
-            time.sleep(0.1)
+        until(lambda: status(acme)[0] != 202)
         assert status(next_one)[0] == 202
         repeated = [server.post(GOOD, Authorization=f"Bearer {next_one}", Idempotency_Key="k").body for _ in range(2)]
         assert repeated[0] == repeated[1]
@@ -201,6 +209,28 @@ def test_a_partner_that_sends_more_than_its_rate_waits_and_too_much_under_way_is
         assert server.post(GOOD).status == 202
 
 
+def test_as_many_connections_as_are_allowed_are_served_and_one_more_is_refused_until_another_ends(tmp_path):
+    def health(connection):
+        connection.request("GET", "/health")
+        answer = connection.getresponse()
+        answer.read()
+        return answer.status
+
+    with (
+        running_light(Light(tmp_path / "base", Limits(roll_seconds=3600, connections=2))) as server,
+        ExitStack() as stack,
+    ):
+        first, second, third = (
+            stack.enter_context(closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)))
+            for _ in range(3)
+        )
+        assert [health(each) for each in (first, second, third)] == [200, 200, 503]
+        first.close()
+        third.close()
+        assert until(lambda: server.get("/health").status == 200)
+        assert health(second) == 200
+
+
 def test_a_signal_ends_the_server_after_what_is_in_flight_and_the_next_lands_it_all(tmp_path):
     light = Light(tmp_path / "base", Limits(roll_seconds=3600))
     with running_light(light) as server:
@@ -225,8 +255,7 @@ def test_a_signal_ends_the_server_after_what_is_in_flight_and_the_next_lands_it_
     assert len(light.opened().segments()) == 1
 
     with running_light(light) as server:
-        while light.opened().segments():
-            time.sleep(0.02)
+        until(lambda: not light.opened().segments())
     (sent,) = (light.base / "raw/.sent/ads/shop_ads").iterdir()
     assert len(sent.read_bytes().splitlines()) == 2
 
@@ -237,21 +266,49 @@ def test_a_lander_that_dies_is_started_again_and_lands_what_is_due(tmp_path):
         server.post(GOOD)
         (lander,) = psutil.Process(server.process.pid).children()
         lander.kill()
-        while not (light.base / "raw/.sent/ads/shop_ads").exists():
-            time.sleep(0.02)
+        until((light.base / "raw/.sent/ads/shop_ads").exists)
         server.wait("/ready", '"backlog_segments": 0')
+
+
+def test_what_waits_is_as_old_as_its_first_event_also_after_a_restart(tmp_path, monkeypatch):
+    light = Light(tmp_path / "base", LIMITS)
+    yesterday = f"{NOW - dt.timedelta(days=1):%Y%m%dT%H%M%S%f}-0123456789abcdef"
+    monkeypatch.setattr("feed_assets.receiving.disk_journal.new_segment", lambda: yesterday)
+    journal = light.opened()
+    journal.claim()
+    segment = journal.begin()
+    journal.append([frame(Entry(Header("ads/gone", "request-1", 1), GOOD))])
+    journal.seal(segment)
+    os.close(journal._lock)
+
+    with running_light(light) as server:
+        ready = until(lambda: (found := server.get("/ready")).body["backlog_segments"] and found)
+        shown = server.metric("feed_assets_receive_backlog_seconds")
+
+    assert ready.status == 503
+    assert min(ready.body["backlog_seconds"], shown) >= 24 * 60 * 60
+
+
+@pytest.mark.parametrize(("age", "status"), [(60 + 890, 200), (60 + 910, 503)])
+@pytest.mark.parametrize("sealed", [True, False])
+def test_it_is_ready_until_an_event_waits_for_longer_than_planned_and_the_backlog_may_take(age, status, sealed):
+    segment = f"{dt.datetime.now(dt.UTC) - dt.timedelta(seconds=age):%Y%m%dT%H%M%S%f}-0123456789abcdef"
+    keeper = Keeper(None, None, None, backlog=Backlog(1, segment if sealed else "", lander_alive=True))
+    committer = SimpleNamespace(failure="", oldest_seconds=0.0 if sealed else float(age))
+    app = create_app(Receiver([], None, committer, keeper, Limits(), Metrics()))
+    (ready,) = (route.endpoint for route in app.routes if route.path == "/ready")
+
+    assert asyncio.run(ready()).status_code == status
 
 
 def test_a_segment_that_ends_the_lander_each_time_holds_up_no_other(tmp_path):
     light = Light(tmp_path / "base", Limits(roll_seconds=0.1))
     with running_light(light) as server:
         server.post(GOOD.replace(b"1", b"poison", 1))
-        while len(light.opened().segments()) < 1:
-            time.sleep(0.02)
+        until(lambda: light.opened().segments())
         time.sleep(0.3)
         server.post(GOOD)
-        while not (light.base / "raw/.sent/ads/shop_ads").exists():
-            time.sleep(0.02)
+        until((light.base / "raw/.sent/ads/shop_ads").exists)
 
         assert server.get("/ready").body["backlog_segments"] >= 1
 

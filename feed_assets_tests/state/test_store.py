@@ -30,6 +30,7 @@ from feed_assets.state import (
 from feed_assets.state.address import sqlite_url, state_url
 from feed_assets_tests.state import asking
 from feed_assets_tests.state.server import SECRET, new_database
+from feed_assets_tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
 NOW = datetime(2019, 12, 1, tzinfo=UTC)
@@ -63,11 +64,20 @@ def refused(url, state="1"):
 
 def test_threads_and_processes_that_find_an_empty_database_and_the_same_days_ask_once_and_log_without_a_gap(database):
     racing, seen, read = [started(database, "race") for _ in range(2)], [], Store(database)
-    while any(process.poll() is None for process in racing):
-        seen += read.events(len(seen), limit=3)
-        assert [event.sequence for event in seen] == list(range(1, len(seen) + 1))
 
-    asked = sorted(day for process in racing for day in process.communicate()[0].split())
+    def have_ended():
+        seen.extend(read.events(len(seen), limit=3))
+        assert [event.sequence for event in seen] == list(range(1, len(seen) + 1))
+        return all(process.poll() is not None for process in racing)
+
+    try:
+        until(have_ended, every=0)
+        asked = sorted(day for process in racing for day in process.communicate()[0].split())
+    finally:
+        for process in racing:
+            process.kill()
+            process.wait()
+
     assert [process.returncode for process in racing] == [0, 0]
     assert asked == asking.DAYS
     events = read.events()
