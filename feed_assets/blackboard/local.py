@@ -24,6 +24,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from itertools import takewhile
 from pathlib import Path
 from typing import BinaryIO, Final
 from urllib.parse import quote_from_bytes
@@ -264,6 +265,7 @@ class LocalBlackboard:
 
     def _link(self, file: Path, path: Path, key: str) -> None:
         """Link the file to this path, too. A link is atomic, and never replaces a file."""
+        made = list(takewhile(lambda each: not each.exists(), path.parents))
         for attempt in range(_LINK_ATTEMPTS):
             try:
                 _make_directory(path.parent)
@@ -278,7 +280,8 @@ class LocalBlackboard:
                     raise
             else:
                 break
-        _flush(path.parent)
+        for directory in (path.parent, *(each.parent for each in made)):
+            _flush(directory)
 
     @contextmanager
     def _written(self, content: BinaryIO, *, newer_than: int = 0) -> Iterator[tuple[Path, os.stat_result]]:
