@@ -24,7 +24,7 @@ def warehouse_kind(url: str) -> str:
         # An @ behind the path: a ? or # of the password has ended the host.
         complete = parts.port != 0 and "@" not in f"{parts.query}{parts.fragment}"
         match parts.scheme:
-            case "duckdb" if path and not (parts.netloc or parts.query or path.startswith(":")):
+            case "duckdb" if path and not (parts.netloc or parts.query or parts.fragment or path.startswith(":")):
                 return DUCKDB
             # The driver would show the password in which a % is no code.
             case "postgres" | "postgresql" if complete and "@" not in path and not _NO_CODE.search(url):

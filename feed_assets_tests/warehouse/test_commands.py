@@ -97,6 +97,7 @@ def test_wrong_requests_say_what_to_do(run: Run, source: Source, monkeypatch: py
         "duckdb://tiger/x",
         "duckdb:///",
         "duckdb:///:memory:",
+        "duckdb:///tiger#2.db",
         "tiger",
         "postgresql://u:ti@ger@h:x/d",
         "snowflake://u:tiger@a/d",
