@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 import boto3
 from boto3.dynamodb.conditions import Attr, ConditionBase, Key
@@ -27,7 +28,7 @@ VARIABLE = "FEED_ASSETS_POLL_TABLE"
 
 _SOURCE, _FILE = "polled_source", "partner_file"
 _STATE, _LANDING, _GENERATION, _TAKEN_AT = "file_state", "landing", "generation", "taken_at"
-_CLAIM, _UNTIL = "claimed_state", "claimed_until"
+_CLAIM, _UNTIL, _BY = "claimed_state", "claimed_until", "claimed_by"
 
 
 class IndexTableError(Exception):
@@ -53,14 +54,16 @@ class DynamoDBIndex:
 
     def claim(self, source_key: str, file: PartnersFile, seen: Taken | None, *, now: datetime) -> bool:
         """See `TakenIndex.claim`: one conditional write."""
-        state, moment = state_of(file), int(now.timestamp())
+        state, moment, token = state_of(file), int(now.timestamp()), uuid4().hex
         free = Attr(_UNTIL).not_exists() | Attr(_UNTIL).lte(moment) | Attr(_CLAIM).ne(state)
+        free |= Attr(_BY).eq(token)  # the client sends it again if the answer was lost
         # Of an item without this attribute, no comparison holds but `ne`.
         as_seen: ConditionBase = Attr(_STATE).ne(state)
         if seen is not None:
             as_seen |= Attr(_GENERATION).lte(seen.landing.generation)
-        values = {":state": state, ":until": moment + int(CLAIMED_FOR.total_seconds())}
-        return self._update(source_key, file, f"SET {_CLAIM} = :state, {_UNTIL} = :until", values, free & as_seen)
+        values = {":state": state, ":until": moment + int(CLAIMED_FOR.total_seconds()), ":by": token}
+        expression = f"SET {_CLAIM} = :state, {_UNTIL} = :until, {_BY} = :by"
+        return self._update(source_key, file, expression, values, free & as_seen)
 
     def record(self, source_key: str, file: PartnersFile, landing: LandingId, *, now: datetime) -> None:
         """See `TakenIndex.record`: on the blackboard, and then one conditional write."""
@@ -70,14 +73,14 @@ class DynamoDBIndex:
         self._update(
             source_key,
             file,
-            f"SET {assigned}, {_TAKEN_AT} = :{_TAKEN_AT} REMOVE {_CLAIM}, {_UNTIL}",
+            f"SET {assigned}, {_TAKEN_AT} = :{_TAKEN_AT} REMOVE {_CLAIM}, {_UNTIL}, {_BY}",
             {f":{name}": value for name, value in {**values, _TAKEN_AT: now.isoformat()}.items()},
             Attr(_GENERATION).not_exists() | Attr(_GENERATION).lte(landing.generation),
         )
 
     def release(self, source_key: str, file: PartnersFile) -> None:
         """See `TakenIndex.release`."""
-        self._update(source_key, file, f"REMOVE {_CLAIM}, {_UNTIL}", {}, Attr(_CLAIM).eq(state_of(file)))
+        self._update(source_key, file, f"REMOVE {_CLAIM}, {_UNTIL}, {_BY}", {}, Attr(_CLAIM).eq(state_of(file)))
 
     def rebuild(self, source_key: str) -> int:
         """Make the items of a source anew from the blackboard, and the table if it is missing; returns their number.

@@ -105,6 +105,14 @@ def test_a_claim_whose_answer_was_lost_is_known_as_its_own(operation):
     assert [index.claim(KEY, FILE, None, now=TODAY) for _ in range(2)] == [True, False]
 
 
+@pytest.mark.parametrize("index", ["DynamoDB Local", "emulated by moto"], indirect=True)
+def test_a_claim_in_a_table_that_the_client_sends_again_is_known_as_its_own(index, monkeypatch):
+    update = DynamoDBIndex._update
+    monkeypatch.setattr(DynamoDBIndex, "_update", lambda *request: [update(*request) for _ in range(2)][-1])
+
+    assert [index.claim(KEY, FILE, None, now=TODAY) for _ in range(2)] == [True, False]
+
+
 def test_the_newest_landing_of_a_name_counts_whichever_was_noted_first(index):
     other, third = replace(FILE, tag="another"), replace(FILE, tag="third", day=DAY + timedelta(days=1))
     index.record(KEY, other, SECOND, now=TODAY)
