@@ -21,9 +21,9 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from feed_assets.assets.external import raw_key
 from feed_assets.io_manager import feed_metadata
+from feed_assets.quality.judging import with_source
 from feed_assets.sources import Source
 from feed_assets.sources.canonical import VERSION, canonical
-from feed_assets.sources.kinds import SOURCE
 
 FOLDER = "checked"
 IO_MANAGER = "file_feed"
@@ -48,9 +48,8 @@ class Hourly:
 
     def metadata(self, source: Source) -> dict[str, Any]:
         """The metadata that declares the feed of a source's checked hours."""
-        own = [StructField(f.name, f.dataType, metadata=f.metadata) for f in self.schema]
-        beside = [] if SOURCE in self.schema.names else [StructField(SOURCE, StringType())]
-        columns = StructType([*own, *beside, *_BOOKKEEPING])
+        own = (StructField(f.name, f.dataType, metadata=f.metadata) for f in with_source(self.schema))
+        columns = StructType([*own, *_BOOKKEEPING])
         decisive = f"{source.digest}\n{columns.json()}\n{self.version}\n{VERSION}"
         digest = hashlib.sha256(decisive.encode()).hexdigest()[:16]
         return feed_metadata(f"{FOLDER}/{source.key}/{digest}", columns)

@@ -13,10 +13,10 @@ from feed_assets.blackboard import Blackboard
 from feed_assets.datasets import ONE_DAY, midnight
 from feed_assets.datasets.days import hour_name
 from feed_assets.dependencies.inputs_read import inputs_read, was_decided_against
-from feed_assets.dependencies.raw_growth import answered_once, due_from
-from feed_assets.file_feed import Feed, RawInput, Update, in_full, inputs_digest, latest_of_all, recorded_digests
+from feed_assets.dependencies.raw_growth import decide_on, due_from
+from feed_assets.file_feed import Feed, RawInput, Update, inputs_digest, latest_of_all, recorded_digests
 from feed_assets.file_feed.wording import counted
-from feed_assets.sources import Decision, Source, decide, raw_days
+from feed_assets.sources import Source, raw_days
 
 ONE_HOUR = timedelta(hours=1)
 
@@ -73,16 +73,7 @@ def _why_due(
     if same := [name for name, digest in known.items() if digest == state]:
         died = max(same) > (in_force.name if in_force else "") and not was_decided_against(feed, partition, max(same))
         return f"was checked as {max(same)}, and its run ended before it published" if died else None
-    decision = _decision(source, feed, partition, max(known), now, state)
+    read = inputs_read(feed, partition, max(known))
+    before = read.raw(now.partition).get(source.key) if read else None
+    decision = decide_on(feed, partition, max(known), before, now, source.growth_threshold_percent)
     return decision.sentence() if decision.reprocess else None
-
-
-def _decision(source: Source, feed: Feed, partition: str, update: str, now: RawInput, state: str) -> Decision:
-    """How an hour has changed since this update read it. Reads its listing only if totals do not decide."""
-    read = inputs_read(feed, partition, update)
-    before, threshold = read.raw(now.partition).get(source.key) if read else None, source.growth_threshold_percent
-    decision = decide(before, now, threshold)
-    if before is None or not decision.needs_files:
-        return decision
-    key = (feed.uri, partition, update, state, str(threshold))
-    return answered_once(key, lambda: decide(in_full(feed, partition, update, before), now, threshold))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
@@ -20,7 +21,7 @@ from feed_assets.dependencies.processing_history import processing_history
 from feed_assets.file_feed import Feed, RawInput, Update, in_full, inputs_digest, latest_of_each, recorded
 from feed_assets.file_feed.wording import counted
 from feed_assets.sources import Decision, GrowthKind, Source, decide, each_day, evening, evening_read
-from feed_assets.sources.thresholds import Processed
+from feed_assets.sources.thresholds import CostOfRun, Processed
 
 _Value = TypeVar("_Value")
 _Answer = TypeVar("_Answer")
@@ -289,20 +290,10 @@ class _Day:
     def decide(self, source: Source) -> Decision:
         """How the source's day has changed since it was read. Reads the listing only if totals do not decide."""
         before, current = self.baseline(source.key), self.raw[source.key]
-        now = current if current.files else None
         threshold, costs = source.growth_threshold_percent, None
         if before is not None and not self.is_as_read:
             threshold, costs = source.threshold(before.bytes, self._history(source, self.day))
-        decision = decide(before, now, threshold, costs)
-        if before is None or not decision.needs_files:
-            return decision
-        return self._once(current, lambda in_full: decide(in_full(before), now, threshold, costs), str(threshold))
-
-    def _once(self, now: RawInput, answer: Callable[[Callable[[RawInput], RawInput]], _Answer], *more: str) -> _Answer:
-        """The answer from the files that the update in force read, `now` and `more`; see `answered_once`."""
-        update = self.update.name if self.update else ""
-        key = (self.feed.uri, self.day, update, now.source, inputs_digest([now]), *more)
-        return answered_once(key, lambda: answer(lambda read: in_full(self.feed, self.day, update, read)))
+        return decide_on(self.feed, self.day, self._update_name, before, current, threshold, costs)
 
     def baseline(self, source: str) -> RawInput | None:
         """The raw data of the day that the update in force read; None without an update or its record."""
@@ -342,9 +333,17 @@ class _Day:
             return None
         read = known.raw(before.day).get(source, RawInput(source=source, partition=before.day, files=()))
         current, hours = before.raw[source], self.evening_hours
-        return before._once(  # noqa: SLF001 - of another day of this class
-            evening(current, hours), lambda in_full: evening_read(read, current, hours, in_full)
+        return _answered_once(
+            self.feed,
+            before.day,
+            before._update_name,  # noqa: SLF001 - of another day of this class
+            evening(current, hours),
+            lambda in_full: evening_read(read, current, hours, in_full),
         )
+
+    @property
+    def _update_name(self) -> str:
+        return self.update.name if self.update else ""
 
     def _inputs(self) -> InputsRead | None:
         return inputs_read(self.feed, self.day, self.update.name) if self.update else None
@@ -355,12 +354,44 @@ class _Day:
         return known.raw(self.day).get(source) if known else None
 
 
-def answered_once(key: tuple[str, ...], answer: Callable[[], _Answer]) -> _Answer:
-    """The answer, found once in a process for each key: for answers that read a listing, as listings are large."""
+def decide_on(
+    feed: Feed,
+    partition: str,
+    update: str,
+    before: RawInput | None,
+    current: RawInput,
+    threshold: Decimal,
+    costs: CostOfRun | None = None,
+) -> Decision:
+    """How raw data has changed since this update read it as `before`. Reads its listing only if totals do not decide.
+
+    The other arguments are those of `decide`.
+    """
+    now = current if current.files else None
+    decision = decide(before, now, threshold, costs)
+    if before is None or not decision.needs_files:
+        return decision
+
+    def by_files(in_full: Callable[[RawInput], RawInput]) -> Decision:
+        return decide(in_full(before), now, threshold, costs)
+
+    return _answered_once(feed, partition, update, current, by_files, str(threshold))
+
+
+def _answered_once(
+    feed: Feed,
+    partition: str,
+    update: str,
+    now: RawInput,
+    answer: Callable[[Callable[[RawInput], RawInput]], _Answer],
+    *more: str,
+) -> _Answer:
+    """The answer from the files that this update read, `now` and `more`; cached, as listings are large."""
+    key = (feed.uri, partition, update, now.source, inputs_digest([now]), *more)
     if key not in _ANSWERS:
         if len(_ANSWERS) >= REMEMBERED_ANSWERS:
             _ANSWERS.clear()
-        _ANSWERS[key] = answer()
+        _ANSWERS[key] = answer(lambda read: in_full(feed, partition, update, read))
     found: _Answer = _ANSWERS[key]
     return found
 

@@ -1,7 +1,7 @@
-"""Names and texts in Spark's SQL.
+"""Names, texts and types in Spark's SQL.
 
-Here: quoting, and names in expressions as far as they can be told without Spark. Not here: expressions of sources
-(`sources.expressions`), and rules (`quality`).
+Here: quoting, and names in expressions and in types as far as they can be told without Spark. Not here: expressions of
+sources (`sources.expressions`), and rules (`quality`).
 """
 
 import re

@@ -27,6 +27,7 @@ from feed_assets.engine.moments import JSON_TIMES
 from feed_assets.engine.paths import to_write
 from feed_assets.engine.sql import quoted, text_literal
 from feed_assets.file_feed import FeedError, Update
+from feed_assets.file_feed.names import is_hidden
 
 READERS = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json"}
 COMPRESSION_SUFFIXES = (".gz", ".bz2", ".zst", ".snappy")
@@ -69,8 +70,8 @@ def read_updates(spark: SparkSession, updates: Sequence[Update], schema: StructT
     """All rows of these updates under the declared schema; an empty frame without updates or files.
 
     Exactly the resolved files are read. Columns of the schema that a file lacks are NULL; other columns of a file are
-    left out. A column's name in a file may differ in case; the very name is preferred. CSV is as in RFC 4180: a quoted
-    value may hold separators, line breaks and doubled quotes, and a backslash is a character like others.
+    left out. A column's name in a file may differ in case; the very name is preferred. CSV is as in RFC 4180, where a
+    quoted value may hold separators, line breaks and doubled quotes, or with a backslash before a quote, as of Spark.
 
     Raises MissingColumnError if CSV or JSON files with rows lack a column that is not nullable, and
     UnreadableFormatError.
@@ -155,22 +156,32 @@ def _labelled(context: SparkContext, label: str) -> Iterator[None]:
 
 def _read(spark: SparkSession, kind: str, sizes: Mapping[str, int], schema: StructType) -> DataFrame:
     if kind == "csv":
-        alike: dict[tuple[bool, bool, tuple[str, ...]], dict[str, int]] = {}
+        alike: dict[tuple[_Quoting, tuple[str, ...]], dict[str, int]] = {}
         for uri, size in sizes.items():
             quoting = _quoting(spark, {uri: size})
-            header = read_listed(_csv_reader(spark, *quoting), kind, {uri: size}).columns
-            alike.setdefault((*quoting, tuple(header)), {})[uri] = size
-        frames = [
-            _read_csv(_csv_reader(spark, *quoting), header, each, schema) for (*quoting, header), each in alike.items()
-        ]
+            header = read_listed(quoting.reader(spark), kind, {uri: size}).columns
+            alike.setdefault((quoting, tuple(header)), {})[uri] = size
+        frames = (_read_csv(quoting.reader(spark), header, each, schema) for (quoting, header), each in alike.items())
         return reduce(DataFrame.unionByName, frames)
     if kind == "json":
         return _read_json(spark, sizes, schema)
-    return read_listed(_reader(spark, kind), kind, sizes, schema)
+    return read_listed(spark.read, kind, sizes, schema)
 
 
-def _quoting(spark: SparkSession, sizes: Mapping[str, int]) -> tuple[bool, bool]:
-    """Whether a backslash escapes the quotes in a CSV file's values, and whether values hold line breaks.
+@dataclass(frozen=True, slots=True)
+class _Quoting:
+    """How a CSV file writes quotes in its values: after which character. And whether values hold line breaks."""
+
+    escape: str
+    multi_line: bool
+
+    def reader(self, spark: SparkSession) -> DataFrameReader:
+        """A reader of such files."""
+        return spark.read.options(mode="FAILFAST", header=True, escape=self.escape, multiLine=self.multi_line)
+
+
+def _quoting(spark: SparkSession, sizes: Mapping[str, int]) -> _Quoting:
+    """The quoting of a CSV file, found in one pass.
 
     Standard files double a quote: there, a backslash before a quote is the end of a value. Spark writes a backslash
     before it. If values hold line breaks, an even number of lines has an odd number of quotes. Only such a file is read
@@ -184,9 +195,8 @@ def _quoting(spark: SparkSession, sizes: Mapping[str, int]) -> tuple[bool, bool]
         f"count_if(regexp_count({unescaped}, '\"') % 2 = 1) AS odd_if_escaped",
     )
     (row,) = read_listed(spark.read, "text", sizes).selectExpr(*counts).collect()
-    backslash = row["escaped"] > 0
-    lines = row["odd_if_escaped"] if backslash else row["odd"]
-    return backslash, lines > 0 and lines % 2 == 0
+    escape, lines = ("\\", row["odd_if_escaped"]) if row["escaped"] else ('"', row["odd"])
+    return _Quoting(escape, multi_line=lines > 0 and lines % 2 == 0)
 
 
 def _read_csv(
@@ -215,7 +225,7 @@ def _read_json(spark: SparkSession, sizes: Mapping[str, int], schema: StructType
         return reduce(DataFrame.unionByName, (_read_json(spark, {uri: size}, schema) for uri, size in sizes.items()))
     names = _names_in(sorted(keys), sizes, schema)
     as_found = StructType([_named(field, names.get(field.name, field.name)) for field in schema])
-    return read_listed(_reader(spark, "json"), "json", sizes, as_found).toDF(*schema.names)
+    return read_listed(spark.read.option("mode", "FAILFAST"), "json", sizes, as_found).toDF(*schema.names)
 
 
 def _names_in(found: Iterable[str], files: Iterable[str], schema: StructType) -> dict[str, str]:
@@ -236,17 +246,6 @@ def _named(field: StructField, name: str) -> StructField:
     return StructField(name, field.dataType, metadata=field.metadata)
 
 
-def _reader(spark: SparkSession, kind: str) -> DataFrameReader:
-    if kind == "parquet":
-        return spark.read
-    return _csv_reader(spark) if kind == "csv" else spark.read.option("mode", "FAILFAST")
-
-
-def _csv_reader(spark: SparkSession, backslash: bool = False, multi_line: bool = False) -> DataFrameReader:  # noqa: FBT001, FBT002 - those of `_quoting`
-    escape = "\\" if backslash else '"'
-    return spark.read.options(mode="FAILFAST", header=True, escape=escape, multiLine=multi_line)
-
-
 def _sizes_by_format(updates: Sequence[Update]) -> dict[str, dict[str, int]]:
     sizes: dict[str, dict[str, int]] = {}
     for update in updates:
@@ -261,7 +260,7 @@ def _sizes(update: Update) -> dict[str, int]:
 
 def _format(update: Update, uri: str) -> str:
     name = PurePosixPath(uri).name
-    if name.startswith((".", "_")):
+    if is_hidden(name):
         raise UnreadableFormatError(
             f"{uri} would be missing without a word: Spark skips files whose name begins with `.` or `_`. "
             f"Invalidate update {update.name}, or publish it again with other names."

@@ -52,6 +52,11 @@ def has_update_shape(name: str) -> bool:
     return _UPDATE_SHAPE.fullmatch(name) is not None
 
 
+def is_hidden(path: str) -> bool:
+    """Whether Spark skips a file of this path for its name, as Hadoop's tools do."""
+    return path.rpartition("/")[2].startswith((".", "_"))
+
+
 def update_name(moment: datetime) -> str:
     """The name of an update begun in this second. `moment` is aware, in any zone. Raises BadNameError."""
     if moment.tzinfo is None:

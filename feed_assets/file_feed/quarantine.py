@@ -9,10 +9,8 @@ its location, and publishing, rejecting or invalidating both updates. Not here: 
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Sequence
 from datetime import datetime
-from urllib.parse import quote_from_bytes
 
 from feed_assets.file_feed.control import StoredRecord, read_record, stored_record
 from feed_assets.file_feed.feed import Feed, Update, open_feed
@@ -119,8 +117,9 @@ def _named(feed: Feed, location: str) -> Feed | None:
 
 
 def _in_uri(feed: Feed, location: str) -> str:
-    """The location as it stands in the URI of its feed: percent-encoded on a disk."""
-    return quote_from_bytes(os.fsencode(location)) if feed.uri.startswith("file:") else location
+    """The location as it stands in the URIs of the feed's store: percent-encoded on a disk."""
+    board = feed.blackboard
+    return board.uri(location).removeprefix(board.uri("")).removeprefix("/")
 
 
 def _staged(feed: Feed, stored: StoredRecord) -> Staged:

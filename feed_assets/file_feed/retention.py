@@ -15,8 +15,9 @@ from feed_assets.file_feed.feed import CONTROL, Feed
 from feed_assets.file_feed.holds import held_updates, own_control_found
 from feed_assets.file_feed.manifest import is_removal, replaced_by
 from feed_assets.file_feed.names import begun
-from feed_assets.file_feed.reading import Found, is_valid, manifest_at, not_one_level
+from feed_assets.file_feed.reading import Found, is_valid, not_one_level
 from feed_assets.file_feed.recovery import recover
+from feed_assets.file_feed.states import manifest_content
 from feed_assets.file_feed.wording import counted
 
 
@@ -94,10 +95,10 @@ def _holds_updates(feed: Feed, listed: Contents) -> bool:
 
 def _is_left_over(feed: Feed, found: Found) -> bool:
     """Whether this is only the manifest of a removal that never gives back an update."""
-    if found.paths or found.manifest is None:
+    if found.paths:
         return False
-    content = manifest_at(feed, found.manifest.key)
-    return content is not None and is_removal(content.data) and replaced_by(content.data) is None
+    content = manifest_content(feed, found)
+    return is_removal(content) and replaced_by(content) is None
 
 
 def _removable(feed: Feed, listings: Iterable[Contents], policy: Policy, now: datetime) -> Iterator[Removal]:

@@ -17,7 +17,7 @@ from feed_assets.file_feed.errors import UnreadableRecordError
 from feed_assets.file_feed.feed import CONTROL, Feed
 from feed_assets.file_feed.holds import Pin, Tag, own_control_found, pins, tags
 from feed_assets.file_feed.manifest import INVALIDATED, is_removal, manifest, parse_manifest
-from feed_assets.file_feed.names import begun, has_update_shape, is_update_name
+from feed_assets.file_feed.names import begun, has_update_shape, is_hidden, is_update_name
 from feed_assets.file_feed.read_sets import READ_SETS, listing_key
 from feed_assets.file_feed.reading import Found, is_valid
 from feed_assets.file_feed.record import Record, has_listing
@@ -86,16 +86,14 @@ def _of_partition(feed: Feed, listed: Contents, holds: Iterable[Tag | Pin], now:
             )
     for name in listed.updates.keys() | listed.marked:
         place, found, record = (listed.partition, name), listed.updates.get(name, Found(name)), records.get(name)
-        yield from _of_update(feed, place, found, marked=name in listed.marked, now=now)
-        added = _added_to_invalidate(feed, found, record)
-        yield from _of_manifest(feed, place, found, added)
-        if record is not None and not _is_being_removed(feed, found):
+        invalid = None if is_valid(feed, found) else manifest_content(feed, found)
+        yield from _of_update(place, found, valid=invalid is None, marked=name in listed.marked, now=now)
+        added = _added_to_invalidate(found, invalid, record)
+        if found.manifest is not None and invalid is not None:
+            yield from _of_manifest(place, found, invalid, added)
+        # The files that retention is removing are no fault.
+        if record is not None and not (invalid is not None and is_removal(invalid)):
             yield from _against_record(feed, place, found, record, added)
-
-
-def _is_being_removed(feed: Feed, found: Found) -> bool:
-    """Whether retention is removing the update: then its files go, and that is no fault."""
-    return not is_valid(feed, found) and is_removal(manifest_content(feed, found))
 
 
 def _has_read_set(feed: Feed, listed: Contents, name: str) -> bool:
@@ -120,7 +118,7 @@ def _odd_names(feed: Feed, listed: Contents) -> Iterator[Finding]:
             yield Finding("odd name", partition, name, f"{key} is no part of an update: it is never read")
 
 
-def _of_update(feed: Feed, place: _Place, found: Found, *, marked: bool, now: datetime) -> Iterator[Finding]:
+def _of_update(place: _Place, found: Found, *, valid: bool, marked: bool, now: datetime) -> Iterator[Finding]:
     def finding(kind: str, message: str) -> Finding:
         return Finding(kind, *place, message)
 
@@ -131,13 +129,16 @@ def _of_update(feed: Feed, place: _Place, found: Found, *, marked: bool, now: da
     for file in found.files:
         if fault := _leftover(file.path):
             yield finding("leftover", f"{file.path} is {fault}; it counts as a file all the same")
-        elif file.path.rpartition("/")[2].startswith(("_", ".")) and is_valid(feed, found):
+        elif valid and is_hidden(file.path):
             yield finding("hidden file", f"Spark skips {file.path} for its name, so jobs refuse to read the update")
 
 
-def _added_to_invalidate(feed: Feed, found: Found, record: Record | None) -> frozenset[str]:
-    """The empty files that were added to a complete update: any program may take it out of force like this."""
-    stated = None if is_valid(feed, found) else parse_manifest(manifest_content(feed, found))
+def _added_to_invalidate(found: Found, invalid: bytes | None, record: Record | None) -> frozenset[str]:
+    """The empty files that were added to a complete update: any program may take it out of force like this.
+
+    `invalid` is the content of its manifest, None if it is valid.
+    """
+    stated = None if invalid is None else parse_manifest(invalid)
     recorded = {file.path for file in record.files} if record and record.token else set()
     new = [file for file in found.files if file.path not in recorded and _leftover(file.path) is None]
     empty = [file.path for file in new if not file.size]
@@ -145,13 +146,11 @@ def _added_to_invalidate(feed: Feed, found: Found, record: Record | None) -> fro
     return frozenset(empty) if 0 < added <= len(empty) else frozenset()
 
 
-def _of_manifest(feed: Feed, place: _Place, found: Found, added: frozenset[str]) -> Iterator[Finding]:
-    if found.manifest is None or is_valid(feed, found):
-        return
+def _of_manifest(place: _Place, found: Found, content: bytes, added: frozenset[str]) -> Iterator[Finding]:
+    """The findings on the manifest of an update that is not valid."""
     if added:
         yield Finding("invalidated", *place, f"somebody took it out of force by adding {', '.join(sorted(added))}")
         return
-    content = manifest_content(feed, found)
     if content == INVALIDATED:
         return
     if is_removal(content):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime, time
 from zoneinfo import ZoneInfo
 
@@ -13,14 +13,10 @@ from feed_assets.datasets import ONE_DAY
 
 def time_window(definition: dg.PartitionsDefinition | None, partition: str | None) -> dg.TimeWindow | None:
     """The time of a partition; None if its definition has no dimension of time, or several."""
-    dimension = _time_dimension(definition)
-    if definition is None or partition is None or dimension is None:
+    times, dimension = times_of(definition), _time_dimension(definition)
+    if times is None or partition is None or dimension is None:
         return None
-    if isinstance(definition, dg.MultiPartitionsDefinition):
-        partition = definition.get_partition_key_from_str(partition).keys_by_dimension[dimension]
-        definition = definition.get_partitions_def_for_dimension(dimension)
-    assert isinstance(definition, dg.TimeWindowPartitionsDefinition)  # noqa: S101 - time dimensions are
-    return definition.time_window_for_partition_key(partition)
+    return times.time_window_for_partition_key(_by_dimension(definition, partition)[dimension])
 
 
 def window_of(definition: dg.PartitionsDefinition | None, partition: str | None) -> tuple[datetime, datetime] | None:
@@ -44,23 +40,17 @@ def partition_keys(definition: dg.PartitionsDefinition | None) -> tuple[str, ...
 
 def partitions_before(definition: dg.PartitionsDefinition | None, partition: str | None, count: int) -> Iterator[str]:
     """Up to `count` partitions before this one in time, newest first, equal in every other dimension."""
-    dimension = _time_dimension(definition)
-    if definition is None or partition is None or dimension is None:
+    times, dimension = times_of(definition), _time_dimension(definition)
+    if times is None or partition is None or dimension is None:
         return
-    others: dict[str, str] = {}
-    times = definition
-    if isinstance(definition, dg.MultiPartitionsDefinition):
-        others = dict(definition.get_partition_key_from_str(partition).keys_by_dimension)
-        partition = others[dimension]
-        times = definition.get_partitions_def_for_dimension(dimension)
-    assert isinstance(times, dg.TimeWindowPartitionsDefinition)  # noqa: S101 - time dimensions are
-    window: dg.TimeWindow | None = times.time_window_for_partition_key(partition)
+    own = _by_dimension(definition, partition)
+    window: dg.TimeWindow | None = times.time_window_for_partition_key(own[dimension])
     for _ in range(count):
         window = times.get_prev_partition_window(window.start) if window else None
         if window is None:
             return
         key = times.get_partition_key_for_timestamp(window.start.timestamp())
-        yield str(dg.MultiPartitionKey({**others, dimension: key})) if others else key
+        yield str(dg.MultiPartitionKey({**own, dimension: key})) if dimension else key
 
 
 def times_of(definition: dg.PartitionsDefinition | None) -> dg.TimeWindowPartitionsDefinition | None:
@@ -111,6 +101,13 @@ def _in_all_dimensions(definition: dg.PartitionsDefinition | None, keys: Sequenc
     if any(isinstance(each.partitions_def, dg.DynamicPartitionsDefinition) for each in definition.partitions_defs):
         return []
     return [str(key) for key in definition.get_multipartition_keys_with_dimension_values(dimension, keys)]
+
+
+def _by_dimension(definition: dg.PartitionsDefinition | None, partition: str) -> Mapping[str, str]:
+    """The parts of a partition's name by dimension; the whole under "" if there is one dimension."""
+    if isinstance(definition, dg.MultiPartitionsDefinition):
+        return definition.get_partition_key_from_str(partition).keys_by_dimension
+    return {"": partition}
 
 
 def _time_dimension(definition: dg.PartitionsDefinition | None) -> str | None:

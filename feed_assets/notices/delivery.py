@@ -94,9 +94,13 @@ def deliver(
         with store.writing() as transaction:
             record_sent(transaction, message, at=clock())
         remarks.append(remark or f"{message.name} sent ({channel})")
-    now = messages_of(store, report)
-    left = any(not sent for (_, channel), sent in now.items() if channel.partition(":")[0] in channels)
-    if report.result is not None and not left:
+    if report.result is not None and not _has_unsent(store, report, channels):
         with store.writing() as transaction:
             close_report(transaction, report, at=clock())
     return remarks
+
+
+def _has_unsent(store: Store, report: Report, channels: Mapping[str, Send]) -> bool:
+    """Whether a message is left for one of these channels, or for one of their recipients."""
+    messages = messages_of(store, report)
+    return any(not sent for (_, channel), sent in messages.items() if channel.partition(":")[0] in channels)

@@ -62,11 +62,8 @@ class MailServer:
                 return {address: code for address, (code, _) in sorted(refused.items())}
         except smtplib.SMTPResponseException as error:
             reason = f"{type(error).__name__}, code {error.smtp_code}"
-        except (
-            OSError,
-            ValueError,
-            smtplib.SMTPException,
-        ) as error:  # ValueError: letters outside ASCII, as in a login
+        except (OSError, ValueError, smtplib.SMTPException) as error:
+            # A ValueError: letters outside ASCII, as in a login.
             reason = type(error).__name__
         # `from None`, and only the type: what a server answers may repeat what it was told.
         raise MailError(f"{self.host}:{self.port} did not take a mail ({reason}). See {VARIABLE}.") from None

@@ -237,23 +237,23 @@ def _raw_changes(record: Record, before: Record, sources: Mapping[str, Source]) 
     """The days of raw data that the later update read otherwise; an update of an hour read a part of a day."""
     earlier, now = before.read_sets, record.read_sets
     several_days = len({day for _, day in now}) > 1
+
+    def named(place: tuple[str, str]) -> str:
+        return " ".join(place) if several_days else place[0]
+
     changes = []
     for place, each in now.items():
         was, source = earlier.get(place), sources.get(each.source)
         if was is None or was.hours != each.hours:
-            named = f"{each.source} {each.partition}" if several_days else each.source
             if source is None:
-                changes.append(f"{named} changed")
+                changes.append(f"{named(place)} changed")
             else:
                 decision = decide(was, each, source.growth_threshold_percent)
                 kind = "changed" if decision.needs_files else decision.kind.replace("_", " ")
                 percent = f" {decision.growth_percent:+.1f} %" if decision.growth_percent is not None else ""
-                changes.append(f"{named} {kind}{percent}")
+                changes.append(f"{named(place)} {kind}{percent}")
     gone = sorted(place for place, was in earlier.items() if was.hours and place not in now)
-    changes += [
-        f"{source} {day} no longer read" if several_days else f"{source} no longer read" for source, day in gone
-    ]
-    return changes
+    return [*changes, *(f"{named(place)} no longer read" for place in gone)]
 
 
 def _feed_changes(record: Record, before: Record) -> list[str]:

@@ -34,7 +34,7 @@ from feed_assets.blackboard import (
     open_blackboard,
 )
 from feed_assets.sources import Source
-from feed_assets.sources.poll_spec import Component, Poll
+from feed_assets.sources.poll_spec import Component, Poll, options_variable
 
 AHEAD = timedelta(days=1)
 """Partners east of UTC name files by a day that has not begun in UTC."""
@@ -403,7 +403,7 @@ def _explained(errors: tuple[type[Exception], ...]) -> Iterator[None]:
 
 
 def _options(source: Source, environment: Mapping[str, str]) -> Mapping[str, Any]:
-    variable = f"FEED_ASSETS_POLL_{source.key.replace('/', '_').upper()}"
+    variable = options_variable(source.key)
     try:
         options = json.loads(environment.get(variable) or "{}")
     except ValueError:

@@ -108,8 +108,7 @@ def verdicts(
     reasons = dict.fromkeys(refusals, Verdict.QUARANTINED)
     reasons |= dict.fromkeys([reason for reason, _ in duplicates], Verdict.DUPLICATE)
     return delivered.filter(f"_from = '{TODAY}'").select(
-        *(F.col(quoted(field.name)).alias(field.name, metadata=field.metadata) for field in schema),
-        *_source_beside(schema),
+        *(F.col(quoted(field.name)).alias(field.name, metadata=field.metadata) for field in with_source(schema)),
         *BOOKKEEPING,
         verdict.alias(VERDICT),
         with_reasons(F.coalesce(refused, repeats), reasons),
@@ -157,13 +156,14 @@ def check(records: DataFrame, schema: StructType, rules: Sequence[Rule], *, day:
     # below the partner's expressions, which it would evaluate twice (spark.sql.optimizer.avoidDoubleFilterEval).
     refused = records.withColumn("_refused", _first_that_applies(_all_rules(schema, rules, day)))
     record = "IF(_refused IS NOT NULL, coalesce(_malformed, _raw), NULL) AS _record"
-    columns = [*map(_null_if_blank, schema), *_source_beside(schema)]
-    return refused.selectExpr(*columns, "_file", "_line", "_refused", record)
+    return refused.selectExpr(*map(_null_if_blank, with_source(schema)), "_file", "_line", "_refused", record)
 
 
-def _source_beside(schema: StructType) -> list[str]:
-    """The column `source`, by which ids and the quarantine are told apart, if the schema does not have it."""
-    return [] if "source" in (name.lower() for name in schema.names) else ["source"]
+def with_source(schema: StructType) -> StructType:
+    """The schema, and the column `source` if it lacks it: ids and the quarantine are told apart by it."""
+    if "source" in (name.lower() for name in schema.names):
+        return schema
+    return StructType([*schema, StructField("source", StringType(), nullable=False)])
 
 
 def _checked(records: DataFrame, schema: StructType, rules: Sequence[Rule], day: date) -> DataFrame:

@@ -7,14 +7,13 @@ The parameters `blocking` and `name` are as in `column_rules`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, timedelta
 from typing import Any
 
+from feed_assets.engine.moments import EPOCH
 from feed_assets.engine.sql import quoted
 from feed_assets.quality.expectation import Expectation, Judgement, Subject
 from feed_assets.quality.rule_text import check_name, span_of_time
-
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def fresh(column: str, *, within: timedelta, blocking: bool = True, name: str = "") -> Expectation:

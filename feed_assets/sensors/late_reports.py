@@ -34,6 +34,7 @@ from feed_assets.state.reports import Message, Report, messages_of, open_reports
 NAME = "late_reports"
 MAIL, NOTIFIER = "mail", "notifier"
 FOLLOW_WITHIN = timedelta(hours=1)
+"""How long a report without a run of its own waits for what is computed from the feeds that were due."""
 
 
 def late_reports(*, channels: frozenset[str], interval_seconds: int) -> dg.SensorDefinition:

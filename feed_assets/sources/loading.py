@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from feed_assets.sources.kinds import Kind, by_name
-from feed_assets.sources.poll_spec import Poll
+from feed_assets.sources.poll_spec import Poll, options_variable
 from feed_assets.sources.positions import Document, Location, Problem, dotted, read_document
 from feed_assets.sources.spec import (
     DelimitedFormat,
@@ -59,22 +59,21 @@ def load_sources(directory: Path, kinds: Iterable[Kind]) -> tuple[Source, ...]:
             problems.append(
                 source.problem(("name",), f"{other.name} describes {source.key} too; give one of them another name")
             )
-    problems += _shared_names(source for _, source in sources.values())
+    problems += _shared_variables(source for _, source in sources.values())
     if problems:
         raise SpecError("\n".join(problems))
     return tuple(source for _, (_, source) in sorted(sources.items()))
 
 
-def _shared_names(sources: Iterable[Source]) -> Iterator[str]:
-    """A problem for each polled source whose kind and name, joined by `_`, are those of another one."""
-    joined: dict[str, Source] = {}
+def _shared_variables(sources: Iterable[Source]) -> Iterator[str]:
+    """A problem for each polled source whose variable for credentials is that of another one."""
+    first: dict[str, Source] = {}
     for source in sources:
         if source.poll is None:
             continue
-        name = source.key.replace("/", "_")
-        other = joined.setdefault(name, source)
+        variable = options_variable(source.key)
+        other = first.setdefault(variable, source)
         if other is not source:
-            variable = f"FEED_ASSETS_POLL_{name.upper()}"
             what = f"{other.key} and {source.key} are polled, and both would take the credentials in {variable}"
             yield source.problem(("name",), f"{what}; give one of them another name")
 

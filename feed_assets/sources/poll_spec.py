@@ -99,6 +99,11 @@ def _check_host(parts: SplitResult) -> None:
         raise ValueError(f"{host!r} has no port from 0 to 65535; write {parts.scheme}://host:port/directory") from None
 
 
+def options_variable(source_key: str) -> str:
+    """The environment variable with the options of a polled place, such as credentials."""
+    return f"FEED_ASSETS_POLL_{source_key.replace('/', '_').upper()}"
+
+
 @lru_cache(maxsize=4096)
 def _compiled(pattern: str) -> re.Pattern[str]:
     """The expression of a pattern, or of one of its parts."""
