@@ -75,7 +75,7 @@ def land(ctx: click.Context, source: str, files: tuple[Path, ...], *, again: boo
     installation = load_installation()
     settings, board = installation.settings, installation.blackboard
     ready_to_compute(settings)
-    wanted = _source(installation, source)
+    wanted = source_named(installation, source)
     now = settings.clock.now()
     compile_for_delivery(files)
     spark = SparkResource.on(settings.spark_master, settings.base).spark_session
@@ -154,7 +154,8 @@ def _size(file: Path | Landing) -> str:
     return file_size(file) if isinstance(file, Path) else ""
 
 
-def _source(installation: Installation, name: str) -> Source:
+def source_named(installation: Installation, name: str) -> Source:
+    """The source of this name or key. Raises BadParameter, which names all sources, if there is not exactly one."""
     known = installation.sources
     wanted = [each for each in known if name in {each.name, each.key}]
     if len(wanted) != 1:

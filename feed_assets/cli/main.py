@@ -43,7 +43,7 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "explain": LazyCommand("explain", "Why a day is as it is: updates, runs, growth, checks, lineage."),
     "late": LazyCommand("late", "What came late: days by source, growth, decision, last re-run."),
     "feeds": LazyCommand("feeds", "Every feed below a base: partitions, latest update, state."),
-    "sources": LazyCommand("sources_command", "The partners' sources; `sources check` has Spark analyse them."),
+    "sources": LazyCommand("sources_command", "The partners' sources; also to check, and to try on a file."),
     "quarantine": LazyCommand("quarantine_command", "The records set aside, by reason, with examples."),
     "warehouse": LazyCommand("warehouse_command", "Load feeds into tables of a database; which days they have."),
     "catalog": LazyCommand("catalog_command", "Describe feeds and raw data in the Data Catalog of AWS Glue."),

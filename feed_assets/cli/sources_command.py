@@ -1,23 +1,32 @@
-"""`feed-assets sources`: list the partners' sources, and check their expressions with Spark.
+"""`feed-assets sources`: list the partners' sources, check their expressions with Spark, and try them on a file.
 
-Here: the commands. Not here: what a source is (`feed_assets.sources`).
+Here: the commands. Not here: what a source is (`feed_assets.sources`), and a trial (`feed_assets.operations.trial`).
 """
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from datetime import date
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from feed_assets.cli.exit_codes import FAILED
 from feed_assets.cli.installation import load_installation
-from feed_assets.cli.output import complain, json_option, print_json, print_table, progress, say
+from feed_assets.cli.land import source_named
+from feed_assets.cli.output import complain, file_size, json_option, print_json, print_table, progress, say
+from feed_assets.file_feed.wording import counted
 
 if TYPE_CHECKING:
+    from feed_assets.operations.trial import Trial
     from feed_assets.sources import Source
+
+LONGEST_EXAMPLE = 300
+"""Characters of a record that a remark shows."""
 
 
 @click.group(invoke_without_command=True)
@@ -88,6 +97,79 @@ def check(ctx: click.Context, names: Sequence[str]) -> None:
         say(f"There is no source in {settings.sources_directory}.")
     if refused:
         ctx.exit(FAILED)
+
+
+@sources.command("try")
+@click.argument("name", metavar="SOURCE")
+@click.argument("file", type=click.Path(path_type=Path))
+@json_option
+def try_(name: str, file: Path, *, as_json: bool) -> None:
+    """Show what SOURCE makes of FILE: what would land, and each column's values. Nothing lands, nothing is kept.
+
+    It counts the records that have a value in a column, that have none, and whose value the column cannot hold. The
+    rules of your project are not applied: they judge records when a day is processed.
+    """
+    from feed_assets.operations.java_compiler import compile_for_delivery  # noqa: PLC0415 - loads Dagster and Spark
+    from feed_assets.operations.trial import try_source  # noqa: PLC0415 - as above
+    from feed_assets.resources import SparkResource  # noqa: PLC0415 - as above
+
+    os.environ.setdefault("FEED_ASSETS_SPARK_LOG_LEVEL", "off")  # the command itself prints why it failed
+    installation = load_installation()
+    wanted = source_named(installation, name)
+    with progress("trying", 1) as bar:
+        bar.under_way(f"{file.name}{file_size(file)}")
+        compile_for_delivery([file])
+        # On this machine, whatever the master of the installation: the file is here.
+        trial = try_source(
+            SparkResource.on("local[*]").spark_session, wanted, file, now=installation.settings.clock.now()
+        )
+        bar()
+    if as_json:
+        from feed_assets.sources.ledger import landing_json  # noqa: PLC0415 - loads the blackboard
+
+        print_json({**asdict(trial), "landing": landing_json(trial.landing)})
+        return
+    rows = [
+        (each.name, each.type, each.filled, each.empty, each.unparsable, each.first or "") for each in trial.columns
+    ]
+    print_table(["column", "type", "filled", "empty", "unparsable", "first value"], rows, empty="", keep=("column",))
+    for line in _remarks(trial):
+        say(line)
+
+
+def _remarks(trial: Trial) -> Iterator[str]:
+    """Details of a trial that the table does not show."""
+    landing = trial.landing
+    hours = landing.partitions
+    where = f", in {counted(len(hours), 'hour')} from {_hour(min(hours))} to {_hour(max(hours))} UTC" if hours else ""
+    yield f"{landing.file}: {counted(landing.read, 'record')} read; {landing.landed:,} would land{where}."
+    if landing.filtered:
+        yield f"The filter leaves out {counted(landing.filtered, 'record')}."
+    for group in trial.not_landed:
+        records = counted(group.records, "record")
+        yield f"Landing would quarantine {records}: {group.reason}. Line {group.line}: {_shortened(group.example)}"
+    if trial.first_malformed is not None:
+        first = trial.first_malformed
+        yield (
+            f"{counted(landing.malformed, 'malformed record')} would land, as the event time is readable. "
+            f"Line {first.line}: {_shortened(first.record)}"
+        )
+    for column in trial.columns:
+        if (wrong := column.first_unparsable) is not None:
+            yield f"{column.name} cannot be read in line {wrong.line}: {_shortened(wrong.record)}"
+    if trial.redelivered:
+        yield (
+            f"{counted(trial.redelivered, 'record')} with the id of another record of this file: "
+            "of each id, a day keeps the earliest record."
+        )
+
+
+def _hour(partition: str) -> str:
+    return f"{partition.replace('/', ' ')}:00"
+
+
+def _shortened(record: str) -> str:
+    return record if len(record) <= LONGEST_EXAMPLE else f"{record[:LONGEST_EXAMPLE]}..."
 
 
 def _row(source: Source, days: Sequence[date]) -> dict[str, Any]:

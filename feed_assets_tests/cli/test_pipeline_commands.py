@@ -106,6 +106,31 @@ def shop(tmp_path, monkeypatch):
     return description, log
 
 
+def test_a_source_is_tried_on_a_file_and_nothing_lands(run, base, shop):
+    _, log = shop
+
+    result = run("sources", "try", "shop", log)
+    trial = json.loads(run("sources", "try", "ads/shop", log, "--json").stdout)
+
+    assert [line.split()[:5] for line in result.stdout.splitlines()][2] == ["event_time", "timestamp", "5", "0", "0"]
+    assert result.stderr.splitlines() == [
+        "day 100%.csv: 7 records read; 5 would land, in 5 hours from 2019-10-20 05:00 to 2019-11-30 06:00 UTC.",
+        "Landing would quarantine 1 record: event_time in the future. Line 8: 7,2019-12-03 00:00:00,a",
+        "Landing would quarantine 1 record: no usable time. Line 7: 6,never,a",
+        "1 malformed record would land, as the event time is readable. Line 3: 2,2019-11-30 06:00:00,a,and more",
+    ]
+    assert trial["landing"]["landed"] == 5
+    assert {each["name"]: each["filled"] for each in trial["columns"]}["ad_id"] == 5
+    assert not (base / "raw").exists()
+
+
+def test_a_file_that_a_source_cannot_read_is_an_error_of_its_trial(run, base, shop, tmp_path):
+    result = run("sources", "try", "shop", tmp_path / "absent.csv", code=1)
+
+    assert "absent.csv is not a file" in result.stderr
+    assert "Sources are: ads/shop" in run("sources", "try", "mall", tmp_path / "absent.csv", code=2).stderr
+
+
 def test_landing_says_what_is_bad_and_which_days_nobody_processes(run, base, shop, tmp_path):
     _, log = shop
     copy = Path(shutil.copy(log, tmp_path / "copy.csv"))

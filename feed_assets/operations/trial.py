@@ -1,0 +1,121 @@
+"""Trying a source on one of the partner's files: what would land, and what its expressions make of the records.
+
+Here: landing the file in a directory that is removed afterwards, and the figures of each column. Not here: the rules of
+a project, which judge records when a day is processed (`quality.judging`), and the command line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from pyspark.sql import SparkSession
+
+from feed_assets.blackboard import Blackboard, LocalBlackboard
+from feed_assets.engine.sql import quoted, text_literal
+from feed_assets.file_feed import FeedError
+from feed_assets.operations.quarantined import LANDING, SetAside, set_aside
+from feed_assets.sources import Source, raw_days, raw_frame
+from feed_assets.sources.canonical import canonical
+from feed_assets.sources.landing import land
+from feed_assets.sources.ledger import Landing
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A record of the file: the number of its line or row, from 1, and its fields as JSON, or the line as sent."""
+
+    line: int
+    record: str
+
+
+@dataclass(frozen=True, slots=True)
+class TriedColumn:
+    """A canonical column over the records that would land.
+
+    `filled` records have a value, `unparsable` ones were sent a value that the column cannot hold, and `empty` ones
+    have neither. `first` is the first value, as text.
+    """
+
+    name: str
+    type: str
+    filled: int
+    empty: int
+    unparsable: int
+    first: str | None
+    first_unparsable: Example | None
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What landing a file would do. `redelivered` records have the id of an earlier record of the file."""
+
+    landing: Landing
+    columns: tuple[TriedColumn, ...]
+    redelivered: int
+    first_malformed: Example | None
+    not_landed: tuple[SetAside, ...]
+
+
+def try_source(spark: SparkSession, source: Source, file: Path, *, now: datetime) -> Trial:
+    """Land a file in a temporary directory, evaluate the source's expressions, and remove all of it.
+
+    `spark` must run on this machine. Raises LandingError if the file cannot be read, and SpecError if Spark does not
+    take an expression.
+    """
+    with TemporaryDirectory(prefix="feed-assets-try-") as directory:
+        board = LocalBlackboard(Path(directory))
+        landing = land(spark, board, source, file, now=now)
+        columns, redelivered, malformed = _figures(spark, board, source)
+        unreadable: list[FeedError] = []
+        not_landed = tuple(set_aside(board, now=now, where=LANDING, unreadable=unreadable.append))
+        if unreadable:
+            raise unreadable[0]
+    return Trial(landing, columns, redelivered, malformed, not_landed)
+
+
+def _figures(
+    spark: SparkSession, board: Blackboard, source: Source
+) -> tuple[tuple[TriedColumn, ...], int, Example | None]:
+    """The figures of each column, the number of redelivered records, and the first malformed record: one aggregate."""
+    raw = raw_days(board, [source.key], date.min, date.max).values()
+    records = canonical(raw_frame(spark, board, source, *raw), source)
+    types = source.declared_kind.columns
+    identifier = quoted(source.identifier)
+    aggregates = {
+        "count(*)": "all",
+        f"count({identifier}) - count(DISTINCT {identifier})": "redelivered",
+        "min(struct(_line, _malformed)) FILTER (WHERE _malformed IS NOT NULL)": "malformed",
+    }
+    for number, name in enumerate(types):
+        column, wrong = quoted(name), f"array_contains(_unparsable, {text_literal(name)})"
+        aggregates |= {
+            f"count({column})": f"filled_{number}",
+            f"count_if({wrong})": f"unparsable_{number}",
+            f"min_by(CAST({column} AS STRING), _line) FILTER (WHERE {column} IS NOT NULL)": f"first_{number}",
+            f"min(struct(_line, _raw)) FILTER (WHERE {wrong})": f"wrong_{number}",
+        }
+    (row,) = records.selectExpr(*(f"{sql} AS {alias}" for sql, alias in aggregates.items())).collect()
+    columns = tuple(
+        TriedColumn(
+            name,
+            type_,
+            filled := row[f"filled_{number}"],
+            row["all"] - filled - row[f"unparsable_{number}"],
+            row[f"unparsable_{number}"],
+            row[f"first_{number}"],
+            _example(row[f"wrong_{number}"]),
+        )
+        for number, (name, type_) in enumerate(types.items())
+    )
+    return columns, row["redelivered"], _example(row["malformed"])
+
+
+def _example(found: Sequence[object] | None) -> Example | None:
+    if found is None:
+        return None
+    line, record = found
+    return Example(int(str(line)), str(record))
