@@ -134,8 +134,8 @@ def polling_of(source: Source) -> Poll:
 def list_files(place: Place, poll: Poll, today: date) -> tuple[list[PartnersFile], dict[str, PlaceError]]:
     """The files of the pattern in the days of the lookback, by name; and of each that cannot be looked at, the error.
 
-    Each folder is listed once, and folders of other days are not. Names that no store takes as a key are left out.
-    Raises PlaceError if the place cannot be listed.
+    Each folder is listed once, and folders of other days are not. Files and folders whose names no store takes as a key
+    are left out. Raises PlaceError if the place cannot be listed.
     """
     first = today - timedelta(days=poll.lookback_days)
     days = [first + timedelta(days=each) for each in range(poll.lookback_days + 1 + AHEAD.days)]
@@ -165,9 +165,11 @@ def _matching(
             each.base == head if isinstance(head, str) else head.fullmatch(each.base)
         ):
             continue
+        if not _is_key(each.name):
+            continue
         if rest:
             yield from _matching(entries, f"{each.name}/", rest)
-        elif _is_key(each.name):
+        else:
             yield each
 
 

@@ -288,3 +288,11 @@ def test_names_that_are_paths_out_of_the_place_are_no_files(tmp_path):
     for name in ("../up.csv", "..csv", "a\\b.csv", "new\nline.csv", "good.csv", "folder/in.csv"):
         bucket.put(name, content(name).encode())
     assert poller(board).poll(source, BoardPlace(bucket)).taken == ["good.csv"]
+
+
+def test_a_folder_whose_name_no_store_takes_is_passed_over(tmp_path):
+    source = describe(tmp_path / "shop_ads.yaml", tmp_path, pattern="*/{yyyy}-{mm}-{dd}/*.csv")
+    bucket, board = MemoryBlackboard(), MemoryBlackboard()
+    for folder in ("", "a\\b", "new\nline", "good"):
+        bucket.put(f"{folder}/2019-11-28/1.csv", content(folder).encode())
+    assert poller(board).poll(source, BoardPlace(bucket)).taken == ["good/2019-11-28/1.csv"]
