@@ -16,10 +16,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from functools import cache
-from html import unescape
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urljoin, urlsplit
 
 from botocore.exceptions import BotoCoreError
 
@@ -332,21 +332,19 @@ class HttpPlace:
 
     def entries(self, folder: str) -> Iterator[PartnersFile]:
         """See `Place.entries`."""
-        url = self._urls.get(folder) or f"{self._root}{folder}"
+        url = self._urls.get(folder) or f"{self._root}{quote(folder)}"
         url = url.rstrip("/") + "/"
         with _explained(self._errors):
             try:
-                links = self._fs.ls(url, detail=False)
+                page = self._fs.cat_file(url)
             except FileNotFoundError:
                 if folder:
                     return
                 raise PlaceError(f"the server has no {url}") from None
-        for link in map(unescape, links):
-            base = unquote(link.removeprefix(url).removesuffix("/"))
-            if link.startswith(url) and base and not re.search("[/?#]", link.removeprefix(url).removesuffix("/")):
-                name = f"{folder}/{base}".lstrip("/")
-                self._urls[name] = link
-                yield PartnersFile(name, None, "", None, is_folder=link.endswith("/"))
+        for link, base in _links(page.decode(errors="replace"), url):
+            name = f"{folder}/{base}".lstrip("/")
+            self._urls[name] = link
+            yield PartnersFile(name, None, "", None, is_folder=link.endswith("/"))
 
     def look(self, files: Sequence[PartnersFile]) -> Sequence[PartnersFile | PlaceError | None]:
         """See `Place.look`."""
@@ -386,6 +384,33 @@ class HttpPlace:
             modified = parsedate_to_datetime(time).astimezone(UTC)
         tag = info.get("ETag") or info.get("Content-MD5") or info.get("Digest") or time
         return PartnersFile(name, info.get("size"), tag, modified)
+
+
+class _Links(HTMLParser):
+    """Collects the values of `href` of a page's links."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Called for each start of an element."""
+        self.found += [value.strip() for name, value in attrs if (tag, name) == ("a", "href") and value]
+
+
+def _links(page: str, url: str) -> Iterator[tuple[str, str]]:
+    """The links of a page to what lies directly in the folder at its URL, each with the name there."""
+    parser = _Links()
+    parser.feed(page)
+    here = urlsplit(url)
+    for href in parser.found:
+        # A colon in a name is not the end of a scheme.
+        link = urljoin(url, f"./{href}" if re.match("[^/?#]*:(?!//)", href) else href)
+        parts = urlsplit(link)
+        folder, _, base = parts.path.removesuffix("/").rpartition("/")
+        beside = (parts.scheme, parts.netloc, unquote(folder)) == (here.scheme, here.netloc, unquote(here.path[:-1]))
+        if beside and base and not (parts.query or parts.fragment):
+            yield link, unquote(base)
 
 
 def _require_same(file: PartnersFile, now: PartnersFile | None, target: Path) -> None:

@@ -184,6 +184,60 @@ def test_a_file_that_changes_during_its_download_is_left(tmp_path, partner):
     assert poller(board).poll(source).taken == ["1.csv"]
 
 
+class Page(http.server.BaseHTTPRequestHandler):
+    """Serves `pages`: path -> body, or body and headers."""
+
+    def do_GET(self):
+        self.close_connection = True
+        page = self.server.pages.get(self.path)
+        if page is None:
+            self.send_error(404)
+            return
+        body, headers = page if isinstance(page, tuple) else (page, {})
+        self.send_response(200)
+        for name, value in {"Content-Length": str(len(body)), **headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(body)
+
+    do_HEAD = do_GET  # noqa: N815 - http.server looks for this name
+
+    def log_message(self, *_):
+        pass
+
+
+@contextmanager
+def pages(served: dict) -> Iterator[str]:
+    """The URL of a server of these pages."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
+        server.pages = served
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("link", "name", "path"),
+    [
+        ('<a href="./1.csv">', "1.csv", "1.csv"),
+        ('<a href="./a:b.csv">', "a:b.csv", "a:b.csv"),
+        ('<a href="a:b.csv">', "a:b.csv", "a:b.csv"),
+        ('<a href="o\'brien.csv">', "o'brien.csv", "o'brien.csv"),
+        ("<A HREF=/out%20of%20acme/1.csv>", "1.csv", "1.csv"),
+        ('<a href="a&amp;b%23%3f%25.csv">', "a&b#?%.csv", "a&b%23%3F%25.csv"),
+    ],
+)
+def test_links_of_a_page_are_read_as_html_and_urls_are(tmp_path, link, name, path):
+    others = (
+        '<a href="?C=N;O=D"><a href="../"><a href="/"><a href="http://acme.com/2.csv"><a href="in/3.csv"><a name=x>'
+    )
+    page = f"<html>{others}{link}file</a>".encode()
+    with pages({"/out%20of%20acme/": page, f"/out%20of%20acme/{path}": content("1").encode()}) as url:
+        source = describe(tmp_path / "shop_ads.yaml", url, pattern="out of acme/*.csv")
+        assert poller(MemoryBlackboard()).poll(source).taken == [f"out of acme/{name}"]
+
+
 def test_only_folders_of_the_lookback_are_asked_of_a_server(tmp_path, monkeypatch):
     monkeypatch.setenv(OPTIONS, json.dumps({"headers": {"Authorization": f"Bearer {PASSWORD}"}}))
     send(tmp_path / "outbox", "2019-11-28/1.csv", "1")
