@@ -325,6 +325,9 @@ class HttpPlace:
         client = {"timeout": silent, "trust_env": True, **options.get("client_kwargs", {})}
         given = {**options, "headers": headers, "client_kwargs": client, "skip_instance_cache": True}
         self._fs: Any = HTTPFileSystem(**given)
+        # Servers call `.gz` an encoding of the content: such a file is wanted as it lies there.
+        as_sent = {**given, "client_kwargs": {**client, "auto_decompress": False}}
+        self._packed_fs: Any = HTTPFileSystem(**as_sent)
         self._root = url.rstrip("/") + "/"
         self._urls: dict[str, str] = {}
         # fsspec passes unknown options on: a wrong one is a TypeError of a request.
@@ -362,7 +365,8 @@ class HttpPlace:
         """See `Place.download`."""
         with _explained(self._errors):
             try:
-                self._fs.get_file(self._urls[file.name], str(target))
+                fs = self._packed_fs if file.name.lower().endswith(".gz") else self._fs
+                fs.get_file(self._urls[file.name], str(target))
             except FileNotFoundError:
                 raise ChangedError("it is gone") from None
         _require_same(file, self._look(file.name), target)

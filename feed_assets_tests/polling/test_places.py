@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import gzip
 import http.server
 import json
 import os
@@ -236,6 +237,15 @@ def test_links_of_a_page_are_read_as_html_and_urls_are(tmp_path, link, name, pat
     with pages({"/out%20of%20acme/": page, f"/out%20of%20acme/{path}": content("1").encode()}) as url:
         source = describe(tmp_path / "shop_ads.yaml", url, pattern="out of acme/*.csv")
         assert poller(MemoryBlackboard()).poll(source).taken == [f"out of acme/{name}"]
+
+
+def test_a_packed_file_comes_as_it_is_also_if_the_server_calls_that_an_encoding(tmp_path):
+    packed, encoded = gzip.compress(content("1").encode()), {"Content-Encoding": "gzip"}
+    with pages({"/": b'<a href="1.csv.gz">', "/1.csv.gz": (packed, encoded)}) as url:
+        place = open_place(describe(tmp_path / "shop_ads.yaml", url, pattern="*.csv.gz"))
+        (file,) = place.look(place.entries(""))
+        place.download(file, tmp_path / "1.csv.gz")
+    assert (tmp_path / "1.csv.gz").read_bytes() == packed
 
 
 def test_only_folders_of_the_lookback_are_asked_of_a_server(tmp_path, monkeypatch):
