@@ -298,7 +298,9 @@ class S3Blackboard:
         with self._errors(f"list the uploads below {self.uri(prefix)}"):
             for page in self._client.get_paginator("list_multipart_uploads").paginate(**place):
                 for each in page.get("Uploads", ()):
-                    if each["Initiated"] < before:
+                    if each["Initiated"] >= before:
+                        continue
+                    with suppress(self._client.exceptions.NoSuchUpload):  # somebody else has just ended it
                         self._client.abort_multipart_upload(
                             Bucket=self._bucket, Key=each["Key"], UploadId=each["UploadId"]
                         )

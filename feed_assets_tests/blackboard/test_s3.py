@@ -265,6 +265,22 @@ def test_uploads_of_killed_writers_are_removed_below_a_prefix_when_they_are_old(
     assert [each["Key"] for each in client.list_multipart_uploads(Bucket=bucket)["Uploads"]] == ["base/other/a"]
 
 
+def test_an_upload_that_somebody_else_ends_meanwhile_does_not_keep_the_others_from_being_removed(
+    client: S3Client, bucket: str
+):
+    blackboard = S3Blackboard(client, bucket)
+    for key in ("a", "b"):
+        client.create_multipart_upload(Bucket=bucket, Key=key)
+
+    def another_retention_comes_first(params: dict[str, Any], **_: object) -> None:
+        client.meta.events.unregister("provide-client-params.s3.AbortMultipartUpload", another_retention_comes_first)
+        client.abort_multipart_upload(**params)
+
+    client.meta.events.register("provide-client-params.s3.AbortMultipartUpload", another_retention_comes_first)
+    assert blackboard.abort_uploads("", before=datetime.now(UTC) + timedelta(days=365)) == 1
+    assert "Uploads" not in client.list_multipart_uploads(Bucket=bucket)
+
+
 def test_an_upload_in_parts_that_loses_at_the_end_leaves_no_parts(
     client: S3Client, server: str, bucket: str, large: Path, request: pytest.FixtureRequest
 ):
