@@ -85,7 +85,10 @@ _FIRST_PAUSE_SECONDS: Final = 0.05
 _MISSING: Final = ("NoSuchKey", "NotFound", "404")
 _REFUSED: Final = ("PreconditionFailed", "412")
 
-_BUSY: Final = ("RequestTimeout", "SlowDown", "Throttling", "ThrottlingException")
+_BUSY: Final = (
+    *("RequestTimeout", "SlowDown", "Throttling", "ThrottlingException"),
+    *("InternalError", "ServiceUnavailable"),  # of a single key among many, without a status
+)
 _BROKEN: Final = (IncompleteReadError, HTTPClientError)
 _DAMAGED: Final = ("BadDigest", "XAmzContentSHA256Mismatch")
 _TOO_MANY_REQUESTS, _SERVER_ERROR = 429, 500

@@ -124,14 +124,21 @@ def test_the_tag_is_the_md5_of_the_content_except_for_what_came_in_parts(client:
     assert blackboard.upload("b", tmp_path / "large").tag != blackboard.tag_of(bytes(SMALLEST_PART + 1))
 
 
-def test_a_key_that_is_refused_among_many_is_an_error(client: S3Client, blackboard: S3Blackboard):
+@pytest.mark.parametrize(
+    ("code", "advice", "transient"),
+    [("AccessDenied", "Allow this user to list the bucket", False), ("InternalError", "Try again", True)],
+)
+def test_a_key_that_is_refused_among_many_is_an_error(
+    client: S3Client, blackboard: S3Blackboard, code: str, advice: str, transient: bool
+):
     def refuse(parsed: dict[str, object], **_: object) -> None:
-        parsed["Errors"] = [{"Key": "base/a", "Code": "AccessDenied", "Message": "no"}]
+        parsed["Errors"] = [{"Key": "base/a", "Code": code, "Message": "no"}]
 
     client.meta.events.register("after-call.s3.DeleteObjects", refuse)
     try:
-        with pytest.raises(UnavailableError, match="Allow this user to list the bucket"):
+        with pytest.raises(UnavailableError, match=advice) as error:
             blackboard.delete("a", "b")
+        assert error.value.transient is transient
     finally:
         client.meta.events.unregister("after-call.s3.DeleteObjects", refuse)
 
