@@ -238,6 +238,9 @@ class SftpPlace:
                 if folder:
                     return
                 raise PlaceError(f"there is no directory {path} on the server") from None
+            except UnicodeDecodeError as error:
+                name = os.fsdecode(error.object)
+                raise PlaceError(f"{path} has a file whose name is not UTF-8, {name!r}; have it renamed") from None
         for each in listed:
             name = f"{folder}/{each['name'].removeprefix(path.rstrip('/') + '/')}".lstrip("/")
             found = self._look(name) if each["type"] == "link" else _of_sftp(name, each)

@@ -287,13 +287,16 @@ def test_a_file_that_a_server_refuses_has_failed_and_one_that_is_gone_has_not(tm
 
 def test_a_server_that_cannot_be_read_is_an_error_that_shows_no_secret(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    (tmp_path / "outbox").mkdir()
-    with sftp_server(tmp_path / "outbox", tmp_path / "home") as port, http_server(tmp_path / "outbox") as server:
+    outbox = tmp_path / "outbox"
+    outbox.mkdir()
+    with sftp_server(outbox, tmp_path / "home") as port, http_server(outbox) as server:
         url = f"sftp://acme@127.0.0.1:{port}"
         monkeypatch.setenv(OPTIONS, '{"password": "a-wrong-secret"}')
         assert "Authentication failed" in problem(tmp_path, url)
         monkeypatch.setenv(OPTIONS, json.dumps({"password": PASSWORD}))
         assert "there is no directory /typo on the server" in problem(tmp_path, f"{url}/typo", pattern="*.csv")
+        (outbox / os.fsdecode(b"caf\xe9.csv")).touch()
+        assert "/ has a file whose name is not UTF-8, 'caf\\udce9.csv'" in problem(tmp_path, f"{url}/", pattern="*.csv")
         (tmp_path / "home/.ssh/known_hosts").write_text("", encoding="utf-8")
         assert "known_hosts does not have its key; compare it with the partner" in problem(tmp_path, url)
         monkeypatch.delenv(OPTIONS)
