@@ -406,14 +406,23 @@ class _Links(HTMLParser):
 
 
 def _links(page: str, url: str) -> Iterator[tuple[str, str]]:
-    """The links of a page to what lies directly in the folder at its URL, each with the name there."""
+    """The links of a page to what lies directly in the folder at its URL, each with the name there.
+
+    Raises PlaceError if this is no page.
+    """
     parser = _Links()
-    parser.feed(page)
+    try:
+        parser.feed(page)
+    except AssertionError as error:  # Python's, for some of what is no HTML
+        raise PlaceError(f"{url} is no page of links: {error}") from None
     here = urlsplit(url)
     for href in parser.found:
-        # A colon in a name is not the end of a scheme.
-        link = urljoin(url, f"./{href}" if re.match("[^/?#]*:(?!//)", href) else href)
-        parts = urlsplit(link)
+        try:
+            # A colon in a name is not the end of a scheme.
+            link = urljoin(url, f"./{href}" if re.match("[^/?#]*:(?!//)", href) else href)
+            parts = urlsplit(link)
+        except ValueError:
+            continue  # it is no URL
         folder, _, base = parts.path.removesuffix("/").rpartition("/")
         beside = (parts.scheme, parts.netloc, unquote(folder)) == (here.scheme, here.netloc, unquote(here.path[:-1]))
         if beside and base and not (parts.query or parts.fragment):

@@ -232,6 +232,7 @@ def pages(served: dict) -> Iterator[str]:
 def test_links_of_a_page_are_read_as_html_and_urls_are(tmp_path, link, name, path):
     others = (
         '<a href="?C=N;O=D"><a href="../"><a href="/"><a href="http://acme.com/2.csv"><a href="in/3.csv"><a name=x>'
+        '<a href="http://[acme/4.csv">'
     )
     page = f"<html>{others}{link}file</a>".encode()
     with pages({"/out%20of%20acme/": page, f"/out%20of%20acme/{path}": content("1").encode()}) as url:
