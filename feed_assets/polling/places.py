@@ -426,7 +426,9 @@ def _links(page: str, url: str) -> Iterator[tuple[str, str]]:
         folder, _, base = parts.path.removesuffix("/").rpartition("/")
         beside = (parts.scheme, parts.netloc, unquote(folder)) == (here.scheme, here.netloc, unquote(here.path[:-1]))
         if beside and base and not (parts.query or parts.fragment):
-            yield link, unquote(base)
+            name = unquote(base)
+            # Two names that are not UTF-8 must not become one.
+            yield link, base if "\ufffd" in name else name
 
 
 def _require_same(file: PartnersFile, now: PartnersFile | None, target: Path) -> None:

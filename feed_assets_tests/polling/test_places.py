@@ -240,6 +240,14 @@ def test_links_of_a_page_are_read_as_html_and_urls_are(tmp_path, link, name, pat
         assert poller(MemoryBlackboard()).poll(source).taken == [f"out of acme/{name}"]
 
 
+def test_names_that_are_not_utf_8_stay_two_names(tmp_path):
+    names = ["caf%E8.csv", "caf%E9.csv"]
+    page = "".join(f'<a href="{name}">' for name in names).encode()
+    with pages({"/": page, **{f"/{name}": content(name).encode() for name in names}}) as url:
+        source, board = describe(tmp_path / "shop_ads.yaml", url, pattern="*.csv"), MemoryBlackboard()
+        assert (poller(board).poll(source).taken, landed(board)) == (names, names)
+
+
 def test_a_packed_file_comes_as_it_is_also_if_the_server_calls_that_an_encoding(tmp_path):
     packed, encoded = gzip.compress(content("1").encode()), {"Content-Encoding": "gzip"}
     with pages({"/": b'<a href="1.csv.gz">', "/1.csv.gz": (packed, encoded)}) as url:
