@@ -85,7 +85,10 @@ _FIRST_PAUSE_SECONDS: Final = 0.05
 _MISSING: Final = ("NoSuchKey", "NotFound", "404")
 _REFUSED: Final = ("PreconditionFailed", "412")
 
-_BUSY: Final = ("RequestTimeout", "SlowDown", "Throttling", "ThrottlingException")
+_BUSY: Final = (
+    *("RequestTimeout", "SlowDown", "Throttling", "ThrottlingException"),
+    *("InternalError", "ServiceUnavailable"),  # of a single key among many, without a status
+)
 _BROKEN: Final = (IncompleteReadError, HTTPClientError)
 _DAMAGED: Final = ("BadDigest", "XAmzContentSHA256Mismatch")
 _TOO_MANY_REQUESTS, _SERVER_ERROR = 429, 500
@@ -298,7 +301,9 @@ class S3Blackboard:
         with self._errors(f"list the uploads below {self.uri(prefix)}"):
             for page in self._client.get_paginator("list_multipart_uploads").paginate(**place):
                 for each in page.get("Uploads", ()):
-                    if each["Initiated"] < before:
+                    if each["Initiated"] >= before:
+                        continue
+                    with suppress(self._client.exceptions.NoSuchUpload):  # somebody else has just ended it
                         self._client.abort_multipart_upload(
                             Bucket=self._bucket, Key=each["Key"], UploadId=each["UploadId"]
                         )

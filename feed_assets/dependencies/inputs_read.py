@@ -1,4 +1,7 @@
-"""The inputs of updates, from their records; each record is read once in a process, as its inputs never change."""
+"""The inputs of updates, from their records, and which were decided against.
+
+Each record is read once in a process, as neither ever changes.
+"""
 
 from __future__ import annotations
 
@@ -54,10 +57,19 @@ def was_decided_against(feed: Feed, partition: str, update: str) -> bool:
     """Whether an update that is not in force was rejected, invalidated or taken out of force.
 
     False for an update that is staged or about to be published: its run ended too early. True if the update has no
-    readable record. Costs one LIST and one GET.
+    readable record. Costs one LIST and one GET; once in a process if it was decided, which never changes.
     """
+    key = (feed.uri, partition, update)
+    if key in _DECIDED:
+        return True
     record = read_record(feed, partition, update)
-    return record is None or record.state not in {"staged", "publishing"}
+    if record is None or record.state in {"staged", "publishing"}:
+        return record is None
+    if len(_DECIDED) >= REMEMBERED:
+        _DECIDED.clear()
+    _DECIDED.add(key)
+    return True
 
 
 _READ: dict[tuple[str, str, str], InputsRead | None] = {}
+_DECIDED: set[tuple[str, str, str]] = set()

@@ -17,6 +17,7 @@ import boto3
 from boto3.dynamodb.conditions import Attr, ConditionBase, Key
 from botocore.exceptions import BotoCoreError, ClientError
 
+from feed_assets.blackboard import check_key
 from feed_assets.polling.places import PartnersFile
 from feed_assets.polling.taken import CLAIMED_FOR, POLLED, BlackboardIndex, Taken, TakenState, newest, state_of
 from feed_assets.sources.layout import LandingId, touching
@@ -53,7 +54,8 @@ class DynamoDBIndex:
             return newest(self._states(self._table(), source_key, first))
 
     def claim(self, source_key: str, file: PartnersFile, seen: Taken | None, *, now: datetime) -> bool:
-        """See `TakenIndex.claim`: one conditional write."""
+        """See `TakenIndex.claim`: one conditional write. Raises InvalidKeyError for a name too long for the ledger."""
+        check_key(f"{POLLED}{source_key}/{file.day}/{file.name}")
         state, moment, token = state_of(file), int(now.timestamp()), uuid4().hex
         free = Attr(_UNTIL).not_exists() | Attr(_UNTIL).lte(moment) | Attr(_CLAIM).ne(state)
         free |= Attr(_BY).eq(token)  # the client sends it again if the answer was lost

@@ -16,10 +16,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from functools import cache
-from html import unescape
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urljoin, urlsplit
 
 from botocore.exceptions import BotoCoreError
 
@@ -134,8 +134,8 @@ def polling_of(source: Source) -> Poll:
 def list_files(place: Place, poll: Poll, today: date) -> tuple[list[PartnersFile], dict[str, PlaceError]]:
     """The files of the pattern in the days of the lookback, by name; and of each that cannot be looked at, the error.
 
-    Each folder is listed once, and folders of other days are not. Names that no store takes as a key are left out.
-    Raises PlaceError if the place cannot be listed.
+    Each folder is listed once, and folders of other days are not. Files and folders whose names no store takes as a key
+    are left out. Raises PlaceError if the place cannot be listed.
     """
     first = today - timedelta(days=poll.lookback_days)
     days = [first + timedelta(days=each) for each in range(poll.lookback_days + 1 + AHEAD.days)]
@@ -165,9 +165,11 @@ def _matching(
             each.base == head if isinstance(head, str) else head.fullmatch(each.base)
         ):
             continue
+        if not _is_key(each.name):
+            continue
         if rest:
             yield from _matching(entries, f"{each.name}/", rest)
-        elif _is_key(each.name):
+        else:
             yield each
 
 
@@ -236,6 +238,9 @@ class SftpPlace:
                 if folder:
                     return
                 raise PlaceError(f"there is no directory {path} on the server") from None
+            except UnicodeDecodeError as error:
+                name = os.fsdecode(error.object)
+                raise PlaceError(f"{path} has a file whose name is not UTF-8, {name!r}; have it renamed") from None
         for each in listed:
             name = f"{folder}/{each['name'].removeprefix(path.rstrip('/') + '/')}".lstrip("/")
             found = self._look(name) if each["type"] == "link" else _of_sftp(name, each)
@@ -323,6 +328,9 @@ class HttpPlace:
         client = {"timeout": silent, "trust_env": True, **options.get("client_kwargs", {})}
         given = {**options, "headers": headers, "client_kwargs": client, "skip_instance_cache": True}
         self._fs: Any = HTTPFileSystem(**given)
+        # Servers call `.gz` an encoding of the content: such a file is wanted as it lies there.
+        as_sent = {**given, "client_kwargs": {**client, "auto_decompress": False}}
+        self._packed_fs: Any = HTTPFileSystem(**as_sent)
         self._root = url.rstrip("/") + "/"
         self._urls: dict[str, str] = {}
         # fsspec passes unknown options on: a wrong one is a TypeError of a request.
@@ -330,21 +338,19 @@ class HttpPlace:
 
     def entries(self, folder: str) -> Iterator[PartnersFile]:
         """See `Place.entries`."""
-        url = self._urls.get(folder) or f"{self._root}{folder}"
+        url = self._urls.get(folder) or f"{self._root}{quote(folder)}"
         url = url.rstrip("/") + "/"
         with _explained(self._errors):
             try:
-                links = self._fs.ls(url, detail=False)
+                page = self._fs.cat_file(url)
             except FileNotFoundError:
                 if folder:
                     return
                 raise PlaceError(f"the server has no {url}") from None
-        for link in map(unescape, links):
-            base = unquote(link.removeprefix(url).removesuffix("/"))
-            if link.startswith(url) and base and not re.search("[/?#]", link.removeprefix(url).removesuffix("/")):
-                name = f"{folder}/{base}".lstrip("/")
-                self._urls[name] = link
-                yield PartnersFile(name, None, "", None, is_folder=link.endswith("/"))
+        for link, base in _links(page.decode(errors="replace"), url):
+            name = f"{folder}/{base}".lstrip("/")
+            self._urls[name] = link
+            yield PartnersFile(name, None, "", None, is_folder=link.endswith("/"))
 
     def look(self, files: Sequence[PartnersFile]) -> Sequence[PartnersFile | PlaceError | None]:
         """See `Place.look`."""
@@ -362,7 +368,8 @@ class HttpPlace:
         """See `Place.download`."""
         with _explained(self._errors):
             try:
-                self._fs.get_file(self._urls[file.name], str(target))
+                fs = self._packed_fs if file.name.lower().endswith(".gz") else self._fs
+                fs.get_file(self._urls[file.name], str(target))
             except FileNotFoundError:
                 raise ChangedError("it is gone") from None
         _require_same(file, self._look(file.name), target)
@@ -384,6 +391,44 @@ class HttpPlace:
             modified = parsedate_to_datetime(time).astimezone(UTC)
         tag = info.get("ETag") or info.get("Content-MD5") or info.get("Digest") or time
         return PartnersFile(name, info.get("size"), tag, modified)
+
+
+class _Links(HTMLParser):
+    """Collects the values of `href` of a page's links."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Called for each start of an element."""
+        self.found += [value.strip() for name, value in attrs if (tag, name) == ("a", "href") and value]
+
+
+def _links(page: str, url: str) -> Iterator[tuple[str, str]]:
+    """The links of a page to what lies directly in the folder at its URL, each with the name there.
+
+    Raises PlaceError if this is no page.
+    """
+    parser = _Links()
+    try:
+        parser.feed(page)
+    except AssertionError as error:  # Python's, for some of what is no HTML
+        raise PlaceError(f"{url} is no page of links: {error}") from None
+    here = urlsplit(url)
+    for href in parser.found:
+        try:
+            # A colon in a name is not the end of a scheme.
+            link = urljoin(url, f"./{href}" if re.match("[^/?#]*:(?!//)", href) else href)
+            parts = urlsplit(link)
+        except ValueError:
+            continue  # it is no URL
+        folder, _, base = parts.path.removesuffix("/").rpartition("/")
+        beside = (parts.scheme, parts.netloc, unquote(folder)) == (here.scheme, here.netloc, unquote(here.path[:-1]))
+        if beside and base and not (parts.query or parts.fragment):
+            name = unquote(base)
+            # Two names that are not UTF-8 must not become one.
+            yield link, base if "\ufffd" in name else name
 
 
 def _require_same(file: PartnersFile, now: PartnersFile | None, target: Path) -> None:

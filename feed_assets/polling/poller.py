@@ -265,8 +265,13 @@ class _Work:
         if isinstance(outcome, Exception):
             self.polled.failed[file.name] = re.sub(rf"{re.escape(str(scratch))}/\d+/", "", str(outcome))
             return
-        self.poller.index.record(self.source.key, file, outcome.id, now=self.poller.clock())
         self.polled.landings.append(outcome)
+        try:
+            self.poller.index.record(self.source.key, file, outcome.id, now=self.poller.clock())
+        except InvalidKeyError as error:  # longer than that of the claim
+            self.poller.index.release(self.source.key, file)
+            self.polled.failed[file.name] = f"it has landed, and cannot be noted: {error}"
+            return
         if outcome.already_landed:
             self.polled.same.append(file.name)
         else:

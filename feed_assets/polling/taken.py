@@ -59,7 +59,8 @@ class TakenIndex(Protocol):
     def claim(self, source_key: str, file: PartnersFile, seen: Taken | None, *, now: datetime) -> bool:
         """Whether nobody else took this state after `seen`, or claimed it within `CLAIMED_FOR`: then it is claimed now.
 
-        A claim saves a download; if two hold it, the file still lands once.
+        A claim saves a download; if two hold it, the file still lands once. Raises InvalidKeyError if the name is too
+        long.
         """
         ...
 

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from filecmp import cmp
 from typing import TypeVar
 
 from feed_assets.blackboard.listing import list_all
@@ -27,6 +28,7 @@ from feed_assets.sources.ledger import (
     landing_json,
     read_landing,
 )
+from feed_assets.sources.scratch import scratch_directory
 from feed_assets.sources.source_errors import LandingError
 
 ABANDONED = timedelta(days=2)
@@ -210,8 +212,20 @@ def _copy(blackboard: Blackboard, staged: str, key: str) -> None:
         blackboard.copy(staged, key)
     except AlreadyExistsError:
         # The key of a sent file is a digest of its content, packed or not.
-        if not key.startswith(SENT) and blackboard.read(key).data != blackboard.read(staged).data:
+        if not key.startswith(SENT) and not _are_equal(blackboard, key, staged):
             raise LandingError(
                 f"{blackboard.uri(key)} is there with other content than this landing gives it; "
                 "delete the files of the earlier landing of the same name, then land the file again"
             ) from None
+
+
+def _are_equal(blackboard: Blackboard, *keys: str) -> bool:
+    """Whether two objects have the same content. If their tags do not tell, they come to this machine's disk."""
+    entries = [blackboard.read(key, limit=0).entry for key in keys]
+    if len({entry.size for entry in entries}) > 1 or len({entry.tag for entry in entries}) == 1:
+        return entries[0].size == entries[1].size
+    with scratch_directory("feed-assets-land-") as scratch:
+        one, other = scratch / "one", scratch / "other"
+        blackboard.download(keys[0], one)
+        blackboard.download(keys[1], other)
+        return cmp(one, other, shallow=False)

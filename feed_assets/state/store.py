@@ -6,9 +6,11 @@ connection, and first creates or migrates the database if needed. So threads, fo
 
 from __future__ import annotations
 
+import fcntl
+import os
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -143,14 +145,19 @@ class Store:
         """Create an empty SQLite file, with a write-ahead log if on a local disk: the log needs shared memory.
 
         With the log, readers and a writer do not wait for each other. SQLite can switch it on only while no other
-        process uses the file, so the file is linked into place with the log on.
+        process uses the file, so the file is linked into place with the log on. The log of an earlier file, which a
+        killed process may have left, would be read into the new file, and damage it.
         """
         file.parent.mkdir(parents=True, exist_ok=True)
         if on_local_disk(file):
-            with TemporaryDirectory(dir=file.parent) as folder, suppress(FileExistsError):
+            with _alone_in(file.parent), TemporaryDirectory(dir=file.parent) as folder:
+                if file.exists():
+                    return
                 new = Path(folder) / file.name
                 with create_engine(self._url.set(database=str(new)), poolclass=NullPool).connect() as connection:
                     connection.exec_driver_sql("PRAGMA journal_mode = WAL")
+                for ending in ("-wal", "-shm"):
+                    file.with_name(f"{file.name}{ending}").unlink(missing_ok=True)
                 file.hardlink_to(new)
 
     def _begin(self, connection: Connection, *, writes: bool) -> None:
@@ -182,6 +189,17 @@ class Store:
             if self._version(connection) != _revisions()[0]:
                 config.attributes["connection"] = connection
                 command.upgrade(config, "head")
+
+
+@contextmanager
+def _alone_in(directory: Path) -> Iterator[None]:
+    """Let no other process make a database in this directory meanwhile."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _text(moment: datetime) -> str:

@@ -124,14 +124,21 @@ def test_the_tag_is_the_md5_of_the_content_except_for_what_came_in_parts(client:
     assert blackboard.upload("b", tmp_path / "large").tag != blackboard.tag_of(bytes(SMALLEST_PART + 1))
 
 
-def test_a_key_that_is_refused_among_many_is_an_error(client: S3Client, blackboard: S3Blackboard):
+@pytest.mark.parametrize(
+    ("code", "advice", "transient"),
+    [("AccessDenied", "Allow this user to list the bucket", False), ("InternalError", "Try again", True)],
+)
+def test_a_key_that_is_refused_among_many_is_an_error(
+    client: S3Client, blackboard: S3Blackboard, code: str, advice: str, transient: bool
+):
     def refuse(parsed: dict[str, object], **_: object) -> None:
-        parsed["Errors"] = [{"Key": "base/a", "Code": "AccessDenied", "Message": "no"}]
+        parsed["Errors"] = [{"Key": "base/a", "Code": code, "Message": "no"}]
 
     client.meta.events.register("after-call.s3.DeleteObjects", refuse)
     try:
-        with pytest.raises(UnavailableError, match="Allow this user to list the bucket"):
+        with pytest.raises(UnavailableError, match=advice) as error:
             blackboard.delete("a", "b")
+        assert error.value.transient is transient
     finally:
         client.meta.events.unregister("after-call.s3.DeleteObjects", refuse)
 
@@ -263,6 +270,22 @@ def test_uploads_of_killed_writers_are_removed_below_a_prefix_when_they_are_old(
     assert blackboard.abort_uploads("feed/", before=now - timedelta(hours=1)) == (2 if server == "moto" else 0)
     assert blackboard.abort_uploads("feed/", before=now + timedelta(hours=1)) == (0 if server == "moto" else 2)
     assert [each["Key"] for each in client.list_multipart_uploads(Bucket=bucket)["Uploads"]] == ["base/other/a"]
+
+
+def test_an_upload_that_somebody_else_ends_meanwhile_does_not_keep_the_others_from_being_removed(
+    client: S3Client, bucket: str
+):
+    blackboard = S3Blackboard(client, bucket)
+    for key in ("a", "b"):
+        client.create_multipart_upload(Bucket=bucket, Key=key)
+
+    def another_retention_comes_first(params: dict[str, Any], **_: object) -> None:
+        client.meta.events.unregister("provide-client-params.s3.AbortMultipartUpload", another_retention_comes_first)
+        client.abort_multipart_upload(**params)
+
+    client.meta.events.register("provide-client-params.s3.AbortMultipartUpload", another_retention_comes_first)
+    assert blackboard.abort_uploads("", before=datetime.now(UTC) + timedelta(days=365)) == 1
+    assert "Uploads" not in client.list_multipart_uploads(Bucket=bucket)
 
 
 def test_an_upload_in_parts_that_loses_at_the_end_leaves_no_parts(

@@ -94,6 +94,7 @@ class World:
     def __post_init__(self) -> None:
         # What a process remembers of storage in memory is of another world.
         inputs_read._READ.clear()
+        inputs_read._DECIDED.clear()
         raw_growth._ANSWERS.clear()
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import gzip
 import http.server
 import json
 import os
@@ -184,6 +185,78 @@ def test_a_file_that_changes_during_its_download_is_left(tmp_path, partner):
     assert poller(board).poll(source).taken == ["1.csv"]
 
 
+class Page(http.server.BaseHTTPRequestHandler):
+    """Serves `pages`: path -> body, or body and headers."""
+
+    def do_GET(self):
+        self.close_connection = True
+        page = self.server.pages.get(self.path)
+        if page is None:
+            self.send_error(404)
+            return
+        body, headers = page if isinstance(page, tuple) else (page, {})
+        self.send_response(200)
+        for name, value in {"Content-Length": str(len(body)), **headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(body)
+
+    do_HEAD = do_GET  # noqa: N815 - http.server looks for this name
+
+    def log_message(self, *_):
+        pass
+
+
+@contextmanager
+def pages(served: dict) -> Iterator[str]:
+    """The URL of a server of these pages."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
+        server.pages = served
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("link", "name", "path"),
+    [
+        ('<a href="./1.csv">', "1.csv", "1.csv"),
+        ('<a href="./a:b.csv">', "a:b.csv", "a:b.csv"),
+        ('<a href="a:b.csv">', "a:b.csv", "a:b.csv"),
+        ('<a href="o\'brien.csv">', "o'brien.csv", "o'brien.csv"),
+        ("<A HREF=/out%20of%20acme/1.csv>", "1.csv", "1.csv"),
+        ('<a href="a&amp;b%23%3f%25.csv">', "a&b#?%.csv", "a&b%23%3F%25.csv"),
+    ],
+)
+def test_links_of_a_page_are_read_as_html_and_urls_are(tmp_path, link, name, path):
+    others = (
+        '<a href="?C=N;O=D"><a href="../"><a href="/"><a href="http://acme.com/2.csv"><a href="in/3.csv"><a name=x>'
+        '<a href="http://[acme/4.csv">'
+    )
+    page = f"<html>{others}{link}file</a>".encode()
+    with pages({"/out%20of%20acme/": page, f"/out%20of%20acme/{path}": content("1").encode()}) as url:
+        source = describe(tmp_path / "shop_ads.yaml", url, pattern="out of acme/*.csv")
+        assert poller(MemoryBlackboard()).poll(source).taken == [f"out of acme/{name}"]
+
+
+def test_names_that_are_not_utf_8_stay_two_names(tmp_path):
+    names = ["caf%E8.csv", "caf%E9.csv"]
+    page = "".join(f'<a href="{name}">' for name in names).encode()
+    with pages({"/": page, **{f"/{name}": content(name).encode() for name in names}}) as url:
+        source, board = describe(tmp_path / "shop_ads.yaml", url, pattern="*.csv"), MemoryBlackboard()
+        assert (poller(board).poll(source).taken, landed(board)) == (names, names)
+
+
+def test_a_packed_file_comes_as_it_is_also_if_the_server_calls_that_an_encoding(tmp_path):
+    packed, encoded = gzip.compress(content("1").encode()), {"Content-Encoding": "gzip"}
+    with pages({"/": b'<a href="1.csv.gz">', "/1.csv.gz": (packed, encoded)}) as url:
+        place = open_place(describe(tmp_path / "shop_ads.yaml", url, pattern="*.csv.gz"))
+        (file,) = place.look(place.entries(""))
+        place.download(file, tmp_path / "1.csv.gz")
+    assert (tmp_path / "1.csv.gz").read_bytes() == packed
+
+
 def test_only_folders_of_the_lookback_are_asked_of_a_server(tmp_path, monkeypatch):
     monkeypatch.setenv(OPTIONS, json.dumps({"headers": {"Authorization": f"Bearer {PASSWORD}"}}))
     send(tmp_path / "outbox", "2019-11-28/1.csv", "1")
@@ -223,13 +296,16 @@ def test_a_file_that_a_server_refuses_has_failed_and_one_that_is_gone_has_not(tm
 
 def test_a_server_that_cannot_be_read_is_an_error_that_shows_no_secret(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    (tmp_path / "outbox").mkdir()
-    with sftp_server(tmp_path / "outbox", tmp_path / "home") as port, http_server(tmp_path / "outbox") as server:
+    outbox = tmp_path / "outbox"
+    outbox.mkdir()
+    with sftp_server(outbox, tmp_path / "home") as port, http_server(outbox) as server:
         url = f"sftp://acme@127.0.0.1:{port}"
         monkeypatch.setenv(OPTIONS, '{"password": "a-wrong-secret"}')
         assert "Authentication failed" in problem(tmp_path, url)
         monkeypatch.setenv(OPTIONS, json.dumps({"password": PASSWORD}))
         assert "there is no directory /typo on the server" in problem(tmp_path, f"{url}/typo", pattern="*.csv")
+        (outbox / os.fsdecode(b"caf\xe9.csv")).touch()
+        assert "/ has a file whose name is not UTF-8, 'caf\\udce9.csv'" in problem(tmp_path, f"{url}/", pattern="*.csv")
         (tmp_path / "home/.ssh/known_hosts").write_text("", encoding="utf-8")
         assert "known_hosts does not have its key; compare it with the partner" in problem(tmp_path, url)
         monkeypatch.delenv(OPTIONS)
@@ -288,3 +364,11 @@ def test_names_that_are_paths_out_of_the_place_are_no_files(tmp_path):
     for name in ("../up.csv", "..csv", "a\\b.csv", "new\nline.csv", "good.csv", "folder/in.csv"):
         bucket.put(name, content(name).encode())
     assert poller(board).poll(source, BoardPlace(bucket)).taken == ["good.csv"]
+
+
+def test_a_folder_whose_name_no_store_takes_is_passed_over(tmp_path):
+    source = describe(tmp_path / "shop_ads.yaml", tmp_path, pattern="*/{yyyy}-{mm}-{dd}/*.csv")
+    bucket, board = MemoryBlackboard(), MemoryBlackboard()
+    for folder in ("", "a\\b", "new\nline", "good"):
+        bucket.put(f"{folder}/2019-11-28/1.csv", content(folder).encode())
+    assert poller(board).poll(source, BoardPlace(bucket)).taken == ["good/2019-11-28/1.csv"]

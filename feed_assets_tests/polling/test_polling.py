@@ -368,6 +368,30 @@ def test_a_file_whose_name_the_disk_does_not_take_keeps_no_other_back(tmp_path, 
     assert all("too long" in problem for problem in polled.problems)
 
 
+class LongTag(Watched):
+    """Its first file has a tag that a name on a disk has room for behind `claim.`, and not behind a landing."""
+
+    def look(self, files):
+        first, *rest = files
+        return [replace(first, tag="t" * 240), *rest]
+
+    def download(self, file, target):
+        target.write_bytes(self.place.board.read(file.name).data)
+
+
+def test_a_file_that_has_landed_and_cannot_be_noted_keeps_no_other_back(tmp_path):
+    source = describe(tmp_path / "shop_ads.yaml", tmp_path)
+    names = ["2019-11-28/1.csv", "2019-11-28/2.csv"]
+    bucket = MemoryBlackboard({name: content(name).encode() for name in names})
+    board = LocalBlackboard(tmp_path / "base")
+
+    first, second = (poller(board).poll(source, LongTag(BoardPlace(bucket))) for _ in range(2))
+
+    assert (first.taken, list(first.failed), landed(board)) == (names[1:], names[:1], names)
+    assert "it has landed, and cannot be noted" in first.problems[0]
+    assert (second.taken, list(second.failed), landed(board)) == ([], names[:1], names)
+
+
 def test_an_error_of_landing_gives_all_claims_back(outbox, source):
     send(outbox, "2019-11-28/a.csv", "1")
     board = MemoryBlackboard()

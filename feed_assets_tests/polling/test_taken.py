@@ -15,7 +15,7 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from feed_assets.blackboard import AlreadyExistsError, ConflictError
+from feed_assets.blackboard import AlreadyExistsError, ConflictError, InvalidKeyError
 from feed_assets.blackboard.memory import MemoryBlackboard
 from feed_assets.polling.dynamodb import DynamoDBIndex, IndexTableError
 from feed_assets.polling.places import PartnersFile, open_place
@@ -81,6 +81,11 @@ def test_a_state_is_claimed_by_one_poll_for_an_hour_or_until_it_is_given_back(in
     assert claims == [True, False, True, False]
     assert index.claim(KEY, other, None, now=TODAY)
     assert index.taken(KEY, DAY) == {}
+
+
+def test_a_name_that_is_too_long_is_refused_and_not_the_index(index):
+    with pytest.raises(InvalidKeyError, match="longer than 1024 bytes"):
+        index.claim(KEY, replace(FILE, name="/".join(["b" * 205] * 5)), None, now=TODAY)
 
 
 @pytest.mark.parametrize("operation", ["create", "replace"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from datetime import UTC, date, datetime, timedelta
@@ -33,6 +34,7 @@ from feed_assets_tests.harness import (
 
 LATE_GROWTH = sys.modules["feed_assets.sensors.late_growth"]
 REQUESTS = sys.modules["feed_assets.dependencies.requests"]
+INPUTS_READ = sys.modules["feed_assets.dependencies.inputs_read"]
 
 
 @pytest.fixture
@@ -567,3 +569,31 @@ def test_late_clicks_of_days_that_are_due_cost_no_listing_each(desk):
 
     assert pages(days(7)[:1]) == pages(days(7)[1:])
     assert desk.latest(CLICKS) is None
+
+
+@pytest.mark.parametrize("sensor", ["late_growth", "new_manifests"])
+def test_days_whose_newest_update_was_rejected_cost_nothing_once_that_is_known(desk, monkeypatch, sensor):
+    monkeypatch.setattr(INPUTS_READ, "_DECIDED", set())
+
+    def requests(these):
+        for day in these:
+            desk.raw_bytes(day, {"x": 1000})
+            desk.raw_bytes(day, {"x": 1}, "clicks/shop_clicks")
+            desk.process(day)
+            desk.process(day, "clicks")
+            desk.relate(day)
+            desk.raw_bytes(day, {"late": 1000})
+            desk.process(day, good=False)
+            desk.process(day, "clicks")
+            desk.relate(day, good=False)
+        for manifest in desk.base.glob("*/*/*/*/_SUCCESS"):
+            os.utime(manifest, (0, 0))  # a manifest that is older than the disk's tick is read once
+        recording = RecordingBlackboard(desk.board)
+        installation = using_board(desk, recording)
+        for _ in range(2):
+            installation.tick(sensor)
+        recording.forget()
+        assert installation.tick(sensor).asked == {}
+        return recording.counts()
+
+    assert requests(days(7)[:2]) == requests(days(7))

@@ -8,6 +8,7 @@ from uuid import uuid4
 import pytest
 
 from feed_assets.blackboard.local import LocalBlackboard
+from feed_assets.blackboard.memory import MemoryBlackboard
 from feed_assets.blackboard.s3 import S3Blackboard
 from feed_assets.sources.layout import (
     LandingId,
@@ -134,7 +135,32 @@ def test_a_plan_whose_staged_files_are_gone_is_named_once_and_removed(blackboard
     assert not [key for key in keys(blackboard) if key.startswith((f"raw/{SOURCE}/", f"raw/.sent/{SOURCE}/"))]
 
 
-def test_a_plan_that_cannot_be_carried_out_is_named_and_holds_up_nothing_else(tmp_path):
+class LargeFiles(MemoryBlackboard):
+    """A store whose raw files do not fit into memory."""
+
+    def read(self, key, *, limit=None):
+        assert limit is not None or key.endswith(".json")
+        return super().read(key, limit=limit)
+
+    def download(self, key, target):
+        target.write_bytes(super().read(key).data)
+
+
+@pytest.mark.parametrize("content_tags", [True, False])
+def test_a_landing_that_was_killed_while_it_copied_is_completed_without_a_file_in_memory(content_tags):
+    board = LargeFiles(content_tags=content_tags)
+    board.create(f"{STAGED}rows", b"rows")
+    board.create(RAW, b"rows")
+    entry = Landing(SOURCE, "log.csv", "", PLANNED.digest, 1, 1, 0, 0, {}, None, ("2019-11-24/05",))
+    write_plan(board, staging_prefix(SOURCE, PLANNED), Plan(entry, ((f"{STAGED}rows", RAW),), STAGED))
+
+    swept = sweep_staging(board, SOURCE, now=datetime.now(UTC))
+
+    assert ([landing.id for landing in swept.completed], swept.failures) == ([PLANNED], ())
+
+
+@pytest.mark.parametrize("other", [b"of somebody else", b"four"])
+def test_a_plan_that_cannot_be_carried_out_is_named_and_holds_up_nothing_else(tmp_path, other):
     board = LocalBlackboard(tmp_path)
     for landing in (PLANNED, UNPLANNED):
         staging = staging_prefix(SOURCE, landing)
@@ -142,7 +168,7 @@ def test_a_plan_that_cannot_be_carried_out_is_named_and_holds_up_nothing_else(tm
         if landing == PLANNED:
             entry = Landing(SOURCE, "log.csv", "", landing.digest, 1, 1, 0, 0, {}, None, ("2019-11-24/05",))
             write_plan(board, staging, Plan(entry, ((f"{staging}attempt/rows", RAW),), staging))
-    board.create(RAW, b"of somebody else")
+    board.create(RAW, other)
 
     swept = sweep_staging(board, SOURCE, now=datetime.now(UTC) + 2 * ABANDONED)
 

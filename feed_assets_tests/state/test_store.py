@@ -197,6 +197,22 @@ def test_a_file_that_is_deleted_while_a_store_is_open_is_made_again(file):
     assert len(held.events()) == 1
 
 
+def test_a_file_is_made_again_without_the_log_that_a_killed_process_left_of_the_deleted_one(file):
+    log = file.with_name("state.db-wal")
+    ask(sqlite_url(file))
+    with Store(sqlite_url(file)).reading() as connection:
+        connection.execute(sqlalchemy.select(store.EVENTS))  # so that the log is not emptied
+        for _ in range(10):
+            ask(sqlite_url(file), "1" * 1000)
+        left = log.read_bytes()
+    file.unlink()
+    log.write_bytes(left)
+
+    ask(sqlite_url(file))
+    ask(sqlite_url(file), "2")
+    assert [event.sequence for event in Store(sqlite_url(file)).events()] == [1, 2]
+
+
 @pytest.mark.parametrize(("local", "journal"), [(True, "wal"), (False, "delete")])
 def test_a_write_ahead_log_is_kept_on_disks_of_this_machine_only(file, monkeypatch, local, journal):
     monkeypatch.setattr(store, "on_local_disk", lambda _: local)
