@@ -45,7 +45,8 @@ def _poll(source: Source, settings: Settings) -> dg.ScheduleDefinition:
     name, every = f"poll_{source.key.replace('/', '_')}", source.poll.every if source.poll else ""
     description = f"Fetches and lands the new files of {source.key}. A file that fails keeps no other file back."
 
-    @dg.op(name=name, description=description)
+    # Dagster takes no op with the name of its job, nor of another op.
+    @dg.op(name=f"fetch_{name.removeprefix('poll_')}", description=description)
     def take(
         context: dg.OpExecutionContext, blackboard: BlackboardResource, spark: SparkResource, clock: Clock
     ) -> None:

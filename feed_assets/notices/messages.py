@@ -111,11 +111,20 @@ def _subject(report: Report, message: str) -> str:
 
 def _grown(decision: Mapping[str, Any]) -> str:
     percent, kind = decision["growth_percent"], str(decision["kind"]).replace("_", " ")
+    if _unchanged(decision):
+        return "evening before changed"
     return f"{float(percent):+.1f} %" if percent is not None and float(percent) else kind
 
 
+def _unchanged(decision: Mapping[str, Any]) -> bool:
+    """Whether the day has the data that was processed: a run is requested as the evening before has other data."""
+    return bool(decision["kind"] == "unchanged")
+
+
 def _detected(report: Report) -> Iterator[str | Table]:
-    yield f"Data of {report.day} came after the day was processed. A run is requested."
+    evening = all(_unchanged(each["decision"]) for each in report.request["sources"])
+    what = f"the evening before {report.day}" if evening else report.day
+    yield f"Data of {what} came after the day was processed. A run is requested."
     yield from (str(each["sentence"]) for each in report.request["sources"])
     before = report.request["before"]
     in_force = ", ".join(f"{feed} {update or 'none'}" for feed, update in sorted(before.items()))

@@ -17,7 +17,17 @@ from feed_assets.dependencies.inputs_read import inputs_read
 from feed_assets.dependencies.raw_growth import Phase, SourceDecision, growth_decisions
 from feed_assets.dependencies.requests import again_at
 from feed_assets.dependencies.staleness import staleness
-from feed_assets.file_feed import Feed, FeedInput, RawInput, Record, UpdateStatus, history, recorded_digests, records
+from feed_assets.file_feed import (
+    Feed,
+    FeedInput,
+    RawHour,
+    RawInput,
+    Record,
+    UpdateStatus,
+    history,
+    recorded_digests,
+    records,
+)
 from feed_assets.file_feed.wording import counted
 from feed_assets.operations.accounting import COUNTS
 from feed_assets.sources import GrowthKind, Source, decide
@@ -224,6 +234,8 @@ def _because(record: Record | None, before: Record | None, sources: Mapping[str,
     if before is None:
         return "first processed"
     changes = [*_raw_changes(record, before, sources), *_feed_changes(record, before)]
+    if not changes and _evening(record) != _evening(before):
+        changes = ["evening before changed"]
     if changes:
         return "; ".join(changes)
     if record.facts.code_version != before.facts.code_version:
@@ -254,6 +266,12 @@ def _raw_changes(record: Record, before: Record, sources: Mapping[str, Source]) 
                 changes.append(f"{named(place)} {kind}{percent}")
     gone = sorted(place for place, was in earlier.items() if was.hours and place not in now)
     return [*changes, *(f"{named(place)} no longer read" for place in gone)]
+
+
+def _evening(record: Record) -> dict[tuple[str, str], Mapping[str, RawHour]]:
+    """The raw data that an update read as context, by source and day."""
+    read = (each for each in record.facts.inputs if isinstance(each, RawInput) and each.context)
+    return {(each.source, each.partition): each.hours for each in read if each.count}
 
 
 def _feed_changes(record: Record, before: Record) -> list[str]:

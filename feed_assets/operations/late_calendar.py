@@ -79,7 +79,7 @@ def picture(rows: Sequence[LateDay]) -> bytes:
 
 def _row(each: SourceDecision, rerun: datetime | None) -> LateDay:
     decision = each.decision
-    what = decision.kind.replace("_", " ")
+    what = "evening before changed" if each.evening_changed and not each.differs else decision.kind.replace("_", " ")
     then = "due" if each.due else "tried in vain" if each.wanted else ""
     if each.differs and not then:
         then = {Phase.OPEN: "not over", Phase.WATCHED: "waits"}.get(each.phase, "left")

@@ -92,6 +92,15 @@ def metadata(result):
     return {name: found[name] for name in ("seen", "taken", "replaced", "records")}
 
 
+def test_dagster_loads_the_schedules_of_several_polled_sources(tmp_path, outbox):
+    shop, mall = (tmp_path / "sources" / f"{name}.yaml" for name in ("shop_ads", "mall_ads"))
+    describe(shop, outbox)
+    mall.write_text(shop.read_text(encoding="utf-8").replace("shop_ads", "mall_ads"), encoding="utf-8")
+    defs = build_definitions(settings_below(tmp_path / "base", tmp_path / "sources"))
+    dg.Definitions.validate_loadable(defs)
+    assert {"poll_ads_shop_ads", "poll_ads_mall_ads"} <= {each.name for each in defs.schedules}
+
+
 def test_a_cron_that_is_none_is_a_message_with_its_line(tmp_path, outbox):
     describe(tmp_path / "sources" / "shop_ads.yaml", outbox, every="at noon")
     with pytest.raises(

@@ -7,8 +7,14 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
+from feed_assets.ads import KINDS
 from feed_assets.file_feed import RawInput
-from feed_assets.sources import evening, read_set
+from feed_assets.notices.messages import DETECTED, notice_of
+from feed_assets.operations.explanation import explain
+from feed_assets.operations.late_calendar import late_calendar
+from feed_assets.sensors.asset_graph import AssetFeedGraph
+from feed_assets.sources import evening, load_sources, read_set
+from feed_assets.state.reports import open_reports
 from feed_assets_tests.blackboard.recording import RecordingBlackboard
 from feed_assets_tests.harness import ADS, DAY, NEXT_DAY, SHOP_ADS, Installation, using_board, write_sources
 
@@ -127,6 +133,11 @@ def two_days(desk):
     return desk
 
 
+def feeds_and_sources(desk):
+    graph = AssetFeedGraph.of(desk.definitions.get_repository_def())
+    return graph, load_sources(desk.settings.sources_directory, KINDS)
+
+
 def test_a_day_runs_again_when_the_evening_before_was_processed_again(two_days):
     two_days.raw_bytes(DAY, {"late": 500}, hour="23")
     assert two_days.tick("late_growth").asked == {DAY: ("clean_ads",)}
@@ -138,6 +149,28 @@ def test_a_day_runs_again_when_the_evening_before_was_processed_again(two_days):
     assert "as the evening before has changed" in tick.requests[0].tags["feed_assets/why"]
     with_evening(two_days, NEXT_DAY, DAY)
     assert two_days.tick("late_growth").asked == {}
+
+
+def test_calendar_notice_and_explanation_name_the_evening_before_and_not_an_unchanged_day(two_days):
+    two_days.raw_bytes(DAY, {"late": 500}, hour="23")
+    two_days.process(DAY)
+    feeds, sources = feeds_and_sources(two_days)
+
+    two_days.tick("late_growth")
+
+    rows = late_calendar(two_days.board, feeds, sources, now=two_days.now)
+    assert [(row.day, row.decision) for row in rows] == [
+        (DAY, "unchanged"),
+        (NEXT_DAY, "evening before changed, due"),
+    ]
+    (report,) = open_reports(two_days.store, two_days.board.uri(""), day=NEXT_DAY)
+    notice = notice_of(report, DETECTED)
+    assert notice.subject == f"Late data for {NEXT_DAY}: ads/shop_ads evening before changed"
+    assert notice.lines[0].startswith(f"Data of the evening before {NEXT_DAY} came after the day was processed.")
+    with_evening(two_days, NEXT_DAY, DAY)
+    day = date.fromisoformat(NEXT_DAY)
+    stories = explain(two_days.board, feeds, sources, day, now=two_days.now, store=two_days.store)
+    assert stories[0].updates[0].made_because == "evening before changed"
 
 
 def test_a_day_does_not_run_again_for_late_data_of_another_hour_of_the_day_before(two_days):
