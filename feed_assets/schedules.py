@@ -42,10 +42,11 @@ def polls(sources: Sequence[Source], settings: Settings) -> list[dg.ScheduleDefi
 
 
 def _poll(source: Source, settings: Settings) -> dg.ScheduleDefinition:
-    name, every = f"poll_{source.key.replace('/', '_')}", source.poll.every if source.poll else ""
+    suffix, every = source.key.replace("/", "_"), source.poll.every if source.poll else ""
+    name = f"poll_{suffix}"
     description = f"Fetches and lands the new files of {source.key}. A file that fails keeps no other file back."
 
-    @dg.op(name=name, description=description)
+    @dg.op(name=f"fetch_{suffix}", description=description)
     def take(
         context: dg.OpExecutionContext, blackboard: BlackboardResource, spark: SparkResource, clock: Clock
     ) -> None:
