@@ -42,11 +42,12 @@ def polls(sources: Sequence[Source], settings: Settings) -> list[dg.ScheduleDefi
 
 
 def _poll(source: Source, settings: Settings) -> dg.ScheduleDefinition:
-    name, every = f"poll_{source.key.replace('/', '_')}", source.poll.every if source.poll else ""
+    suffix, every = source.key.replace("/", "_"), source.poll.every if source.poll else ""
+    name = f"poll_{suffix}"
     description = f"Fetches and lands the new files of {source.key}. A file that fails keeps no other file back."
 
     # Dagster takes no op with the name of its job, nor of another op.
-    @dg.op(name=f"fetch_{name.removeprefix('poll_')}", description=description)
+    @dg.op(name=f"fetch_{suffix}", description=description)
     def take(
         context: dg.OpExecutionContext, blackboard: BlackboardResource, spark: SparkResource, clock: Clock
     ) -> None:

@@ -54,7 +54,7 @@ def chosen_module() -> str:
 
 
 def load_project(module: str) -> tuple[Project, dg.Definitions]:
-    """The project of a module, and its definitions. Raises ClickException if it has none.
+    """The project of a module, and its definitions. Raises ClickException if it has none, or if Dagster refuses them.
 
     Python looks for the module in the current folder first, as with `dagster dev`.
     """
@@ -67,7 +67,22 @@ def load_project(module: str) -> tuple[Project, dg.Definitions]:
             f"The definitions of {module} belong to no project of feed_assets: create them with "
             "`feed_assets.project.Project`, as the files of `feed-assets init NAME` do."
         )
+    _require_valid(module, definitions)
     return project, definitions
+
+
+def _require_valid(module: str, definitions: dg.Definitions) -> None:
+    """Raise ClickException if Dagster takes the definitions, but fails where it maps the partitions of an asset."""
+    import dagster as dg  # noqa: PLC0415 - loads Dagster
+
+    try:
+        dg.Definitions.validate_loadable(definitions)
+    except dg.DagsterInvalidDefinitionError as error:
+        why = f"{error}: {error.__cause__}" if error.__cause__ else str(error)
+        raise click.ClickException(
+            f"Dagster cannot use the definitions of {module}. {why}. Correct the partitions of the asset, or the "
+            "partition_mapping of its input."
+        ) from error
 
 
 def _declared(path: Path) -> str | None:

@@ -40,15 +40,15 @@ class Parent:
     """A partition of a feed that a partition of a derived feed reads.
 
     A `required` parent must have a valid update. The first update of a `context` parent makes the partition stale; a
-    later update does so only if the partition and its neighbour no longer agree (see `staleness`). An `inside` parent
-    lies in the partition's own time: one with an update is enough to compute a partition without required parents.
+    later update does so only if the partition and its neighbour no longer agree (see `staleness`). A parent that
+    `shares_time` overlaps the partition in time: one with an update is enough if no parent is required.
     """
 
     feed: str
     partition: str
     required: bool
     context: bool
-    inside: bool = False
+    shares_time: bool = False
 
     @property
     def place(self) -> Place:

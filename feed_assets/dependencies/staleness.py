@@ -134,7 +134,8 @@ class _Case:
         """
         timeless = not self.graph.has_time(self.feed, self.partition)
         return any(
-            each.required or ((timeless or each.inside) and current[each.place] is not None) for each in self.parents
+            each.required or ((timeless or each.shares_time) and current[each.place] is not None)
+            for each in self.parents
         )
 
     def _behind(self, changes: Sequence[str]) -> str:

@@ -143,17 +143,17 @@ def table_schema(schema: StructType) -> dg.TableSchema:
 
 
 def is_required(metadata: Mapping[str, Any], window: dg.TimeWindow | None, own: dg.TimeWindow | None) -> bool:
-    """Whether an upstream partition must exist: it lies in the output's own time, and the input is not optional.
+    """Whether an upstream partition must exist: it shares time with the output, and the input is not optional.
 
     `metadata` is the input's. An input without a time (`window` is None) is always required. For an output without a
     time, no partition of time is required.
     """
-    return is_inside(window, own) and not metadata.get(OPTIONAL)
+    return shares_time(window, own) and not metadata.get(OPTIONAL)
 
 
-def is_inside(window: dg.TimeWindow | None, own: dg.TimeWindow | None) -> bool:
-    """Whether an upstream partition lies in the output's own time. A partition without a time always does."""
-    return window is None or (own is not None and own.start <= window.start and window.end <= own.end)
+def shares_time(window: dg.TimeWindow | None, own: dg.TimeWindow | None) -> bool:
+    """Whether an upstream partition and the output overlap in time. A partition without a time always does."""
+    return window is None or (own is not None and own.start < window.end and window.start < own.end)
 
 
 def _figures(stored: Mapping[str, Any] | None) -> Figures | None:

@@ -74,7 +74,7 @@ def makes_hours(step: Any) -> bool:
 
 
 def is_required_input(context: dg.InputContext, partition: str | None) -> bool:
-    """Whether a missing upstream partition is an error: it lies in the output's own time, and is not optional.
+    """Whether a missing upstream partition is an error: it shares time with the output, and is not optional.
 
     Other partitions are read if they exist: those that a mapping adds outside that time (the next day's clicks), and
     all partitions of time for an output without a time or without partitions.

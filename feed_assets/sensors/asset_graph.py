@@ -21,9 +21,9 @@ from feed_assets.io_manager.asset_metadata import (
     CONTEXT,
     EVENING_BEFORE,
     declared_feed,
-    is_inside,
     is_required,
     raw_source,
+    shares_time,
 )
 from feed_assets.io_manager.time_windows import during, partition_keys, time_window, times_of
 
@@ -221,7 +221,7 @@ def _parents(graph: Any, key: dg.AssetKey, partition: str) -> Sequence[Parent]:
         window = time_window(graph.get(each.asset_key).partitions_def, each.partition_key)
         required = each in nonexistent or is_required(declared, window, own)
         context = bool(declared.get(CONTEXT)) and not required
-        found.append(Parent(feed.location, each.partition_key, required, context, is_inside(window, own)))
+        found.append(Parent(feed.location, each.partition_key, required, context, shares_time(window, own)))
     return tuple(sorted(found, key=lambda each: (each.feed, each.partition)))
 
 

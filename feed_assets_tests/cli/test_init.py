@@ -108,6 +108,41 @@ def test_what_is_wrong_with_a_module_is_one_error_without_a_stack_trace(
     assert "theirs.py" in told or "Definitions" in told or "definitions" in told
 
 
+def test_an_asset_in_another_time_zone_than_its_input_is_named_by_every_command(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (folder / "sources").mkdir()
+    (folder / "theirs.py").write_text(
+        """
+from datetime import date
+from pathlib import Path
+import dagster as dg
+from pyspark.sql.types import StringType, StructField, StructType
+from feed_assets.io_manager import feed_metadata
+from feed_assets.project import Project
+
+project = Project.of(sources=Path("sources"), first_day=date(2024, 1, 1))
+feed = StructType([StructField("id", StringType())])
+
+@dg.asset(partitions_def=project.days, metadata=feed_metadata("daily/v1", feed))
+def daily(): ...
+
+@dg.asset(
+    partitions_def=dg.WeeklyPartitionsDefinition("2024-01-07", timezone="America/New_York"),
+    metadata=feed_metadata("weekly/v1", feed),
+)
+def weekly(daily): ...
+
+defs = project.definitions(assets=[daily, weekly])
+"""
+    )
+    monkeypatch.delitem(sys.modules, "theirs", raising=False)
+
+    for command in (["explain", "2024-01-07"], ["backfill", "--from", "2024-01-07", "--to", "2024-01-07"], ["dev"]):
+        told = run("--module", "theirs", *command, code=1).stderr
+        assert "from weekly to daily: Timezones UTC and America/New_York don't match. Correct the partitions" in told
+
+
 def test_commands_do_not_repeat_dagsters_remarks_on_features_in_beta(
     run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
 ):

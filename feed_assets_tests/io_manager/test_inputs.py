@@ -10,9 +10,10 @@ import dagster as dg
 import duckdb
 import pytest
 from py4j.protocol import Py4JJavaError
+from pyspark.sql import DataFrame
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from feed_assets.ads import AD_CATALOG, KINDS
+from feed_assets.ads import AD_CATALOG, CLEAN_ADS, KINDS
 from feed_assets.assets.external import raw_logs
 from feed_assets.engine.duckdb_sql import rows_of
 from feed_assets.engine.queried_files import readable_files
@@ -176,6 +177,27 @@ def test_a_missing_upstream_is_a_permanent_failure_that_names_feed_partition_and
         f"feed-assets feed ls {(shop.base / CLICKS).as_uri()} --partition {DAY}"
     )
     assert "materialize that partition first" in failed.value.description
+
+
+def test_an_hour_fails_without_the_day_that_it_reads(shop):
+    shop.land(ads(1))
+    hours = dg.HourlyPartitionsDefinition(f"{DAY}-00:00", end_date=f"{NEXT_DAY}-00:00")
+    schema = StructType([StructField("impression_id", StringType())])
+
+    @dg.asset(
+        ins={"clean_ads": dg.AssetIn(input_manager_key="file_feed")},
+        partitions_def=hours,
+        io_manager_key="file_feed",
+        metadata=feed_metadata("hourly/v1.0", schema),
+    )
+    def of_hours(clean_ads: DataFrame) -> DataFrame:
+        return clean_ads.select("impression_id")
+
+    days = dg.DailyPartitionsDefinition(DAY)
+    clean = dg.AssetSpec("clean_ads", partitions_def=days, metadata=feed_metadata(ADS, CLEAN_ADS))
+    result = shop.with_assets(clean, of_hours).run("of_hours", day=f"{DAY}-12:00")
+
+    assert f"{ADS} has no valid update of {DAY}" in " ".join(messages(result))
 
 
 def test_a_staged_update_is_no_input(shop):

@@ -10,6 +10,7 @@ import pytest
 from feed_assets.ads import AD_CATALOG
 from feed_assets.blackboard.memory import MemoryBlackboard
 from feed_assets.dependencies.staleness import staleness
+from feed_assets.file_feed import Feed, publish_files
 from feed_assets.io_manager import feed_metadata
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 
@@ -41,6 +42,24 @@ def test_a_month_says_which_days_it_waits_for_and_that_it_cannot_run_if_it_begin
     assert november.reason.startswith("cannot run: daily/v1 2019-11-01 is not a partition")
     assert not december.stale
     assert december.reason == "waits for daily/v1 2019-12-01 and 30 more"
+
+
+def test_an_hour_waits_for_the_day_that_it_reads_and_runs_when_the_day_is_there():
+    days, hours = dg.DailyPartitionsDefinition("2019-11-24"), dg.HourlyPartitionsDefinition("2019-11-24-00:00")
+    daily = dg.AssetSpec("daily", partitions_def=days, metadata=feed_metadata("daily/v1", AD_CATALOG))
+
+    @dg.asset(deps=[daily], partitions_def=hours, metadata=feed_metadata("hourly/v1", AD_CATALOG))
+    def of_hours() -> None: ...
+
+    graph = AssetFeedGraph.of(dg.Definitions([daily, of_hours]).get_repository_def())
+    board, now = MemoryBlackboard(), datetime(2020, 1, 2, tzinfo=UTC)
+    publish_files(Feed(board, "daily/v1"), "2019-11-24", [], now=now, owner="me")
+
+    noons = ["2019-11-24-12:00", "2019-11-25-12:00"]
+    there, missing = staleness(board, graph, graph.feeds["hourly/v1"], noons, now=now)
+
+    assert (there.stale, there.reason) == (True, "its inputs are there, and it was never computed")
+    assert (missing.stale, missing.reason) == (False, "waits for daily/v1 2019-11-25")
 
 
 def neighbouring_days() -> dg.RepositoryDefinition:
