@@ -27,6 +27,7 @@ from feed_assets.cli.feed_place import (
     place_to_change,
     place_to_publish,
     place_to_read,
+    what_is_missing,
     what_is_near,
 )
 from feed_assets.cli.output import (
@@ -134,12 +135,15 @@ def verify_(feed: Feed, partition: str | None, *, as_json: bool) -> None:
     """Check the files of a feed against the protocol and the records. Exit code 1 if there is a fault.
 
     A finding is a note, not a fault, if it affects no update a reader would use, or only readers that use Spark.
+    Exit code 3 if nothing is there.
     """
     place = place_to_read(feed, partition)
     findings = [
         {"weight": "note" if each.kind in NOTES else "fault", **asdict(each)}
         for each in verify(place.feed, now=now(), within=place.partition)
     ]
+    if not findings and (missing := what_is_missing(place)):
+        raise NoValidUpdateError(missing)
     if as_json:
         print_json(findings)
     else:

@@ -204,6 +204,11 @@ def what_is_near(feed: Feed, partition: str | None) -> str:
     return f"There is nothing at {feed.uri}, nor above it. Is it the right disk or bucket?"
 
 
+def what_is_missing(place: FeedPlace) -> str | None:
+    """The message about a place at which nothing lies, as after a mistyped name; None if something does."""
+    return None if is_there(_inside(place)) else what_is_near(place.feed, place.partition)
+
+
 def is_there(feed: Feed) -> bool:
     """Whether the feed's location exists: a directory, or folders in a bucket."""
     return _here(feed) is not None
