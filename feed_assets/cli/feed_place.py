@@ -84,7 +84,7 @@ class PartitionName(click.ParamType[str]):
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Check the name."""
-        if len(value.encode()) > _LONGEST_NAME:
+        if len(os.fsencode(value)) > _LONGEST_NAME:  # a shell passes on bytes that are not UTF-8, too
             self.fail(f"{value!r} cannot be a partition: it is longer than {_LONGEST_NAME} bytes.", param, ctx)
         try:
             return check_partition(value)
