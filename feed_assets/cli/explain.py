@@ -14,7 +14,7 @@ import click
 
 from feed_assets.cli.clock import DayParameter
 from feed_assets.cli.installation import Installation, find_dagster_home, load_installation
-from feed_assets.cli.output import json_option, print_json, print_table, print_text, say
+from feed_assets.cli.output import json_option, print_blocks, print_json, print_table, print_text, say
 
 if TYPE_CHECKING:
     from feed_assets.operations.explanation import AssetStory
@@ -92,8 +92,7 @@ def _show_reports(reports: Sequence[Report]) -> None:
         notice = notice_of(report, ENDED)
         click.echo()
         print_text(f"{report.at:%Y-%m-%d %H:%M:%S} {notice.subject}")
-        for line in notice.lines:
-            print_text(f"  {line}", indent="    ")
+        print_blocks(notice.body)
 
 
 def _show_unprocessed(installation: Installation, *, as_json: bool) -> None:
