@@ -33,7 +33,7 @@ def explain(day: date | None, *, as_json: bool) -> None:
     Without DATE, show every day with unprocessed raw data, and what happens next.
 
     Reports on late data of DATE come last. All of it comes from storage. If Dagster's database exists, failed runs are
-    shown, too. If its dagster.yaml cannot be used, the command shows everything else first, and exits with code 1.
+    shown, too. If it or its dagster.yaml cannot be used, the command shows the rest first, and exits with code 1.
     """
     from feed_assets.notices.keeping import kept_reports  # noqa: PLC0415 - loads pydantic
     from feed_assets.operations.day_runs import InstanceConfigError  # noqa: PLC0415 - loads Dagster
