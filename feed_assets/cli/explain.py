@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("day", type=DayParameter(), metavar="DATE", required=False)
+@click.argument("day", type=DayParameter(), metavar="[DATE]", required=False)
 @json_option
 def explain(day: date | None, *, as_json: bool) -> None:
     """For each asset on DATE, show the update in force, why it was computed, growth, failed checks and lineage.

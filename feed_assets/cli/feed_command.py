@@ -111,7 +111,10 @@ def files_(feed: Feed, partition: str | None, as_of: datetime | None, name: str 
 @partition_option
 @json_option
 def ls(feed: Feed, partition: str | None, *, as_json: bool) -> None:
-    """List every update of one partition or of all, newest first, with its state. Exit code 3 if there is none."""
+    """List all updates and their states, newest first.
+
+    With --partition, those of this partition. Exit code 3 if there is none.
+    """
     moment = now()
     place = place_to_read(feed, partition)
     rows = _listed(place, moment)
@@ -132,10 +135,10 @@ def ls(feed: Feed, partition: str | None, *, as_json: bool) -> None:
 @partition_option
 @json_option
 def verify_(feed: Feed, partition: str | None, *, as_json: bool) -> None:
-    """Check the files of a feed against the protocol and the records. Exit code 1 if there is a fault.
+    """Check the files of a feed against protocol and records.
 
-    A finding is a note, not a fault, if it affects no update a reader would use, or only readers that use Spark.
-    Exit code 3 if nothing is there.
+    Exit code 1 if there is a fault, 3 if nothing is there. A finding is a note, not a fault, if it affects no update a
+    reader would use, or only readers that use Spark.
     """
     place = place_to_read(feed, partition)
     findings = [
@@ -161,7 +164,10 @@ def verify_(feed: Feed, partition: str | None, *, as_json: bool) -> None:
 )
 @json_option
 def publish_(feed: Feed, partition: str | None, files: Sequence[Path], *, as_json: bool) -> None:
-    """Publish local files as one new update, and print it like `latest`, with feed and partition as URI names them."""
+    """Publish local files as one new update.
+
+    The update is printed as by `latest`, with feed and partition as URI names them.
+    """
     moment = now()
     place = place_to_publish(feed, partition)
     with progress("publishing", len(files)) as bar:

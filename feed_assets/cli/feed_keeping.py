@@ -85,7 +85,7 @@ def untag_(feed: Feed, name: str, partition: str | None, *, as_json: bool) -> No
 @click.option("--holder", metavar="NAME", default=login_name, help="Who needs it. Default: your login name.")
 @json_option
 def pin_(feed: Feed, partition: str | None, update: str | None, until: datetime, holder: str, *, as_json: bool) -> None:
-    """Keep an update until a time, such as while a long job reads it."""
+    """Keep an update until a time, as while a long job reads it."""
     if until <= clock.now():
         raise click.BadParameter(f"{until:%Y-%m-%d %H:%M:%S} is over: give a later time.", param_hint="--until")
     place = place_to_change(feed, partition)
@@ -141,9 +141,9 @@ def gc(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Show which old updates of each partition can be removed; with --yes, remove them.
+    """Show which old updates can be removed; --yes removes them.
 
-    The latest valid update and all tagged or pinned updates stay. Exit code 3 if nothing is there.
+    In each partition, the latest valid update and all tagged or pinned updates stay. Exit code 3 if nothing is there.
     """
     moment = clock.now()
     place = place_to_read(feed, partition)
