@@ -36,9 +36,10 @@ def catalog() -> None:
 @json_option
 @click.pass_context
 def reconcile_command(ctx: click.Context, *, dry_run: bool, as_json: bool) -> None:
-    """Make each table and its partitions what lies in the storage: create, replace and delete descriptions.
+    """Make the tables describe what lies in the storage.
 
-    No file is touched. If a table fails, the others go on, and the exit code is 1.
+    Tables and partitions are created, replaced and deleted; no file is touched. If a table fails, the others go on, and
+    the exit code is 1.
     """
     # Loaded late, as the help needs no Dagster.
     from feed_assets.data_catalog import (  # noqa: PLC0415 - see above

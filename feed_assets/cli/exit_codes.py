@@ -51,7 +51,7 @@ EXPECTED: Mapping[str, int] = {
     "feed_assets.operations.side_by_side.EndedError": FAILED,
     # Dagster's own database, such as on a full disk.
     "dagster._core.errors.DagsterError": FAILED,
-    "sqlalchemy.exc.OperationalError": FAILED,
+    "sqlalchemy.exc.DatabaseError": FAILED,
 }
 
 
@@ -114,9 +114,9 @@ def message_of(error: Exception) -> str:
     """The message of an error, for people, without the stack trace of Java and the statement of a database."""
     cause = getattr(error, "orig", None)
     if cause is not None:
-        home = os.environ.get("DAGSTER_HOME", "its home")
-        advice = "Free space if its disk is full, then run the same command again."
-        return f"The database of Dagster, which {home} configures, cannot be used: {cause}. {advice}"
+        from feed_assets.operations.day_runs import unusable_database  # noqa: PLC0415 - Dagster is loaded by now
+
+        return unusable_database(os.environ.get("DAGSTER_HOME", "its home"), cause)
     if NO_SPACE in str(error) and ("\n" in str(error) or isinstance(error, OSError)):
         temporary = os.environ.get("SPARK_LOCAL_DIRS") or tempfile.gettempdir()
         where = f"the disk of the data (FEED_ASSETS_BASE) or of {temporary}"

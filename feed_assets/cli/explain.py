@@ -14,7 +14,7 @@ import click
 
 from feed_assets.cli.clock import DayParameter
 from feed_assets.cli.installation import Installation, find_dagster_home, load_installation
-from feed_assets.cli.output import json_option, print_json, print_table, print_text, say
+from feed_assets.cli.output import json_option, print_blocks, print_json, print_table, print_text, say
 
 if TYPE_CHECKING:
     from feed_assets.operations.explanation import AssetStory
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("day", type=DayParameter(), metavar="DATE", required=False)
+@click.argument("day", type=DayParameter(), metavar="[DATE]", required=False)
 @json_option
 def explain(day: date | None, *, as_json: bool) -> None:
     """For each asset on DATE, show the update in force, why it was computed, growth, failed checks and lineage.
@@ -33,7 +33,7 @@ def explain(day: date | None, *, as_json: bool) -> None:
     Without DATE, show every day with unprocessed raw data, and what happens next.
 
     Reports on late data of DATE come last. All of it comes from storage. If Dagster's database exists, failed runs are
-    shown, too. If its dagster.yaml cannot be used, the command shows everything else first, and exits with code 1.
+    shown, too. If it or its dagster.yaml cannot be used, the command shows the rest first, and exits with code 1.
     """
     from feed_assets.notices.keeping import kept_reports  # noqa: PLC0415 - loads pydantic
     from feed_assets.operations.day_runs import InstanceConfigError  # noqa: PLC0415 - loads Dagster
@@ -92,8 +92,7 @@ def _show_reports(reports: Sequence[Report]) -> None:
         notice = notice_of(report, ENDED)
         click.echo()
         print_text(f"{report.at:%Y-%m-%d %H:%M:%S} {notice.subject}")
-        for line in notice.lines:
-            print_text(f"  {line}", indent="    ")
+        print_blocks(notice.body)
 
 
 def _show_unprocessed(installation: Installation, *, as_json: bool) -> None:

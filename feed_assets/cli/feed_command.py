@@ -27,6 +27,7 @@ from feed_assets.cli.feed_place import (
     place_to_change,
     place_to_publish,
     place_to_read,
+    what_is_missing,
     what_is_near,
 )
 from feed_assets.cli.output import (
@@ -110,7 +111,10 @@ def files_(feed: Feed, partition: str | None, as_of: datetime | None, name: str 
 @partition_option
 @json_option
 def ls(feed: Feed, partition: str | None, *, as_json: bool) -> None:
-    """List every update of one partition or of all, newest first, with its state. Exit code 3 if there is none."""
+    """List all updates and their states, newest first.
+
+    With --partition, those of this partition. Exit code 3 if there is none.
+    """
     moment = now()
     place = place_to_read(feed, partition)
     rows = _listed(place, moment)
@@ -131,15 +135,18 @@ def ls(feed: Feed, partition: str | None, *, as_json: bool) -> None:
 @partition_option
 @json_option
 def verify_(feed: Feed, partition: str | None, *, as_json: bool) -> None:
-    """Check the files of a feed against the protocol and the records. Exit code 1 if there is a fault.
+    """Check the files of a feed against protocol and records.
 
-    A finding is a note, not a fault, if it affects no update a reader would use, or only readers that use Spark.
+    Exit code 1 if there is a fault, 3 if nothing is there. A finding is a note, not a fault, if it affects no update a
+    reader would use, or only readers that use Spark.
     """
     place = place_to_read(feed, partition)
     findings = [
         {"weight": "note" if each.kind in NOTES else "fault", **asdict(each)}
         for each in verify(place.feed, now=now(), within=place.partition)
     ]
+    if not findings and (missing := what_is_missing(place)):
+        raise NoValidUpdateError(missing)
     if as_json:
         print_json(findings)
     else:
@@ -157,7 +164,10 @@ def verify_(feed: Feed, partition: str | None, *, as_json: bool) -> None:
 )
 @json_option
 def publish_(feed: Feed, partition: str | None, files: Sequence[Path], *, as_json: bool) -> None:
-    """Publish local files as one new update, and print it like `latest`, with feed and partition as URI names them."""
+    """Publish local files as one new update.
+
+    The update is printed as by `latest`, with feed and partition as URI names them.
+    """
     moment = now()
     place = place_to_publish(feed, partition)
     with progress("publishing", len(files)) as bar:

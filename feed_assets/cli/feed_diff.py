@@ -37,9 +37,10 @@ from feed_assets.file_feed.wording import counted
 def diff(
     feed: Feed, *, partition: str | None, before: str | None, after: str | None, key: str, limit: int, as_json: bool
 ) -> None:
-    """Compare the rows of two updates: parquet, CSV with a header, or JSON files.
+    """Compare the rows of two updates.
 
-    --from and --to also take updates that are not valid, such as a rejected one.
+    Their files are Parquet, CSV with a header, or JSON. --from and --to also take updates that are not valid, such as a
+    rejected one.
     """
     moment = now()
     new = update_named(feed, partition, after) if after else require_latest(feed, partition, now=moment)

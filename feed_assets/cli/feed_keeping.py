@@ -24,10 +24,12 @@ from feed_assets.cli.feed_place import (
     partition_option,
     place_to_change,
     place_to_read,
+    what_is_missing,
 )
 from feed_assets.cli.output import complain, json_option, print_json, print_table, say
 from feed_assets.file_feed import (
     Feed,
+    NoValidUpdateError,
     Outcome,
     Policy,
     Removal,
@@ -83,7 +85,7 @@ def untag_(feed: Feed, name: str, partition: str | None, *, as_json: bool) -> No
 @click.option("--holder", metavar="NAME", default=login_name, help="Who needs it. Default: your login name.")
 @json_option
 def pin_(feed: Feed, partition: str | None, update: str | None, until: datetime, holder: str, *, as_json: bool) -> None:
-    """Keep an update until a time, such as while a long job reads it."""
+    """Keep an update until a time, as while a long job reads it."""
     if until <= clock.now():
         raise click.BadParameter(f"{until:%Y-%m-%d %H:%M:%S} is over: give a later time.", param_hint="--until")
     place = place_to_change(feed, partition)
@@ -139,9 +141,9 @@ def gc(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Show which old updates of each partition can be removed; with --yes, remove them.
+    """Show which old updates can be removed; --yes removes them.
 
-    The latest valid update and all tagged or pinned updates stay.
+    In each partition, the latest valid update and all tagged or pinned updates stay. Exit code 3 if nothing is there.
     """
     moment = clock.now()
     place = place_to_read(feed, partition)
@@ -151,14 +153,17 @@ def gc(
     with _full_disk_explained():
         removals = plan(place.feed, policy, now=moment, within=place.partition, recovering=yes)
         outcomes = carry_out(place.feed, removals, now=moment) if yes else []
-    if as_json:
+    missing = None if removals else what_is_missing(place)
+    if as_json and not missing:
         done: list[Outcome | None] = [*outcomes] if yes else [None] * len(removals)
         print_json([_as_json(removal, outcome) for removal, outcome in zip(removals, done, strict=True)])
-    else:
+    elif not missing:
         _print_removals(place, removals, outcomes if yes else None)
     if yes:  # after the output: if this fails, users know all the same what was removed
         drop_old_entries(place.feed, now=moment)
         _abort_uploads(place, before=moment - min(longest_write, moment - EARLIEST))
+    if missing:  # after the uploads: a first one that was killed has left nothing else
+        raise NoValidUpdateError(missing)
 
 
 @contextmanager
@@ -198,7 +203,8 @@ def _print_removals(place: FeedPlace, removals: Sequence[Removal], outcomes: Seq
         header.append("outcome")
         for line, outcome in zip(lines, outcomes, strict=True):
             line.append("removed" if outcome.removed else f"left alone: {outcome.why}")
-    print_table(header, lines, empty=f"Nothing to remove in {place.title}: --keep and --younger-than keep all updates.")
+    kept = "--keep, --younger-than and --longest-write keep all updates"
+    print_table(header, lines, empty=f"Nothing to remove in {place.title}: {kept}.")
     if removals and outcomes is None:
         size = sum(each.bytes for each in removals)
         say(f"Nothing changed. --yes removes {counted(len(removals), 'update')} with {counted(size, 'byte')}.")

@@ -84,7 +84,7 @@ class PartitionName(click.ParamType[str]):
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Check the name."""
-        if len(value.encode()) > _LONGEST_NAME:
+        if len(os.fsencode(value)) > _LONGEST_NAME:  # a shell passes on bytes that are not UTF-8, too
             self.fail(f"{value!r} cannot be a partition: it is longer than {_LONGEST_NAME} bytes.", param, ctx)
         try:
             return check_partition(value)
@@ -202,6 +202,11 @@ def what_is_near(feed: Feed, partition: str | None) -> str:
             return f"There is nothing at {feed.uri}. The nearest place that exists is {above}. {similar}"
         parent = above
     return f"There is nothing at {feed.uri}, nor above it. Is it the right disk or bucket?"
+
+
+def what_is_missing(place: FeedPlace) -> str | None:
+    """The message about a place at which nothing lies, as after a mistyped name; None if something does."""
+    return None if is_there(_inside(place)) else what_is_near(place.feed, place.partition)
 
 
 def is_there(feed: Feed) -> bool:

@@ -66,6 +66,7 @@ def late(days: int | None, names: Sequence[str], picture: Path | None, *, as_jso
             ],
             empty="No data was sent for these days, and none was processed.",
             keep=("day", "source", "growth"),
+            numbers=("sent", "baseline"),
         )
     if picture is not None and rows:
         picture.write_bytes(calendar.picture(rows))

@@ -16,11 +16,14 @@ from contextlib import contextmanager
 from datetime import datetime
 from itertools import count
 from pathlib import Path
-from typing import Any, Protocol, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TextIO, TypeVar
 
 import click
 
 from feed_assets.cli.tables import TableColumn, field_lines, laid_out, wrapped
+
+if TYPE_CHECKING:
+    from feed_assets.notices.messages import Table
 
 NARROWEST = 20
 """The least width, whatever a terminal says of itself."""
@@ -56,11 +59,18 @@ def json_value(value: object) -> object:
 
 
 def print_table(
-    header: Sequence[str], rows: Sequence[Sequence[object]], *, empty: str, keep: Sequence[str] = ()
+    header: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    *,
+    empty: str,
+    keep: Sequence[str] = (),
+    numbers: Sequence[str] = (),
+    indent: str = "",
 ) -> None:
     """Print rows under their header, numbers to the right. Without rows, print `empty` on stderr.
 
     On a narrow terminal, the columns in `keep` stay first; a line below the table names the columns that are left out.
+    The columns in `numbers` hold numbers as texts.
     """
     if not rows:
         say(empty)
@@ -69,12 +79,22 @@ def print_table(
     for index, name in enumerate(header):
         cells = [row[index] for row in rows]
         texts = tuple(printable(_text(cell)) for cell in cells)
-        columns.append(TableColumn(name, texts, is_number=all(map(_is_number, cells))))
-    layout = laid_out(columns, width=terminal_width(), keep=keep)
+        columns.append(TableColumn(name, texts, is_number=name in numbers or all(map(_is_number, cells))))
+    width = terminal_width()
+    layout = laid_out(columns, width=None if width is None else width - len(indent), keep=keep)
     if layout.header:
-        click.echo(click.style(layout.header, bold=True) if _styled() else layout.header)
+        click.echo(indent + (click.style(layout.header, bold=True) if _styled() else layout.header))
     for line in layout.lines:
-        click.echo(line)
+        click.echo(f"{indent}{line}".rstrip())
+
+
+def print_blocks(blocks: Sequence[str | Table]) -> None:
+    """Print the sentences and tables of a notice, indented."""
+    for block in blocks:
+        if isinstance(block, str):
+            print_text(f"  {block}", indent="    ")
+        elif block.rows:
+            print_table(block.header, block.rows, empty="", numbers=block.header[1:], indent="    ")
 
 
 def print_fields(fields: Sequence[tuple[str, object]]) -> None:

@@ -47,7 +47,9 @@ def poll() -> None:
 @json_option
 @click.pass_context
 def run_command(ctx: click.Context, names: Sequence[str], *, as_json: bool) -> None:
-    """Fetch and land the new files of each SOURCE, or of all polled sources.
+    """Fetch and land new files.
+
+    Polls each SOURCE, or all sources that have a field `poll`.
 
     A file with the name of an earlier one and another content replaces it. A file that fails keeps no other file back,
     and a place that cannot be read no other source; then the exit code is 1.
@@ -83,7 +85,10 @@ def run_command(ctx: click.Context, names: Sequence[str], *, as_json: bool) -> N
 @poll.command("reindex")
 @click.argument("names", metavar="[SOURCE]...", nargs=-1)
 def reindex(names: Sequence[str]) -> None:
-    """Make the table FEED_ASSETS_POLL_TABLE anew from the blackboard, for each SOURCE or all polled sources."""
+    """Make the table FEED_ASSETS_POLL_TABLE anew.
+
+    Its content comes from the blackboard, for each SOURCE or all polled sources.
+    """
     from feed_assets.polling.dynamodb import VARIABLE, DynamoDBIndex  # noqa: PLC0415 - loads boto3
     from feed_assets.polling.poller import open_index  # noqa: PLC0415 - as above
 

@@ -206,6 +206,8 @@ def add(partner: str, names: tuple[str, ...], expires: datetime | None) -> None:
     from feed_assets.receiving.access import add_token  # noqa: PLC0415 - loads the database
     from feed_assets.receiving.door import can_be_pushed  # noqa: PLC0415 - loads the formats of bodies
 
+    if not partner.strip() or not partner.isprintable():
+        raise click.BadParameter(f"{partner!r} is no name of a partner.", param_hint="--partner")
     installation = load_installation()
     can = [source for source in installation.sources if can_be_pushed(source)]
     keys: list[str] = []
@@ -245,7 +247,7 @@ def revoke(token_id: str) -> None:
     from feed_assets.state.tokens import remove_token  # noqa: PLC0415 - loads the database
 
     with Store(load_installation().settings.state).writing() as transaction:
-        removed = remove_token(transaction, token_id, now=now())
+        removed = token_id.isascii() and remove_token(transaction, token_id, now=now())
     if not removed:
         raise click.ClickException(f"There is no token {token_id!r}: `feed-assets receive tokens list` shows all ids.")
     say(f"Revoked {counted(1, 'token')}.")

@@ -46,7 +46,7 @@ def warehouse() -> None:
 def load_command(
     ctx: click.Context, first: date | None, last: date | None, names: Sequence[str], *, as_json: bool
 ) -> None:
-    """Load each partition whose table has another update than the one in force.
+    """Load each partition that is behind the update in force.
 
     With --from or --to, it also compares the rows of the other partitions with what was loaded. An update that is
     loaded already changes nothing. If a partition fails, the others go on, and the exit code is 1.
@@ -88,7 +88,10 @@ def load_command(
 @_only
 @json_option
 def status_command(first: date | None, last: date | None, names: Sequence[str], *, as_json: bool) -> None:
-    """Show for each partition the update in force and the update that its table has, and whether it is behind."""
+    """Show each partition, and whether it is behind.
+
+    The table names the update in force, and the update that is loaded.
+    """
     rows = [
         {
             "table": declaration.table,

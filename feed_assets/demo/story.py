@@ -33,7 +33,7 @@ from feed_assets.engine.jvm import make_default
 from feed_assets.file_feed import Feed, publish_files
 from feed_assets.file_feed.wording import counted
 from feed_assets.notices.keeping import kept_reports
-from feed_assets.notices.messages import ENDED, notice_of
+from feed_assets.notices.messages import ENDED, Table, notice_of
 from feed_assets.notices.pictures import before_and_after
 from feed_assets.operations import explanation
 from feed_assets.operations.ads import effectiveness_report as report
@@ -59,11 +59,15 @@ PUSHED = "open_bandit_ads.yaml"
 
 @dataclass(frozen=True, slots=True)
 class Teller:
-    """Prints the story: `step` opens a chapter, `say` adds a line, `table` shows rows, `progress` shows a bar."""
+    """Prints the story: `step` opens a chapter, `say` adds a line, `table` shows rows, `progress` shows a bar.
+
+    `blocks` adds the sentences and tables of a notice.
+    """
 
     step: Callable[[str], None]
     say: Callable[[str], None]
     table: Callable[[Sequence[dict[str, Any]]], None]
+    blocks: Callable[[Sequence[str | Table]], None]
     progress: Callable[[str, int], Any]
 
 
@@ -286,8 +290,7 @@ class Demo:
         notice = notice_of(kept[-1], ENDED)
         self.tell.step("The mail about it, which FEED_ASSETS_SMTP would send. The report is kept in any case")
         self.tell.say(f"Subject: {notice.subject}")
-        for line in notice.lines:
-            self.tell.say(line)
+        self.tell.blocks(notice.body)
         for feed in (kept[-1].result or {})["feeds"]:
             if feed["figures"]:
                 plot = self._write("late-data.png", before_and_after(feed, day))

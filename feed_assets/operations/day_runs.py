@@ -23,6 +23,7 @@ import dagster as dg
 import yaml
 from dagster._check import CheckError  # raised for a file without a mapping; it has no public name
 from dagster._core.instance.ref import InstanceRef  # the only way to open an instance with other settings
+from sqlalchemy.exc import DatabaseError
 
 from feed_assets.io_manager.metadata import DATA_VERSION_TAG
 from feed_assets.io_manager.time_windows import begun_on, times_of
@@ -82,7 +83,7 @@ Execute = Callable[[Sequence[DayRun], Starting], Iterator[PartitionResult]]
 
 
 class InstanceConfigError(Exception):
-    """The `dagster.yaml` of a Dagster home cannot be used; the message says why."""
+    """The `dagster.yaml` of a Dagster home, or the database it configures, cannot be used; the message says why."""
 
 
 @contextmanager
@@ -94,11 +95,20 @@ def instance_at(home: Path, overrides: Mapping[str, Any]) -> Iterator[dg.Dagster
         raise InstanceConfigError(
             f"{home / CONFIG} cannot be used: {error}\nCorrect it, or remove it to keep Dagster's defaults."
         ) from error
-    with _alone_in(home):
-        opened = dg.DagsterInstance.from_ref(ref)
+    try:
+        with _alone_in(home):
+            opened = dg.DagsterInstance.from_ref(ref)
+    except DatabaseError as error:
+        raise InstanceConfigError(unusable_database(home, error.orig)) from error
     with opened as instance:
         keep_open(instance)
         yield instance
+
+
+def unusable_database(home: object, cause: object) -> str:
+    """The message about a database of Dagster that does not take or give data."""
+    advice = "Free space if its disk is full, or give this user the right to write it; then run the same command again."
+    return f"The database of Dagster, which {home} configures, cannot be used: {cause}. {advice}"
 
 
 @contextmanager

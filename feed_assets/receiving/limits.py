@@ -14,8 +14,8 @@ def _setting(default: float, meaning: str, most: float | None = None) -> Any:
 class Limits:
     """What requests may cost, and when events land. 0 is no limit for `rate` only."""
 
-    roll_seconds: float = _setting(60.0, "Seconds after the first event until events land,", most=86400)
-    roll_bytes: int = _setting(64 * 2**20, "or the bytes at which they land before that.")
+    roll_seconds: float = _setting(60.0, "Events land so long after the first of them, in seconds.", most=86400)
+    roll_bytes: int = _setting(64 * 2**20, "They land earlier if they have so many bytes.")
     body_bytes: int = _setting(16 * 2**20, "The largest body, as it is sent.")
     unpacked_bytes: int = _setting(64 * 2**20, "The largest body, unpacked.")
     records: int = _setting(50_000, "The most records in a body.")

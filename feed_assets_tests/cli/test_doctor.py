@@ -179,7 +179,9 @@ def test_a_database_of_dagster_that_cannot_be_read_fails(examined, healthy):
     (healthy / "home" / "history").mkdir()
     (healthy / "home" / "history" / "runs.db").write_text("no database" * 100)
 
-    assert "not a database" in examined(["dagster"])["dagster"][1]
+    found = examined(["dagster"])["dagster"][1]
+    assert "cannot be used: file is not a database." in found
+    assert "SQL" not in found
 
 
 @pytest.mark.parametrize(("free", "state"), [(2**20, "fails"), (2**30, "warning")])

@@ -160,6 +160,7 @@ def test_a_torn_update_is_not_read(run: Run, written: Written, tmp_path: Path):
         ["latest", "LOOP"],
         ["latest", "n" * 300],
         ["latest", "FEED", "--partition", "n" * 300],
+        ["latest", "FEED", "--partition", "caf\udce9"],
         ["pin", "DIRECT", "--until", "9999-12-31T23:59:59.5"],
         ["pin", "DIRECT", "--until", "0001-01-01T00:00:00+05:00"],
         ["latest", "FILE"],

@@ -510,6 +510,33 @@ def test_verify_fails_for_a_fault_and_not_for_a_note(run: Run, written: Written,
     run("feed", "verify", location, "--partition", "notes")
 
 
+@pytest.mark.parametrize("command", [["verify"], ["gc"], ["gc", "--yes"], ["gc", "--json"], ["verify", "--json"]])
+def test_a_mistyped_feed_or_partition_is_not_sound_and_has_not_been_cleaned_up(
+    run: Run, written: Written, tmp_path: Path, command: list[str]
+):
+    run("feed", "publish", tmp_path / "orders", "-p", "2019-11-24", written("a.csv", "x\n"))
+    name, *options = command
+
+    feed = run("feed", name, tmp_path / "oders", *options, code=3)
+    assert "There is nothing at" in feed.stderr
+    assert "Did you mean orders?" in feed.stderr
+    partition = run("feed", name, tmp_path / "orders", "-p", "2019-11-42", *options, code=3)
+    assert "has no update of 2019-11-42" in partition.stderr
+    assert feed.stdout == partition.stdout == ""
+    run("feed", name, tmp_path / "orders", "-p", "2019-11-24", *options)
+
+
+def test_gc_names_every_option_that_keeps_what_could_be_removed(run: Run, written: Written, tmp_path: Path):
+    location = tmp_path / "f"
+    for _ in range(2):
+        run("feed", "publish", location, written("a.csv", "x\n"))
+    run("feed", "invalidate", location, "--reason", "wrong prices")
+
+    kept = run("feed", "gc", location, "--keep", "1", "--younger-than", "0d")
+    assert "--longest-write" in kept.stderr
+    run("feed", "gc", location, "--keep", "1", "--younger-than", "0d", "--longest-write", "0d")
+
+
 def test_verify_has_a_note_on_a_file_that_spark_skips_for_its_name(run: Run, written: Written, tmp_path: Path):
     location = tmp_path / "f"
     run("feed", "publish", location, "-p", "day", written("_a.csv", "x\n"))

@@ -187,6 +187,19 @@ def test_a_dagster_yaml_that_cannot_be_used_is_one_error_after_the_stories(run: 
     assert f"Error: {empty / 'dagster.yaml'} cannot be used" in backfill.stderr
 
 
+def test_a_database_of_dagster_that_cannot_be_used_is_one_error_after_the_stories(run: Run, empty: Path, monkeypatch):
+    monkeypatch.setenv("DAGSTER_HOME", str(empty))
+    (empty / "dagster.yaml").write_text("telemetry: {enabled: false}")
+    (empty / "history").mkdir()
+    (empty / "history" / "runs.db").write_text("no database" * 100)
+    problem = f"Error: The database of Dagster, which {empty} configures, cannot be used: file is not a database."
+
+    told = run("explain", "2019-11-24", code=1)
+    assert problem in told.stderr
+    assert "clean_ads 2019-11-24" in told.stdout
+    assert problem in run(*COMPUTING[1], code=1).stderr
+
+
 def test_completion_knows_commands_and_options(program):
     completed = program(
         environment={"_FEED_ASSETS_COMPLETE": "bash_complete", "COMP_WORDS": "feed-assets feed l", "COMP_CWORD": "2"}

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from dagster import DagsterRunStatus
 from dagster._core.test_utils import create_run_for_test
 
+from feed_assets.blackboard import open_blackboard
+from feed_assets.notices.keeping import keep
+from feed_assets.state.reports import Report
 from feed_assets_tests.harness import DAY, NEXT_DAY, Installation
 
 LAST = "2019-11-30"
+NOON = datetime(2019, 12, 1, 12, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -98,3 +103,31 @@ def test_explaining_a_day_tells_its_reports(there, run) -> None:
     stories = {story["asset"]: story for story in json.loads(run("explain", DAY, "--json").stdout)}
     assert [each["result"]["outcome"] for each in stories["clean_ads"]["late_reports"]] == ["failed"]
     assert stories["clean_clicks"]["late_reports"] == []
+
+
+def test_the_tables_of_a_report_keep_their_columns_on_a_terminal_that_is_too_narrow_for_them(there, program_on) -> None:
+    numbers = {"impressions": [1441, 1594], "clicks": [6, 6], "CTR": [0.00416, 0.00376]}
+    figures = {
+        "by": "campaign_id",
+        "ratios": ["CTR"],
+        "groups": 2,
+        "totals": {"rows": [149, 149], **numbers},
+        "movers": [{"group": group, "rows": [9, 9], **numbers} for group in ("all", "women")],
+    }
+    feed = {"feed": "x/v1.0", "uri": "file:///x", "before": "20191201.000000", "after": "20191201.000001"}
+    result = {
+        "outcome": "success",
+        "run": None,
+        "ended": None,
+        "feeds": [{**feed, "state": "published", "rows": [149, 149], "figures": figures}],
+    }
+    request = {"sources": [], "before": {}, "computed": ["x/v1.0"]}
+    report = Report("1", str(there.base), DAY, NOON, request, result)
+    keep(open_blackboard(str(there.base)), DAY, lambda: [report], now=NOON, owner="a run")
+
+    for width in (80, 200):
+        lines = program_on(width, "explain", DAY).splitlines()
+        ends = [line.index("1,594 (+10.6 %)") for line in lines if line.lstrip().startswith(("all ", "women "))]
+        assert len(ends) == 2, lines
+        assert len(set(ends)) == 1, lines
+        assert any("CTR: 0.416 % -> 0.376 % (-0.040 points)" in line for line in lines) == (width == 80), lines

@@ -60,6 +60,18 @@ def test_help_is_the_map_of_all_commands(run: Run):
         assert f"\n  {command} " in shown
 
 
+@pytest.mark.parametrize("group", ["receive", "receive tokens", "poll", "sources", "warehouse", "catalog", "feed"])
+def test_on_80_columns_no_line_of_a_list_of_commands_is_cut(run: Run, group: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    listed = run(*group.split(), "--help").stdout.partition("\nCommands:\n")[2]
+    assert listed
+    assert "..." not in listed
+
+
+def test_the_usage_of_explain_says_that_it_needs_no_date(run: Run):
+    assert run("explain", "--help").stdout.startswith("Usage: main explain [OPTIONS] [DATE]\n")
+
+
 def test_a_look_at_a_feed_loads_nothing_heavy(tmp_path: Path):
     script = (
         "import sys; from feed_assets.cli import main; main(sys.argv[1:], standalone_mode=False); "

@@ -40,6 +40,14 @@ def test_tokens_are_added_up_to_two_shown_once_listed_without_their_secret_and_r
     ).stderr.replace("\n", " ")
 
 
+def test_a_partner_or_a_token_that_no_database_can_hold_is_refused_without_a_stack_trace(run):
+    for partner in ("", " ", "caf\udce9", "two\nlines"):
+        refused = run("tokens", "add", "--partner", partner, "--source", "shop_ads")
+        assert (refused.exit_code, "is no name of a partner" in refused.stderr) == (2, True)
+    assert run("tokens", "revoke", "caf\udce9").exit_code == 1
+    assert "There is no token." in run("tokens", "list").stderr
+
+
 def test_a_server_that_nobody_or_everybody_could_use_does_not_start(run, tmp_path):
     def refusal(*options):
         result = run(*options)
