@@ -5,12 +5,7 @@ ads. Not here: Dagster, reading, writing, the clock, and calls that make Spark c
 """
 
 from feed_assets.ads.cleaning import check_ads, check_clicks, judge_ads, judge_clicks
-from feed_assets.ads.effectiveness import (
-    ad_effectiveness,
-    ads_with_shared_clicks,
-    shared_clicks,
-    wilson_interval,
-)
+from feed_assets.ads.effectiveness import ads_with_shared_clicks, shared_clicks, wilson_interval
 from feed_assets.ads.schemas import AD_CATALOG, AD_EFFECTIVENESS, ADS, CLEAN_ADS, CLEAN_CLICKS, CLICKS, KINDS
 
 __all__ = [
@@ -21,7 +16,6 @@ __all__ = [
     "CLEAN_CLICKS",
     "CLICKS",
     "KINDS",
-    "ad_effectiveness",
     "ads_with_shared_clicks",
     "check_ads",
     "check_clicks",

@@ -68,22 +68,6 @@ COUNTS: Final = [field.name for field in AD_EFFECTIVENESS if field.dataType == C
 MICROSECONDS_A_SECOND: Final = 1_000_000
 
 
-def ad_effectiveness(
-    ads: DataFrame,
-    clicks: DataFrame,
-    catalog: DataFrame,
-    *,
-    day: date,
-    attribution_window: timedelta = ONE_DAY,
-) -> DataFrame:
-    """One row, as `AD_EFFECTIVENESS` declares it, for each ad with an impression or a click on the UTC day.
-
-    The arguments and errors are those of `ads_with_shared_clicks`.
-    """
-    ads_of_the_day = ads_with_shared_clicks(ads, clicks, catalog, day=day, attribution_window=attribution_window)
-    return as_declared(ads_of_the_day, AD_EFFECTIVENESS)
-
-
 def shared_clicks() -> list[Column]:
     """Aggregates `before` and `after`: BIGINT digests of the clicks that the day shares with its neighbours.
 
@@ -106,7 +90,9 @@ def ads_with_shared_clicks(
     day: date,
     attribution_window: timedelta = ONE_DAY,
 ) -> DataFrame:
-    """The rows of `ad_effectiveness` with two more columns, from which `shared_clicks` makes its digests.
+    """One row, as `AD_EFFECTIVENESS` declares it, for each ad with an impression or a click on the UTC day.
+
+    Two more columns are those from which `shared_clicks` makes its digests.
 
     `ads` (`CLEAN_ADS`) hold the day before, the day and the next, `clicks` (`CLEAN_CLICKS`) the day and the next, as
     far as they exist; rows of other days are ignored. `catalog` is an `AD_CATALOG`; of several rows for an ad, always

@@ -58,14 +58,13 @@ def reconcile_command(ctx: click.Context, *, dry_run: bool, as_json: bool) -> No
     glue = open_catalog(database)
     tables = glue.tables()
     drift: list[Drift] = []
-    known, failed = set(), 0
+    failed = 0
     first_day = installation.settings.first_day
     wanted_tables = catalog_tables(installation.feeds, installation.sources, installation.blackboard, first_day, now())
     finders = {name: find for name, _, find in wanted_tables}
     with progress("catalog", len(finders)) as bar:
         for name, find in finders.items():
             bar.under_way(name)
-            known.add(name)
             found: tuple[Drift, ...] = ()
             try:
                 if (wanted := find()) is not None:
@@ -76,13 +75,13 @@ def reconcile_command(ctx: click.Context, *, dry_run: bool, as_json: bool) -> No
             drift += found
             bar(None if as_json else "\n".join(_lines(found)) or None)
     base = installation.blackboard.uri("x").removesuffix("/x")
-    nobodys = unknown_tables(tables, known, base)
+    unknown = unknown_tables(tables, finders.keys(), base)
     if as_json:
-        print_json({"repaired": not dry_run, "drift": list(map(asdict, drift)), "unknown_tables": nobodys})
+        print_json({"repaired": not dry_run, "drift": list(map(asdict, drift)), "unknown_tables": unknown})
     else:
         found_there = counted(len(drift), "difference") if drift else "no difference"
         print_text(f"{glue.title}: {found_there}{', repaired' if drift and not dry_run else ''}.")
-        for name in nobodys:
+        for name in unknown:
             print_text(
                 f"{name} belongs to this base, but to no feed or source of this project: delete it if it is over."
             )

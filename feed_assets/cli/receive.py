@@ -23,7 +23,6 @@ from feed_assets.cli.clock import Deadline, now
 from feed_assets.cli.installation import Installation, load_installation, ready_to_compute
 from feed_assets.cli.listening import cannot_listen
 from feed_assets.cli.output import complain, json_option, print_json, print_table, say
-from feed_assets.file_feed.wording import counted
 from feed_assets.receiving.limits import Limits
 from feed_assets.state import Store
 
@@ -250,7 +249,7 @@ def revoke(token_id: str) -> None:
         removed = token_id.isascii() and remove_token(transaction, token_id, now=now())
     if not removed:
         raise click.ClickException(f"There is no token {token_id!r}: `feed-assets receive tokens list` shows all ids.")
-    say(f"Revoked {counted(1, 'token')}.")
+    say("Revoked 1 token.")
 
 
 def _minute(moment: datetime) -> str:

@@ -22,7 +22,6 @@ from feed_assets.file_feed import Feed, FeedInput, latest_of_all, recorded_diges
 class Staleness:
     """Whether a partition of a derived feed is behind its inputs. `state` identifies its inputs as they are now."""
 
-    feed: str
     partition: str
     stale: bool
     state: str
@@ -46,7 +45,7 @@ def staleness(
     wanted = sorted(partition for partition in requested if graph.has(feed, partition))
     for partition in sorted(requested.difference(wanted)):
         reason = f"{partition} is not a partition of {node.name}"
-        yield Staleness(feed, partition, stale=False, state=state_of(None, ""), reason=reason)
+        yield Staleness(partition, stale=False, state=state_of(None, ""), reason=reason)
     if not wanted:
         return
     neighbours = {partition: graph.neighbours(feed, partition) for partition in wanted}
@@ -144,7 +143,7 @@ class _Case:
     def _result(self, reason: str, current: Mapping[Place, str | None], *, stale: bool = False) -> Staleness:
         compared = {*self._compared(self.read), *self._context_moved(self.read, current)}
         digest = _digest(f"{feed}|{partition}|{current[feed, partition]}" for feed, partition in compared)
-        return Staleness(self.feed, self.partition, stale, state_of(self.update, digest), reason)
+        return Staleness(self.partition, stale, state_of(self.update, digest), reason)
 
     def _changes(self, read: InputsRead | None, current: Mapping[Place, str | None]) -> tuple[str, ...]:
         """The inputs that are not as they were read, as text; empty if no record says what was read."""

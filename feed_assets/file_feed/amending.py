@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from feed_assets.blackboard import ConflictError, NotFoundError, UnavailableError
+from feed_assets.blackboard import ConflictError, UnavailableError
 from feed_assets.file_feed.claims import Claim
-from feed_assets.file_feed.control import StoredRecord
+from feed_assets.file_feed.control import StoredRecord, record_at
 from feed_assets.file_feed.errors import ClaimLostError, NotPublishedError
 from feed_assets.file_feed.record import CheckOutcome, Record, State, Transition
 
@@ -55,17 +55,12 @@ def amend(
 
 def reread(claimed: Claim, key: str) -> StoredRecord:
     """The record as it is now: one GET. Raises ClaimLostError if it is gone, or if it is another writer's."""
-    board = claimed.feed.blackboard
-    try:
-        content = board.read(key)
-        record = Record.from_json(content.data, origin=board.uri(key))
-    except NotFoundError:
-        record = None
-    if record is None or record.token != claimed.token:
+    stored = record_at(claimed.feed, key)
+    if stored is None or stored.record.token != claimed.token:
         raise ClaimLostError(
             f"{claimed.uri} is no longer this writer's: it took too long, and retention gave it up. Write it again."
         )
-    return StoredRecord(record, key, content.entry.tag, content.entry.modified)
+    return stored
 
 
 def _already_has(record: Record, change: Transition, checks: Sequence[CheckOutcome]) -> bool:

@@ -70,7 +70,8 @@ def record_at(feed: Feed, key: str) -> StoredRecord | None:
         content = feed.blackboard.read(key)
     except NotFoundError:
         return None
-    return StoredRecord(Record.from_json(content.data, origin=feed.blackboard.uri(key)), key, content.entry.tag)
+    record = Record.from_json(content.data, origin=feed.blackboard.uri(key))
+    return StoredRecord(record, key, content.entry.tag, content.entry.modified)
 
 
 def recorded_digests(

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from feed_assets.blackboard import NotFoundError, list_all
-from feed_assets.file_feed.control import RECORDS, stored_record
+from feed_assets.blackboard import list_all
+from feed_assets.file_feed.control import RECORDS, record_at, stored_record
 from feed_assets.file_feed.errors import FeedError
 from feed_assets.file_feed.feed import Feed
 from feed_assets.file_feed.read_sets import in_full
@@ -50,11 +50,9 @@ def downstream(of: FeedInput | RawFile, among: Iterable[Feed]) -> list[Downstrea
 
 def _all_records(feed: Feed) -> Iterator[Record]:
     for entry in list_all(feed.blackboard, feed.control(RECORDS)):
-        try:
-            content = feed.blackboard.read(entry.key)
-        except NotFoundError:
-            continue  # retention removed it since it was listed
-        yield Record.from_json(content.data, origin=feed.blackboard.uri(entry.key))
+        stored = record_at(feed, entry.key)
+        if stored is not None:  # else retention removed it since it was listed
+            yield stored.record
 
 
 def _inputs(feed: Feed, record: Record) -> tuple[FeedInput | RawInput, ...]:

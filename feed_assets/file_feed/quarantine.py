@@ -16,7 +16,7 @@ from feed_assets.file_feed.control import StoredRecord, read_record, stored_reco
 from feed_assets.file_feed.feed import Feed, Update, open_feed
 from feed_assets.file_feed.publishing import publish
 from feed_assets.file_feed.record import CheckOutcome, Record
-from feed_assets.file_feed.staging import Staged, claim_of
+from feed_assets.file_feed.staging import Staged, staged_of
 from feed_assets.file_feed.withdrawal import invalidate, reject
 
 _log = logging.getLogger("feed_assets.file_feed")
@@ -49,14 +49,14 @@ def finish_publication(feed: Feed, record: Record, *, now: datetime) -> None:
     """
     stored = stored_record(feed, record.partition, record.update) if record.state == "publishing" else None
     if stored is not None:
-        publish(_staged(feed, stored), now=now)
+        publish(staged_of(feed, stored), now=now)
     _publish_quarantine(feed, record, now=now)
 
 
 def _publish_quarantine(feed: Feed, record: Record, *, now: datetime) -> None:
     found = _find(feed, record)
     if found is not None and found[1].record.state in WAITING:
-        publish(_staged(*found), now=now)
+        publish(staged_of(*found), now=now)
 
 
 def reject_both(staged: Staged, *, reason: str, now: datetime, checks: Sequence[CheckOutcome] = ()) -> None:
@@ -64,7 +64,7 @@ def reject_both(staged: Staged, *, reason: str, now: datetime, checks: Sequence[
     reject(staged, reason=reason, checks=checks, now=now)
     found = _find(staged.claim.feed, staged.record)
     if found is not None and found[1].record.state in WAITING:
-        reject(_staged(*found), reason=_because(staged.claim.name, "rejected", reason), now=now)
+        reject(staged_of(*found), reason=_because(staged.claim.name, "rejected", reason), now=now)
 
 
 def invalidate_both(
@@ -83,7 +83,7 @@ def invalidate_both(
     if stored.record.state in {"published", "publishing"}:
         invalidate(kept, partition, name, reason=_because(name, "invalidated", reason), author=author, now=now)
     elif stored.record.state == "staged":
-        reject(_staged(kept, stored), reason=_because(name, "invalidated", reason), now=now)
+        reject(staged_of(kept, stored), reason=_because(name, "invalidated", reason), now=now)
     return kept
 
 
@@ -120,7 +120,3 @@ def _in_uri(feed: Feed, location: str) -> str:
     """The location as it stands in the URIs of the feed's store: percent-encoded on a disk."""
     board = feed.blackboard
     return board.uri(location).removeprefix(board.uri("")).removeprefix("/")
-
-
-def _staged(feed: Feed, stored: StoredRecord) -> Staged:
-    return Staged(claim_of(feed, stored.record), stored.record, stored.key, stored.tag)

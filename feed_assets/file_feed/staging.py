@@ -14,7 +14,7 @@ from itertools import islice
 
 from feed_assets.blackboard import AlreadyExistsError, UnavailableError, list_all
 from feed_assets.file_feed.claims import Claim
-from feed_assets.file_feed.control import record_at, record_key, record_keys, stored_record
+from feed_assets.file_feed.control import StoredRecord, record_at, record_key, record_keys, stored_record
 from feed_assets.file_feed.errors import ClaimLostError, TornUpdateError
 from feed_assets.file_feed.feed import Feed, File
 from feed_assets.file_feed.manifest import MANIFEST
@@ -128,7 +128,7 @@ def find_staged(feed: Feed, partition: str | None, *, root_run_id: str | None = 
             continue
         if stored.record.state in waiting:
             overtaken = root_run_id is not None and _any_of_root(feed, with_manifest, root_run_id)
-            return None if overtaken else Staged(claim_of(feed, stored.record), stored.record, key, stored.tag)
+            return None if overtaken else staged_of(feed, stored)
         if root_run_id is not None:
             return None
     return None
@@ -143,3 +143,8 @@ def _any_of_root(feed: Feed, keys: Sequence[str], root_run_id: str) -> bool:
 def claim_of(feed: Feed, record: Record) -> Claim:
     """The claim under which an update was written."""
     return Claim(feed, record.partition, record.update, record.owner, record.token)
+
+
+def staged_of(feed: Feed, stored: StoredRecord) -> Staged:
+    """An update by its record."""
+    return Staged(claim_of(feed, stored.record), stored.record, stored.key, stored.tag)

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 
 from feed_assets.blackboard import NotFoundError
 from feed_assets.file_feed.contents import Contents, contents
-from feed_assets.file_feed.control import CLAIMS, RECORDS
+from feed_assets.file_feed.control import CLAIMS, RECORDS, record_at
 from feed_assets.file_feed.errors import UnreadableRecordError
 from feed_assets.file_feed.feed import CONTROL, Feed
 from feed_assets.file_feed.holds import Pin, Tag, own_control_found, pins, tags
@@ -74,11 +74,12 @@ def _of_partition(feed: Feed, listed: Contents, holds: Iterable[Tag | Pin], now:
     records: dict[str, Record] = {}
     for name, key in listed.records.items():
         try:
-            records[name] = Record.from_json(feed.blackboard.read(key).data, origin=feed.blackboard.uri(key))
+            stored = record_at(feed, key)
         except UnreadableRecordError as error:
             yield Finding("record", listed.partition, name, str(error))
-        except NotFoundError:
-            continue  # retention removed it since it was listed
+            continue
+        if stored is not None:  # else retention removed it since it was listed
+            records[name] = stored.record
     for name in (each for each, record in records.items() if has_listing(record.facts.inputs)):
         if name not in listed.read_sets and not _has_read_set(feed, listed, name):
             yield Finding(

@@ -53,13 +53,7 @@ def put_off(store: Store, message: Message, *, at: datetime) -> datetime:
         return postpone_message(transaction, message, at=at)
 
 
-def deliver(
-    store: Store,
-    report: Report,
-    channels: Mapping[str, Send],
-    *,
-    clock: Callable[[], datetime] = lambda: datetime.now(UTC),
-) -> list[str]:
+def deliver(store: Store, report: Report, channels: Mapping[str, Send]) -> list[str]:
     """Send what is due and not yet sent. A report with a result that has nothing left is closed.
 
     `channels` has `FEED`, which takes only reports that have ended. A channel of one recipient, such as
@@ -81,22 +75,22 @@ def deliver(
     for name, channel in sorted(open_, key=lambda each: (each[0] != DETECTED, each[1] != FEED, each)):
         message = Message(report.id, name, channel)
         with store.writing() as transaction:
-            claimed = claim_message(transaction, message, at=clock())
+            claimed = claim_message(transaction, message, at=datetime.now(UTC))
         if not claimed:
             continue
         try:
             remark = channels[channel](report, name, message.name)
         except Exception as error:  # noqa: BLE001 - whatever it is, the other messages are sent
-            again = put_off(store, message, at=clock())
+            again = put_off(store, message, at=datetime.now(UTC))
             why = str(error) if isinstance(error, NotTakenError) else f"{channel} raised {type(error).__name__}."
             remarks.append(f"{message.name} was not taken: {why} It is sent again after {again:%H:%M:%S} UTC.")
             continue
         with store.writing() as transaction:
-            record_sent(transaction, message, at=clock())
+            record_sent(transaction, message, at=datetime.now(UTC))
         remarks.append(remark or f"{message.name} sent ({channel})")
     if report.result is not None and not _has_unsent(store, report, channels):
         with store.writing() as transaction:
-            close_report(transaction, report, at=clock())
+            close_report(transaction, report, at=datetime.now(UTC))
     return remarks
 
 

@@ -230,10 +230,11 @@ def backfill(
             behind = [key for key in level if ancestors[key] & failed[day]]
             if behind:
                 names, reasons = _names(behind), ("an input of this day failed before",)
-                told = PartitionResult(
-                    day, partition, names, "", success=False, updates=(), failures=reasons, skipped=True
+                skipped.append(
+                    PartitionResult(
+                        day, partition, names, "", success=False, updates=(), failures=reasons, skipped=True
+                    )
                 )
-                skipped.append(told)
             if selected := [key for key in level if key not in behind]:
                 runs.append(DayRun(str(uuid4()), day, partition, _names(selected), covered))
         for result in execute(runs, starting):

@@ -87,8 +87,11 @@ class Place(Protocol):
         ...
 
     def look(self, files: Sequence[PartnersFile]) -> Sequence[PartnersFile | PlaceError | None]:
-        """The present state of these files; None for a missing one, and an error if the place does not tell."""
-        ...
+        """The present state of these files; None for a missing one, and an error if the place does not tell.
+
+        As they were listed, if a listing of the place tells all.
+        """
+        return files
 
     def download(self, file: PartnersFile, target: Path) -> None:
         """Copy the file into a new local file. Raises ChangedError if it is not in the listed state any more."""
@@ -96,10 +99,10 @@ class Place(Protocol):
 
     def close(self) -> None:
         """End the connection, if there is one."""
-        ...
+        return
 
 
-def open_place(source: Source, environment: Mapping[str, str] = os.environ) -> Place:
+def open_place(source: Source) -> Place:
     """The place of a polled source. Nothing is connected yet, save to SFTP.
 
     The variable `FEED_ASSETS_POLL_<KIND>_<NAME>` has options as a JSON object, such as credentials: of boto3's client
@@ -107,7 +110,7 @@ def open_place(source: Source, environment: Mapping[str, str] = os.environ) -> P
     as configured for boto3, SFTP uses the keys of the user and of the agent, and HTTP `~/.netrc`. Raises PlaceError.
     """
     poll = polling_of(source)
-    options = _options(source, environment)
+    options = _options(source)
     match urlsplit(poll.place).scheme if "://" in poll.place else "":
         case "sftp":
             return _sftp(poll.place, options)
@@ -181,7 +184,7 @@ def _is_key(name: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class BoardPlace:
+class BoardPlace(Place):
     """A directory or a bucket."""
 
     board: Blackboard
@@ -198,10 +201,6 @@ class BoardPlace:
                 return
             after = page.next_after
 
-    def look(self, files: Sequence[PartnersFile]) -> list[PartnersFile | None]:
-        """See `Place.look`; a listing has told all."""
-        return list(files)
-
     def download(self, file: PartnersFile, target: Path) -> None:
         """See `Place.download`."""
         with _explained((BlackboardError, OSError)):
@@ -212,16 +211,13 @@ class BoardPlace:
         if not _of_entry(entry).is_same(file):
             raise ChangedError("it changed since it was listed")
 
-    def close(self) -> None:
-        """See `Place.close`: there is none."""
-
 
 def _of_entry(entry: Entry) -> PartnersFile:
     return PartnersFile(entry.key, entry.size, entry.tag, entry.modified)
 
 
 @dataclass(frozen=True, slots=True)
-class SftpPlace:
+class SftpPlace(Place):
     """A directory of an SFTP server; `fs` is a file system of fsspec."""
 
     fs: Any
@@ -246,10 +242,6 @@ class SftpPlace:
             found = self._look(name) if each["type"] == "link" else _of_sftp(name, each)
             if found is not None:
                 yield found
-
-    def look(self, files: Sequence[PartnersFile]) -> list[PartnersFile | None]:
-        """See `Place.look`; a listing has told all."""
-        return list(files)
 
     def download(self, file: PartnersFile, target: Path) -> None:
         """See `Place.download`."""
@@ -311,8 +303,8 @@ def _sftp(url: str, options: Mapping[str, Any]) -> SftpPlace:
     return SftpPlace(fs, unquote(parts.path).rstrip("/"), errors)
 
 
-class HttpPlace:
-    """A directory that an HTTP server shows as a page of links.
+class HttpPlace(Place):
+    """A directory that an HTTP server shows as a page of links. fsspec ends the session itself.
 
     A file's size, tag and time are those of a HEAD request: one for each file of the pattern, in each poll.
     """
@@ -373,9 +365,6 @@ class HttpPlace:
             except FileNotFoundError:
                 raise ChangedError("it is gone") from None
         _require_same(file, self._look(file.name), target)
-
-    def close(self) -> None:
-        """See `Place.close`: fsspec ends its session itself."""
 
     def _look(self, name: str) -> PartnersFile | None:
         with _explained(self._errors):
@@ -447,10 +436,10 @@ def _explained(errors: tuple[type[Exception], ...]) -> Iterator[None]:
         raise PlaceError(str(error) or type(error).__name__) from error
 
 
-def _options(source: Source, environment: Mapping[str, str]) -> Mapping[str, Any]:
+def _options(source: Source) -> Mapping[str, Any]:
     variable = options_variable(source.key)
     try:
-        options = json.loads(environment.get(variable) or "{}")
+        options = json.loads(os.environ.get(variable) or "{}")
     except ValueError:
         options = None
     if not isinstance(options, dict):

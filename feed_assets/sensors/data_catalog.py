@@ -84,7 +84,7 @@ def data_catalog(sources: Sequence[Source], first_day: date, *, interval_seconds
             # What was never published has no table.
             if (each.partitions or each.table in cursor) and each.digest != cursor.get(each.table)
         ]
-        told: list[str] = []
+        remarks: list[str] = []
         try:
             tables = glue.tables() if changed else {}
             for each in changed:
@@ -96,19 +96,19 @@ def data_catalog(sources: Sequence[Source], first_day: date, *, interval_seconds
                     if isinstance(error, CatalogError) and error.transient:
                         raise
                     # Whatever is wrong with this table, the others go on.
-                    told.append(f"{each.table} is not described in {glue.title}: {error}")
-                    context.log.warning(told[-1])
+                    remarks.append(f"{each.table} is not described in {glue.title}: {error}")
+                    context.log.warning(remarks[-1])
                     continue
                 if differed:
-                    told.append(f"{each.table}: {differed} described")
+                    remarks.append(f"{each.table}: {differed} described")
                 if done:
                     cursor[each.table] = each.digest
         except CatalogError as error:
             if not error.transient:
                 raise
-            told.append(str(error))
+            remarks.append(str(error))
         return dg.SensorResult(
-            skip_reason="; ".join(told) or "The catalog has what Dagster shows.",
+            skip_reason="; ".join(remarks) or "The catalog has what Dagster shows.",
             cursor=json.dumps(cursor, sort_keys=True),
         )
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import JSON, column, delete, insert, null, select, table, update
 
-from feed_assets.state.store import EVENTS_KEPT, Store, Transaction
+from feed_assets.state.store import EVENTS_KEPT, Store, Transaction, stored_time
 
 REPORTS = table(
     "feed_assets_reports",
@@ -60,7 +60,7 @@ class Message:
 def record_report(transaction: Transaction, report: Report) -> None:
     """Add a report, unless it is there: a request may be repeated. Appends the event `late data`."""
     if transaction.connection.execute(select(REPORTS.c.id).where(REPORTS.c.id == report.id)).first() is None:
-        row = {"id": report.id, "base": report.base, "day": report.day, "at": _text(report.at)}
+        row = {"id": report.id, "base": report.base, "day": report.day, "at": stored_time(report.at)}
         transaction.connection.execute(insert(REPORTS).values(**row, request=dict(report.request)))
         transaction.append("late data", report.at, {"report": report.id, "day": report.day})
 
@@ -85,16 +85,16 @@ def record_result(transaction: Transaction, report: Report, result: Mapping[str,
     """Give a report its result, unless another tick has given it one. Appends the event `late data reported`."""
     mine = update(REPORTS).where(REPORTS.c.id == report.id, REPORTS.c.result.is_(null()))
     if transaction.connection.execute(mine.values(result=dict(result))).rowcount:
-        told = {"report": report.id, "day": report.day, "outcome": result.get("outcome")}
-        transaction.append("late data reported", at, told)
+        details = {"report": report.id, "day": report.day, "outcome": result.get("outcome")}
+        transaction.append("late data reported", at, details)
 
 
 def close_report(transaction: Transaction, report: Report, *, at: datetime) -> None:
     """Note that nothing is to be done for a report, and delete what was closed long ago, with its messages."""
-    transaction.connection.execute(update(REPORTS).where(REPORTS.c.id == report.id).values(closed=_text(at)))
-    old = select(REPORTS.c.id).where(REPORTS.c.closed < _text(at - EVENTS_KEPT))
+    transaction.connection.execute(update(REPORTS).where(REPORTS.c.id == report.id).values(closed=stored_time(at)))
+    old = select(REPORTS.c.id).where(REPORTS.c.closed < stored_time(at - EVENTS_KEPT))
     transaction.connection.execute(delete(MESSAGES).where(MESSAGES.c.report.in_(old)))
-    transaction.connection.execute(delete(REPORTS).where(REPORTS.c.closed < _text(at - EVENTS_KEPT)))
+    transaction.connection.execute(delete(REPORTS).where(REPORTS.c.closed < stored_time(at - EVENTS_KEPT)))
 
 
 def messages_of(store: Store, report: Report) -> dict[tuple[str, str], bool]:
@@ -110,18 +110,18 @@ def claim_message(transaction: Transaction, message: Message, *, at: datetime) -
     `at` is the machine's time, as leases are of processes. The lease ends after LEASE.
     """
     row = transaction.connection.execute(select(MESSAGES).filter_by(**_key(message))).mappings().first()
-    if row is not None and (row["sent"] is not None or row["leased_until"] > _text(at)):
+    if row is not None and (row["sent"] is not None or row["leased_until"] > stored_time(at)):
         return False
     transaction.connection.execute(delete(MESSAGES).filter_by(**_key(message)))
     attempts = (row["attempts"] if row else 0) + 1
-    leased = {"attempts": attempts, "leased_until": _text(at + LEASE)}
+    leased = {"attempts": attempts, "leased_until": stored_time(at + LEASE)}
     transaction.connection.execute(insert(MESSAGES).values(**_key(message), **leased))
     return True
 
 
 def record_sent(transaction: Transaction, message: Message, *, at: datetime) -> None:
     """Note that the message was sent."""
-    transaction.connection.execute(update(MESSAGES).filter_by(**_key(message)).values(sent=_text(at)))
+    transaction.connection.execute(update(MESSAGES).filter_by(**_key(message)).values(sent=stored_time(at)))
 
 
 def postpone_message(transaction: Transaction, message: Message, *, at: datetime) -> datetime:
@@ -129,13 +129,9 @@ def postpone_message(transaction: Transaction, message: Message, *, at: datetime
     key = _key(message)
     attempts = int(transaction.connection.execute(select(MESSAGES.c.attempts).filter_by(**key)).scalar_one())
     again = at + min(FIRST_PAUSE * (1 << min(attempts - 1, 10)), LONGEST_PAUSE)
-    transaction.connection.execute(update(MESSAGES).filter_by(**key).values(leased_until=_text(again)))
+    transaction.connection.execute(update(MESSAGES).filter_by(**key).values(leased_until=stored_time(again)))
     return again
 
 
 def _key(message: Message) -> dict[str, str]:
     return {"report": message.report, "message": message.message, "channel": message.channel}
-
-
-def _text(moment: datetime) -> str:
-    return moment.astimezone(UTC).isoformat()

@@ -66,9 +66,9 @@ class Transaction:
         """
         number = update(COUNTER).values(last=COUNTER.c.last + 1).returning(COUNTER.c.last)
         sequence = int(self.connection.execute(number).scalar_one())
-        row = {"sequence": sequence, "at": _text(at), "kind": kind, "details": dict(details)}
+        row = {"sequence": sequence, "at": stored_time(at), "kind": kind, "details": dict(details)}
         self.connection.execute(insert(EVENTS).values(row))
-        kept = select(EVENTS.c.sequence).where(EVENTS.c.at >= _text(at - EVENTS_KEPT))
+        kept = select(EVENTS.c.sequence).where(EVENTS.c.at >= stored_time(at - EVENTS_KEPT))
         first = kept.order_by(EVENTS.c.sequence).limit(1).scalar_subquery()
         self.connection.execute(delete(EVENTS).where(EVENTS.c.sequence < first))
         return sequence
@@ -202,7 +202,7 @@ def _alone_in(directory: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _text(moment: datetime) -> str:
+def stored_time(moment: datetime) -> str:
     """A time as the database stores and compares it."""
     return moment.astimezone(UTC).isoformat()
 

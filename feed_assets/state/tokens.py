@@ -65,8 +65,8 @@ def record_token(transaction: Transaction, token: Token) -> None:
         "expires": token.expires.isoformat() if token.expires else None,
     }
     transaction.connection.execute(insert(TOKENS).values(row))
-    told = {name: row[name] for name in ("id", "partner", "sources", "expires")}
-    transaction.append("token added", token.created, told)
+    details = {name: row[name] for name in ("id", "partner", "sources", "expires")}
+    transaction.append("token added", token.created, details)
 
 
 def remove_token(transaction: Transaction, token_id: str, *, now: datetime) -> bool:

@@ -35,7 +35,7 @@ from feed_assets.file_feed import (
 )
 from feed_assets.file_feed.control import record_key, stored_record
 from feed_assets.file_feed.reading import changed_files
-from feed_assets.file_feed.staging import claim_of
+from feed_assets.file_feed.staging import staged_of
 from feed_assets.file_feed.wording import counted
 from feed_assets.quality.subject import EMPTY_SOURCES
 from feed_assets.sources import Source, raw_frame
@@ -265,7 +265,7 @@ class Step:
         made = (facts.root, facts.code_version, facts.config_digest, stored.key)
         if made != (self.run.root_run_id, output.code_version, output.config_digest, key):
             return None
-        return Staged(claim_of(feed, record), record, stored.key, stored.tag)
+        return staged_of(feed, stored)
 
     def publish(self, staged: Staged) -> Update:
         """Publish a staged update without an audit. Raises as `file_feed.publish` does."""

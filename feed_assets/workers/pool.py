@@ -21,7 +21,7 @@ from typing import Any
 from feed_assets.workers.requests import answer
 
 READY, BEGUN, DONE = "ready", "begun", "done"
-"""What a worker says: it waits for a run; it may be interrupted; it has executed the run."""
+"""The messages of a worker: it waits for a run; it may be interrupted; it has executed the run."""
 PRELOADED = ["dagster", "dagster_pyspark", "pyspark.sql", "boto3", "duckdb", "dagster._grpc.impl"]
 """What every worker imports, loaded once; none of it is the user's code."""
 GRACE = 15.0
@@ -135,12 +135,12 @@ class Pool:
     def _listen(self, worker: _Worker) -> None:
         try:
             while worker.connection.poll():
-                said = worker.connection.recv()
-                if said == READY:
+                message = worker.connection.recv()
+                if message == READY:
                     worker.ready, self._in_vain = True, 0
-                elif said == BEGUN:
+                elif message == BEGUN:
                     worker.begun = True
-                elif said == DONE:
+                elif message == DONE:
                     self._starts.pop(worker.run, None)
                     worker.run, worker.begun, worker.kill_at, worker.since = "", False, None, time.monotonic()
         except (EOFError, OSError):

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import pytest
 from pyspark.sql import SparkSession
 
-from feed_assets.ads import AD_CATALOG, AD_EFFECTIVENESS, ad_effectiveness
+from feed_assets.ads import AD_CATALOG, AD_EFFECTIVENESS, ads_with_shared_clicks
 from feed_assets_tests.ads.cases import Case, together
 from feed_assets_tests.ads.events import (
     DAY,
@@ -55,13 +55,13 @@ def example(
 
 def effectiveness(spark: SparkSession, case: Case, day: date, window: timedelta) -> dict[str, dict[str, Any]]:
     """The rows by ad; one task reads all events, as it does those of a small day."""
-    found = ad_effectiveness(
+    found = ads_with_shared_clicks(
         clean_ads(spark, case.ads).coalesce(1),
         clean_clicks(spark, case.clicks).coalesce(1),
         frame(spark, case.catalog, AD_CATALOG).coalesce(1),
         day=day,
         attribution_window=window,
-    )
+    ).select(AD_EFFECTIVENESS.names)
     assert described(found.schema) == described(AD_EFFECTIVENESS)
     collected = rows(found)
     assert len({row["ad_id"] for row in collected}) == len(collected)

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from feed_assets.ads import AD_CATALOG, ad_effectiveness
+from feed_assets.ads import AD_CATALOG, AD_EFFECTIVENESS, ads_with_shared_clicks
 from feed_assets_tests.ads import reference
 from feed_assets_tests.ads.cases import Case, together
 from feed_assets_tests.ads.events import (
@@ -106,13 +106,13 @@ def random_case(chance: random.Random) -> Case:
 def computed(
     spark: SparkSession, case: Case, *, day: Any = DAY, window: timedelta = ONE_DAY
 ) -> dict[str, dict[str, Any]]:
-    found = ad_effectiveness(
+    found = ads_with_shared_clicks(
         clean_ads(spark, case.ads),
         clean_clicks(spark, case.clicks),
         frame(spark, [], AD_CATALOG),
         day=day,
         attribution_window=window,
-    )
+    ).select(AD_EFFECTIVENESS.names)
     return {row["ad_id"]: row for row in rows(found)}
 
 

@@ -12,7 +12,15 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, Observation, SparkSession
 
-from feed_assets.ads import AD_CATALOG, CLEAN_ADS, CLEAN_CLICKS, ad_effectiveness, judge_ads, judge_clicks
+from feed_assets.ads import (
+    AD_CATALOG,
+    AD_EFFECTIVENESS,
+    CLEAN_ADS,
+    CLEAN_CLICKS,
+    ads_with_shared_clicks,
+    judge_ads,
+    judge_clicks,
+)
 from feed_assets.engine.judged_rows import (
     PLACES_QUARANTINED,
     places_quarantined,
@@ -31,12 +39,12 @@ def run(spark: SparkSession, base: Path, sources: tuple[Source, Source], day: da
     ads, clicks = sources
     _clean(spark, base, ads, day, judge_ads, output / "ads", output / "ads-quarantine")
     _clean(spark, base, clicks, day, judge_clicks, output / "clicks", output / "clicks-quarantine")
-    result = ad_effectiveness(
+    result = ads_with_shared_clicks(
         spark.read.schema(CLEAN_ADS).parquet(str(output / "ads")),
         spark.read.schema(CLEAN_CLICKS).parquet(str(output / "clicks")),
         spark.createDataFrame([], AD_CATALOG),
         day=day,
-    )
+    ).select(AD_EFFECTIVENESS.names)
     result.write.parquet(str(output / "effectiveness"))
 
 

@@ -39,12 +39,6 @@ def rows(spark, board, source):
     )
 
 
-def test_dagster_takes_all_definitions_of_a_project_with_a_polled_source(tmp_path, outbox, environment):
-    describe(tmp_path / "sources" / "shop_ads.yaml", outbox)
-
-    dg.Definitions.validate_loadable(build_definitions(settings_below(tmp_path / "base", tmp_path / "sources")))
-
-
 def test_the_schedule_of_a_polled_source_runs_by_its_cron_takes_each_file_once_and_replaces_what_is_sent_anew(
     spark, tmp_path, outbox, dagster_instance, environment
 ):

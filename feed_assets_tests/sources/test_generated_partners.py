@@ -12,7 +12,7 @@ import pytest
 
 from feed_assets.ads import KINDS
 from feed_assets.ads.cleaning import judge_ads, judge_clicks
-from feed_assets.ads.effectiveness import ad_effectiveness
+from feed_assets.ads.effectiveness import ads_with_shared_clicks
 from feed_assets.ads.schemas import AD_CATALOG
 from feed_assets.blackboard.local import LocalBlackboard
 from feed_assets.engine.judged_rows import published_rows
@@ -112,7 +112,7 @@ def test_effectiveness_comes_to_the_truth_for_every_ad(spark, day):
     ads = published_rows(judged(spark, blackboard, layout.ads, SHAPE.day))
     clicks = [published_rows(judged(spark, blackboard, layout.clicks, date)) for date in (SHAPE.day, next_day)]
 
-    rows = ad_effectiveness(
+    rows = ads_with_shared_clicks(
         ads, clicks[0].unionByName(clicks[1]), spark.createDataFrame([], AD_CATALOG), day=SHAPE.day
     ).collect()
 

@@ -16,7 +16,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from feed_assets.datasets import days_between, is_day
 from feed_assets.file_feed import Feed, Update, latest_of_all
-from feed_assets.operations.accounting import Accounting, account
+from feed_assets.operations.accounting import account
 from feed_assets.operations.ads.effectiveness_report import DayFigures, figures_of, interval, percent, top_ads, totals
 
 TOP_ADS_OF_ONE_DAY = 20
@@ -36,58 +36,12 @@ class DaySection:
         return max((ad["ctr_high"] or 0.0 for ad in self.ads), default=0.0) or 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class ReportPage:
-    """All that the page shows. `missing` are the days of the period without a valid update."""
-
-    title: str
-    period: str
-    total: DayFigures
-    days: Sequence[DaySection]
-    missing: Sequence[str]
-    accounting: Accounting
-    location: str
-    made_at: datetime
-    program: str
-
-    @property
-    def most_impressions(self) -> int:
-        """The impressions at the right end of the chart of days."""
-        return max((day.figures.impressions for day in self.days), default=0) or 1
-
-    @property
-    def scale(self) -> float:
-        """The share at the right end of the chart of days."""
-        return max((day.figures.ctr_high or 0.0 for day in self.days), default=0.0) or 1.0
-
-
 def page(feed: Feed, days: Sequence[str], *, now: datetime) -> str:
-    """The report on these days as one HTML page."""
-    return render(gather(feed, days, now=now))
-
-
-def gather(feed: Feed, days: Sequence[str], *, now: datetime) -> ReportPage:
-    """Read the content of the page. Days without an update between the first and the last are `missing`."""
+    """The report on these days as one HTML page. It names the days without an update between the first and the last."""
     found = latest_of_all(feed, now=now, first=min(days, default=""), last=max(days, default=""))
     updates = {day: update for day, update in sorted(found.items()) if day in days}
     top = TOP_ADS_OF_ONE_DAY if len(days) == 1 else TOP_ADS_OF_SEVERAL_DAYS
-    shown = [DaySection(figures_of(day, update), top_ads(update, top=top)) for day, update in updates.items()]
-    total = totals([day.figures for day in shown])
-    return ReportPage(
-        title="Ad effectiveness",
-        period=total.day,
-        total=total,
-        days=shown,
-        missing=[day for day in _between(updates) if day not in updates],
-        accounting=account(feed, updates),
-        location=feed.uri,
-        made_at=now,
-        program=f"feed_assets {version('feed_assets')}",
-    )
-
-
-def render(content: ReportPage) -> str:
-    """The page as HTML."""
+    figures = [figures_of(day, update) for day, update in updates.items()]
     environment = Environment(
         loader=PackageLoader("feed_assets.operations.ads", "."),
         autoescape=True,
@@ -97,7 +51,18 @@ def render(content: ReportPage) -> str:
     )
     environment.filters.update(percent=percent, number=_number, money=_money)
     environment.globals.update(interval=interval)
-    return environment.get_template("report_page.html.jinja").render(page=content)
+    return environment.get_template("report_page.html.jinja").render(
+        days=[DaySection(of_day, top_ads(updates[of_day.day], top=top)) for of_day in figures],
+        total=totals(figures),
+        missing=[day for day in _between(updates) if day not in updates],
+        # The right ends of the chart of days.
+        most_impressions=max((day.impressions for day in figures), default=0) or 1,
+        scale=max((day.ctr_high or 0.0 for day in figures), default=0.0) or 1.0,
+        accounting=account(feed, updates),
+        location=feed.uri,
+        made_at=now,
+        program=f"feed_assets {version('feed_assets')}",
+    )
 
 
 def _between(updates: Mapping[str, Update]) -> list[str]:
