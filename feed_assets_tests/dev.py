@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from feed_assets_tests.harness import free_port
+from feed_assets_tests.listening import free_port
 from feed_assets_tests.waiting import HANGS
 
 ROOT = Path(__file__).parents[1]

@@ -6,7 +6,6 @@ any expectation. Everything runs in this process and shares its one Spark.
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
@@ -111,12 +110,6 @@ def ads(count: int, day: str = DAY, start: int = 0, **more: str | None) -> list[
         ad(f"i{number}", f"{day} 12:{number // 60:02}:{number % 60:02}", **{"user": f"u{number}"} | more)
         for number in range(start, start + count)
     ]
-
-
-def free_port() -> int:
-    """A port on which nobody listens."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,37 @@
-"""The addresses on which programs listen, for tests that hold them to loopback."""
+"""Ports: free ones, small servers in the process of a test, and the addresses on which programs listen."""
 
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable
-from contextlib import suppress
+import socket
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from http.server import HTTPServer
+from typing import TypeVar
 
 import psutil
+
+AServer = TypeVar("AServer", bound=HTTPServer)
+
+
+def free_port() -> int:
+    """A port on which nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+@contextmanager
+def serving(server: AServer) -> Iterator[AServer]:
+    """The server, answering in a thread."""
+    with server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def family(process_id: int) -> list[psutil.Process]:

@@ -111,9 +111,9 @@ def _check(key: dg.AssetKey, spec: dg.AssetSpec, declaration: FeedDeclaration) -
             for partition in _partitions(context, spec):
                 if differs := difference(warehouse.warehouse, declaration, feed, partition):
                     found[partition or declaration.table] = differs
-        told = "; ".join(f"{partition}: {differs}" for partition, differs in found.items())
+        differences = "; ".join(f"{partition}: {differs}" for partition, differs in found.items())
         advice = ". Materialize the asset to load it again" if found else ""
-        return dg.AssetCheckResult(passed=not found, description=f"{told or 'the table has its rows'}{advice}.")
+        return dg.AssetCheckResult(passed=not found, description=f"{differences or 'the table has its rows'}{advice}.")
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dg.PreviewWarning)  # partitions of a check, as for audits

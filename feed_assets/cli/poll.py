@@ -5,7 +5,7 @@ Here: the commands and their messages. Not here: polling (`polling.poller`). The
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -59,13 +59,9 @@ def run_command(ctx: click.Context, names: Sequence[str], *, as_json: bool) -> N
     results: list[Polled] = []
     problems: list[str] = []
     with progress("polling", len(wanted)) as bar:
-
-        def begin(step: str) -> None:
-            bar.under_way(step)
-
         for source in wanted:
             try:
-                results.append(_poll(installation, source, begin))
+                results.append(_poll(installation, source, bar.under_way))
             except Exception as error:
                 if exit_code(error) is None:
                     raise
@@ -119,7 +115,7 @@ def _polled(installation: Installation, names: Sequence[str]) -> Sequence[Source
     return [source for source in known if not names or {source.name, source.key} & set(names)]
 
 
-def _poll(installation: Installation, source: Source, begin: Any) -> Polled:
+def _poll(installation: Installation, source: Source, begin: Callable[[str], None]) -> Polled:
     from feed_assets.polling.poller import Poller, landing_by, open_index  # noqa: PLC0415 - loads the blackboard
     from feed_assets.resources import SparkResource  # noqa: PLC0415 - loads Dagster
 

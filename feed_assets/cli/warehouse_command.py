@@ -70,8 +70,8 @@ def load_command(
                     bar()
                 else:
                     result |= {"state": "loaded" if wrote else "unchanged", "update": line.update, "rows": line.rows}
-                    told = f"{line.rows} rows of {line.update}" if line.update else "no update is in force, no rows"
-                    bar(None if as_json else f"{declaration.table} {each.partition}  {result['state']}  {told}")
+                    what = f"{line.rows} rows of {line.update}" if line.update else "no update is in force, no rows"
+                    bar(None if as_json else f"{declaration.table} {each.partition}  {result['state']}  {what}")
                 results.append(result)
     if as_json:
         print_json(results)

@@ -24,7 +24,7 @@ from feed_assets.io_manager.step_contexts import (
     is_required_input,
     makes_hours,
     outputs_of,
-    partitions_read,
+    partitions_of,
     run_of,
 )
 from feed_assets.resources import BlackboardResource, Clock, SparkResource
@@ -92,7 +92,7 @@ class FileFeedIOManager(dg.ConfigurableIOManager):
         return self._step(context).read_days(source, keys, checked, evening_hours=evening_hours)
 
     def _read_feed(self, context: dg.InputContext, declaration: FeedDeclaration) -> Reading:
-        partitions = partitions_read(context)
+        partitions = partitions_of(context)
         optional = {partition for partition in partitions if not is_required_input(context, partition)}
         is_context = bool(context.definition_metadata.get(CONTEXT))
         try:

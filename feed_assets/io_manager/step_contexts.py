@@ -56,13 +56,8 @@ def outputs_of(step: Any, manager: dg.IOManager) -> Iterator[Output]:
             yield Output(declaration, partition, window_of(definition, partition), version, digest)
 
 
-def partitions_of(output: dg.OutputContext) -> list[str | None]:
-    """The partitions of an output of this run; [None] if the asset has no partitions."""
-    return list(map(str, output.asset_partition_keys)) if output.has_asset_partitions else [None]
-
-
-def partitions_read(context: dg.InputContext) -> list[str | None]:
-    """The partitions of an input of this run; [None] if the upstream asset has no partitions."""
+def partitions_of(context: dg.InputContext | dg.OutputContext) -> list[str | None]:
+    """The partitions of an input or an output of this run; [None] if its asset has no partitions."""
     return list(map(str, context.asset_partition_keys)) if context.has_asset_partitions else [None]
 
 

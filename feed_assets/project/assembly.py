@@ -6,7 +6,7 @@ Here: the parts of every project. Not here: the assets of the worked example (`f
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -97,28 +97,11 @@ class Project:
         """
         settings, own = self.settings, list(assets)
         _require_audits(own, asset_checks)
-        interval, run_config = settings.sensor_seconds, settings.run_config
-        given: dict[str, Any] = {
-            "blackboard": BlackboardResource(base=settings.base),
-            # Dagster shows the configuration of a resource, and a server's URL may hold a password.
-            "state": StateResource(url=settings.state if settings.state.startswith("sqlite:") else dg.EnvVar(STATE)),
-            "spark": SparkResource.on(settings.spark_master, settings.base),
-            "clock": settings.clock,
-            "limits": checks.Limits(),
-            PROJECT: self,
-            **({"warehouse": WarehouseResource.at(settings.warehouse)} if settings.warehouse else {}),
-            **({"catalog": CatalogResource(database=settings.catalog)} if settings.catalog else {}),
-            **({"notifier": WebhookNotifier(url=dg.EnvVar(WEBHOOK))} if settings.alerts else {}),
-            **({"mail": self._mail()} if settings.smtp else {}),
-            **(resources or {}),
-        }
+        given = {**self._resources(), **(resources or {})}
         # The IO manager shares its resources with checks and sensors.
-        sources = {source.key: source for source in self.sources}
         shared = {name: given[name] for name in ("blackboard", "spark", "clock")}
-        file_feed = FileFeedIOManager(**shared, sources=sources)
+        file_feed = FileFeedIOManager(**shared, sources={source.key: source for source in self.sources})
         raw = [raw_logs(source, self.hours) for source in self.sources]
-        lookback_days = max((source.lookback_days for source in self.sources), default=DEFAULT_LOOKBACK_DAYS)
-        checked = self._checked_hours(own)
         reports = [late_data_reports(self.days)] if self.sources else []
         channels = frozenset({"mail", "notifier"} & given.keys())
         loads = list(warehouse_tables(own, warehouse_kind(settings.warehouse))) if settings.warehouse else []
@@ -126,29 +109,7 @@ class Project:
         return dg.Definitions(
             assets=[*in_catalog([*raw, *own, *reports], self.sources, settings, domain=domain), *tables],
             asset_checks=[*asset_checks, *(each for each in loads if isinstance(each, dg.AssetChecksDefinition))],
-            sensors=[
-                sensors.late_growth(self.sources, self._cleaned(own), interval_seconds=interval, run_config=run_config),
-                sensors.new_manifests(
-                    lookback_days=lookback_days,
-                    interval_seconds=interval,
-                    scan_seconds=settings.scan_seconds,
-                    run_config=run_config,
-                ),
-                *(
-                    [sensors.complete_hours(self.sources, checked, interval_seconds=interval, run_config=run_config)]
-                    if checked
-                    else []
-                ),
-                *([sensors.late_reports(channels=channels, interval_seconds=interval)] if reports else []),
-                sensors.landings(self.sources, self.hours, interval_seconds=interval),
-                *([sensors.warehouse_loads(interval_seconds=interval, run_config=run_config)] if tables else []),
-                *(
-                    [sensors.data_catalog(self.sources, settings.first_day, interval_seconds=interval)]
-                    if settings.catalog
-                    else []
-                ),
-                *([sensors.alerts(interval_seconds=interval)] if "notifier" in given else []),
-            ],
+            sensors=[*self._sensors(own, channels, warehouse=bool(tables))],
             jobs=jobs,
             schedules=[*schedules, *polls(self.sources, settings)],
             resources={"file_feed": file_feed, **given},
@@ -156,15 +117,56 @@ class Project:
             executor=dg.in_process_executor,
         )
 
+    def _resources(self) -> dict[str, Any]:
+        settings = self.settings
+        found: dict[str, Any] = {
+            "blackboard": BlackboardResource(base=settings.base),
+            # Dagster shows the configuration of a resource, and a server's URL may hold a password.
+            "state": StateResource(url=settings.state if settings.state.startswith("sqlite:") else dg.EnvVar(STATE)),
+            "spark": SparkResource.on(settings.spark_master, settings.base),
+            "clock": settings.clock,
+            "limits": checks.Limits(),
+            PROJECT: self,
+        }
+        if settings.warehouse:
+            found["warehouse"] = WarehouseResource.at(settings.warehouse)
+        if settings.catalog:
+            found["catalog"] = CatalogResource(database=settings.catalog)
+        if settings.alerts:
+            found["notifier"] = WebhookNotifier(url=dg.EnvVar(WEBHOOK))
+        if settings.smtp:
+            recipients = list(settings.mail_to)
+            found["mail"] = MailResource(url=dg.EnvVar(SMTP), sender=settings.mail_from, recipients=recipients)
+        return found
+
+    def _sensors(
+        self, assets: Sequence[dg.AssetsDefinition | dg.AssetSpec], channels: frozenset[str], *, warehouse: bool
+    ) -> Iterator[dg.SensorDefinition]:
+        settings, sources = self.settings, self.sources
+        interval, run_config = settings.sensor_seconds, settings.run_config
+        yield sensors.late_growth(sources, self._cleaned(assets), interval_seconds=interval, run_config=run_config)
+        yield sensors.new_manifests(
+            lookback_days=max((source.lookback_days for source in sources), default=DEFAULT_LOOKBACK_DAYS),
+            interval_seconds=interval,
+            scan_seconds=settings.scan_seconds,
+            run_config=run_config,
+        )
+        if checked := self._checked_hours(assets):
+            yield sensors.complete_hours(sources, checked, interval_seconds=interval, run_config=run_config)
+        if sources:
+            yield sensors.late_reports(channels=channels, interval_seconds=interval)
+        yield sensors.landings(sources, self.hours, interval_seconds=interval)
+        if warehouse:
+            yield sensors.warehouse_loads(interval_seconds=interval, run_config=run_config)
+        if settings.catalog:
+            yield sensors.data_catalog(sources, settings.first_day, interval_seconds=interval)
+        if "notifier" in channels:
+            yield sensors.alerts(interval_seconds=interval)
+
     def _checked_hours(self, assets: Iterable[dg.AssetsDefinition | dg.AssetSpec]) -> dict[str, dg.AssetKey]:
         """The asset of the checked hours of each source that has one."""
         keys = {key for each in assets if isinstance(each, dg.AssetsDefinition) for key in each.keys}
         return {source.key: key for source in self.sources if (key := checked_key(source)) in keys}
-
-    def _mail(self) -> MailResource:
-        # Dagster shows the configuration of a resource, and the server's URL may hold a password.
-        settings = self.settings
-        return MailResource(url=dg.EnvVar(SMTP), sender=settings.mail_from, recipients=list(settings.mail_to))
 
     def _cleaned(self, assets: Iterable[dg.AssetsDefinition | dg.AssetSpec]) -> dict[str, dg.AssetKey]:
         """The daily asset that reads the raw data of each kind: `late_growth` runs it."""

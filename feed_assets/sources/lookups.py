@@ -30,7 +30,6 @@ class Table:
     Each row has the key first. `sha256` is that of the file.
     """
 
-    name: str
     key: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...] = field(repr=False)
@@ -63,12 +62,10 @@ def read_table(path: Path, key: str, taken: Container[str]) -> Table:
     for number, line in rows:
         if len(line) != len(names):
             raise ValueError(f"{path}:{number}: {len(line)} fields under a header of {len(names)}; correct the line")
-        if (
-            found.setdefault(line[position], row := (line[position], *line[:position], *line[position + 1 :]))
-            is not row
-        ):
+        row = (line[position], *line[:position], *line[position + 1 :])
+        if found.setdefault(line[position], row) is not row:
             raise ValueError(f"{path}:{number}: a second row for {line[position]!r}; keep one")
-    return Table(path.name, key, others, tuple(found.values()), hashlib.sha256(content).hexdigest())
+    return Table(key, others, tuple(found.values()), hashlib.sha256(content).hexdigest())
 
 
 def with_table(records: DataFrame, table: Table) -> DataFrame:

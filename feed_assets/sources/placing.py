@@ -222,6 +222,6 @@ def _of_landing(counts: Mapping[str, Any], landing: LandingId) -> Counts:
         malformed=of[_LANDED_MALFORMED],
         filtered=of[_FILTERED],
         quarantined={reason: of[reason] for reason in REASONS if of[reason]},
-        days=tuple(sorted(day for its, day in counts["days"] if its == f"{landing}")),
+        days=tuple(sorted(day for other, day in counts["days"] if other == str(landing))),
         first_future=counts[f"{landing}"],
     )

@@ -1,14 +1,14 @@
-"""A directory as a blackboard and other programs show it."""
+"""What a blackboard holds, as it and other programs show it."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from feed_assets.blackboard import LocalBlackboard
+from feed_assets.blackboard import Blackboard
 
 
-def keys(blackboard: LocalBlackboard, prefix: str = "") -> list[str]:
-    return [entry.key for entry in blackboard.page(prefix).entries]
+def keys(blackboard: Blackboard, prefix: str = "", after: str = "") -> list[str]:
+    return [entry.key for entry in blackboard.page(prefix, after=after).entries]
 
 
 def on_disk(root: Path) -> list[str]:

@@ -15,12 +15,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from feed_assets.blackboard import LocalBlackboard
+from feed_assets_tests.blackboard.shown import keys
 
 DAY = 24 * 60 * 60
-
-
-def keys(blackboard: LocalBlackboard, prefix: str = "") -> list[str]:
-    return [entry.key for entry in blackboard.page(prefix).entries]
 
 
 def test_a_large_directory_that_did_not_change_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

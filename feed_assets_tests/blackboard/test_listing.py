@@ -17,6 +17,7 @@ from feed_assets.blackboard import (
     InvalidKeyError,
     Page,
 )
+from feed_assets_tests.blackboard.shown import keys
 
 NEIGHBOURS = ["a", "a b/x", "a!/x", "a-b/x", "a.b", "a0/x", "ab", "b/x", "b/y/z", "b0", "é", "\uff5a", "😀/x"]
 
@@ -25,10 +26,6 @@ def filled(blackboard: Blackboard, keys: Iterable[str]) -> Blackboard:
     for key in keys:
         blackboard.create(key, key.encode())
     return blackboard
-
-
-def keys(blackboard: Blackboard, prefix: str = "", after: str = "") -> list[str]:
-    return [entry.key for entry in blackboard.page(prefix, after=after).entries]
 
 
 def test_a_blackboard_without_objects_has_an_empty_page(blackboard: Blackboard):

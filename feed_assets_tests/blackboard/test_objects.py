@@ -16,6 +16,7 @@ from feed_assets.blackboard import (
     InvalidKeyError,
     NotFoundError,
 )
+from feed_assets_tests.blackboard.shown import keys
 
 ODD_KEYS = [
     "",
@@ -35,10 +36,6 @@ ODD_KEYS = [
     "a\uffffb",
     "x" * 1025,
 ]
-
-
-def keys(blackboard: Blackboard) -> list[str]:
-    return [entry.key for entry in blackboard.page("").entries]
 
 
 # -- reading ---------------------------------------------------------------------------------------

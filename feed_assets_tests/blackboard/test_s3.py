@@ -16,12 +16,12 @@ from botocore.exceptions import ClientError, IncompleteReadError
 
 from feed_assets.blackboard import (
     AlreadyExistsError,
-    Blackboard,
     UnavailableError,
     list_all,
     list_folders,
 )
 from feed_assets.blackboard.s3 import S3Blackboard
+from feed_assets_tests.blackboard.shown import keys
 
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
@@ -54,10 +54,6 @@ def sent(client: S3Client) -> Iterator[list[str]]:
     client.meta.events.register("before-call.s3", record)
     yield requests
     client.meta.events.unregister("before-call.s3", record)
-
-
-def keys(blackboard: Blackboard) -> list[str]:
-    return [entry.key for entry in blackboard.page("").entries]
 
 
 # -- requests --------------------------------------------------------------------------------------

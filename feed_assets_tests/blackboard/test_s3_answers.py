@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import threading
 import traceback
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -26,6 +25,7 @@ from feed_assets.blackboard import (
     list_folders,
 )
 from feed_assets.blackboard.s3 import S3Blackboard
+from feed_assets_tests.listening import serving
 
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
@@ -84,12 +84,8 @@ class _ScriptedHandler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def store() -> Iterator[Scripted]:
-    with Scripted() as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
+    with serving(Scripted()) as server:
         yield server
-        server.shutdown()
-        thread.join()
 
 
 COLLIDED = (409, "ConditionalRequestConflict")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import itertools
-import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -17,6 +16,7 @@ from botocore.config import Config
 
 from feed_assets.blackboard import UnavailableError
 from feed_assets.blackboard.s3 import S3Blackboard
+from feed_assets_tests.listening import serving
 
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
@@ -92,12 +92,8 @@ class _LineHandler(BaseHTTPRequestHandler):
 
 @pytest.fixture(params=["versitygw", "ceph"], scope="module")
 def line(request: pytest.FixtureRequest) -> Iterator[Line]:
-    with Line(request.getfixturevalue(request.param)) as line:
-        thread = threading.Thread(target=line.serve_forever, args=(0.01,))
-        thread.start()
+    with serving(Line(request.getfixturevalue(request.param))) as line:
         yield line
-        line.shutdown()
-        thread.join()
 
 
 @pytest.fixture

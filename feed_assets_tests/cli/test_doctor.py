@@ -13,7 +13,7 @@ from moto.server import ThreadedMotoServer
 
 from feed_assets.state import Store
 from feed_assets.state.address import sqlite_url
-from feed_assets_tests.harness import free_port
+from feed_assets_tests.listening import free_port
 
 ROOT = Path(__file__).parents[2]
 SECRET = "tiger-in-the-night"

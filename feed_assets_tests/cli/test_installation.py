@@ -13,7 +13,7 @@ import pytest
 from click.testing import Result
 
 from feed_assets.resources import Settings
-from feed_assets_tests.harness import free_port
+from feed_assets_tests.listening import free_port
 
 Run = Callable[..., Result]
 ROOT = Path(__file__).parents[2]
@@ -52,9 +52,7 @@ def test_a_bucket_that_does_not_answer_is_said_before_anything_starts(run: Run, 
 def test_a_master_that_is_none_or_does_not_answer_is_said_before_anything_starts(
     run: Run, empty: Path, monkeypatch, command
 ):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        nobody = f"spark://127.0.0.1:{free.getsockname()[1]}"
+    nobody = f"spark://127.0.0.1:{free_port()}"
     for master, part in (("local[x]", "it takes local[*]"), (nobody, "Connection refused"), ("local[0]", "it takes")):
         monkeypatch.setenv("FEED_ASSETS_SPARK_MASTER", master)
         told = run(*command, code=1)

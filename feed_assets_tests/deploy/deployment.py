@@ -25,8 +25,7 @@ from typing import Any, TypeVar
 import psutil
 import pytest
 
-from feed_assets_tests.harness import free_port
-from feed_assets_tests.listening import family
+from feed_assets_tests.listening import family, free_port
 from feed_assets_tests.waiting import HANGS
 
 ROOT = Path(__file__).parents[2]

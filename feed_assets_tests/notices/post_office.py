@@ -13,7 +13,7 @@ from typing import Any
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import AuthResult
 
-from feed_assets_tests.harness import free_port
+from feed_assets_tests.listening import free_port
 
 PASSWORD = "T0P/S3CRET"
 

@@ -21,6 +21,7 @@ from feed_assets.ads import KINDS
 from feed_assets.blackboard.memory import MemoryBlackboard
 from feed_assets.polling.places import BoardPlace, PlaceError, open_place
 from feed_assets.sources import SpecError, load_source
+from feed_assets_tests.listening import serving
 from feed_assets_tests.polling.partners import TODAY, Watched, content, describe, landed, poller, send, without_spark
 
 PASSWORD = "a-partners-password"
@@ -51,11 +52,10 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
 
 @contextmanager
 def http_server(directory: Path) -> Iterator[http.server.ThreadingHTTPServer]:
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=directory)) as server:
+    handler = functools.partial(Quiet, directory=directory)
+    with serving(http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)) as server:
         server.requests, server.refused = [], {}
-        threading.Thread(target=server.serve_forever, daemon=True).start()
         yield server
-        server.shutdown()
 
 
 class Login(asyncssh.SSHServer):

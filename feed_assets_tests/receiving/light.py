@@ -35,7 +35,8 @@ from feed_assets.sources.plan import Plan, complete, tidy, write_plan
 from feed_assets.state import Store
 from feed_assets.state.address import sqlite_url
 from feed_assets_tests.forked import start_server
-from feed_assets_tests.harness import SHOP_CLICKS, free_port
+from feed_assets_tests.harness import SHOP_CLICKS
+from feed_assets_tests.listening import free_port
 from feed_assets_tests.receiving.serving import EVENTS, Server
 
 FILES = SHOP_CLICKS.replace("shop_clicks", "shop_files")

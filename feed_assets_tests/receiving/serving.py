@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from feed_assets_tests.harness import free_port
+from feed_assets_tests.listening import free_port
 from feed_assets_tests.waiting import until
 
 EVENTS = """\

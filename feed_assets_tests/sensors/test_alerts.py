@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 import traceback
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
@@ -13,6 +12,7 @@ import pytest
 from feed_assets import sensors
 from feed_assets.resources import Alert, Notifier, WebhookNotifier
 from feed_assets.resources.notifier import AlertNotSentError
+from feed_assets_tests.listening import serving
 
 DAYS = dg.DailyPartitionsDefinition("2019-11-24", end_date="2019-11-30")
 SECRET = "T0P-SECRET"
@@ -47,12 +47,8 @@ def server():
         def log_message(self, *arguments):
             pass
 
-    with HTTPServer(("127.0.0.1", 0), Handler) as web:
-        thread = threading.Thread(target=web.serve_forever)
-        thread.start()
+    with serving(HTTPServer(("127.0.0.1", 0), Handler)) as web:
         yield requests, answers, f"http://127.0.0.1:{web.server_port}/services/{SECRET}"
-        web.shutdown()
-        thread.join()
 
 
 @pytest.fixture

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 
 import boto3
 
-from feed_assets_tests.servers.server import MissingServerError, S3Server, done, free_port, kept
+from feed_assets_tests.listening import free_port
+from feed_assets_tests.servers.server import MissingServerError, S3Server, done, kept
 
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client

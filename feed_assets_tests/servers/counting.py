@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
+from feed_assets_tests.listening import serving
+
 _HOP = {"connection", "transfer-encoding", "keep-alive"}
 
 
@@ -63,8 +65,5 @@ def counting(port: int) -> Iterator[tuple[str, Counter[str]]]:
         def log_message(self, *_: object) -> None:
             pass
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as proxy:
-        proxy.daemon_threads = True
-        threading.Thread(target=proxy.serve_forever, daemon=True).start()
+    with serving(ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as proxy:
         yield f"http://127.0.0.1:{proxy.server_port}", sent
-        proxy.shutdown()

@@ -13,7 +13,8 @@ from pathlib import Path
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
 from feed_assets.engine.java import JavaError, ensure_java
-from feed_assets_tests.servers.server import MissingServerError, done, free_port, kept
+from feed_assets_tests.listening import free_port
+from feed_assets_tests.servers.server import MissingServerError, done, kept
 
 VERSION = "2.6.1"
 POM = f"""\

@@ -12,7 +12,6 @@ import http.client
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, ClassVar, NoReturn
 
 import boto3
 
+from feed_assets_tests.listening import free_port
 from feed_assets_tests.waiting import HANGS
 
 if TYPE_CHECKING:
@@ -155,12 +155,6 @@ class S3Server(LocalServer):
             aws_access_key_id=self.access_key,
             aws_secret_access_key=self.secret_key,
         )
-
-
-def free_port() -> int:
-    """A port of 127.0.0.1 that nobody listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return int(free.getsockname()[1])
 
 
 @contextmanager

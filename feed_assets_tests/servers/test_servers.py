@@ -15,10 +15,11 @@ import pytest
 
 from feed_assets.blackboard import open_blackboard
 from feed_assets.engine.session import check_master
+from feed_assets_tests.listening import free_port
 from feed_assets_tests.servers import versitygw
 from feed_assets_tests.servers.fault_proxy import FaultProxy
 from feed_assets_tests.servers.faulty import END
-from feed_assets_tests.servers.server import MissingServerError, S3Server, free_port
+from feed_assets_tests.servers.server import MissingServerError, S3Server
 from feed_assets_tests.waiting import until
 
 REPOSITORY = Path(__file__).parents[2]

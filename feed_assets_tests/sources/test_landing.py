@@ -26,6 +26,7 @@ from feed_assets.sources.loading import load_source, load_sources
 from feed_assets.sources.partner_file import SPLIT_BYTES
 from feed_assets.sources.raw import raw_days, raw_frame, read_set
 from feed_assets.sources.source_errors import LandingError, SourceError
+from feed_assets_tests.blackboard.shown import keys
 from feed_assets_tests.open_bandit import TOTALS
 
 NOW = datetime(2019, 12, 1, tzinfo=UTC)
@@ -99,10 +100,6 @@ def quarantined(blackboard, landing):
     return [json.loads(line) for line in lines]
 
 
-def everything(blackboard, prefix=""):
-    return [entry.key for entry in blackboard.page(prefix).entries]
-
-
 def test_the_open_bandit_log_lands_as_impressions_and_as_clicks_with_its_known_totals(spark, blackboard):
     ads, clicks = load_sources(partners_directory(), KINDS)
 
@@ -115,7 +112,7 @@ def test_the_open_bandit_log_lands_as_impressions_and_as_clicks_with_its_known_t
     assert (min(shown.partitions), max(shown.partitions)) == ("2019-11-24/00", "2019-11-30/23")
     rows = {str(day): raw_frame(spark, blackboard, ads, raw).count() for day, raw in days_of(blackboard, ads).items()}
     assert rows == {day: impressions for day, (impressions, _) in TOTALS.items()}
-    assert everything(blackboard, "raw/.staging/") == []
+    assert keys(blackboard, "raw/.staging/") == []
 
 
 def test_a_record_lies_in_the_hour_of_its_time_whatever_its_place_in_the_file_and_its_age(
@@ -232,7 +229,7 @@ def test_a_file_that_landed_adds_nothing_under_another_name_or_packed_otherwise(
     source = described()
     content = b"id,time,ad\n1,2019-11-24 05:00:00,a\n1,never,a\n"
     first = land(spark, blackboard, source, sent("log.csv", content), now=NOW)
-    before = everything(blackboard)
+    before = keys(blackboard)
 
     again = [
         land(spark, blackboard, source, sent(name, data), now=NOW)
@@ -245,7 +242,7 @@ def test_a_file_that_landed_adds_nothing_under_another_name_or_packed_otherwise(
         )
     ]
 
-    assert everything(blackboard) == before
+    assert keys(blackboard) == before
     assert not first.already_landed
     assert {(one.already_landed, one.file, one.landed) for one in again} == {(True, "log.csv", 1)}
 
@@ -328,7 +325,7 @@ def test_parquet_keeps_its_types_and_counts_its_records(spark, blackboard, descr
     another = LocalBlackboard(tmp_path / "another")
     with pytest.raises(LandingError, match="has id as int, not as bigint"):
         land(spark, another, changed, file, now=NOW)
-    assert everything(another) == []
+    assert keys(another) == []
 
 
 @pytest.mark.parametrize(
@@ -359,7 +356,7 @@ def test_parquet_that_spark_does_not_read_is_refused_with_the_reason(
     with pytest.raises(LandingError, match=rf"{name}\.parquet.*{said}"):
         land(spark, blackboard, source, file, now=NOW)
 
-    assert everything(blackboard) == []
+    assert keys(blackboard) == []
 
 
 @pytest.mark.parametrize("encoding", ["windows-1252", "utf-16", "utf-8-sig"])
@@ -457,7 +454,7 @@ def test_a_file_that_cannot_land_is_refused_and_leaves_nothing(spark, blackboard
     with pytest.raises(LandingError, match=said):
         land(spark, blackboard, described(), sent(name, content), now=NOW)
 
-    assert everything(blackboard) == []
+    assert keys(blackboard) == []
 
 
 class StillBeingSent(LocalBlackboard):
@@ -504,7 +501,7 @@ def test_a_source_that_spark_does_not_take_is_refused_with_its_line(spark, black
     with pytest.raises(SourceError, match=said):
         land(spark, blackboard, source, sent("log.tsv", "1\t2019-11-24 05:00:00\ta\n"), now=NOW)
 
-    assert everything(blackboard) == []
+    assert keys(blackboard) == []
 
 
 @pytest.mark.parametrize("content", ["", "\n \n", "1\t2019-11-24 05:00:00\tother\n"])
@@ -519,7 +516,7 @@ def test_a_file_without_a_record_for_the_source_lands_once_and_touches_no_hour(
     assert first.read == first.filtered == len(content.split()) // 4
     assert (first.landed, first.partitions, first.quarantined) == (0, (), {})
     assert (first.already_landed, again.already_landed) == (False, True)
-    assert {key.split("/")[1] for key in everything(blackboard)} == {".landed", ".sent"}
+    assert {key.split("/")[1] for key in keys(blackboard)} == {".landed", ".sent"}
 
 
 NAMED_LIKE_SPARKS_OWN = """\
@@ -637,12 +634,12 @@ def test_what_landed_by_a_wrong_description_is_replaced_from_the_file_or_from_wh
 
     assert (again.file, again.landed, again.generation, again.already_landed) == ("log.csv", 2, 2, False)
     assert [hour for hour, _ in records(spark, blackboard, right)] == ["2019-11-24/05", "2019-11-25/05"]
-    assert everything(blackboard, "quarantine/") == []
+    assert keys(blackboard, "quarantine/") == []
     assert [each.generation for each in current_landings(blackboard, right.key)] == [2]
     packed = sent("packed.csv.gz", gzip.compress(content.encode()))
     twice = land(spark, blackboard, right, packed, now=NOW, again=True)
     assert (twice.already_landed, twice.generation) == (True, 2)
-    for key in everything(blackboard, "raw/.sent/"):
+    for key in keys(blackboard, "raw/.sent/"):
         blackboard.delete(key)
     with pytest.raises(LandingError, match=r"log\.csv was not kept .* name the file itself"):
         land(spark, blackboard, wrong, again, now=NOW)
@@ -775,4 +772,4 @@ def test_a_raw_file_tells_its_records_so_a_tenth_that_lands_late_is_a_tenth(spar
     for file in now.files:
         assert raw_frame(spark, blackboard, source, replace(now, files=(file,))).count() == file.records
     landed = {key for landing in current_landings(blackboard, source.key) for key in landing.raw_keys.values()}
-    assert landed == set(everything(blackboard, "raw/ads/"))
+    assert landed == set(keys(blackboard, "raw/ads/"))

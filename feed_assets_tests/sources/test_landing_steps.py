@@ -18,6 +18,7 @@ from feed_assets.sources.plan import ABANDONED, sweep_staging
 from feed_assets.sources.raw import raw_days, raw_frame
 from feed_assets.sources.source_errors import LandingError
 from feed_assets.sources.spec import Source
+from feed_assets_tests.blackboard.shown import keys
 
 NOW = datetime(2019, 12, 1, tzinfo=UTC)
 SOURCE = load_source(Path(__file__).parent / "partners" / "portal_ads.yaml", KINDS)
@@ -112,10 +113,6 @@ def log(tmp_path):
 def hours(blackboard):
     found = raw_days(blackboard, [SOURCE.key], date.min, date.max)
     return [f"{day}/{file.path[:2]}" for (_, day), raw in found.items() for file in raw.files]
-
-
-def keys(blackboard, prefix=""):
-    return [entry.key for entry in blackboard.page(prefix).entries]
 
 
 def assert_landed_once(blackboard, landing):

@@ -25,6 +25,7 @@ from feed_assets.sources.ledger import Landing, current_landings, entry_json, la
 from feed_assets.sources.plan import ABANDONED, Plan, Sweep, sweep_staging, write_plan
 from feed_assets.sources.raw import raw_days, read_set
 from feed_assets.sources.source_errors import EarlierLedgerError
+from feed_assets_tests.blackboard.shown import keys
 
 SOURCE = "ads/partner"
 PLANNED, UNPLANNED = LandingId("0123456789abcdef"), LandingId("00000000000000ff", 2)
@@ -51,10 +52,6 @@ def blackboard(request, tmp_path):
     write_plan(board, staging_prefix(SOURCE, PLANNED), Plan(landing, copies, STAGED))
     board.create(f"raw/.staging/{SOURCE}2/other/attempt/sent", b"of a source whose name begins alike")
     return board
-
-
-def keys(blackboard, prefix=""):
-    return [entry.key for entry in blackboard.page(prefix).entries]
 
 
 def test_what_killed_landings_staged_is_completed_or_removed_once_it_is_old(blackboard):

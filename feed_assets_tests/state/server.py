@@ -9,7 +9,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -21,6 +20,7 @@ from typing import Any
 
 import psycopg
 
+from feed_assets_tests.listening import free_port
 from feed_assets_tests.waiting import HANGS
 
 SECRET = "tiger-in-the-night"
@@ -41,8 +41,7 @@ def postgresql() -> Iterator[str]:
         cluster = ["--auth=scram-sha-256", "--encoding=UTF8", "--locale=C", "--username=owner", "--no-sync"]
         made = [programs / "initdb", "-D", data, f"--pwfile={password}", *cluster]
         subprocess.run(made, check=True, stdout=subprocess.DEVNULL, cwd=folder, **user)
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
+        port = free_port()
         settings = {"listen_addresses": "127.0.0.1", "port": port, "unix_socket_directories": "", "fsync": "off"}
         options = [option for name, value in settings.items() for option in ("-c", f"{name}={value}")]
         log = (Path(folder) / "log").open("wb")
