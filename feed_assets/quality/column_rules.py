@@ -61,7 +61,9 @@ def unique(*columns: str, blocking: bool = True, name: str = "") -> Expectation:
 
 
 def not_null(*columns: str, blocking: bool = True, name: str = "") -> Expectation:
-    """These columns are never NULL."""
+    """These columns are never NULL. Raises ValueError without a column."""
+    if not columns:
+        raise ValueError("not_null() has no column: name those that always have a value.")
 
     def judge(_: Subject, counted: Mapping[str, Any]) -> Judgement:
         nulls = {column: counted[f"null_{column}"] for column in columns}

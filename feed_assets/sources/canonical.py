@@ -6,12 +6,13 @@ here: whether a record can be used (a project's own rules), and which fields a s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes Spark
+from pyspark.sql.types import FractionalType
 
 from feed_assets.engine.moments import JSON_TIMES
 from feed_assets.engine.session import SESSION_SETTINGS
@@ -22,8 +23,10 @@ from feed_assets.sources.lookups import with_table
 from feed_assets.sources.partner_columns import columns_named
 from feed_assets.sources.spec import RESERVED_COLUMNS, Source, SpecError
 
-VERSION: Final = "2"
+VERSION: Final = "3"
 """Changes with what becomes of the same records, here and in `quality.judging`; it is in the record of each update."""
+
+_WHOLE_NUMBERS: Final = {"tinyint", "byte", "smallint", "short", "int", "integer", "bigint", "long"}
 
 
 class SessionSettingsError(RuntimeError):
@@ -50,8 +53,7 @@ def canonical(raw: DataFrame, source: Source) -> DataFrame:
     records = reduce(with_table, source.tables, raw)
     values = {name: F.expr(text) for name, text in source.expressions.items()}
     values |= {EVENT_TIME: event_time(raw, source), SOURCE: F.lit(source.name)}
-    # A value that its type cannot hold is NULL: a plain cast makes another number of it, such as 0 of NaN.
-    values = {name: value.try_cast(types.get(name, "string")) for name, value in values.items()}
+    values = _as_declared(records, values, types)
     unreadable = [
         F.when(values[name].isNull() & F.expr(were_sent), name)
         for name in kind.parsed
@@ -90,6 +92,17 @@ def _check_columns(raw: DataFrame, source: Source) -> None:
     ]
     if problems:
         raise SpecError("\n".join(problems))
+
+
+def _as_declared(records: DataFrame, values: Mapping[str, Column], types: Mapping[str, str]) -> dict[str, Column]:
+    """The values in their columns' types; a value that its type cannot hold is NULL, and never another number."""
+    whole = [name for name in values if types.get(name, "").lower() in _WHOLE_NUMBERS]
+    given = records.select(*(values[name].alias(name) for name in whole)).schema if whole else ()
+    # A cast would cut the fraction off.
+    fractional = {field.name for field in given if isinstance(field.dataType, FractionalType)}
+    values = {name: F.when(value % 1 == 0, value) if name in fractional else value for name, value in values.items()}
+    # A plain cast makes another number of what does not fit, such as 0 of NaN.
+    return {name: value.try_cast(types.get(name, "string")) for name, value in values.items()}
 
 
 def _all_that_apply(names: Sequence[Column]) -> Column:

@@ -301,11 +301,12 @@ def test_two_expectations_of_one_name_and_a_range_without_a_bound_are_refused():
     ("declare", "message"),
     [
         (lambda: checks.accepted_values("price"), "accepts no value"),
-        (checks.unique, "has no column"),
+        (checks.not_null, "not_null.. has no column"),
+        (checks.unique, "unique.. has no column"),
         (lambda: checks.references(feed="names/v1.0"), "name columns"),
         (lambda: checks.references("id", feed="names/v1.0", to=("a", "b")), "as many in `to`"),
     ],
-    ids=["accepted values", "unique", "references", "references to more"],
+    ids=["accepted values", "not null", "unique", "references", "references to more"],
 )
 def test_an_expectation_of_nothing_is_refused_when_it_is_declared(declare, message):
     with pytest.raises(ValueError, match=message):
