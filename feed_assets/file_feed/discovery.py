@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain
 
 from feed_assets.blackboard import Blackboard
-from feed_assets.blackboard.listing import first_folders
+from feed_assets.blackboard.listing import first_folders, list_folders
 from feed_assets.file_feed.control import recorded
 from feed_assets.file_feed.errors import FeedError
 from feed_assets.file_feed.feed import CONTROL, Feed
@@ -41,8 +42,9 @@ class FeedSummary:
 def feed_locations(blackboard: Blackboard, *, below: str = "", leave_out: Collection[str] = ()) -> Iterator[str]:
     """The locations of feeds, ascending: folders with a control area, with updates, or with partitions of updates.
 
-    A few listings of one page for each folder above a feed; none inside a feed. `leave_out` are names of folders
-    directly below. Skips folders whose names start with a dot, and folders deeper than DEEPEST.
+    A few listings of one page for each folder above a feed, and more pages if it holds more than 1,000 folders; none
+    inside a feed. `leave_out` are names of folders directly below. Skips folders whose names start with a dot, and
+    folders deeper than DEEPEST.
     """
     yield from _visit(blackboard, below.strip("/"), leave_out, DEEPEST)
 
@@ -66,11 +68,13 @@ def summarize(feed: Feed, *, now: datetime) -> FeedSummary:
 
 
 def _visit(blackboard: Blackboard, location: str, leave_out: Collection[str], depth: int) -> Iterator[str]:
-    names = first_folders(blackboard, Feed(blackboard, location).root)
+    root = Feed(blackboard, location).root
+    page = blackboard.page(root, folders=True)
+    names = [folder.removeprefix(root).removesuffix("/") for folder in page.folders]
     if _holds_updates(names):
         yield location
         return
-    children = [name for name in names if not name.startswith(".") and name not in leave_out]
+    children = [name for name in names if _may_lead_to_feeds(name, leave_out)]
     # Partitions of a feed look alike, so it is enough to look at the first and the last.
     if location and any(
         _holds_updates(first_folders(blackboard, f"{location}/{name}/"), CONTROL)
@@ -78,8 +82,15 @@ def _visit(blackboard: Blackboard, location: str, leave_out: Collection[str], de
     ):
         yield location
         return
-    for name in children if depth else ():
+    if not depth:
+        return
+    more = () if page.next_after is None else list_folders(blackboard, root, after=page.next_after)
+    for name in chain(children, (each for each in more if _may_lead_to_feeds(each, leave_out))):
         yield from _visit(blackboard, f"{location}/{name}" if location else name, (), depth - 1)
+
+
+def _may_lead_to_feeds(name: str, leave_out: Collection[str]) -> bool:
+    return not name.startswith(".") and name not in leave_out
 
 
 def _holds_updates(names: list[str], without: str | None = None) -> bool:

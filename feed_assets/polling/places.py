@@ -294,7 +294,7 @@ def _sftp(url: str, options: Mapping[str, Any]) -> SftpPlace:
     asked = {"username": parts.username, "port": parts.port}
     given = {name: value for name, value in asked.items() if value} | dict(options)
     waits = dict.fromkeys(("timeout", "banner_timeout", "auth_timeout"), _SECONDS)
-    errors = (OSError, EOFError, TypeError, paramiko.SSHException)
+    errors = (OSError, EOFError, TypeError, paramiko.SSHException, paramiko.SFTPError)
     with _explained(errors):
         fs = SFTPFileSystem(
             parts.hostname, **{"host_key_policy": KnownHosts, **waits, **given, "skip_instance_cache": True}

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from feed_assets.blackboard import open_blackboard
+from feed_assets.blackboard import PAGE_SIZE, open_blackboard
+from feed_assets.blackboard.memory import MemoryBlackboard
 from feed_assets.file_feed import Facts, Feed, claim, publish_files, reject, stage, staged_files
 from feed_assets.file_feed.discovery import feed_locations, summarize
 from feed_assets_tests.blackboard.recording import RecordingBlackboard
@@ -87,6 +88,13 @@ def test_finding_feeds_takes_the_same_listings_however_many_updates_they_have(ba
 
     assert listings() == before
     assert 0 < before < 20
+
+
+def test_of_more_feeds_than_a_page_all_are_found():
+    feeds = [f"feed-{number:04}/v1.0" for number in range(PAGE_SIZE + 2)]
+    board = MemoryBlackboard({f"{feed}/{day}/20191125.000000/_SUCCESS": b"0" for feed in feeds for day in ("a", "b")})
+    board.put("0", b"a file beside them")
+    assert list(feed_locations(board)) == feeds
 
 
 def test_every_source_is_listed_with_the_days_that_have_raw_data(run: Run, base: Path):

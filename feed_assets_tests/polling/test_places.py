@@ -15,6 +15,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import asyncssh
+import paramiko
 import pytest
 
 from feed_assets.ads import KINDS
@@ -304,6 +305,9 @@ def test_a_server_that_cannot_be_read_is_an_error_that_shows_no_secret(tmp_path,
         assert "Authentication failed" in problem(tmp_path, url)
         monkeypatch.setenv(OPTIONS, json.dumps({"password": PASSWORD}))
         assert "there is no directory /typo on the server" in problem(tmp_path, f"{url}/typo", pattern="*.csv")
+        with monkeypatch.context() as broken:
+            broken.setattr(paramiko.SFTPClient, "listdir_iter", raising(paramiko.SFTPError("Garbage packet received")))
+            assert "Garbage packet received" in problem(tmp_path, f"{url}/", pattern="*.csv")
         (outbox / os.fsdecode(b"caf\xe9.csv")).touch()
         assert "/ has a file whose name is not UTF-8, 'caf\\udce9.csv'" in problem(tmp_path, f"{url}/", pattern="*.csv")
         (tmp_path / "home/.ssh/known_hosts").write_text("", encoding="utf-8")
@@ -312,6 +316,13 @@ def test_a_server_that_cannot_be_read_is_an_error_that_shows_no_secret(tmp_path,
         assert "401" in problem(tmp_path, f"http://127.0.0.1:{server.server_port}/", pattern="*.csv")
     monkeypatch.setenv(OPTIONS, "a-wrong-secret")
     assert problem(tmp_path, url).startswith(f"{OPTIONS} is not a JSON object of options")
+
+
+def raising(error):
+    def fail(*_, **__):
+        raise error
+
+    return fail
 
 
 def problem(tmp_path, url, **more):
