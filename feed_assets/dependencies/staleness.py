@@ -205,7 +205,8 @@ def _context(read: InputsRead | None) -> dict[Place, str | None]:
 
 
 def _now_and_then(place: Place, now: str | None, then: str | None) -> str:
-    return f"{place[0]} {place[1] or ''} is {now or 'gone'} now, was {then or 'missing'}"
+    where = " ".join(filter(None, place))
+    return f"{where} is {now or 'gone'} now, was {then or 'missing'}"
 
 
 def _first_of_each_feed(parents: Sequence[Parent]) -> str:

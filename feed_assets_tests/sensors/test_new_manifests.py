@@ -64,7 +64,7 @@ def test_an_update_of_an_external_feed_is_told_once_and_what_is_made_of_it_asked
     assert first.told == [("ad_catalog", None, update.name)]
     assert first.events[0].metadata["path"].value == update.uri
     assert first.asked == {DAY: ("ad_effectiveness",)}
-    assert f"{CATALOG}  is {update.name} now, was missing" in first.requests[0].tags["feed_assets/why"]
+    assert f"{CATALOG} is {update.name} now, was missing" in first.requests[0].tags["feed_assets/why"]
     assert (second.told, second.asked) == ([], {})
 
 
