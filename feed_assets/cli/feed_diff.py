@@ -87,7 +87,7 @@ def update_named(feed: Feed, partition: str | None, name: str) -> Update:
     )
     if not files and read_manifest(feed, partition, name) is None:
         raise NoValidUpdateError(
-            f"{feed.title(partition)} has no update {name}: `feed-assets feed ls {feed.uri}` lists them."
+            f"{feed.title(partition)} has no update {name}: `feed-assets feed ls {feed.arguments()}` lists them."
         )
     return Update(feed, partition, name, files)
 

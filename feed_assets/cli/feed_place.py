@@ -137,7 +137,7 @@ def place_to_publish(feed: Feed, partition: str | None) -> FeedPlace:
     first = next((name for name in names if is_partition_name(name)), None)
     if first is not None and any(scanned.partition for scanned in _scanned(inside, first=first)):
         raise MixedFeedError(
-            f"{inside.uri} has partitions: name one of them (`feed-assets feed ls {inside.uri}` lists them)."
+            f"{inside.uri} has partitions: name one of them (`feed-assets feed ls {inside.arguments()}` lists them)."
         )
     if place.partition is not None and any(map(is_update_name, _folders(place.feed, after=f"{CONTROL}0"))):
         raise MixedFeedError(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from shlex import quote
 from tempfile import TemporaryDirectory
 
 import duckdb
@@ -22,8 +21,7 @@ def readable_files(update: Update) -> Iterator[list[str]]:
         try:
             yield [str(path) for path in uris]
         except duckdb.Error as error:
-            partition = f" -p {quote(update.partition)}" if update.partition is not None else ""
-            named = f"{quote(update.feed.uri)}{partition} --update {update.name}"
+            named = f"{update.feed.arguments(update.partition)} --update {update.name}"
             raise FeedError(
                 f"The files of {update.uri} cannot be read: {with_uris(str(error).partition(chr(10))[0], uris)} "
                 f"`feed-assets feed files {named}` lists them; "

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from shlex import quote
 
 from feed_assets.blackboard import Blackboard, open_blackboard
 from feed_assets.file_feed.names import begun, check_partition, check_update
@@ -48,6 +49,10 @@ class Feed:
     def uri_of(self, prefix: str) -> str:
         """The URI of the folder at a prefix, for other programs and people; it need not exist yet."""
         return self.blackboard.uri(f"{prefix}x").removesuffix("/x")
+
+    def arguments(self, partition: str | None = None) -> str:
+        """The feed and the partition as arguments of a command, quoted for a shell."""
+        return quote(self.uri) + (f" --partition {quote(partition)}" if partition else "")
 
     def title(self, partition: str | None) -> str:
         """The feed and the partition, for messages."""

@@ -114,7 +114,7 @@ def own_control_found(feed: Feed, partition: str) -> str:
     return (
         f"{own} is a control area inside the partition {partition}: {feed.uri} does not see its claims, tags and pins, "
         f"and it does not see those of {feed.uri}. Nothing was changed. Note what lies in its tags/ and pins/, delete "
-        f"it, and set the tags and pins again with `{feed.uri} --partition {partition}`."
+        f"it, and set the tags and pins again with `{feed.arguments(partition)}`."
     )
 
 

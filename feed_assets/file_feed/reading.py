@@ -108,7 +108,7 @@ def require_latest(feed: Feed, partition: str | None = None, *, now: datetime, a
     at = f" as of {as_of:%Y-%m-%d %H:%M:%S}" if as_of else ""
     names = [found.name for found in list_updates(feed, partition)]
     instead = _instead(names, update_name(as_of) if as_of else None)
-    command = f"feed-assets feed ls {feed.uri}" + (f" --partition {partition}" if partition else "")
+    command = f"feed-assets feed ls {feed.arguments(partition)}"
     raise NoValidUpdateError(f"{feed.title(partition)} has no valid update{at}. {instead}; see why with `{command}`.")
 
 
@@ -368,7 +368,7 @@ def not_one_level(feed: Feed, *, mixed: bool) -> str:
     """The message on a feed that has partitions where updates were expected, or both."""
     if mixed:
         return f"{feed.uri} holds updates and partitions at one level: move one of them to a location of its own."
-    return f"{feed.uri} has partitions: name one of them (`feed-assets feed ls {feed.uri}` lists them)."
+    return f"{feed.uri} has partitions: name one of them (`feed-assets feed ls {feed.arguments()}` lists them)."
 
 
 def _warn_of_future(update: Update | None, now: datetime) -> Update | None:

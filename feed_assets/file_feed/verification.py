@@ -125,7 +125,7 @@ def _of_update(place: _Place, found: Found, *, valid: bool, marked: bool, now: d
 
     if begun(found.name) > now:
         yield finding("future", "it is dated in the future: is its writer's clock ahead?")
-    if marked:
+    if marked and found.manifest is not None:  # else no reader looks at its files
         yield finding("directory marker", "it has a directory marker, which a plain reader may count as a file")
     for file in found.files:
         if fault := _leftover(file.path):

@@ -82,7 +82,7 @@ def _require_was_published(feed: Feed, partition: str | None, name: str, stored:
     if stored is not None and stored.record.state in {"publishing", "published", "invalidated"}:
         return
     if stored is None and not feed.blackboard.page(feed.update_prefix(partition, name)).entries:
-        message = f"{feed.title(partition)} has no update {name}: `feed-assets feed ls {feed.uri}` lists them."
+        message = f"{feed.title(partition)} has no update {name}: `feed-assets feed ls {feed.arguments()}` lists them."
         raise NoValidUpdateError(message)
     raise NotPublishedError(_nothing_to_invalidate(feed, partition, name))
 

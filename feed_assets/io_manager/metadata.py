@@ -64,8 +64,7 @@ def published_metadata(update: Update, record: Record | None, previous: Update |
 
 def command_for(feed: Feed, partition: str | None, update: str) -> str:
     """The command that lists the files of this update, in any state."""
-    where = f"{feed.uri} --partition {partition}" if partition else feed.uri
-    return f"feed-assets feed files {where} --update {update}"
+    return f"feed-assets feed files {feed.arguments(partition)} --update {update}"
 
 
 def _growth(record: Record, previous: Update | None) -> dict[str, Any]:

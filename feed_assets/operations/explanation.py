@@ -256,7 +256,7 @@ def _raw_changes(record: Record, before: Record, sources: Mapping[str, Source]) 
     changes = []
     for place, each in now.items():
         was, source = earlier.get(place), sources.get(each.source)
-        if was is None or was.hours != each.hours:
+        if (was.hours if was else {}) != each.hours:
             if source is None:
                 changes.append(f"{named(place)} changed")
             else:

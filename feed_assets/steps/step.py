@@ -54,8 +54,8 @@ class MissingUpdateError(FeedError):
 
     def __init__(self, feed: Feed, partition: str | None) -> None:
         self.feed, self.partition = feed, partition
-        option, of = (f" --partition {partition}", f" of {partition}") if partition else ("", "")
-        self.command = f"feed-assets feed ls {feed.uri}{option}"
+        of = f" of {partition}" if partition else ""
+        self.command = f"feed-assets feed ls {feed.arguments(partition)}"
         advice = f"See why with `{self.command}`; then materialize that partition first."
         super().__init__(f"{feed.location} has no valid update{of}. {advice}")
 

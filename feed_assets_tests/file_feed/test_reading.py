@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -338,6 +339,14 @@ def test_a_future_date_is_used_and_warned_about(caplog: pytest.LogCaptureFixture
         found = require_latest(Feed(on(published("20180521.150000", "20190521.160000"))), now=NOW)
     assert found.name == "20190521.160000"
     assert "20190521.160000 is dated in the future" in caplog.text
+
+
+def test_a_shell_takes_the_command_that_an_error_names_as_one_location_and_one_partition() -> None:
+    feed = Feed(on({}), "for our partners/ads")
+    with pytest.raises(NoValidUpdateError) as failed:
+        require_latest(feed, "2018-05-20|Köln", now=NOW)
+    command = str(failed.value).split("`")[1]
+    assert shlex.split(command) == ["feed-assets", "feed", "ls", feed.uri, "--partition", "2018-05-20|Köln"]
 
 
 def test_without_any_valid_update_the_error_says_what_is_there_and_how_to_look() -> None:

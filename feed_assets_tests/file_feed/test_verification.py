@@ -109,6 +109,15 @@ def test_a_directory_marker_in_an_update_is_found(feed: Feed, board: MemoryBlack
     assert found(feed) == [("directory marker", NAME)]
 
 
+def test_the_directory_marker_that_a_killed_writer_leaves_without_a_manifest_is_no_fault(
+    feed: Feed, board: MemoryBlackboard
+) -> None:
+    claimed = claim(feed, PARTITION, now=LATER, owner="run-2")
+    board.put(f"{claimed.prefix}part.parquet", b"x")
+    board.put(f"{claimed.prefix}__magic/", b"")
+    assert found(feed) == []
+
+
 def test_an_object_in_the_place_of_an_update_is_found(feed: Feed, board: MemoryBlackboard) -> None:
     board.put(f"{DAY}20180521.170000", b"")
     assert found(feed) == [("odd name", "20180521.170000")]

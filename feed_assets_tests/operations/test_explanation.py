@@ -259,3 +259,17 @@ def test_a_week_and_each_area_have_their_story_on_every_day_and_names_have_none(
     assert stories(date(2019, 11, 24))["by_area"] == [f"eu|{DAY}", f"us|{DAY}"]
     for outside in (date.min, date(2020, 2, 29), date.max):
         assert stories(outside) == {name: [str(outside)] for name in ("daily", "weekly", "by_area")}
+
+
+def test_a_new_source_without_a_file_is_no_reason(desk):
+    desk.raw_bytes(DAY, {"x": 10})
+    (ads,) = read_sets(desk.board, "ads/shop_ads", [date.fromisoformat(DAY)]).values()
+    desk.make(ADS, DAY, [ads])
+    desk.make(ADS, DAY, [ads, RawInput(source="ads/other", partition=DAY, files=())])
+
+    stories = explain(
+        desk.board, feeds_of(desk), sources_of(desk), date.fromisoformat(DAY), now=desk.now, store=desk.store
+    )
+
+    newest = next(story for story in stories if story.asset == "clean_ads").updates[0]
+    assert newest.made_because == "same inputs, run again"
