@@ -200,6 +200,14 @@ def test_a_database_of_dagster_that_cannot_be_used_is_one_error_after_the_storie
     assert problem in run(*COMPUTING[1], code=1).stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "at", "completed"), [("poll r", "2", "plain,reindex"), ("poll shop --j", "3", "plain,--json")]
+)
+def test_completion_knows_the_commands_of_poll_although_one_needs_no_name(program, words: str, at: str, completed: str):
+    environment = {"_FEED_ASSETS_COMPLETE": "bash_complete", "COMP_WORDS": f"feed-assets {words}", "COMP_CWORD": at}
+    assert completed in program(environment=environment).stdout.split()
+
+
 def test_completion_knows_commands_and_options(program):
     completed = program(
         environment={"_FEED_ASSETS_COMPLETE": "bash_complete", "COMP_WORDS": "feed-assets feed l", "COMP_CWORD": "2"}
