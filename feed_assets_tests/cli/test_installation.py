@@ -150,6 +150,9 @@ def test_explain_in_an_empty_directory_names_the_base_it_looked_at_and_makes_not
     told = run("explain", "2019-11-24")
 
     assert f"Looked below {empty / 'data'}" in told.stderr
+    every_day = run("explain").stderr
+    assert "There is no unprocessed raw data." in every_day
+    assert "All" not in every_day  # nothing was processed, either
     assert list(empty.iterdir()) == []
 
 
