@@ -23,7 +23,6 @@ import dagster as dg
 import yaml
 from dagster._check import CheckError  # raised for a file without a mapping; it has no public name
 from dagster._core.instance.ref import InstanceRef  # the only way to open an instance with other settings
-from sqlalchemy.exc import DatabaseError
 
 from feed_assets.io_manager.metadata import DATA_VERSION_TAG
 from feed_assets.io_manager.time_windows import begun_on, times_of
@@ -98,8 +97,11 @@ def instance_at(home: Path, overrides: Mapping[str, Any]) -> Iterator[dg.Dagster
     try:
         with _alone_in(home):
             opened = dg.DagsterInstance.from_ref(ref)
-    except DatabaseError as error:
-        raise InstanceConfigError(unusable_database(home, error.orig)) from error
+    except Exception as error:
+        cause = getattr(error, "orig", None)  # of SQLAlchemy's errors, which only two rooms know
+        if cause is None:
+            raise
+        raise InstanceConfigError(unusable_database(home, cause)) from error
     with opened as instance:
         keep_open(instance)
         yield instance
