@@ -6,6 +6,7 @@ Here: its declaration, and its metadata, with numbers that Dagster plots over th
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 import dagster as dg
@@ -19,6 +20,7 @@ from feed_assets.state.reports import Report
 
 NAME = "late_data_reports"
 SHOWN = ("requested", "ended", "outcome", "sources", "run")
+TIMES = ("requested", "ended")
 REQUIRED = ("id", "day", "requested", "outcome", "sources", "report")
 
 
@@ -56,7 +58,7 @@ def kept_event(update: Update, reports: Sequence[Report]) -> dg.AssetMaterializa
             if before is not None and after is not None:
                 numbers[f"change of {name}, {feed['feed']}"] = round(after - before, 6)
     lines = map(line_of, reports[-MAX_ROWS:])
-    table = [dg.TableRecord({name: each[name] or "" for name in SHOWN}) for each in lines]
+    table = [dg.TableRecord({name: _cell(name, each[name]) for name in SHOWN}) for each in lines]
     return dg.AssetMaterialization(
         NAME,
         partition=update.partition,
@@ -64,3 +66,8 @@ def kept_event(update: Update, reports: Sequence[Report]) -> dg.AssetMaterializa
         metadata={**published_metadata(update, None, None), **numbers, "reports": dg.MetadataValue.table(table)},
         tags={DATA_VERSION_TAG: update.name},
     )
+
+
+def _cell(name: str, value: str | None) -> str:
+    """A value for the table, with times to the second: the UI cuts off what is too wide."""
+    return f"{datetime.fromisoformat(value):%Y-%m-%d %H:%M:%S}" if value and name in TIMES else value or ""

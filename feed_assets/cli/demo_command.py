@@ -28,7 +28,7 @@ from feed_assets.cli.installation import (
     ready_to_compute,
     write_config,
 )
-from feed_assets.cli.output import print_blocks, print_table, print_text, progress
+from feed_assets.cli.output import print_blocks, print_table, print_text, print_title, progress
 from feed_assets.demo import OWN_HOME
 from feed_assets.operations.fork_server import start_loading
 
@@ -68,7 +68,7 @@ def demo() -> None:
     exported = chosen and not os.environ.get("MAKELEVEL")
     with_base = "" if exported else f"{BASE}={shlex.quote(chosen or os.path.relpath(base))} "
     steps = NextSteps(f"{with_base}{_program()}", _ui(chosen))
-    teller = Teller(_step, _say, _table, print_blocks, progress)
+    teller = Teller(print_title, _say, _table, print_blocks, progress)
     load = partial(load_definitions, EXAMPLE)
     Demo(installation.settings, installation.definitions, load, home, directory, teller, steps).run()
 
@@ -89,12 +89,6 @@ def _ui(chosen: str | None) -> str:
         make_dev = f"make dev BASE={shlex.quote(chosen)}" if chosen else "make dev"
         return make_dev if os.environ.get("MAKELEVEL") else f"{_program()} dev"
     return f"{_program()} dev --demo"
-
-
-def _step(title: str) -> None:
-    click.echo()
-    for line in title.splitlines():
-        click.secho(line, bold=True)
 
 
 def _say(line: str) -> None:

@@ -108,7 +108,7 @@ def _show_unprocessed(installation: Installation, *, as_json: bool) -> None:
     for _, standing in days:
         print_text(standing, indent="    ")
     if not days:
-        say("All raw data is processed.")
+        say("There is no unprocessed raw data.")
 
 
 def _say_where(settings: Settings) -> None:

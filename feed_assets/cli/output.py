@@ -110,6 +110,13 @@ def print_text(text: str, *, indent: str = "") -> None:
         click.echo(line)
 
 
+def print_title(text: str) -> None:
+    """Print an empty line and a title: bold on a terminal, and broken at spaces."""
+    click.echo()
+    for line in _lines(text, width=terminal_width()):
+        click.echo(click.style(line, bold=True) if _styled() else line)
+
+
 def say(message: str) -> None:
     """Print a remark on stderr, unless `--quiet` is given."""
     if not _is_quiet():

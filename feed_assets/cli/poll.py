@@ -28,8 +28,9 @@ class _Polls(click.Group):
     """A group whose first command needs no name: `poll SOURCE` is `poll run SOURCE`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put the name there."""
-        if not args or args[0] not in {*self.commands, "--help", "-h"}:
+        """Put the name there, except where a shell completes the name."""
+        completing = ctx.resilient_parsing and not args
+        if not completing and (not args or args[0] not in {*self.commands, "--help", "-h"}):
             args.insert(0, "run")
         return super().parse_args(ctx, args)
 

@@ -122,6 +122,8 @@ def _tables(
     # Loaded late, as the help of the commands needs no Dagster.
     from feed_assets.warehouse import VARIABLE, open_warehouse, standings  # noqa: PLC0415 - see above
 
+    if first and last and last < first:
+        raise click.BadParameter(f"{last} is before {first}.", param_hint="--to")
     if not installation.settings.warehouse:
         raise click.ClickException(f"There is no warehouse: set {VARIABLE}, such as to duckdb:///warehouse.db.")
     place = open_warehouse(installation.settings.warehouse)

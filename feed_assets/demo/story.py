@@ -221,7 +221,7 @@ class Demo:
         program = self.next_steps.program
         self.tell.step("What to type next")
         for command, what in (
-            (self.next_steps.ui, "the Dagster UI with these runs, checks and sensor decisions: http://127.0.0.1:3000"),
+            (self.next_steps.ui, "the Dagster UI with all of it: http://127.0.0.1:3000"),
             (f"{program} explain {logs.BROKEN_DAY}", "why that day is as it is"),
             (f"{program} late", "each day of each source: what was sent, growth, decision"),
             (f"{program} quarantine {logs.BROKEN_DAY}", "the records in quarantine"),

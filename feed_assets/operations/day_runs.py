@@ -98,7 +98,8 @@ def instance_at(home: Path, overrides: Mapping[str, Any]) -> Iterator[dg.Dagster
         with _alone_in(home):
             opened = dg.DagsterInstance.from_ref(ref)
     except Exception as error:
-        if (cause := getattr(error, "orig", None)) is None:  # it is no error of the database
+        cause = getattr(error, "orig", None)  # of SQLAlchemy's errors, which only two rooms know
+        if cause is None:
             raise
         raise InstanceConfigError(unusable_database(home, cause)) from error
     with opened as instance:

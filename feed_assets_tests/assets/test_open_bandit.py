@@ -93,6 +93,10 @@ def test_a_small_picture_and_the_top_ads_are_in_the_metadata(week):
     assert len(metadata["top ads"].records) == 20
     shown = [record.data["impressions"] for record in metadata["top ads"].records]
     assert shown == sorted(shown, reverse=True)
+    first = metadata["top ads"].records[0].data
+    assert first["CTR, %"] == round(100 * first["clicks"] / first["impressions"], 2)
+    low, high = map(float, first["95 % interval"].split(" - "))
+    assert low <= first["CTR, %"] <= high
     assert "(data:image/svg+xml;base64," in metadata["click-through rate"].value
     # Numbers, so that Dagster plots them over the days.
     totals = {name: metadata[name].value for name in ("impressions", "clicks", "click-through rate, %")}

@@ -148,6 +148,9 @@ def test_explain_in_an_empty_directory_names_the_base_it_looked_at_and_makes_not
     told = run("explain", "2019-11-24")
 
     assert f"Looked below {empty / 'data'}" in told.stderr
+    every_day = run("explain").stderr
+    assert "There is no unprocessed raw data." in every_day
+    assert "All" not in every_day  # nothing was processed, either
     assert list(empty.iterdir()) == []
 
 
@@ -196,6 +199,14 @@ def test_a_database_of_dagster_that_cannot_be_used_is_one_error_after_the_storie
     assert problem in told.stderr
     assert "clean_ads 2019-11-24" in told.stdout
     assert problem in run(*COMPUTING[1], code=1).stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "at", "completed"), [("poll r", "2", "plain,reindex"), ("poll shop --j", "3", "plain,--json")]
+)
+def test_completion_knows_the_commands_of_poll_although_one_needs_no_name(program, words: str, at: str, completed: str):
+    environment = {"_FEED_ASSETS_COMPLETE": "bash_complete", "COMP_WORDS": f"feed-assets {words}", "COMP_CWORD": at}
+    assert completed in program(environment=environment).stdout.split()
 
 
 def test_completion_knows_commands_and_options(program):

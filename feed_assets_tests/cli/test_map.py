@@ -163,6 +163,22 @@ def test_on_a_terminal_the_header_is_bold_and_no_color_is_respected(
     assert "\x1b" not in capsys.readouterr().out
 
 
+def test_a_title_is_broken_at_spaces_and_bold_on_a_terminal_unless_no_color_is_set(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", "30")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    title = "The missing tenth arrives days late"
+    output.print_title(title)
+    shown = capsys.readouterr().out
+    assert click.unstyle(shown).splitlines() == ["", "The missing tenth arrives days", "late"]
+    assert shown.count("\x1b[1m") == 2
+    monkeypatch.setenv("NO_COLOR", "1")
+    output.print_title(title)
+    assert "\x1b" not in capsys.readouterr().out
+
+
 def test_on_a_terminal_of_80_columns_the_names_of_updates_are_whole(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):

@@ -74,6 +74,16 @@ def test_when_that_run_has_ended_a_mail_compares_before_and_after(processed: Sho
     assert processed.report().events == ()
 
 
+def test_the_table_in_the_ui_has_times_to_the_second_so_that_nothing_of_it_is_cut_off(processed: Shop) -> None:
+    (run,) = processed.start(processed.grow())
+    processed.end(run, good=False)
+
+    (event,) = processed.report().events
+    ((row,),) = [event.metadata["reports"].records]
+    assert row.data["run"] == run
+    assert [len(row.data[name]) for name in ("requested", "ended")] == [len("2019-12-01 06:00:00")] * 2
+
+
 @pytest.mark.parametrize(("outcome", "words"), [("failed", "failed"), ("success", "processed again")])
 def test_the_last_end_of_a_run_counts_that_dagster_has_tried_again(processed: Shop, outcome, words) -> None:
     tick = processed.grow()

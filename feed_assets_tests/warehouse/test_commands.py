@@ -81,6 +81,10 @@ def test_wrong_requests_say_what_to_do(run: Run, source: Source, monkeypatch: py
     assert "clean-ads has no table. Feeds with tables: ad-effectiveness/v1.0 (ad_effectiveness)." in " ".join(
         run("load", "--feed", "clean-ads", code=2).stderr.split()
     )
+    for command in ("load", "status"):
+        backwards = run(command, "--from", "2019-11-29", "--to", "2019-11-24", code=2)
+        assert "2019-11-24 is before 2019-11-29." in backwards.stderr
+        assert backwards.stdout == ""
     monkeypatch.setenv("FEED_ASSETS_WAREHOUSE", "postgresql://owner:tiger@127.0.0.1:1/none")
     stderr = run("status", code=1).stderr
     assert "postgresql://owner@127.0.0.1:1/none" in stderr

@@ -11,9 +11,7 @@ from pyspark.sql import Column, functions
 from feed_assets.assets.ads import sketches
 
 TOP_ADS = 20
-SHOWN = (
-    "ad_id", "campaign_id", "impressions", "users", "clicks", "ctr", "ctr_low", "ctr_high", "cost", "orphan_clicks",
-)  # fmt: skip
+SHOWN = ("ad_id", "campaign_id", "impressions", "clicks", "ctr", "ctr_low", "ctr_high", "cost")
 
 
 TOTALS = ("impressions", "clicks", "orphan_clicks")
@@ -32,11 +30,12 @@ def effectiveness_aggregates() -> list[Column]:
 def effectiveness_figures(summary: Mapping[str, Any]) -> dict[str, Any]:
     """The metadata of a day's result from its `effectiveness_aggregates`; Spark has none for a day without rows.
 
-    Totals are plain numbers, which Dagster plots over the days.
+    Totals are plain numbers, which Dagster plots over the days. The UI cuts off all values of the metadata on the right
+    if a table among them is wider than half of a page.
     """
     ads, impressions, clicked, orphans = (summary.get(name) or 0 for name in ("ads", *TOTALS))
     top = [each.asDict() for each in summary.get("top") or ()]
-    records = [dg.TableRecord({name: _cell(each[name]) for name in SHOWN}) for each in top]
+    records = [dg.TableRecord(_row(each)) for each in top]
     rate = {"click-through rate, %": round(100 * clicked / impressions, 4)} if impressions else {}
     return {
         "click-through rate": dg.MetadataValue.md(sketches.click_through_sketch(top)),
@@ -49,7 +48,14 @@ def effectiveness_figures(summary: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _cell(value: object) -> str | int | float | bool | None:
-    if isinstance(value, float):
-        return round(value, 5)
-    return value if isinstance(value, str | int) or value is None else str(value)
+def _row(ad: Mapping[str, Any]) -> dict[str, str | int | float | None]:
+    """A line of the table, with rates in percent."""
+    rate, low, high = (
+        None if ad[name] is None else round(100 * ad[name], 2) for name in ("ctr", "ctr_low", "ctr_high")
+    )
+    return {
+        **{name: ad[name] for name in ("ad_id", "campaign_id", "impressions", "clicks")},
+        "CTR, %": rate,
+        "95 % interval": None if low is None else f"{low:.2f} - {high:.2f}",
+        "cost": None if ad["cost"] is None else str(ad["cost"]),
+    }
