@@ -70,6 +70,21 @@ def make_default(spark: SparkSession) -> None:
     java_class.setActiveSession(java_session(spark))
 
 
+def forget_shared(spark: SparkSession) -> None:
+    """Let the application forget what all its sessions share: cached frames and RDDs, and global views.
+
+    So, too, the properties that this thread gave its jobs, such as their group and their pool of the scheduler.
+    """
+    spark.catalog.clearCache()
+    session = java_session(spark)
+    context = session.sparkContext()
+    kept = context.getPersistentRDDs().valuesIterator()
+    while kept.hasNext():
+        kept.next().unpersist(False)  # noqa: FBT003 - of Java: without waiting
+    session.sharedState().globalTempViewManager().clear()
+    context.setLocalProperties(java_machine(spark).java.util.Properties())
+
+
 class _Names:
     """What is common to a view and a package: each name in it is asked for once, if it cannot change its meaning."""
 

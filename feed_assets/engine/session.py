@@ -24,7 +24,7 @@ from pyspark.sql import SparkSession, Window, functions
 
 from feed_assets.engine.buckets import LOCAL_COMMITTERS, concerns_storage
 from feed_assets.engine.java import JavaError
-from feed_assets.engine.jvm import make_default
+from feed_assets.engine.jvm import forget_shared, make_default
 
 
 class MasterError(Exception):
@@ -182,7 +182,7 @@ def replace_session(spark: SparkSession) -> SparkSession:
 
     It has the settings with which the application was started, no views, no functions and nothing cached.
     """
-    spark.catalog.clearCache()
+    forget_shared(spark)
     fresh = spark.newSession()
     make_default(fresh)
     return fresh

@@ -27,6 +27,9 @@ MOST_RUNS = 200
 LOOK_EVERY = 1.0
 """Seconds between two looks at the files of the code, while no run is under way."""
 
+SET_BY_DAGSTER = "SF_PARTNER"
+"""The variable that each run sets for Snowflake's connector."""
+
 UNBEGUN = {dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.CANCELING}
 """A run of another status has another process, or needs none."""
 UNFIT = {dg.DagsterRunStatus.CANCELING, dg.DagsterRunStatus.CANCELED}
@@ -36,6 +39,7 @@ UNFIT = {dg.DagsterRunStatus.CANCELING, dg.DagsterRunStatus.CANCELED}
 def work(pool: Connection, module: str, idle: float, *, as_it_is: bool) -> None:
     """Execute the runs whose ids come from the pool. Ends with the pool, with Spark, and when the code has changed.
 
+    It also ends after a run that was interrupted, or that changed its surroundings: the next run finds a new process.
     If the code changes while it is loaded, it ends at once, unless it takes the code `as_it_is`: then it executes one
     run. After so many seconds without a run, it ends its application on a cluster.
     """
@@ -48,6 +52,7 @@ def work(pool: Connection, module: str, idle: float, *, as_it_is: bool) -> None:
         if not (warm.settled or as_it_is):
             return
         pool.send(READY)
+        surroundings = _surroundings()
         for _ in range(MOST_RUNS):
             # Dagster leaves SIGTERM with what it finds for SIGINT.
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -64,9 +69,16 @@ def work(pool: Connection, module: str, idle: float, *, as_it_is: bool) -> None:
             with capture_interrupts(), lost_interrupts_repeated():
                 pool.send(BEGUN)
                 status = _execute(run_id)
-            if status in UNFIT or not warm.renew():
+            if status in UNFIT or not warm.renew() or _surroundings() != surroundings:
                 return
             pool.send(DONE)
+
+
+def _surroundings() -> tuple[object, ...]:
+    """What a run can change for those after it: the variables of the environment, and the working directory."""
+    directory = Path().stat()
+    variables = {name: value for name, value in os.environ.items() if name != SET_BY_DAGSTER}
+    return variables, directory.st_dev, directory.st_ino
 
 
 def _execute(run_id: str) -> dg.DagsterRunStatus | None:

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 SEEN_WITH = {"dagster": "1.13", "pyspark": "4.3"}
 OWNERS = {
     "SparkSession": "_jsparkSession _jvm _jsc _jdf _jmap _instantiatedSession _activeSession listenerBus statusStore "
-    "sqlParser",
+    "sqlParser globalTempViewManager",
     "SparkContext": "_gateway",
     "Column": "_jc",
     "org.apache.spark.sql.catalyst.expressions": "BloomFilterAggregate BloomFilterMightContain",

@@ -20,10 +20,12 @@ class NoSpark(SparkResource):
 
 
 class Doing(dg.Config):
-    """What to do: wait for a file, also in a callback, whose errors Python drops; then end so."""
+    """What to do: wait for a file, also in a callback, whose errors Python drops; change the process; then end so."""
 
     waits_for: str = ""
     in_a_callback: bool = False
+    goes_to: str = ""
+    greets: str = ""
     ends: str = "well"
 
 
@@ -46,10 +48,15 @@ def wait_for(file: Path) -> None:
 @dg.asset(required_resource_keys={"spark"})
 def deed(context: dg.AssetExecutionContext, config: Doing) -> None:
     print("The greeting is", os.environ.get("GREETING"), flush=True)
+    context.log.info(f"The place is {Path.cwd()}.")
     if config.in_a_callback:
         Waiting(Path(config.waits_for))
     if config.waits_for:
         wait_for(Path(config.waits_for))
+    if config.goes_to:
+        os.chdir(config.goes_to)
+    if config.greets:
+        os.environ["GREETING"] = config.greets
     if config.ends == "badly":
         raise ValueError(config.ends)
     if config.ends == "at once":

@@ -82,12 +82,17 @@ class Doing(dg.Config):
 def kept(context: dg.AssetExecutionContext, config: Doing) -> None:
     """Write down what earlier runs left in Spark, and leave more."""
     spark = context.resources.spark.spark_session
-    views = [each.name for each in spark.catalog.listTables()]
-    found = {"setting": spark.conf.get(SHUFFLED), "views": views, "cached": cached(spark), "java": java()}
+    views = [each.name for each in spark.catalog.listTables("global_temp")]
+    group = spark.sparkContext.getLocalProperty("spark.jobGroup.id")
+    found = {"setting": spark.conf.get(SHUFFLED), "views": views, "cached": cached(spark), "group": group}
+    found["java"] = java()
     Path(config.finds).write_text(json.dumps(found))
     spark.conf.set(SHUFFLED, "77")
     spark.range(10).createOrReplaceTempView("left_behind")
+    spark.range(10).createOrReplaceGlobalTempView("left_to_all")
+    spark.sparkContext.setJobGroup("left", "jobs of this run", interruptOnCancel=True)
     spark.range(10).cache().count()
+    spark.range(10).localCheckpoint()
 
 
 def cached(spark: Any) -> int:

@@ -134,6 +134,17 @@ def test_code_and_variables_that_have_changed_are_loaded_before_the_next_run(wor
     assert deed(workers).status == SUCCESS
 
 
+@pytest.mark.parametrize("change", ["greets", "goes_to"])
+def test_a_run_finds_neither_variables_nor_the_directory_of_the_run_before(workers, tmp_path, change):
+    first = deed(workers, **{change: str(tmp_path)})
+    assert first.status == SUCCESS
+    second = deed(workers)
+    assert second.status == SUCCESS
+    assert said(workers, second) == "The greeting is None\n"
+    assert f"The place is {workers.home}." in second.messages
+    assert second.worker not in {None, first.worker}
+
+
 def test_a_run_that_configures_its_resources_has_a_process_of_its_own(workers):
     run = deed(workers, resources={"spark": {"config": {"spark_config": {"spark.sql.shuffle.partitions": "7"}}}})
     assert run.status == SUCCESS

@@ -96,7 +96,7 @@ def test_a_run_finds_nothing_that_an_earlier_run_left_in_spark(workers, tmp_path
         assert run.status == SUCCESS
         found.append(json.loads(file.read_text()))
     assert found[0] == found[1]
-    assert (found[0]["views"], found[0]["cached"]) == ([], 0)
+    assert (found[0]["views"], found[0]["cached"], found[0]["group"]) == ([], 0, None)
 
 
 def test_workers_compile_quickly_where_days_are_small(workers, tmp_path):
