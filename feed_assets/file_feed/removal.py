@@ -74,12 +74,10 @@ def carry_out(feed: Feed, removals: Iterable[Removal], *, now: datetime) -> list
 
     Leaves alone an update that was published, changed, held or became the latest since it was planned.
     """
-    planned, outcomes = list(removals), dict[Removal, Outcome]()
-    # The newest first: a listing begins at the oldest update of its step, and what followed it is gone by then.
-    waiting = iter(sorted(planned, key=lambda each: (each.partition or "", each.update), reverse=True))
+    waiting, outcomes = iter(removals), list[Outcome]()
     while batch := list(islice(waiting, TOGETHER)):
-        outcomes |= {outcome.removal: outcome for outcome in _remove(feed, batch, now)}
-    return [outcomes[removal] for removal in planned]
+        outcomes += _remove(feed, batch, now)
+    return outcomes
 
 
 @dataclass(slots=True)
@@ -149,17 +147,12 @@ _Seen = dict[str | None, dict[str, Found]]
 
 
 def _list_partitions(feed: Feed, targets: Sequence[_Target]) -> _Seen:
-    """The partitions of these updates as they are now, in one pass. Never stops half-way because levels are mixed.
-
-    Of a long history, only the first page, and what begins with the oldest of these updates.
-    """
+    """The partitions of these updates as they are now, in one pass. Never stops half-way because levels are mixed."""
     seen: _Seen = {}
-    oldest: dict[str, str] = {}
-    for partition, name in (target.place for target in targets):
-        oldest[partition or ""] = min(name, oldest.get(partition or "", name))
     if targets:
-        only = None if any(target.removal.partition is None for target in targets) else oldest.keys()
-        for scanned in scan(feed, start=lambda partition: oldest.get(partition, ""), only=only, mixed=True):
+        wanted = {target.removal.partition for target in targets}
+        only = None if None in wanted else {partition for partition in wanted if partition is not None}
+        for scanned in scan(feed, only=only, mixed=True):
             seen.setdefault(scanned.partition or None, {}).update(scanned.updates)
     return seen
 

@@ -251,18 +251,6 @@ def test_the_reads_of_removals_grow_with_the_pages_of_the_listing(keys: int, pag
     assert board.counts()["read"] == 0
 
 
-def test_the_listings_of_removals_grow_with_a_long_history_and_not_with_its_square() -> None:
-    def pages(updates: int) -> int:
-        feed, board = recorded(objects(history(updates, every=timedelta(hours=1)), files=9))
-        removals = plan(feed, Policy(1, timedelta(0), timedelta(0)), now=NOW)
-        board.forget()
-        outcomes = carry_out(feed, removals, now=NOW)
-        assert [outcome.removal for outcome in outcomes if outcome.removed] == list(removals)
-        return areas(board, "page").count("data")
-
-    assert pages(2_001) <= 2.2 * pages(1_001)
-
-
 # --- looking at all of it ---------------------------------------------------------------------------------------------
 
 
