@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -20,6 +22,7 @@ from feed_assets.file_feed import (
     MixedFeedError,
     NoValidUpdateError,
     Policy,
+    Removal,
     begun,
     carry_out,
     claim,
@@ -337,6 +340,23 @@ def test_what_is_removed_together_leaves_nothing_and_nothing_else_goes(
             names = {key.removeprefix(folder)[:15] for key in board.objects() if key.startswith(folder)}
             assert {name for name in names if is_update_name(name)} == kept
     assert not [key for key in board.objects() if "/pins/" in key]
+
+
+def test_a_retention_that_is_stopped_has_removed_the_oldest_updates_and_leaves_no_gap(
+    board: SteppingBlackboard, feed: Feed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(removals: Iterable[Removal]) -> Iterator[Removal]:
+        yield from islice(removals, 2)
+        raise KeyboardInterrupt
+
+    for name in OLD:
+        plain.publish(board, DAY, name)
+    monkeypatch.setattr("feed_assets.file_feed.removal.TOGETHER", 1)
+
+    with pytest.raises(KeyboardInterrupt):
+        carry_out(feed, stopped(plan(feed, POLICY, now=NOW)), now=NOW)
+
+    assert names_left(board) == set(OLD[2:])
 
 
 def test_one_partition_is_planned_recovered_and_cleared_without_a_look_at_the_others(
