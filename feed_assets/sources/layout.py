@@ -18,9 +18,9 @@ QUARANTINE = "quarantine/landing/"
 DIGEST_LENGTH = 16
 
 _LANDING = rf"([0-9a-f]{{{DIGEST_LENGTH}}})(?:-([1-9]\d*))?"
-_LANDED_NAME = re.compile(rf"landed-{_LANDING}(?:\.(0|[1-9]\d*))?\.parquet")
-_RAW_PATH = re.compile(r"(\d{4}-\d\d-\d\d)/((?:[01]\d|2[0-3])/([^/_.][^/]*\.parquet))")
-_LEDGER_PATH = re.compile(rf"([0-9a-f]{{{DIGEST_LENGTH}}})/([1-9]\d*)\.json")
+_LANDED_NAME = re.compile(rf"landed-{_LANDING}(?:\.(0|[1-9]\d*))?\.parquet", re.ASCII)
+_RAW_PATH = re.compile(r"(\d{4}-\d\d-\d\d)/((?:[01]\d|2[0-3])/([^/_.][^/]*\.parquet))", re.ASCII)
+_LEDGER_PATH = re.compile(rf"([0-9a-f]{{{DIGEST_LENGTH}}})/([1-9]\d*)\.json", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, order=True)

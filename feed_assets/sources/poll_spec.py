@@ -18,8 +18,8 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 SCHEMES = ("file", "s3", "sftp", "http", "https")
 
-_DATE = {"{yyyy}": r"(?P<yyyy>\d{4})", "{mm}": r"(?P<mm>\d\d)", "{dd}": r"(?P<dd>\d\d)"}
-_WILD = {"{hh}": r"(?:[01]\d|2[0-3])", "*": "[^/]*", "?": "[^/]"}
+_DATE = {"{yyyy}": r"(?P<yyyy>[0-9]{4})", "{mm}": r"(?P<mm>[0-9]{2})", "{dd}": r"(?P<dd>[0-9]{2})"}
+_WILD = {"{hh}": r"(?:[01][0-9]|2[0-3])", "*": "[^/]*", "?": "[^/]"}
 _TOKEN = re.compile(r"\{[^{}]*\}|\*|\?|[^{*?]+|\{")
 
 Component = str | re.Pattern[str]

@@ -93,6 +93,7 @@ def test_a_landing_of_another_source_with_the_same_digest_does_not_count():
         "2019-11-24/x.parquet",
         "2019-11-31/05/x.parquet",
         "2019-11-24x/05/x.parquet",
+        "2019-11-24/0\N{ARABIC-INDIC DIGIT THREE}/x.parquet",
     ],
 )
 def test_what_is_no_raw_file_is_not_one(path):
