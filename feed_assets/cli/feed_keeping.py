@@ -203,8 +203,8 @@ def _print_removals(place: FeedPlace, removals: Sequence[Removal], outcomes: Seq
         header.append("outcome")
         for line, outcome in zip(lines, outcomes, strict=True):
             line.append("removed" if outcome.removed else f"left alone: {outcome.why}")
-    kept = "--keep, --younger-than and --longest-write keep all updates"
-    print_table(header, lines, empty=f"Nothing to remove in {place.title}: {kept}.")
+    why = "--keep, --younger-than, --longest-write, tags and pins keep all updates"
+    print_table(header, lines, empty=f"Nothing to remove in {place.title}: {why}.")
     if removals and outcomes is None:
         size = sum(each.bytes for each in removals)
         say(f"Nothing changed. --yes removes {counted(len(removals), 'update')} with {counted(size, 'byte')}.")

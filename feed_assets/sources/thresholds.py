@@ -48,7 +48,7 @@ class Basis(StrEnum):
 
     HISTORY = "history"
     NO_HISTORY = "no history"
-    """Fewer than LEAST_DAYS days are known: the source's default counts."""
+    """Fewer than LEAST_DAYS days are known, or the day had no data: the source's default counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +67,8 @@ class CostOfRun:
         """The numbers for people."""
         costs, currency = self.costs, self.costs.currency
         if self.cost_of_a_run is None or self.mean_bytes is None:
+            if self.days >= LEAST_DAYS:
+                return "the default, as the day had no data when it was processed"
             return f"the default, as only {self.days} other days are known, and costs need {LEAST_DAYS}"
         run_time = "" if self.mean_seconds is None else f" in {self.mean_seconds:.0f} s"
         return (

@@ -276,6 +276,17 @@ def test_gc_removes_nothing_without_yes_and_never_what_is_held(
     assert "Nothing to remove" in run("feed", "gc", location, "--keep", "2", "--yes").stderr
 
 
+def test_gc_names_tags_and_pins_among_what_may_have_kept_everything(run: Run, written: Written, tmp_path: Path):
+    location, file = tmp_path / "f", written("a.csv", "x\n")
+    for _ in range(2):
+        run("feed", "publish", location, file)
+    run("feed", "tag", location, "golden", "--update", "20191201.120000")
+
+    told = run("feed", "gc", location, "--keep", "1", "--younger-than", "0s").stderr
+
+    assert "--keep, --younger-than, --longest-write, tags and pins keep all updates" in told
+
+
 def test_gc_keeps_three_updates_thirty_days_and_a_write_of_twenty_four_hours_if_nothing_else_is_said(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from feed_assets.file_feed import publish
 from feed_assets.sources import GrowthKind
-from feed_assets.sources.thresholds import Basis
+from feed_assets.sources.thresholds import Basis, Processed, threshold_of
 from feed_assets.state import Store
 from feed_assets.state.address import sqlite_url
 from feed_assets_tests.dependencies.late_world import GB, World, at, source
@@ -110,6 +110,16 @@ def test_without_history_the_stated_default_counts_and_the_decision_says_so(tmp_
     assert [request.need.partition for request in asked] == ["2020-02-28"]
     assert (decision.threshold_percent, decision.costs.basis) == (3, Basis.NO_HISTORY)
     assert "threshold 3 %: the default, as only 2 other days are known, and costs need 3" in decision.sentence()
+
+
+def test_of_a_day_processed_without_data_the_decision_does_not_blame_the_other_days() -> None:
+    costs = source(threshold=COSTS).growth_threshold
+    assert costs is not None
+
+    percent, shown = threshold_of(costs, Decimal(5), 0, [Processed(100 * GB, 60)] * 3)
+
+    assert (percent, shown.days) == (5, 3)
+    assert shown.sentence == "the default, as the day had no data when it was processed"
 
 
 def test_the_default_is_5_percent_and_what_is_recorded_of_the_source_does_not_change_with_costs() -> None:
