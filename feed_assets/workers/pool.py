@@ -188,7 +188,8 @@ class Pool:
 
 
 def _work(pool: Connection, module: str, idle: float, as_it_is: bool) -> None:  # noqa: FBT001 - of `Process`
+    started = time.time_ns()  # before it loads the first file
     gc.freeze()  # else the first collection touches, and so copies, all memory that the workers share
     from feed_assets.workers.worker import work  # noqa: PLC0415 - loads Dagster, which the pool does without
 
-    work(pool, module, idle, as_it_is=as_it_is)
+    work(pool, module, idle, started, as_it_is=as_it_is)

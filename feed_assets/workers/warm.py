@@ -53,12 +53,11 @@ class Warm:
     """Whether no file has changed while it was loaded: else the code may be that of before."""
 
     @classmethod
-    def of(cls, module: str, *, awaited: Callable[[], bool]) -> Warm:
+    def of(cls, module: str, started: int, *, awaited: Callable[[], bool]) -> Warm:
         """Load the module and start its Spark. If it cannot be loaded, the next run reports the reason.
 
-        `awaited` tells whether a run waits already.
+        `started` is when the process began to load files, in ns. `awaited` tells whether a run waits already.
         """
-        started = time.time_ns()
         try:
             _set_variables(module)
             installation = Installation(*load_project(module))

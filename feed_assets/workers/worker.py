@@ -36,19 +36,19 @@ UNFIT = {dg.DagsterRunStatus.CANCELING, dg.DagsterRunStatus.CANCELED}
 """A run that was interrupted may leave jobs, and a call to Java whose answer nobody has read."""
 
 
-def work(pool: Connection, module: str, idle: float, *, as_it_is: bool) -> None:
+def work(pool: Connection, module: str, idle: float, started: int, *, as_it_is: bool) -> None:
     """Execute the runs whose ids come from the pool. Ends with the pool, with Spark, and when the code has changed.
 
     It also ends after a run that was interrupted, or that changed its surroundings: the next run finds a new process.
-    If the code changes while it is loaded, it ends at once, unless it takes the code `as_it_is`: then it executes one
-    run. After so many seconds without a run, it ends its application on a cluster.
+    If the code changes after `started` (in ns), while it is loaded, it ends at once, unless it takes the code
+    `as_it_is`: then it executes one run. After so many seconds without a run, it ends its application on a cluster.
     """
     sys.path.insert(0, str(Path.cwd()))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     from feed_assets.workers.warm import Warm  # noqa: PLC0415 - the forkserver must not load the project's code
 
     with suppress(EOFError, BrokenPipeError):
-        warm = Warm.of(module, awaited=pool.poll)
+        warm = Warm.of(module, started, awaited=pool.poll)
         if not (warm.settled or as_it_is):
             return
         pool.send(READY)

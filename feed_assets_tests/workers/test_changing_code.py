@@ -27,6 +27,21 @@ if in_a_worker and ALWAYS:
     (here / "generated.py").write_text(f"NUMBER = {time.time_ns()}")
     import generated
 """
+SAVES_EARLY = """
+import multiprocessing
+import sys
+from pathlib import Path
+
+class Saving:
+    def find_spec(self, name, path=None, target=None):
+        here = Path(__file__).parent
+        if name == "feed_assets.workers.warm" and multiprocessing.parent_process() and not (here / "saved").exists():
+            import theirs
+            (here / "saved").touch()
+            (here / "theirs.py").write_text("GREETING = 'the new code'")
+
+sys.meta_path.insert(0, Saving())
+"""
 PROJECT = """
 from theirs import GREETING
 import os
@@ -67,6 +82,20 @@ def test_a_run_has_the_code_that_was_saved_while_its_worker_loaded_the_old_one(t
 
         assert run.status == SUCCESS, run.messages
         assert run.worker is not None
+        assert "This is the new code." in run.messages
+
+
+def test_a_run_has_the_code_that_was_saved_while_its_worker_loaded_feed_assets(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "theirs.py").write_text("GREETING = 'the old code'")
+    (tmp_path / "changing.py").write_text(PROJECT)
+    (tmp_path / "sitecustomize.py").write_text(SAVES_EARLY)
+
+    with pool_of(tmp_path, tmp_path / "home") as workers:
+        run = workers.launch("deed")
+
+        assert run.status == SUCCESS, run.messages
+        assert (tmp_path / "saved").exists()
         assert "This is the new code." in run.messages
 
 
