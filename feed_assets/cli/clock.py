@@ -75,6 +75,14 @@ class DayParameter(click.ParamType[date]):
         return date.fromisoformat(value)
 
 
+class OptionalDay(click.Argument):
+    """The argument `[DATE]`. Errors name it without the brackets."""
+
+    def get_error_hint(self, ctx: click.Context | None) -> str:  # noqa: ARG002 - click's signature
+        """Its name in errors."""
+        return "'DATE'"
+
+
 class Moment(click.ParamType[datetime]):
     """A time: in ISO 8601, in UTC if it names no zone, or the name of an update."""
 

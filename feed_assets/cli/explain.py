@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from feed_assets.cli.clock import DayParameter
+from feed_assets.cli.clock import DayParameter, OptionalDay
 from feed_assets.cli.installation import Installation, find_dagster_home, load_installation
 from feed_assets.cli.output import json_option, print_blocks, print_json, print_table, print_text, say
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("day", type=DayParameter(), metavar="[DATE]", required=False)
+@click.argument("day", cls=OptionalDay, metavar="[DATE]", required=False, type=DayParameter())
 @json_option
 def explain(day: date | None, *, as_json: bool) -> None:
     """For each asset on DATE, show the update in force, why it was computed, growth, failed checks and lineage.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from feed_assets.cli.clock import DayParameter
+from feed_assets.cli.clock import DayParameter, OptionalDay
 from feed_assets.cli.exit_codes import FAILED
 from feed_assets.cli.installation import load_installation
 from feed_assets.cli.output import complain, json_option, print_json, print_table
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("day", metavar="[DATE]", required=False, type=DayParameter())
+@click.argument("day", cls=OptionalDay, metavar="[DATE]", required=False, type=DayParameter())
 @click.option("--feed", metavar="NAME", help="A feed, such as clean-ads, or `landing` for records that did not land.")
 @json_option
 @click.pass_context

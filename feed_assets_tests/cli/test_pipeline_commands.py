@@ -351,8 +351,9 @@ def test_a_report_on_nothing_writes_no_page_and_says_so(run, base, tmp_path):
 
 
 def test_a_day_that_does_not_exist_is_told_of_by_the_name_of_the_argument(run):
-    told = run("explain", "2019-13-29", code=2).stderr
-    assert "Invalid value for 'DATE'" in told
+    for command in ("explain", "quarantine"):
+        told = run(command, "2019-13-29", code=2).stderr
+        assert "Invalid value for 'DATE'" in told
 
 
 def test_explaining_an_empty_day_says_that_nothing_is_there(run, base):
