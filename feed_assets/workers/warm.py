@@ -58,9 +58,11 @@ class Warm:
 
         `started` is when the process began to load files, in ns. `awaited` tells whether a run waits already.
         """
+        sources, loaded = Path(), False
         try:
             _set_variables(module)
             installation = Installation(*load_project(module))
+            sources = installation.settings.sources_directory
             resource: Any = (installation.definitions.resources or {}).get("spark")
             if isinstance(resource, SparkResource):
                 _choose_compiler(installation)
@@ -68,13 +70,12 @@ class Warm:
                     end_with_java(spark)
                     if not awaited():
                         warm_up(spark)
+            loaded = True
         except Exception:  # noqa: BLE001 - whatever it is, Dagster reports it with the next run
             _log.warning("The definitions of %s, or their Spark, are not ready for runs", module, exc_info=True)
-            return cls(Path(), _states(_files_of(Path())), _states(_modules()), fit=False)
-        sources = installation.settings.sources_directory
         descriptions, modules = _states(_files_of(sources)), _states(_modules())
         meanwhile = any(started < changed <= time.time_ns() for changed, _ in (descriptions | modules).values())
-        warm = cls(sources, descriptions, modules, fit=not meanwhile, settled=not meanwhile)
+        warm = cls(sources, descriptions, modules, fit=loaded and not meanwhile, settled=not meanwhile)
         return warm if warm.renew() else replace(warm, fit=False)
 
     def outdated(self) -> bool:

@@ -42,6 +42,14 @@ class Saving:
 
 sys.meta_path.insert(0, Saving())
 """
+CORRECTS = """
+import multiprocessing
+from pathlib import Path
+
+import theirs
+if multiprocessing.parent_process() and not hasattr(theirs, "GREETING"):
+    Path(theirs.__file__).write_text("GREETING = 'the corrected code'")
+"""
 PROJECT = """
 from theirs import GREETING
 import os
@@ -115,3 +123,19 @@ def test_code_that_could_not_be_loaded_is_loaded_anew_when_it_was_corrected(tmp_
 
         assert corrected.status == SUCCESS, corrected.messages
         assert "This is the corrected code." in corrected.messages
+
+
+def test_code_that_is_corrected_while_a_worker_fails_to_load_it_is_loaded_anew(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "theirs.py").write_text("GREETING = 'the old code'")
+    (tmp_path / "changing.py").write_text(f"{CORRECTS}\n{PROJECT}")
+
+    with pool_of(tmp_path, tmp_path / "home") as workers:
+        first = workers.launch("deed")
+        assert first.status == SUCCESS, first.messages
+        (tmp_path / "theirs.py").write_text("# the greeting is gone")
+        until(lambda: "corrected" in (tmp_path / "theirs.py").read_text())
+        run = workers.launch("deed")
+
+        assert run.status == SUCCESS, run.messages
+        assert "This is the corrected code." in run.messages
