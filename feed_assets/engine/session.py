@@ -108,6 +108,12 @@ Java would look for methods to throw away all the time, and compile them again."
 _MEMORY_LIMITS = Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes")
 """A container's limit of memory, in Linux's newer and older place; there is a word instead of a number without one."""
 
+ONE_PROCESS = {
+    # Else every user of the machine could send messages to Spark's ports. Spark makes the secret itself, but not for
+    # the executors of `local-cluster`, which are processes of their own.
+    "spark.authenticate": "true",
+}
+
 CLUSTER = {
     # Files of about spark.sql.adaptive.advisoryPartitionSizeInBytes (64 MB), whatever the number of cores.
     "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
@@ -122,6 +128,7 @@ def spark_config(master: str) -> dict[str, str]:
         **LEAN,
         **QUIET,
         **(SINGLE_MACHINE if master.startswith("local") else CLUSTER),
+        **(ONE_PROCESS if re.fullmatch(r"local(\[.*\])?", master) else {}),
         **REQUIRED,
         **LOCAL_COMMITTERS,
     }

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import socket
+import struct
 import subprocess
 import sys
 
 import pytest
+from pyspark.sql import SparkSession
 
 from feed_assets.engine.java import JavaError, ensure_java
 from feed_assets.engine.session import ensure_driver_memory, spark_config, start_session
@@ -39,6 +42,17 @@ def test_on_a_cluster_the_drivers_memory_is_left_to_its_configuration():
     ensure_driver_memory("spark://127.0.0.1:7077")
 
     assert "SPARK_DRIVER_MEMORY" not in os.environ
+
+
+def test_the_driver_of_a_single_machine_takes_no_message_without_its_secret(spark: SparkSession):
+    request = struct.pack(">bqi", 3, 1, 5) + b"hello"  # an RPC of Spark's protocol: type, id, length, content
+
+    port = int(spark.sparkContext.getConf().get("spark.driver.port", ""))
+    with socket.create_connection(("127.0.0.1", port), timeout=HANGS) as stranger:
+        stranger.sendall(struct.pack(">q", 8 + len(request)) + request)
+        answer = stranger.recv(1024)
+
+    assert b"Expected SaslMessage" in answer
 
 
 def start_without_a_session() -> None:
