@@ -72,17 +72,16 @@ def load_project(module: str) -> tuple[Project, dg.Definitions]:
 
 
 def _require_valid(module: str, definitions: dg.Definitions) -> None:
-    """Raise ClickException if Dagster takes the definitions, but fails where it maps the partitions of an asset."""
+    """Raise ClickException if Dagster refuses the definitions as a whole, such as the partitions of an input."""
     import dagster as dg  # noqa: PLC0415 - loads Dagster
 
     try:
         dg.Definitions.validate_loadable(definitions)
     except dg.DagsterInvalidDefinitionError as error:
-        why = f"{error}: {error.__cause__}" if error.__cause__ else str(error)
-        raise click.ClickException(
-            f"Dagster cannot use the definitions of {module}. {why}. Correct the partitions of the asset, or the "
-            "partition_mapping of its input."
-        ) from error
+        why = str(error)
+        if error.__cause__:  # of partitions that cannot be mapped
+            why += f": {error.__cause__}. Correct the partitions of the asset, or the partition_mapping of its input."
+        raise click.ClickException(f"Dagster cannot use the definitions of {module}. {why}") from error
 
 
 def _declared(path: Path) -> str | None:
