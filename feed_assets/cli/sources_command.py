@@ -104,10 +104,10 @@ def check(ctx: click.Context, names: Sequence[str]) -> None:
 @click.argument("file", type=click.Path(path_type=Path))
 @json_option
 def try_(name: str, file: Path, *, as_json: bool) -> None:
-    """Show what SOURCE makes of FILE: what would land, and each column's values. Nothing lands, nothing is kept.
+    """Show what SOURCE makes of FILE; nothing lands.
 
-    It counts the records that have a value in a column, that have none, and whose value the column cannot hold. The
-    rules of your project are not applied: they judge records when a day is processed.
+    For each column, it counts the records that have a value, that have none, and whose value cannot be read. The rules
+    of your project are not applied: they judge records when a day is processed.
     """
     from feed_assets.operations.java_compiler import compile_for_delivery  # noqa: PLC0415 - loads Dagster and Spark
     from feed_assets.operations.trial import try_source  # noqa: PLC0415 - as above

@@ -172,7 +172,10 @@ def test_files_that_cannot_be_read_are_an_error_that_names_the_update_and_what_t
     for shown, feed in ((told, "quarantine/clean-ads/v1.0"), (report, "ad-effectiveness/v1.0")):
         uri = (base / feed).as_uri()
         assert f"Error: The files of {uri}/2019-11-24/20191201.120000 cannot be read" in shown.stderr
-        assert f"`feed-assets feed invalidate {uri} -p 2019-11-24 --update 20191201.120000 --reason" in shown.stderr
+        assert (
+            f"`feed-assets feed invalidate {uri} --partition 2019-11-24 --update 20191201.120000 --reason"
+            in shown.stderr
+        )
 
 
 @pytest.mark.parametrize(
