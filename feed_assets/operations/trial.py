@@ -6,13 +6,11 @@ a project, which judge records when a day is processed (`quality.judging`), and 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
 
 from feed_assets.blackboard import Blackboard, LocalBlackboard
 from feed_assets.engine.sql import quoted, text_literal
@@ -22,6 +20,7 @@ from feed_assets.sources import Source, raw_days, raw_frame
 from feed_assets.sources.canonical import canonical
 from feed_assets.sources.landing import land
 from feed_assets.sources.ledger import Landing
+from feed_assets.sources.scratch import scratch_directory
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +65,8 @@ def try_source(spark: SparkSession, source: Source, file: Path, *, now: datetime
     `spark` must run on this machine. Raises LandingError if the file cannot be read, and SpecError if Spark does not
     take an expression.
     """
-    with TemporaryDirectory(prefix="feed-assets-try-") as directory:
-        board = LocalBlackboard(Path(directory))
+    with scratch_directory("feed-assets-try-") as directory:
+        board = LocalBlackboard(directory)
         landing = land(spark, board, source, file, now=now)
         columns, redelivered, malformed = _figures(spark, board, source)
         unreadable: list[FeedError] = []
@@ -114,8 +113,5 @@ def _figures(
     return columns, row["redelivered"], _example(row["malformed"])
 
 
-def _example(found: Sequence[object] | None) -> Example | None:
-    if found is None:
-        return None
-    line, record = found
-    return Example(int(str(line)), str(record))
+def _example(found: Row | None) -> Example | None:
+    return None if found is None else Example(*found)
