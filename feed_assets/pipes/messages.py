@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Event, Thread
 from typing import Any, Final
 
 import dagster as dg
 from dagster_aws.pipes import PipesS3MessageReader
-from dagster_pipes import PipesMetadataValue, PipesOpenedData, PipesParams
+from dagster_pipes import PipesDefaultMessageWriter, PipesMetadataValue, PipesOpenedData, PipesParams
 
 from feed_assets.blackboard import list_all, local_directory
 from feed_assets.resources import BlackboardResource
@@ -18,6 +23,9 @@ FOLDER = ".pipes"
 """Messages are below it in the base: no name of a feed begins with a dot."""
 
 INTERVAL_SECONDS: Final = 5
+"""Between two readings of a bucket."""
+
+_FILE_INTERVAL_SECONDS: Final = 0.05
 
 _KINDS: Final = {
     dg.BoolMetadataValue: "bool",
@@ -43,7 +51,7 @@ class Messages(dg.PipesMessageReader):
         self.heard: dg.PipesMessageHandler | None = None
         in_bucket = local_directory(blackboard.base) is None
         self._reader: dg.PipesMessageReader = (
-            _BucketReader(blackboard, f"{FOLDER}/{run_id}/") if in_bucket else dg.PipesTempFileMessageReader()
+            _BucketReader(blackboard, f"{FOLDER}/{run_id}/") if in_bucket else _FileReader()
         )
 
     @contextmanager
@@ -60,6 +68,51 @@ class Messages(dg.PipesMessageReader):
     def no_messages_debug_text(self) -> str:
         """See PipesMessageReader."""
         return self._reader.no_messages_debug_text()
+
+
+class _FileReader(dg.PipesMessageReader):
+    """Reads a temporary file while a job writes it.
+
+    Dagster's reader loses a message that is written in two parts, as large ones are, and may miss the last ones.
+    """
+
+    @contextmanager
+    def read_messages(self, handler: dg.PipesMessageHandler) -> Iterator[PipesParams]:
+        """See PipesMessageReader."""
+        ended = Event()
+        with TemporaryDirectory() as folder:
+            path = Path(folder, "messages")
+            path.touch()
+            thread = Thread(target=self._read, args=(path, handler, ended), daemon=True)
+            thread.start()
+            try:
+                yield {PipesDefaultMessageWriter.FILE_PATH_KEY: str(path)}
+            finally:
+                ended.set()
+                thread.join()
+
+    def _read(self, path: Path, handler: dg.PipesMessageHandler, ended: Event) -> None:
+        try:
+            with path.open("rb") as messages:
+                line = b""
+                while True:
+                    # Asked before the reading: what a job wrote before its end is read after it.
+                    last = ended.is_set()
+                    while part := messages.readline():
+                        line += part
+                        if line.endswith(b"\n"):
+                            handler.handle_message(json.loads(line))
+                            line = b""
+                    if last:
+                        return
+                    ended.wait(_FILE_INTERVAL_SECONDS)
+        except Exception:
+            handler.report_pipes_framework_exception("Reading the messages of a job", sys.exc_info())
+            raise
+
+    def no_messages_debug_text(self) -> str:
+        """See PipesMessageReader."""
+        return "Attempted to read messages from a temporary file."
 
 
 class _BucketReader(PipesS3MessageReader):
