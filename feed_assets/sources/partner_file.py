@@ -168,9 +168,12 @@ def _inspect_text(
     with _opened(path, compressed=compressed) as file:
         if text.encoding in _READ_AS_UTF_8:
             read = _read(file)
+            line_feeds = read.line_feeds
         else:
             content = scratch / "recoded"
             read = _recode(file, text.encoding, content)
+            with content.open("rb") as recoded:
+                line_feeds = _read(recoded).line_feeds  # at other positions than in the file
             compressed = False
     if read.carriage_returns and not sum(read.line_feeds):
         raise LandingError(
@@ -181,9 +184,8 @@ def _inspect_text(
     if isinstance(text, DelimitedFormat) and text.header:
         with _opened(content, compressed=compressed) as file:
             columns, skip = _header(path, file, text)
-    # Recoded text has other positions than those that were read. A line belongs to the split in which it begins, or to
-    # the one before if it begins with the split.
-    splits = read.line_feeds[:-1] if content == path and not compressed else ()
+    # A line belongs to the split in which it begins, or to the one before if it begins with the split.
+    splits = () if compressed else line_feeds[:-1]
     lines_before = (0, *(1 + ended for ended in accumulate(splits)))
     return PartnerFile(
         path.name,

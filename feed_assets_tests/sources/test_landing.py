@@ -369,12 +369,14 @@ def test_a_file_in_another_encoding_is_read_in_it(spark, blackboard, described, 
     assert [row["ad"] for _, row in records(spark, blackboard, source)] == ["Ünï"]
 
 
-def test_lines_of_a_file_too_large_for_one_split_have_their_true_numbers(spark, blackboard, described, sent):
-    source = described()
+@pytest.mark.parametrize("encoding", ["utf-8", "windows-1252"])
+def test_lines_of_a_file_too_large_for_one_split_have_their_true_numbers(spark, blackboard, described, sent, encoding):
+    source = described(f"type: csv, header: true, encoding: {encoding}, columns: [id, time, ad]")
     # The first split ends within a line, the second one at the end of a line.
     row, header = 64 * 1024 - 1, b"id,time,ad\n"
     lines = [
-        f"{number},2019-11-24 {number % 24:02}:00:00,".encode().ljust(row, b"x") + b"\n" for number in range(2, 2500)
+        f"{number},2019-11-24 {number % 24:02}:00:00,{'é' * 99}".encode(encoding).ljust(row, b"x") + b"\n"
+        for number in range(2, 2500)
     ]
     content = header + b"".join(lines)
     aligned = content[: 2 * SPLIT_BYTES - 1].rindex(b"\n") + 1
