@@ -9,6 +9,7 @@ import codecs
 import csv
 import gzip
 import hashlib
+import io
 import os
 import zlib
 from collections.abc import Callable, Sequence
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from feed_assets.sources.layout import content_digest, name_digest
+from feed_assets.sources.line_breaks import BREAK, join_records
 from feed_assets.sources.source_errors import LandingError
 from feed_assets.sources.spec import RESERVED_COLUMNS, DelimitedFormat, JsonLinesFormat, ParquetFormat, Source
 
@@ -53,7 +55,7 @@ class PartnerFile:
     """A file that can be landed.
 
     `name` is its base name, or its path at the place where the source is polled. `content` is a file with the same
-    records in UTF-8: itself, or a copy if it came in another encoding; `compressed` says whether it is packed.
+    records in UTF-8, each on a line: itself, or a copy; `compressed` says whether it is packed.
     `columns` are the names in the header, None without a header, and `skip` the number of lines up to and with the
     header. `lines_before` has for each split of `SPLIT_BYTES` the number of lines in the splits before it; for a
     content that Spark cannot split, only a zero. `sha256` is of the unpacked
@@ -168,24 +170,29 @@ def _inspect_text(
     with _opened(path, compressed=compressed) as file:
         if text.encoding in _READ_AS_UTF_8:
             read = _read(file)
-            line_feeds = read.line_feeds
         else:
             content = scratch / "recoded"
             read = _recode(file, text.encoding, content)
-            with content.open("rb") as recoded:
-                line_feeds = _read(recoded).line_feeds  # at other positions than in the file
             compressed = False
     if read.carriage_returns and not sum(read.line_feeds):
         raise LandingError(
             f"{path}: its lines end in CR alone; end them in LF, for instance with "
             f"`{'zcat' if path.suffix == '.gz' else 'cat'} FILE | tr '\\r' '\\n' > NEW`, and land that"
         )
+    if isinstance(text, DelimitedFormat) and text.line_breaks:
+        joined = scratch / "joined"
+        with _opened(content, compressed=compressed) as file:
+            _join(file, text, joined)
+        content, compressed = joined, False
     columns, skip = None, 0
     if isinstance(text, DelimitedFormat) and text.header:
         with _opened(content, compressed=compressed) as file:
             columns, skip = _header(path, file, text)
+    splits: Sequence[int] = ()
+    if not compressed:
+        with content.open("rb") as file:  # a copy has other lines, or lines at other positions
+            splits = (read if content == path else _read(file)).line_feeds[:-1]
     # A line belongs to the split in which it begins, or to the one before if it begins with the split.
-    splits = () if compressed else line_feeds[:-1]
     lines_before = (0, *(1 + ended for ended in accumulate(splits)))
     return PartnerFile(
         path.name,
@@ -281,6 +288,14 @@ def _recode(file: BinaryIO, encoding: str, target: Path) -> _Read:
         return _read(file, recode)
 
 
+def _join(file: BinaryIO, text: DelimitedFormat, target: Path) -> None:
+    """Write a text in UTF-8 with each record on one line."""
+    # `surrogateescape` keeps bytes that are not UTF-8; line ends stay as they are.
+    lines = io.TextIOWrapper(file, encoding="utf-8-sig", errors="surrogateescape", newline="\n")
+    with target.open("w", encoding="utf-8", errors="surrogateescape", newline="\n") as joined:
+        joined.writelines(join_records(lines, text.field_separator, text.quote_character))
+
+
 def _header(path: Path, file: BinaryIO, text: DelimitedFormat) -> tuple[tuple[str, ...], int]:
     """The names in the first line that is not blank, and the number of that line."""
     for number, line in enumerate(iter(lambda: file.readline(_LONGEST_HEADER), b""), start=1):
@@ -288,7 +303,9 @@ def _header(path: Path, file: BinaryIO, text: DelimitedFormat) -> tuple[tuple[st
         if len(line) == _LONGEST_HEADER:
             long = f"a line of more than {_LONGEST_HEADER:,} bytes is no header"
             raise LandingError(f"{where}: {long}; have the file sent again, with one record a line")
-        names = line.decode("utf-8-sig" if number == 1 else "utf-8", errors="replace").rstrip("\r\n")
+        names = (
+            line.decode("utf-8-sig" if number == 1 else "utf-8", errors="replace").rstrip("\r\n").replace(BREAK, " ")
+        )
         if names.strip():
             try:
                 columns = tuple(name.strip() for name in _split(names, text))

@@ -14,6 +14,7 @@ from pyspark.sql.types import StructType
 
 from feed_assets.engine.moments import JSON_TIMES
 from feed_assets.engine.sql import quoted, text_literal
+from feed_assets.sources.line_breaks import BREAK
 from feed_assets.sources.partner_file import SPLIT_BYTES, PartnerFile
 from feed_assets.sources.spec import RESERVED_COLUMNS, DelimitedFormat, JsonLinesFormat, Source
 
@@ -52,6 +53,9 @@ def text_records(
     # Spark numbers the rows of each partition; each split is one.
     row = functions.monotonically_increasing_id().bitwiseAND(_IN_PARTITION)
     unmarked = functions.ltrim(value, functions.lit("\ufeff"))
+    record = functions.rtrim(functions.make_valid_utf8(value), functions.lit("\r"))
+    if isinstance(text, DelimitedFormat) and text.line_breaks:
+        record = functions.translate(record, BREAK, "\n")
     lines = (
         spark.read.options(lineSep="\n", basePath=base)
         .text([path for path, _ in files.values()])
@@ -62,7 +66,7 @@ def text_records(
             "_landing",
             _of_file(files, lambda file: functions.lit(file.name)).alias("_file"),
             "_line",
-            functions.rtrim(functions.make_valid_utf8(value), functions.lit("\r")).alias("_record"),
+            record.alias("_record"),
             functions.is_valid_utf8(value).alias("_decoded"),
         )
         .where(functions.trim("_record") != "")

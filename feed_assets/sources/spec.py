@@ -107,6 +107,7 @@ class DelimitedFormat(_TextFormat):
     columns: tuple[ColumnName, ...] = ()
     separator: Annotated[str, StringConstraints(min_length=1)] | None = None
     quote: Annotated[str, StringConstraints(max_length=1)] | None = None
+    line_breaks: bool = False
     encoding: str = "utf-8"
 
     @property
@@ -122,12 +123,21 @@ class DelimitedFormat(_TextFormat):
     @property
     def parsing(self) -> tuple[object, ...]:
         """The values that decide how a file is parsed; a header overrides the source's columns."""
-        return self.field_separator, self.quote_character, self.encoding, self.header or self.columns
+        joined = ("line breaks",) if self.line_breaks else ()
+        return self.field_separator, self.quote_character, self.encoding, self.header or self.columns, *joined
 
     @model_validator(mode="after")
     def _something_names_the_columns(self) -> Self:
         if not self.header and not self.columns:
             raise ValueError("nothing names the columns; list them in `columns`, in order, or set `header: true`")
+        return self
+
+    @model_validator(mode="after")
+    def _line_breaks_are_in_quotes(self) -> Self:
+        if self.line_breaks and not (self.quote_character and len(self.field_separator) == 1):
+            raise ValueError(
+                "`line_breaks` are those inside quotes: it takes a `quote`, and a separator of one character"
+            )
         return self
 
 

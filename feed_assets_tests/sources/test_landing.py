@@ -369,6 +369,30 @@ def test_a_file_in_another_encoding_is_read_in_it(spark, blackboard, described, 
     assert [row["ad"] for _, row in records(spark, blackboard, source)] == ["Ünï"]
 
 
+@pytest.mark.parametrize(("encoding", "name"), [("utf-8", "log.csv"), ("utf-16", "log.csv"), ("utf-8", "log.csv.gz")])
+def test_line_breaks_in_quotes_belong_to_the_record_if_the_source_says_so(
+    spark, blackboard, described, sent, encoding, name
+):
+    source = described(f"type: csv, header: true, line_breaks: true, encoding: {encoding}")
+    text = (
+        'id,time,ad,"a\nnote"\r\n1,2019-11-24 05:00:00,"one\r\n\ntwo, ""three""",x\r\n\r\n'
+        '2,2019-11-24 05:00:00,"never closed,x\r\n3,2019-11-24 05:00:00,three,"y\n"\r\n4,2019-11-24 05:00:00,"a\nb"\n'
+    ).encode(encoding)
+    file = sent(name, gzip.compress(text) if name.endswith(".gz") else text)
+
+    landing = land(spark, blackboard, source, file, now=NOW)
+
+    assert (landing.read, landing.landed, landing.malformed) == (4, 4, 2)
+    assert [
+        (row["_line"], row["id"], row["ad"], row["_malformed"]) for _, row in records(spark, blackboard, source)
+    ] == [
+        (3, "1", 'one\r\n\ntwo, "three"', None),
+        (7, "2", "never closed,x", '2,2019-11-24 05:00:00,"never closed,x'),
+        (8, "3", "three", None),
+        (10, "4", "a\nb", '4,2019-11-24 05:00:00,"a\nb"'),
+    ]
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "windows-1252"])
 def test_lines_of_a_file_too_large_for_one_split_have_their_true_numbers(spark, blackboard, described, sent, encoding):
     source = described(f"type: csv, header: true, encoding: {encoding}, columns: [id, time, ad]")
@@ -689,6 +713,7 @@ def test_the_description_that_counts_is_of_what_lands_where(described):
         digest("type: csv, columns: [id, time, ad]"),
         digest("type: csv, columns: [time, id, ad]"),
         digest("type: csv, header: true, separator: ';'"),
+        digest("type: csv, header: true, line_breaks: true"),
         digest("type: csv, header: true, encoding: latin1"),
         digest("type: jsonl, columns: [id, time, ad]"),
         digest(more="filter: ad = 'a'"),
@@ -696,7 +721,7 @@ def test_the_description_that_counts_is_of_what_lands_where(described):
         digest(null_tokens=()),
         digest(columns={"event_time": "to_timestamp(ad)", "ad_id": "ad"}),
     ]
-    assert len({before, *others}) == 10
+    assert len({before, *others}) == 11
 
 
 def shuffle_tracker(spark):
