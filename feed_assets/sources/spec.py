@@ -268,7 +268,13 @@ class Source(_Model):
             "recipients",
             "poll",
         }
-        described = self.model_dump_json(exclude=others if self.lookups else {*others, "lookups"})
+        exclude: dict[str, Any] = dict.fromkeys(others, True)
+        # Fields that came with later versions count once they are used: else an upgrade would process all days again.
+        if not self.lookups:
+            exclude["lookups"] = True
+        if not (isinstance(self.format, DelimitedFormat) and self.format.line_breaks):
+            exclude["format"] = {"line_breaks"}
+        described = self.model_dump_json(exclude=exclude)
         return hashlib.sha256("\n".join((described, *(each.sha256 for each in self.tables))).encode()).hexdigest()[:16]
 
     @property

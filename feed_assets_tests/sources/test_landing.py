@@ -724,6 +724,26 @@ def test_the_description_that_counts_is_of_what_lands_where(described):
     assert len({before, *others}) == 11
 
 
+@pytest.mark.parametrize(
+    ("text", "digests"),
+    [
+        ("type: csv, header: true, columns: [id, time, ad]", ("73ce2d24d6db2136", "4e35ce57d583b0a9")),
+        ("type: jsonl, columns: [id, time, ad]", ("9e0eef98166a46a8", "d46a5b05f2fbf329")),
+        (
+            "type: parquet, columns: {id: string, time: string, ad: string}",
+            ("55749c42fda85d29", "788bb27cda2242b2"),
+        ),
+    ],
+)
+def test_a_description_has_the_digests_of_earlier_versions_so_that_an_upgrade_lands_and_processes_nothing_again(
+    described, text, digests
+):
+    source = described(text)
+
+    assert (source.digest, source.landing_digest) == digests
+    assert source.digest != described("type: csv, header: true, line_breaks: true, columns: [id, time, ad]").digest
+
+
 def shuffle_tracker(spark):
     """What Spark knows of the files that its stages hand to each other."""
     environment = spark._jvm.org.apache.spark.util.Utils.classForName("org.apache.spark.SparkEnv", True, False)
