@@ -7,11 +7,12 @@ Here: reading both from the blackboard with few requests, and when a day is due.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from feed_assets.blackboard import Blackboard
 from feed_assets.datasets import ONE_DAY, is_day, midnight
@@ -19,6 +20,7 @@ from feed_assets.dependencies.graph import FeedNode
 from feed_assets.dependencies.inputs_read import InputsRead, inputs_read, was_decided_against
 from feed_assets.dependencies.processing_history import processing_history
 from feed_assets.file_feed import Feed, RawInput, Update, in_full, inputs_digest, latest_of_each, recorded
+from feed_assets.file_feed.bounded_cache import BoundedCache
 from feed_assets.file_feed.wording import counted
 from feed_assets.sources import Decision, GrowthKind, Source, decide, each_day, evening, evening_read
 from feed_assets.sources.thresholds import CostOfRun, Processed
@@ -30,7 +32,7 @@ SWEEP_DAYS = 3
 """Days for which a day is still checked after it has left the lookback, in case the sensor did not run."""
 
 REMEMBERED_ANSWERS = 1000
-_ANSWERS: dict[tuple[str, ...], Any] = {}
+_ANSWERS: BoundedCache[tuple[str, ...], Any] = BoundedCache(REMEMBERED_ANSWERS)
 """Answers that needed the listing of an update's raw files, by update, source and a digest of the raw files now."""
 
 
@@ -388,11 +390,9 @@ def _answered_once(
 ) -> _Answer:
     """The answer from the files that this update read, `now` and `more`; cached, as listings are large."""
     key = (feed.uri, partition, update, now.source, inputs_digest([now]), *more)
-    if key not in _ANSWERS:
-        if len(_ANSWERS) >= REMEMBERED_ANSWERS:
-            _ANSWERS.clear()
-        _ANSWERS[key] = answer(lambda read: in_full(feed, partition, update, read))
-    found: _Answer = _ANSWERS[key]
+    with suppress(KeyError):
+        return cast("_Answer", _ANSWERS[key])
+    _ANSWERS[key] = found = answer(lambda read: in_full(feed, partition, update, read))
     return found
 
 
