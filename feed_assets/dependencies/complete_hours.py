@@ -12,8 +12,9 @@ from datetime import datetime, timedelta
 from feed_assets.blackboard import Blackboard
 from feed_assets.datasets import ONE_DAY, midnight
 from feed_assets.datasets.days import hour_name
+from feed_assets.dependencies.day_phases import due_from
 from feed_assets.dependencies.inputs_read import inputs_read, was_decided_against
-from feed_assets.dependencies.raw_growth import decide_on, due_from
+from feed_assets.dependencies.raw_growth import decide_on
 from feed_assets.file_feed import Feed, RawInput, Update, inputs_digest, latest_of_all, recorded_digests
 from feed_assets.file_feed.wording import counted
 from feed_assets.sources import Source, raw_days

@@ -1,7 +1,7 @@
 """Compares the raw data of each source and day with the read set of the update in force.
 
-Here: reading both from the blackboard with few requests, and when a day is due. Not here: comparing two read sets
-(`sources.growth`), and planning runs (`late_days`).
+Here: reading both from the blackboard with few requests. Not here: when a day is due (`day_phases`), comparing two
+read sets (`sources.growth`), and planning runs (`late_days`).
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime
 from decimal import Decimal
-from enum import StrEnum
 from typing import Any, Generic, TypeVar, cast
 
 from feed_assets.blackboard import Blackboard
-from feed_assets.datasets import ONE_DAY, is_day, midnight
+from feed_assets.datasets import ONE_DAY, is_day
+from feed_assets.dependencies.day_phases import Phase, due_from, leaves_at, phase, watched_days
 from feed_assets.dependencies.graph import FeedNode
 from feed_assets.dependencies.inputs_read import InputsRead, inputs_read, was_decided_against
 from feed_assets.dependencies.processing_history import processing_history
@@ -28,25 +28,9 @@ from feed_assets.sources.thresholds import CostOfRun, Processed
 _Value = TypeVar("_Value")
 _Answer = TypeVar("_Answer")
 
-SWEEP_DAYS = 3
-"""Days for which a day is still checked after it has left the lookback, in case the sensor did not run."""
-
 REMEMBERED_ANSWERS = 1000
 _ANSWERS: BoundedCache[tuple[str, ...], Any] = BoundedCache(REMEMBERED_ANSWERS)
 """Answers that needed the listing of an update's raw files, by update, source and a digest of the raw files now."""
-
-
-class Phase(StrEnum):
-    """The phase of a day for a source."""
-
-    OPEN = "open"
-    """The day, or the source's buffer after its last hour, is not over."""
-    WATCHED = "watched"
-    """The day is in the lookback: growth by the threshold makes it run again."""
-    LEAVING = "leaving"
-    """The day has just left the lookback: any growth since it was processed makes it run once."""
-    SETTLED = "settled"
-    """Sensors ignore the day."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,35 +153,6 @@ def growth_decisions(
                 evening_changed=each.evening_changed(source.key),
                 swept=update is not None and update.begun >= leaves,
             )
-
-
-def watched_days(sources: Sequence[Source], now: datetime) -> tuple[date, date]:
-    """The first and the last day that is watched or leaving the lookback for any of these sources."""
-    buffer = max(source.buffer_hours for source in sources)
-    longest = max(*(source.lookback_days for source in sources), buffer // 24 + 2)
-    return now.date() - (longest + SWEEP_DAYS) * ONE_DAY, now.date() - ONE_DAY
-
-
-def phase(day: str, source: Source, sources: Sequence[Source], now: datetime) -> Phase:
-    """The phase of the day for a source; `sources` are all of its kind: a day waits for the longest buffer."""
-    if now < due_from(day, sources):
-        return Phase.OPEN
-    if now < leaves_at(day, source, sources):
-        return Phase.WATCHED
-    return Phase.LEAVING if now < _later(leaves_at(day, source, sources), SWEEP_DAYS * ONE_DAY) else Phase.SETTLED
-
-
-def due_from(day: str, sources: Sequence[Source]) -> datetime:
-    """When the day may first be processed: after its last hour and the longest buffer of its sources."""
-    return _later(_midnight(day), ONE_DAY + timedelta(hours=max(source.buffer_hours for source in sources)))
-
-
-def leaves_at(day: str, source: Source, sources: Sequence[Source]) -> datetime:
-    """When the day leaves the source's lookback: at least a day after it is due."""
-    return max(
-        _later(_midnight(day), (source.lookback_days + 1) * ONE_DAY),
-        _later(due_from(day, sources), ONE_DAY),
-    )
 
 
 def _days(
@@ -400,13 +355,3 @@ def _day_before(day: str) -> str:
     """The day before; for the first day of the calendar, that day itself."""
     at = date.fromisoformat(day)
     return str(at - ONE_DAY if at > date.min else at)
-
-
-def _later(moment: datetime, span: timedelta) -> datetime:
-    """The moment plus the span, at most the last moment of the calendar."""
-    last = datetime.max.replace(tzinfo=UTC)
-    return moment + span if span < last - moment else last
-
-
-def _midnight(day: str) -> datetime:
-    return midnight(date.fromisoformat(day))

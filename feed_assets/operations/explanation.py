@@ -12,9 +12,10 @@ from itertools import groupby
 
 from feed_assets.blackboard import Blackboard
 from feed_assets.datasets import ONE_DAY
+from feed_assets.dependencies.day_phases import Phase
 from feed_assets.dependencies.graph import FeedGraph, FeedNode
 from feed_assets.dependencies.inputs_read import inputs_read
-from feed_assets.dependencies.raw_growth import Phase, SourceDecision, growth_decisions
+from feed_assets.dependencies.raw_growth import SourceDecision, growth_decisions
 from feed_assets.dependencies.requests import again_at
 from feed_assets.dependencies.staleness import staleness
 from feed_assets.file_feed import (

@@ -11,8 +11,9 @@ from datetime import date, datetime
 
 from feed_assets.blackboard import Blackboard
 from feed_assets.datasets import ONE_DAY
+from feed_assets.dependencies.day_phases import Phase
 from feed_assets.dependencies.graph import FeedGraph
-from feed_assets.dependencies.raw_growth import Phase, SourceDecision, growth_decisions
+from feed_assets.dependencies.raw_growth import SourceDecision, growth_decisions
 from feed_assets.file_feed import begun, recorded_digests
 from feed_assets.operations.explanation import cleaned_nodes
 from feed_assets.sources import Source
