@@ -17,6 +17,7 @@ import duckdb
 
 from feed_assets.blackboard import Blackboard, BlackboardError
 from feed_assets.datasets import FeedDeclaration, Figures
+from feed_assets.engine.duckdb_database import in_memory
 from feed_assets.engine.duckdb_sql import quoted_name, rows_of
 from feed_assets.engine.queried_files import readable_files
 from feed_assets.file_feed import Feed, FeedError, Record, Update, read_record, records
@@ -25,7 +26,6 @@ MOVERS = 10
 """Groups that a report names."""
 LOOKED_AT = 20
 """The newest updates of a day among which that of the run is looked for."""
-MEMORY = "1GB"
 FLOATING = {"FLOAT", "DOUBLE"}
 """DuckDB's types with values that are no numbers."""
 
@@ -97,9 +97,7 @@ def _relations(figures: Figures, *updates: Update) -> Iterator[tuple[duckdb.Duck
     """
     with ExitStack() as stack:
         spill = stack.enter_context(TemporaryDirectory())
-        config: dict[str, str | bool | int | float | list[str]] = {"memory_limit": MEMORY, "temp_directory": spill}
-        database = stack.enter_context(duckdb.connect(config=config))
-        database.execute("SET TimeZone = 'UTC'")
+        database = stack.enter_context(in_memory(temp_directory=spill))
         sides = []
         for side, update in enumerate(updates):
             files = stack.enter_context(readable_files(update))
