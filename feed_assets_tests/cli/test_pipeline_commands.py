@@ -128,7 +128,7 @@ def test_a_file_that_a_source_cannot_read_is_an_error_of_its_trial(run, base, sh
     result = run("sources", "try", "shop", tmp_path / "absent.csv", code=1)
 
     assert "absent.csv is not a file" in result.stderr
-    assert "Sources are: ads/shop" in run("sources", "try", "mall", tmp_path / "absent.csv", code=2).stderr
+    assert "There are: ads/shop" in run("sources", "try", "mall", tmp_path / "absent.csv", code=2).stderr
 
 
 def test_landing_says_what_is_bad_and_which_days_nobody_processes(run, base, shop, tmp_path):

@@ -139,7 +139,7 @@ def test_the_command_polls_all_sources_and_says_what_it_took_left_and_could_not_
         *("source", "seen", "taken", "replaced", "same", "left", "failed", "records", "quarantined"),
         *(KEY, "3", "0", "0", "0", "1", "0", "0", "0"),
     ]
-    assert "No source 'shop' has a field `poll`. Those that have: ads/shop_ads, clicks/shop_clicks" in poll(
+    assert "There is no source 'shop' with a field `poll`. There are: ads/shop_ads, clicks/shop_clicks" in poll(
         "shop", code=2
     ).stderr.replace("\n", " ")
     assert "FEED_ASSETS_POLL_TABLE names no table" in poll("reindex", code=1).stderr
