@@ -70,8 +70,8 @@ def test_the_schedule_of_a_polled_source_runs_by_its_cron_takes_each_file_once_a
     (failure,) = [each for each in third.all_events if each.is_step_failure]
     assert "failed: 2019-11-28/c.csv:1: the header lacks" in failure.step_failure_data.error.message
     assert metadata(second) == {"seen": 2, "taken": [], "replaced": [], "records": 0}
-    told = failure.step_failure_data.user_failure_data.metadata
-    assert told["replaced"].value == ["2019-11-28/a.csv"]
+    outcome = failure.step_failure_data.user_failure_data.metadata
+    assert outcome["replaced"].value == ["2019-11-28/a.csv"]
 
     # The 28th has an empty file now, so that the day is processed again. All can land again from what was kept.
     assert (date(2019, 11, 28)) in {day for _, day in raw_days(board, [KEY], date.min, date.max)}
