@@ -1,6 +1,6 @@
 """`feed-assets report`: how effective the ads were.
 
-Here: the command. Not here: figures (`operations.effectiveness_report`), page (`.report_page`), pictures (`.plots`).
+Here: the command. Not here: its figures, page and pictures (`operations.ads`).
 """
 
 from __future__ import annotations

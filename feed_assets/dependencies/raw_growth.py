@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, Generic, TypeVar, cast
@@ -214,6 +214,7 @@ class _Ascending(Generic[_Value]):
         return self._next[0] if self._next is not None else None
 
 
+@dataclass(slots=True, eq=False)
 class _Day:
     """A day of a kind: its raw files by source, its update in force, and the inputs digest of each recorded update.
 
@@ -221,23 +222,21 @@ class _Day:
     `before`, if the kind reads evenings and that day is known.
     """
 
-    def __init__(
-        self,
-        feed: Feed,
-        day: str,
-        raw: Mapping[str, RawInput],
-        update: Update | None,
-        digests: Mapping[str, str],
-        evening_hours: int,
-        before: _Day | None,
-        history: Callable[[Source, str], list[Processed]],
-    ) -> None:
-        self.feed, self.day, self.raw, self.update, self.digests = feed, day, raw, update, digests
-        self._history = history
-        self.evening_hours = evening_hours
-        self.before = before if evening_hours > 0 else None
-        evenings = [self._evening(source) for source in raw] if self.before is not None else []
-        self.state = inputs_digest([*raw.values(), *(each for each in evenings if each is not None and each.files)])
+    feed: Feed
+    day: str
+    raw: Mapping[str, RawInput]
+    update: Update | None
+    digests: Mapping[str, str]
+    evening_hours: int
+    before: _Day | None
+    history: Callable[[Source, str], list[Processed]]
+    state: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        if not self.evening_hours:
+            self.before = None
+        evenings = [read for source in self.raw if (read := self._evening(source)) is not None and read.files]
+        self.state = inputs_digest([*self.raw.values(), *evenings])
 
     @property
     def is_as_read(self) -> bool:
@@ -249,12 +248,12 @@ class _Day:
         before, current = self.baseline(source.key), self.raw[source.key]
         threshold, costs = source.growth_threshold_percent, None
         if before is not None and not self.is_as_read:
-            threshold, costs = source.threshold(before.bytes, self._history(source, self.day))
-        return decide_on(self.feed, self.day, self._update_name, before, current, threshold, costs)
+            threshold, costs = source.threshold(before.bytes, self.history(source, self.day))
+        return decide_on(self.feed, self.day, self.update_name, before, current, threshold, costs)
 
     def baseline(self, source: str) -> RawInput | None:
         """The raw data of the day that the update in force read; None without an update or its record."""
-        return self.raw[source] if self.is_as_read else self._read(source)
+        return self.raw[source] if self.is_as_read else self.read(source)
 
     def tried(self) -> str | None:
         """An update that is newer than the update in force, read this state, and was rejected or invalidated."""
@@ -268,13 +267,13 @@ class _Day:
         before = self.before
         if self.update is None or before is None or before.update is None or self.is_as_read:
             return False
-        known, readable = self._inputs(), self._evening(source)
+        known, readable = self.inputs(), self._evening(source)
         if known is None or readable is None or not self.raw[source].files:
             return False
         read = known.raw(before.day, context=True).get(source)
         hours = read.hours if read else {}
         # Deleted files do not count: the update of the day before still has their records.
-        in_force = before._read(source)  # noqa: SLF001 - of another day of this class
+        in_force = before.read(source)
         of_update = evening(in_force, self.evening_hours).hours if in_force else {}
         return hours not in (readable.hours, of_update)
 
@@ -285,7 +284,7 @@ class _Day:
             return None
         if before.update is None or before.is_as_read:
             return evening(before.raw[source], self.evening_hours)
-        known = before._inputs()  # noqa: SLF001 - of another day of this class
+        known = before.inputs()
         if known is None:
             return None
         read = known.raw(before.day).get(source, RawInput(source=source, partition=before.day, files=()))
@@ -293,21 +292,21 @@ class _Day:
         return _answered_once(
             self.feed,
             before.day,
-            before._update_name,  # noqa: SLF001 - of another day of this class
+            before.update_name,
             evening(current, hours),
             lambda in_full: evening_read(read, current, hours, in_full),
         )
 
     @property
-    def _update_name(self) -> str:
+    def update_name(self) -> str:
         return self.update.name if self.update else ""
 
-    def _inputs(self) -> InputsRead | None:
+    def inputs(self) -> InputsRead | None:
         return inputs_read(self.feed, self.day, self.update.name) if self.update else None
 
-    def _read(self, source: str) -> RawInput | None:
+    def read(self, source: str) -> RawInput | None:
         """The raw data of the day that the update in force read, even if its files are gone."""
-        known = self._inputs()
+        known = self.inputs()
         return known.raw(self.day).get(source) if known else None
 
 

@@ -1,6 +1,6 @@
 """The messages about late data: what they say, as text, as HTML, and as mail.
 
-Here: sentences and tables from a report. Not here: sending (`mail`, `webhook`), plots (`pictures`), figures.
+Here: sentences and tables from a report. Not here: sending (`mail`, `delivery`), plots (`pictures`), figures.
 """
 
 from __future__ import annotations
