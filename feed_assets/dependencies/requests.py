@@ -9,7 +9,6 @@ request that never became a run does not count. It is repeated with its run key,
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -17,6 +16,7 @@ from typing import Any
 
 from feed_assets.blackboard import Blackboard
 from feed_assets.dependencies.graph import FeedGraph
+from feed_assets.file_feed.digest import short_digest
 from feed_assets.state import LastRequest, Store, last_requests, read_last_requests, record_request
 from feed_assets.state.reports import Report, record_report
 from feed_assets.state.store import Transaction
@@ -187,7 +187,7 @@ class Requests:
         record_report(
             transaction,
             Report(
-                id=hashlib.sha256("\n".join(sorted(subjects)).encode()).hexdigest()[:16],
+                id=short_digest("\n".join(sorted(subjects))),
                 base=self.board.uri(""),
                 day=need.partition,
                 at=self.now,

@@ -21,6 +21,7 @@ from feed_assets.engine.duckdb_database import in_memory
 from feed_assets.engine.duckdb_sql import quoted_name, rows_of
 from feed_assets.engine.queried_files import readable_files
 from feed_assets.file_feed import Feed, FeedError, Record, Update, read_record, records
+from feed_assets.file_feed.wording import first_line
 
 MOVERS = 10
 """Groups that a report names."""
@@ -106,7 +107,7 @@ def _relations(figures: Figures, *updates: Update) -> Iterator[tuple[duckdb.Duck
         try:
             yield database, sides
         except duckdb.Error as error:
-            raise FeedError(f"The figures cannot be added up: {str(error).partition(chr(10))[0]}") from error
+            raise FeedError(f"The figures cannot be added up: {first_line(error)}") from error
 
 
 def _selected(database: duckdb.DuckDBPyConnection, figures: Figures, relation: str) -> str:

@@ -7,7 +7,6 @@ finding and reading the files (see `loading`), whether Spark takes the expressio
 from __future__ import annotations
 
 import codecs
-import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,6 +27,7 @@ from pydantic import (
 )
 
 from feed_assets.engine.sql import quoted
+from feed_assets.file_feed.digest import short_digest
 from feed_assets.sources.kinds import SOURCE, Kind, by_name
 from feed_assets.sources.lookups import Table, read_table
 from feed_assets.sources.poll_spec import Poll
@@ -259,7 +259,7 @@ class Source(_Model):
             "poll",
         }
         described = self.model_dump_json(exclude=others if self.lookups else {*others, "lookups"})
-        return hashlib.sha256("\n".join((described, *(each.sha256 for each in self.tables))).encode()).hexdigest()[:16]
+        return short_digest("\n".join((described, *(each.sha256 for each in self.tables))))
 
     @property
     def landing_digest(self) -> str:
@@ -269,7 +269,7 @@ class Source(_Model):
         """
         parsing, event_time = self.format.parsing, self.columns["event_time"]
         decisive = (parsing, sorted(self.null_tokens), self.time_zone, self.filter, event_time)
-        return hashlib.sha256(json.dumps(decisive).encode()).hexdigest()[:16]
+        return short_digest(json.dumps(decisive))
 
     @property
     def tables(self) -> tuple[Table, ...]:

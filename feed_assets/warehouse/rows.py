@@ -19,6 +19,7 @@ import duckdb
 from feed_assets.engine.duckdb_database import in_memory
 from feed_assets.engine.duckdb_sql import literal, quoted_name, rows_of
 from feed_assets.file_feed import Column
+from feed_assets.file_feed.wording import first_line
 from feed_assets.warehouse.port import WarehouseError
 
 CHUNK = 2**20
@@ -147,8 +148,8 @@ def reading() -> Iterator[duckdb.DuckDBPyConnection]:
 
 def unreadable(error: duckdb.Error) -> str:
     """The message for files that cannot be loaded."""
-    text = str(error).partition("\n")[0]
-    return f"The update's files cannot be loaded: {text}. Correct the data or the declared columns, and publish again."
+    advice = "Correct the data or the declared columns, and publish again."
+    return f"The update's files cannot be loaded: {first_line(error)}. {advice}"
 
 
 def send_csv(database: duckdb.DuckDBPyConnection, select: str, send: Callable[[bytes], object]) -> int:
