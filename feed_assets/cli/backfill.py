@@ -111,7 +111,7 @@ def backfill(
 
 
 def _at_once(wanted: int | None, runs: int) -> int:
-    """How many runs are executed at once, if a stage has so many."""
+    """How many runs are executed at once. `runs` is the number of runs of the largest stage."""
     return wanted or max(1, min(os.cpu_count() or 1, MOST_AT_ONCE, runs // RUNS_EACH))
 
 

@@ -247,7 +247,7 @@ def _because(record: Record | None, before: Record | None, sources: Mapping[str,
 
 
 def _raw_changes(record: Record, before: Record, sources: Mapping[str, Source]) -> list[str]:
-    """The days of raw data that the later update read otherwise; an update of an hour read a part of a day."""
+    """The days of which both updates read different raw files. An update of an hour read part of a day."""
     earlier, now = before.read_sets, record.read_sets
     several_days = len({day for _, day in now}) > 1
 

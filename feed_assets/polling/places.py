@@ -87,14 +87,14 @@ class Place(Protocol):
         ...
 
     def look(self, files: Sequence[PartnersFile]) -> Sequence[PartnersFile | PlaceError | None]:
-        """The present state of these files; None for a missing one, and an error if the place does not tell.
+        """The present state of each of these files; None if it is missing, and an error if its state is unknown.
 
-        As they were listed, if a listing of the place tells all.
+        If the listing of a place has the state of its files, that is the answer.
         """
         return files
 
     def download(self, file: PartnersFile, target: Path) -> None:
-        """Copy the file into a new local file. Raises ChangedError if it is not in the listed state any more."""
+        """Copy the file into a new local file. Raises ChangedError if its state has changed since it was listed."""
         ...
 
     def close(self) -> None:
@@ -103,7 +103,7 @@ class Place(Protocol):
 
 
 def open_place(source: Source) -> Place:
-    """The place of a polled source. Nothing is connected yet, save to SFTP.
+    """The place of a polled source. Only SFTP connects at once.
 
     The variable `FEED_ASSETS_POLL_<KIND>_<NAME>` has options as a JSON object, such as credentials: of boto3's client
     for a bucket, of fsspec's file systems for SFTP (`password`, `key_filename`) and HTTP (`headers`). Without it, S3 is

@@ -160,7 +160,7 @@ def check(records: DataFrame, schema: StructType, rules: Sequence[Rule], *, day:
 
 
 def with_source(schema: StructType) -> StructType:
-    """The schema, and the column `source` if it lacks it: ids and the quarantine are told apart by it."""
+    """The schema with the column `source`, which says whose id it is, and whose record is in quarantine."""
     if "source" in (name.lower() for name in schema.names):
         return schema
     return StructType([*schema, StructField("source", StringType(), nullable=False)])

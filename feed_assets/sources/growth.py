@@ -119,10 +119,10 @@ def decide(
     `costs` are those that the threshold follows from, for the record.
 
     Growth is measured against the baseline: several small growths add up until the partition is processed again. It
-    is measured in records, which the names of landed files tell, because small Parquet files have as much footer as
-    data; in bytes, if a file of another receiver is among them. A growth of exactly the threshold counts. Replaced or
-    removed files count whatever the growth, because the published update contains them. If only totals are known, a
-    change below the threshold counts as files replaced (see `Decision.needs_files`).
+    is measured in records, whose number the names of landed files have, because small Parquet files have as much footer
+    as data. If a file of another receiver is among them, it is measured in bytes. A growth of exactly the threshold
+    counts. Replaced or removed files count whatever the growth, because the published update contains them. If only
+    totals are known, a change below the threshold counts as files replaced (see `Decision.needs_files`).
     """
     by_file = not any(each.listed for each in (baseline, current) if each)
     before, after = _parts(baseline, by_file=by_file), _parts(current, by_file=by_file)

@@ -89,9 +89,8 @@ def inspect(path: Path, source: Source, scratch: Path, *, name: str | None = Non
     """Read a file to its end. `scratch` is a directory for a copy in UTF-8, if needed.
 
     `name` is the partner's name of the file, if `path` has another name; the name in `path` is then not checked. Raises
-    LandingError if the file is missing, its name does not end as the source's format or its path as the pattern of its
-    `poll` requires, it is cut off or not packed as its name says, its text is not as the source says, or its header is
-    not a header.
+    LandingError if the file is missing or cut off, or if its content is not as its name and the source say. Also if its
+    name does not end as the source's format requires, or its path as the pattern of `poll`.
     """
     if not path.is_file():
         what = "is a directory; land the files in it" if path.is_dir() else "is not a file; check its name"
