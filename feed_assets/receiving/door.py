@@ -17,8 +17,8 @@ import msgspec
 from feed_assets.engine.sql import columns_in
 from feed_assets.receiving.limits import Limits
 from feed_assets.sources import Source
+from feed_assets.sources.formats import JsonLinesFormat
 from feed_assets.sources.kinds import EVENT_TIME
-from feed_assets.sources.spec import JsonLinesFormat
 
 JSON_TYPES: Final = frozenset({"application/json"})
 LINES_TYPES: Final = frozenset(

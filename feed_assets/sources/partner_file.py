@@ -17,9 +17,10 @@ from itertools import accumulate
 from pathlib import Path
 from typing import BinaryIO, cast
 
+from feed_assets.sources.formats import RESERVED_COLUMNS, DelimitedFormat, JsonLinesFormat, ParquetFormat
 from feed_assets.sources.layout import content_digest, name_digest
 from feed_assets.sources.source_errors import LandingError
-from feed_assets.sources.spec import RESERVED_COLUMNS, DelimitedFormat, JsonLinesFormat, ParquetFormat, Source
+from feed_assets.sources.spec import Source
 
 EXTENSIONS = {
     "csv": (".csv", ".txt", ".log"),
