@@ -19,15 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from feed_assets.blackboard import Blackboard, InvalidKeyError
-from feed_assets.polling.places import (
-    ChangedError,
-    PartnersFile,
-    Place,
-    PlaceError,
-    list_files,
-    open_place,
-    polling_of,
-)
+from feed_assets.polling.places import list_files, open_place, polling_of
+from feed_assets.polling.port import ChangedError, PartnersFile, Place, PlaceError
 from feed_assets.polling.taken import BlackboardIndex, Taken, TakenIndex, state_of
 from feed_assets.sources import Source
 from feed_assets.sources.layout import LandingId, name_digest

@@ -22,7 +22,7 @@ from uuid import uuid4
 
 from feed_assets.blackboard import AlreadyExistsError, Blackboard, ConflictError, NotFoundError, list_all
 from feed_assets.datasets import is_day
-from feed_assets.polling.places import PartnersFile
+from feed_assets.polling.port import PartnersFile
 from feed_assets.sources.layout import LandingId, touching
 
 POLLED = "raw/.polled/"
