@@ -67,8 +67,9 @@ def moved(figures: Figures, before: Update, after: Update) -> dict[str, Any]:
     """
     names = ["rows", *figures.sums]
     columns = [f"s{at}" for at in range(len(names))]
-    pairs = [f"{column}_{side}" for column in columns for side in (0, 1)]
-    sums = ", ".join(f"sum({each[:-2]}) FILTER (side = {each[-1]}) AS {each}" for each in pairs)
+    by_side = [(column, side) for column in columns for side in (0, 1)]
+    pairs = [f"{column}_{side}" for column, side in by_side]
+    sums = ", ".join(f"sum({column}) FILTER (side = {side}) AS {column}_{side}" for column, side in by_side)
     with _relations(figures, before, after) as (database, sides):
         nothing = f"SELECT 0 AS side, NULL AS by_, {', '.join(f'NULL::HUGEINT AS {each}' for each in columns)} LIMIT 0"
         both = " UNION ALL ".join([f"({nothing})", *sides])
