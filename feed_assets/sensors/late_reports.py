@@ -1,4 +1,4 @@
-"""The sensor for reports: it waits for the runs that late data caused, then tells people, and keeps what it told.
+"""The sensor for reports: it waits for the runs that late data caused, sends reports on them, and keeps these.
 
 Here: the end of a run, and the channels. Not here: which day is late (`late_growth`), texts and delivery (`notices`).
 """

@@ -64,7 +64,7 @@ class Decision:
 
     @property
     def needs_files(self) -> bool:
-        """Whether totals cannot tell replaced files from a growth below the threshold, so that files must be listed."""
+        """Whether files must be listed: by totals, replaced files look like a growth below the threshold."""
         return self.kind is GrowthKind.REPLACED and self.removed is None
 
     @property
@@ -163,7 +163,7 @@ def decide(
 
 
 def _records(baseline: RawInput | None, current: RawInput | None) -> tuple[int, int] | None:
-    """The records of both; None if a file does not tell how many it has."""
+    """The number of records of both; None if that of a file is unknown."""
     before, now = (each.records if each else 0 for each in (baseline, current))
     return None if before is None or now is None else (before, now)
 

@@ -118,7 +118,7 @@ def landed_by(path: str) -> LandingId | None:
 
 
 def records_in(path: str) -> int | None:
-    """How many records a raw file has, by its path; None if its name does not tell."""
+    """How many records a raw file has, by its path; None if its name lacks the number."""
     match = _LANDED_NAME.fullmatch(path.rpartition("/")[2])
     return int(match[3]) if match and match[3] else None
 

@@ -31,7 +31,7 @@ EXTENSIONS = {
 """The endings of the names of a format's files; names of text files may also end in `.gz` after them."""
 
 SPLIT_BYTES = 64 * 1024 * 1024
-"""So many bytes of a text that is not packed are read by a task of Spark."""
+"""The bytes of an unpacked text that one task of Spark reads."""
 
 _CHUNK = 1024 * 1024
 _GZIP = b"\x1f\x8b"
@@ -57,9 +57,8 @@ class PartnerFile:
     records in UTF-8: itself, or a copy if it came in another encoding; `compressed` says whether it is packed.
     `columns` are the names in the header, None without a header, and `skip` the number of lines up to and with the
     header. `lines_before` has for each split of `SPLIT_BYTES` the number of lines in the splits before it; for a
-    content that Spark cannot split, only a zero. `sha256` is of the unpacked
-    content, so that packing does not change it. `path` is the partner's file, `stamp` its inode, size and time of the
-    last write.
+    content that Spark cannot split, only a zero. `sha256` is of the unpacked content, so that packing does not change
+    it. `path` is the partner's file, `stamp` its inode, size and time of the last write.
     """
 
     name: str

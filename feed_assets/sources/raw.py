@@ -168,7 +168,7 @@ def raw_frame(spark: SparkSession, blackboard: Blackboard, source: Source, *raw_
 
 
 def record_count(spark: SparkSession, blackboard: Blackboard, raw_inputs: Collection[RawInput]) -> int:
-    """How many records these files have: one Spark job over the footers of files whose names do not tell."""
+    """How many records these files have: one Spark job over the footers of files whose names lack the number."""
     from feed_assets.engine.listed_files import row_count  # noqa: PLC0415 - listing must not need Spark
 
     known = sum(file.records or 0 for each in raw_inputs for file in each.files)
