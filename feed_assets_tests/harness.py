@@ -130,7 +130,7 @@ class Tick:
         }
 
     @property
-    def told(self) -> list[tuple[str, str | None, str]]:
+    def reported(self) -> list[tuple[str, str | None, str]]:
         """The events: asset, partition, data version."""
         return [
             (event.asset_key.to_user_string(), event.partition, (event.tags or {}).get("dagster/data_version", ""))

@@ -9,7 +9,6 @@ version of the check. So no day uses hours that were checked differently.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
@@ -20,6 +19,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from feed_assets.assets.external import raw_key
+from feed_assets.file_feed.digest import short_digest
 from feed_assets.io_manager import feed_metadata
 from feed_assets.quality.judging import with_source
 from feed_assets.sources import Source
@@ -51,8 +51,7 @@ class Hourly:
         own = (StructField(f.name, f.dataType, metadata=f.metadata) for f in with_source(self.schema))
         columns = StructType([*own, *_BOOKKEEPING])
         decisive = f"{source.digest}\n{columns.json()}\n{self.version}\n{VERSION}"
-        digest = hashlib.sha256(decisive.encode()).hexdigest()[:16]
-        return feed_metadata(f"{FOLDER}/{source.key}/{digest}", columns)
+        return feed_metadata(f"{FOLDER}/{source.key}/{short_digest(decisive)}", columns)
 
     def records(self, raw: DataFrame, source: Source, day: date) -> DataFrame:
         """Raw records of a day in the columns of the feed."""

@@ -1,7 +1,7 @@
 """A blackboard in a bucket of S3, or of another store with its protocol.
 
-Here: the requests of each operation, and the meaning of the store's answers. Not here: creating the client; any boto3
-client of S3 will do.
+Here: the requests of each operation. Not here: creating the client (any boto3 client of S3 will do), and what the
+store's refusals mean (`s3_answers`).
 
 Requests: a page is one LIST, `read` one GET, `create`, `replace` and an `upload` of ordinary size one PUT, `copy` two
 HEAD and one COPY, `delete` one POST for up to 1000 keys. boto3 repeats a request without an answer, though the first
@@ -42,11 +42,6 @@ from botocore.exceptions import (
     FlexibleChecksumError,
     HTTPClientError,
     IncompleteReadError,
-    NoCredentialsError,
-    ParamValidationError,
-)
-from botocore.exceptions import (
-    ConnectionError as UnreachableError,
 )
 
 from feed_assets.blackboard.keys import check_key, check_prefix
@@ -62,6 +57,7 @@ from feed_assets.blackboard.port import (
     UnavailableError,
 )
 from feed_assets.blackboard.probing import Probe, probe, watch_clock
+from feed_assets.blackboard.s3_answers import MISSING, REFUSED, code_of, failure, refusal
 
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
@@ -82,40 +78,7 @@ _MOST_PARTS: Final = 10_000
 _ATTEMPTS: Final = 6
 _FIRST_PAUSE_SECONDS: Final = 0.05
 
-_MISSING: Final = ("NoSuchKey", "NotFound", "404")
-_REFUSED: Final = ("PreconditionFailed", "412")
-
-_BUSY: Final = (
-    *("RequestTimeout", "SlowDown", "Throttling", "ThrottlingException"),
-    *("InternalError", "ServiceUnavailable"),  # of a single key among many, without a status
-)
 _BROKEN: Final = (IncompleteReadError, HTTPClientError)
-_DAMAGED: Final = ("BadDigest", "XAmzContentSHA256Mismatch")
-_TOO_MANY_REQUESTS, _SERVER_ERROR = 429, 500
-
-_CREDENTIALS = "Check the credentials (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE)"
-_RIGHTS = "Allow this user to list the bucket and to get, put and delete its objects"
-_REGION = "Name the bucket's region (AWS_DEFAULT_REGION)"
-_DAMAGE = "The bytes were damaged on the way: try again, and check the network"
-_ADVICE: Final = {
-    "AccessDenied": _RIGHTS,
-    "AllAccessDisabled": _RIGHTS,
-    "403": _RIGHTS,
-    "ExpiredToken": "Log in again: the credentials have expired",
-    "InvalidAccessKeyId": _CREDENTIALS,
-    "InvalidToken": _CREDENTIALS,
-    "SignatureDoesNotMatch": _CREDENTIALS,
-    "AuthorizationHeaderMalformed": _REGION,
-    "PermanentRedirect": _REGION,
-    "301": _REGION,
-    "RequestTimeTooSkewed": "Set this machine's clock",
-    "NotImplemented": "Use a store that has conditional writes and StartAfter",
-    "BadDigest": _DAMAGE,
-    "XAmzContentSHA256Mismatch": _DAMAGE,
-} | dict.fromkeys(
-    ("ConditionalRequestConflict", "OperationAborted", "409"), "Others keep writing the same object: try again later"
-)
-
 _log = logging.getLogger("feed_assets.blackboard")
 _Answer = TypeVar("_Answer")
 
@@ -177,7 +140,7 @@ class S3Blackboard:
     def read(self, key: str, *, limit: int | None = None) -> Content:
         """See `Blackboard.read`. If the connection breaks, it reads again from the start."""
         full = self._full(key)
-        with self._errors(f"read {self.uri(key)}", {_MISSING: self._not_found(key)}):
+        with self._errors(f"read {self.uri(key)}", {MISSING: self._not_found(key)}):
             for _ in range(_ATTEMPTS):
                 answer = self._client.get_object(Bucket=self._bucket, Key=full)
                 entry = Entry(key, answer["ContentLength"], _tag(answer), answer["LastModified"])
@@ -194,7 +157,7 @@ class S3Blackboard:
         full = self._full(key)
         changed = ConflictError(f"{self.uri(key)} changed while it was read. Read it again.")
         place: dict[str, Any] = {"Bucket": self._bucket, "Key": full}
-        meanings = {_MISSING: self._not_found(key), _REFUSED: changed}
+        meanings = {MISSING: self._not_found(key), REFUSED: changed}
         with self._errors(f"read {self.uri(key)}", meanings), target.open("xb") as file:
             answer = self._client.get_object(**place)
             entry = Entry(key, answer["ContentLength"], _tag(answer), answer["LastModified"])
@@ -231,7 +194,7 @@ class S3Blackboard:
         """See `Blackboard.replace`."""
         full = self._full(key)
         changed = ConflictError(f"{self.uri(key)} changed or vanished since it was read. Read it again.")
-        with self._errors(f"replace {self.uri(key)}", {_MISSING: changed, _REFUSED: changed}):
+        with self._errors(f"replace {self.uri(key)}", {MISSING: changed, REFUSED: changed}):
             # The tag without quotes: S3 takes both forms, some other stores only this one.
             answer = _sent_until_decided(
                 lambda: self._client.put_object(Bucket=self._bucket, Key=full, Body=data, IfMatch=tag)
@@ -261,7 +224,7 @@ class S3Blackboard:
     def copy(self, source: str, key: str) -> Entry:
         """See `Blackboard.copy`. The store copies; objects of more than 5 GiB in parts."""
         origin, full = self._full(source), self._full(key)
-        with self._errors(f"copy {self.uri(source)}", {_MISSING: self._not_found(source)}):
+        with self._errors(f"copy {self.uri(source)}", {MISSING: self._not_found(source)}):
             head = self._client.head_object(Bucket=self._bucket, Key=origin)
             size = head["ContentLength"]
             with self._creating(key):
@@ -395,7 +358,7 @@ class S3Blackboard:
             self._client.abort_multipart_upload(Bucket=self._bucket, Key=self._full(key), UploadId=upload)
         except (ClientError, BotoCoreError) as error:
             # Its name only: its text may quote the request's URL, which may carry credentials.
-            kind = _code(error) if isinstance(error, ClientError) else type(error).__name__
+            kind = code_of(error) if isinstance(error, ClientError) else type(error).__name__
             _log.warning(
                 "The parts of upload %s to %s were not removed (%s), and cost money: abort that upload.",
                 upload,
@@ -407,7 +370,7 @@ class S3Blackboard:
         try:
             self._client.head_object(Bucket=self._bucket, Key=self._full(key))
         except ClientError as error:
-            if _code(error) not in _MISSING:
+            if code_of(error) not in MISSING:
                 raise
         else:
             raise self._already_exists(key)
@@ -426,7 +389,7 @@ class S3Blackboard:
 
     @contextmanager
     def _creating(self, key: str) -> Iterator[None]:
-        with self._errors(f"create {self.uri(key)}", {_REFUSED: self._already_exists(key)}):
+        with self._errors(f"create {self.uri(key)}", {REFUSED: self._already_exists(key)}):
             yield
 
     @contextmanager
@@ -436,37 +399,12 @@ class S3Blackboard:
             yield
         except ClientError as error:
             for codes, meant in (meaning or {}).items():
-                if _code(error) in codes:
+                if code_of(error) in codes:
                     raise meant from error
-            raise self._refusal(error, doing) from error
+            raise refusal(error, doing, bucket=self._bucket, host=self._host()) from error
         except BotoCoreError as error:
             # Not chained: its text quotes the request's URL, which may carry credentials.
-            raise self._failure(error, doing) from None
-
-    def _refusal(self, error: ClientError, doing: str) -> UnavailableError:
-        code = _code(error)
-        if code == "NoSuchBucket":
-            advice = f"There is no bucket {self._bucket!r} at {self._host()}: create it, or correct the name"
-            return UnavailableError(f"Could not {doing}. {advice}.", transient=False)
-        message = error.response["Error"].get("Message", "")
-        advice = _ADVICE.get(code, "Try again; if it stays so, look the code up in the store's documentation")
-        status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-        transient = status == _TOO_MANY_REQUESTS or status >= _SERVER_ERROR or code in (*_BUSY, *_DAMAGED)
-        text = f"Could not {doing}: {self._host()} answered {code} ({message}). {advice}."
-        return UnavailableError(text, transient=transient)
-
-    def _failure(self, error: BotoCoreError, doing: str) -> UnavailableError:
-        kind = type(error).__name__
-        if isinstance(error, NoCredentialsError):
-            text = f"Could not {doing}: no credentials were found. {_CREDENTIALS}."
-        elif isinstance(error, UnreachableError | HTTPClientError):
-            advice = "Check that it is running, the network, and the endpoint (AWS_ENDPOINT_URL_S3)"
-            return UnavailableError(f"Could not {doing}: no answer from {self._host()} ({kind}). {advice}.")
-        elif isinstance(error, ParamValidationError):
-            text = f"Could not {doing}: this is not a bucket and a key that S3 takes ({kind})."
-        else:
-            text = f"Could not {doing}: {kind}. {_CREDENTIALS} and the client's settings."
-        return UnavailableError(text, transient=False)
+            raise failure(error, doing, host=self._host()) from None
 
     def _host(self) -> str:
         endpoint = urlsplit(self._client.meta.endpoint_url)
@@ -482,7 +420,7 @@ def _sent_until_decided(send: Callable[[], _Answer]) -> _Answer:
             # By the status: versitygw has a code of its own for a folder that vanishes meanwhile. Ceph answers some of
             # the writers that lose to another one at the same moment with an internal error of this code.
             status = error.response["ResponseMetadata"]["HTTPStatusCode"]
-            if status != HTTPStatus.CONFLICT and _code(error) != "UnknownError":
+            if status != HTTPStatus.CONFLICT and code_of(error) != "UnknownError":
                 raise
         time.sleep(_FIRST_PAUSE_SECONDS * 2**attempt)
     return send()
@@ -504,7 +442,3 @@ def _written(key: str, size: int, answer: Mapping[str, Any]) -> Entry:
 
 def _tag(answer: Mapping[str, Any]) -> str:
     return str(answer.get("ETag", "")).strip('"')
-
-
-def _code(error: ClientError) -> str:
-    return error.response["Error"].get("Code", "")

@@ -12,7 +12,7 @@ from functools import partial
 
 import click
 
-from feed_assets.cli.clock import DayParameter
+from feed_assets.cli.clock import DayParameter, check_order
 from feed_assets.cli.code_location import chosen_module
 from feed_assets.cli.disk import no_space_left
 from feed_assets.cli.exit_codes import FAILED, NO_SPACE
@@ -55,8 +55,7 @@ def backfill(
     the first day of the assets that read it. If an asset fails on a day, the assets that depend on it leave that day
     out, and everything else goes on. The failed days are listed at the end, and the exit code is 1.
     """
-    if last < first:
-        raise click.BadParameter(f"{last} is before {first}.", param_hint="--to")
+    check_order(first, last)
     days = days_between(first, last)
     start_loading(os.environ.get(BASE, ""), _at_once(at_once, len(days)))
     from feed_assets.operations import day_runs as runs  # noqa: PLC0415 - loads Dagster
@@ -112,7 +111,7 @@ def backfill(
 
 
 def _at_once(wanted: int | None, runs: int) -> int:
-    """How many runs are executed at once, if a stage has so many."""
+    """How many runs are executed at once. `runs` is the number of runs of the largest stage."""
     return wanted or max(1, min(os.cpu_count() or 1, MOST_AT_ONCE, runs // RUNS_EACH))
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from feed_assets.data_catalog import Drift
 
 MOST_LINES = 10
-"""A table with more partitions of one problem tells them in one line."""
+"""More partitions of a table with the same problem share one line."""
 
 
 @click.group()

@@ -111,3 +111,9 @@ class Deadline(Moment):
             return now() + Span().convert(str(value), param, ctx)
         except (click.BadParameter, OverflowError):
             self.fail(f"{value!r} is no time: give {TIMES}, or a span such as 7d.", param, ctx)
+
+
+def check_order(first: date | None, last: date | None) -> None:
+    """Raise BadParameter if --to is before --from."""
+    if first and last and last < first:
+        raise click.BadParameter(f"{last} is before {first}.", param_hint="--to")

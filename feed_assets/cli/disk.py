@@ -1,6 +1,6 @@
 """The message about a full disk: which disk, what is left on it, and how much is needed.
 
-Here: that message. Not here: noticing it (`backfill`, `errors`).
+Here: that message. Not here: noticing it (`backfill`, `exit_codes`).
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ EXPECTED: Mapping[str, int] = {
     "feed_assets.sources.source_errors.SourceError": FAILED,
     "feed_assets.receiving.journal.JournalError": FAILED,
     "feed_assets.receiving.access.AccessError": FAILED,
-    "feed_assets.polling.places.PlaceError": FAILED,
+    "feed_assets.polling.port.PlaceError": FAILED,
     "feed_assets.polling.dynamodb.IndexTableError": FAILED,
     "feed_assets.operations.day_runs.InstanceConfigError": FAILED,
     "feed_assets.operations.side_by_side.EndedError": FAILED,

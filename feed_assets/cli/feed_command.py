@@ -27,6 +27,7 @@ from feed_assets.cli.feed_place import (
     place_to_change,
     place_to_publish,
     place_to_read,
+    update_option,
     what_is_missing,
     what_is_near,
 )
@@ -62,6 +63,11 @@ NOTES = frozenset({"odd name", "no such second", "future", "orphan", "removal", 
 """Kinds of findings that break no rule of the protocol for an update a reader would use."""
 
 
+_as_of_option = click.option(
+    "--as-of", metavar="TIME", type=Moment(), help="Only updates begun at or before this time."
+)
+
+
 @click.group(name="feed")
 def feed() -> None:
     """Look at a File Feed and operate it.
@@ -75,7 +81,7 @@ def feed() -> None:
 @feed.command("latest")
 @feed_argument
 @partition_option
-@click.option("--as-of", metavar="TIME", type=Moment(), help="Only updates begun at or before this time.")
+@_as_of_option
 @json_option
 def latest_(feed: Feed, partition: str | None, as_of: datetime | None, *, as_json: bool) -> None:
     """Print the latest valid update. Exit code 3 if there is none."""
@@ -85,7 +91,7 @@ def latest_(feed: Feed, partition: str | None, as_of: datetime | None, *, as_jso
 @feed.command("files")
 @feed_argument
 @partition_option
-@click.option("--as-of", metavar="TIME", type=Moment(), help="Only updates begun at or before this time.")
+@_as_of_option
 @click.option("--update", "name", metavar="NAME", type=UpdateName(), help="This update, whatever its state.")
 @json_option
 def files_(feed: Feed, partition: str | None, as_of: datetime | None, name: str | None, *, as_json: bool) -> None:
@@ -188,7 +194,7 @@ def publish_(feed: Feed, partition: str | None, files: Sequence[Path], *, as_jso
 @feed.command("invalidate")
 @feed_argument
 @partition_option
-@click.option("--update", metavar="NAME", type=UpdateName(), help="The update. Default: the latest.")
+@update_option
 @click.option("--reason", metavar="TEXT", required=True, help="The reason, for the record.")
 @click.option("--author", metavar="NAME", default=login_name, help="Who invalidates it. Default: your login name.")
 @json_option

@@ -24,6 +24,7 @@ from feed_assets.cli.feed_place import (
     partition_option,
     place_to_change,
     place_to_read,
+    update_option,
     what_is_missing,
 )
 from feed_assets.cli.output import complain, json_option, print_json, print_table, say
@@ -47,14 +48,12 @@ from feed_assets.file_feed import (
 from feed_assets.file_feed.reading import EARLIEST
 from feed_assets.file_feed.wording import counted
 
-_update_option = click.option("--update", metavar="NAME", type=UpdateName(), help="The update. Default: the latest.")
-
 
 @click.command("tag")
 @feed_argument
 @click.argument("name")
 @partition_option
-@_update_option
+@update_option
 @json_option
 def tag_(feed: Feed, name: str, partition: str | None, update: str | None, *, as_json: bool) -> None:
     """Give an update a name, and keep it until `untag`."""
@@ -78,7 +77,7 @@ def untag_(feed: Feed, name: str, partition: str | None, *, as_json: bool) -> No
 @click.command("pin")
 @feed_argument
 @partition_option
-@_update_option
+@update_option
 @click.option(
     "--until", metavar="TIME", type=Deadline(), required=True, help="A UTC time, or a span from now such as 7d."
 )

@@ -18,6 +18,7 @@ import click
 
 from feed_assets.blackboard import BlackboardError, InvalidKeyError, UnavailableError, UnknownLocationError
 from feed_assets.blackboard.listing import first_folders
+from feed_assets.cli.clock import UpdateName
 from feed_assets.cli.output import printable
 from feed_assets.datasets import is_day
 from feed_assets.file_feed import (
@@ -101,6 +102,12 @@ def partition_option(command: _Command) -> _Command:
     """Give a command `--partition`."""
     text = "The partition, such as 2019-11-24. Omit it if URI itself holds updates."
     return click.option("--partition", "-p", metavar="NAME", type=PartitionName(), help=text)(command)
+
+
+def update_option(command: _Command) -> _Command:
+    """Give a command `--update`, None without it."""
+    text = "The update. Default: the latest."
+    return click.option("--update", metavar="NAME", type=UpdateName(), help=text)(command)
 
 
 def place_to_read(feed: Feed, partition: str | None) -> FeedPlace:

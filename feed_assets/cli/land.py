@@ -18,8 +18,9 @@ import click
 
 from feed_assets.cli.clock import AS_OF
 from feed_assets.cli.exit_codes import FAILED, exit_code, message_of
-from feed_assets.cli.installation import Installation, load_installation, ready_to_compute
+from feed_assets.cli.installation import load_installation, ready_to_compute
 from feed_assets.cli.output import complain, file_size, json_option, print_json, print_table, progress, say
+from feed_assets.cli.source_names import source_named
 from feed_assets.file_feed.wording import counted
 
 if TYPE_CHECKING:
@@ -152,16 +153,6 @@ def _name(file: Path | Landing) -> str:
 
 def _size(file: Path | Landing) -> str:
     return file_size(file) if isinstance(file, Path) else ""
-
-
-def source_named(installation: Installation, name: str) -> Source:
-    """The source of this name or key. Raises BadParameter, which names all sources, if there is not exactly one."""
-    known = installation.sources
-    wanted = [each for each in known if name in {each.name, each.key}]
-    if len(wanted) != 1:
-        names = ", ".join(each.key for each in known) or f"none in {installation.settings.sources_directory}"
-        raise click.BadParameter(f"No single source is named {name!r}. Sources are: {names}.", param_hint="SOURCE")
-    return wanted[0]
 
 
 def as_landed(name: str, landing: Landing, source: Source, settings: Settings, now: datetime) -> Landed:

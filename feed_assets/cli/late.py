@@ -10,6 +10,7 @@ import click
 
 from feed_assets.cli.installation import load_installation
 from feed_assets.cli.output import json_option, print_json, print_table, say
+from feed_assets.cli.source_names import sources_named
 
 
 @click.command()
@@ -34,17 +35,13 @@ def late(days: int | None, names: Sequence[str], picture: Path | None, *, as_jso
     if picture is not None and picture.suffix != ".png":
         raise click.BadParameter(f"{picture} is no .png file.", param_hint="--picture")
     installation = load_installation()
-    known = {each for source in installation.sources for each in (source.name, source.key)}
-    if unknown := [name for name in names if name not in known]:
-        there = ", ".join(source.name for source in installation.sources) or "none"
-        raise click.BadParameter(f"there is no source {unknown[0]}; there are {there}.", param_hint="--source")
     rows = calendar.late_calendar(
         installation.blackboard,
         installation.feeds,
         installation.sources,
         now=installation.settings.clock.now(),
         days=days,
-        only=set(names),
+        shown=sources_named(installation, names, parameter="--source"),
     )
     if as_json:
         print_json([asdict(row) for row in rows])

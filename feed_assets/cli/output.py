@@ -29,7 +29,7 @@ NARROWEST = 20
 """The least width, whatever a terminal says of itself."""
 
 USUAL_WIDTH = 80
-"""The width if a terminal does not tell its own."""
+"""The width of a terminal whose own width is unknown."""
 
 QUIET = "feed_assets.quiet"
 

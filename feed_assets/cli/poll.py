@@ -14,6 +14,7 @@ from feed_assets.cli.exit_codes import FAILED, exit_code, message_of
 from feed_assets.cli.installation import Installation, load_installation, ready_to_compute
 from feed_assets.cli.land import as_landed, remarks, warnings
 from feed_assets.cli.output import complain, json_option, print_json, print_table, progress, say
+from feed_assets.cli.source_names import sources_named
 from feed_assets.file_feed.wording import counted
 
 if TYPE_CHECKING:
@@ -104,16 +105,15 @@ def reindex(names: Sequence[str]) -> None:
 
 
 def _polled(installation: Installation, names: Sequence[str]) -> Sequence[Source]:
-    known = [source for source in installation.sources if source.poll is not None]
-    if unknown := [name for name in names if all(name not in {each.name, each.key} for each in known)]:
-        all_names = ", ".join(each.key for each in known) or "none"
-        raise click.BadParameter(f"No source {unknown[0]!r} has a field `poll`. Those that have: {all_names}.")
-    if not known:
+    found = sources_named(
+        installation, names, only=lambda source: source.poll is not None, described=" with a field `poll`"
+    )
+    if not found:
         raise click.ClickException(
             f"No source in {installation.settings.sources_directory} has a field `poll`. It says where a partner's "
             "files are: `poll: {place: ..., pattern: ..., every: ...}`."
         )
-    return [source for source in known if not names or {source.name, source.key} & set(names)]
+    return found
 
 
 def _poll(installation: Installation, source: Source, begin: Callable[[str], None]) -> Polled:

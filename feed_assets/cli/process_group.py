@@ -30,9 +30,7 @@ START_AGAIN_AFTER = 60.0
 """Seconds between two starts of the program beside it."""
 
 
-def run_until_interrupted(
-    command: Sequence[str], beside: Sequence[str] | None = None, *, grace: float = GRACE
-) -> int | None:
+def run_until_interrupted(command: Sequence[str], beside: Sequence[str] | None = None) -> int | None:
     """Run the command, and the one beside it; end all their processes when it ends.
 
     If the one beside it fails, it starts again, at most once a minute. Returns the exit code of the command; None if a
@@ -55,12 +53,12 @@ def run_until_interrupted(
             ending.set()
             process.terminate()
             with suppress(subprocess.TimeoutExpired):
-                process.wait(timeout=grace)
+                process.wait(timeout=GRACE)
             code = None
         finally:
             os.close(writing)
-            _end_group([each for each in (process, other) if each], grace)
-            printing.join(grace)
+            _end_group([each for each in (process, other) if each])
+            printing.join(GRACE)
     return code
 
 
@@ -104,9 +102,9 @@ def _print(reading: int, ending: Event) -> None:
                 sys.stderr.flush()
 
 
-def _end_group(processes: Sequence[subprocess.Popen[bytes]], seconds: float) -> None:
-    """End the rest of the group of the first process: with SIGTERM, and after so many seconds with SIGKILL."""
-    deadline, group = time.monotonic() + seconds, processes[0].pid
+def _end_group(processes: Sequence[subprocess.Popen[bytes]]) -> None:
+    """End the rest of the group of the first process: with SIGTERM, and after GRACE with SIGKILL."""
+    deadline, group = time.monotonic() + GRACE, processes[0].pid
     with suppress(ProcessLookupError):
         os.killpg(group, signal.SIGTERM)
         while time.monotonic() < deadline:

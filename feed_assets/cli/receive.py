@@ -23,6 +23,7 @@ from feed_assets.cli.clock import Deadline, now
 from feed_assets.cli.installation import Installation, load_installation, ready_to_compute
 from feed_assets.cli.listening import cannot_listen
 from feed_assets.cli.output import complain, json_option, print_json, print_table, say
+from feed_assets.cli.source_names import source_named
 from feed_assets.receiving.limits import Limits
 from feed_assets.state import Store
 
@@ -208,15 +209,15 @@ def add(partner: str, names: tuple[str, ...], expires: datetime | None) -> None:
     if not partner.strip() or not partner.isprintable():
         raise click.BadParameter(f"{partner!r} is no name of a partner.", param_hint="--partner")
     installation = load_installation()
-    can = [source for source in installation.sources if can_be_pushed(source)]
-    keys: list[str] = []
-    for name in names:
-        wanted = [source.key for source in can if name in {source.name, source.key}]
-        if len(wanted) != 1:
-            known = ", ".join(source.key for source in can) or "none, as none has `type: jsonl`"
-            raise click.BadParameter(f"{name!r} is no single source that takes events: {known}.", param_hint="--source")
-        keys += wanted
-    text = add_token(Store(installation.settings.state), partner, dict.fromkeys(keys), now=now(), expires=expires)
+    named = partial(
+        source_named,
+        installation,
+        only=can_be_pushed,
+        described=" that takes events (`type: jsonl`)",
+        parameter="--source",
+    )
+    keys = dict.fromkeys(named(name).key for name in names)
+    text = add_token(Store(installation.settings.state), partner, keys, now=now(), expires=expires)
     say(f"{partner} writes {', '.join(keys)} with this token, which is not shown again:")
     click.echo(text)
 

@@ -1,6 +1,6 @@
 """`feed-assets report`: how effective the ads were.
 
-Here: the command. Not here: figures (`operations.effectiveness_report`), page (`.report_page`), pictures (`.plots`).
+Here: the command. Not here: its figures, page and pictures (`operations.ads`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from feed_assets.cli.clock import DayParameter
+from feed_assets.cli.clock import DayParameter, check_order
 from feed_assets.cli.code_location import chosen_module
 from feed_assets.cli.installation import load_installation
 from feed_assets.cli.output import json_option, print_json, print_table, say
@@ -85,8 +85,7 @@ def report(day: date | None, first: date | None, last: date | None, output: Path
 def _check(day: date | None, first: date | None, last: date | None, output: Path | None) -> None:
     if day is not None and (first or last):
         raise click.BadParameter("give either one day or --from and --to.", param_hint="--date")
-    if first and last and last < first:
-        raise click.BadParameter(f"{last} is before {first}.", param_hint="--to")
+    check_order(first, last)
     if output is not None and output.suffix not in {".png", ".html"}:
         raise click.BadParameter(f"{output} is neither a .html nor a .png file.", param_hint="--output")
 

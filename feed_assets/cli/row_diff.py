@@ -19,8 +19,6 @@ from feed_assets.file_feed import FeedError
 if TYPE_CHECKING:
     import duckdb
 
-MEMORY = "1GB"
-
 
 class RowDiffError(FeedError):
     """The files cannot be compared."""
@@ -71,22 +69,16 @@ class _Side:
 def diff_rows(
     before: Sequence[Path], after: Sequence[Path], *, key: Sequence[str] = (), limit: int = 10, spill: Path
 ) -> RowDiff:
-    """Compare the rows of these files; `spill` is a directory for data beyond MEMORY.
+    """Compare the rows of these files; `spill` is a directory for rows that DuckDB's memory does not hold.
 
     Raises UnknownColumnError, and RowDiffError if files are unreadable or not of one known format.
     """
     import duckdb  # noqa: PLC0415 - only this command needs it
 
-    settings: dict[str, str | bool | int | float | list[str]] = {
-        "memory_limit": MEMORY,
-        "temp_directory": str(spill),
-        "autoinstall_known_extensions": False,
-        "autoload_known_extensions": False,
-    }
+    from feed_assets.engine.duckdb_database import in_memory  # noqa: PLC0415 - as above
+
     try:
-        with duckdb.connect(config=settings) as database:
-            database.execute("SET TimeZone = 'UTC'")
-            database.execute("SET preserve_insertion_order = false")
+        with in_memory(temp_directory=str(spill)) as database:
             sides = _side(database, "before", before), _side(database, "after", after)
             return _Comparison(database, *sides).result(key, limit)
     except duckdb.Error as error:

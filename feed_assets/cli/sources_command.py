@@ -17,8 +17,8 @@ import click
 
 from feed_assets.cli.exit_codes import FAILED
 from feed_assets.cli.installation import load_installation
-from feed_assets.cli.land import source_named
 from feed_assets.cli.output import complain, file_size, json_option, print_json, print_table, progress, say
+from feed_assets.cli.source_names import source_named, sources_named
 from feed_assets.file_feed.wording import counted
 
 if TYPE_CHECKING:
@@ -71,13 +71,7 @@ def check(ctx: click.Context, names: Sequence[str]) -> None:
     from feed_assets.sources.expressions import check_expressions  # noqa: PLC0415 - as above
 
     installation = load_installation()
-    settings, known = installation.settings, installation.sources
-    wanted = [each for each in known if not names or {each.name, each.key} & set(names)]
-    if unknown := [name for name in names if not any(name in {each.name, each.key} for each in known)]:
-        raise click.BadParameter(
-            f"There is no source {unknown[0]!r}. Known are: {', '.join(each.key for each in known) or 'none'}.",
-            param_hint="SOURCE",
-        )
+    settings, wanted = installation.settings, sources_named(installation, names)
     refused = 0
     with progress("checking", len(wanted)) as bar:
         bar.under_way("starting Spark")

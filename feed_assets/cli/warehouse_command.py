@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from feed_assets.cli.clock import DayParameter, now
+from feed_assets.cli.clock import DayParameter, check_order, now
 from feed_assets.cli.exit_codes import FAILED
 from feed_assets.cli.installation import Installation, load_installation
 from feed_assets.cli.output import complain, json_option, print_json, print_table, print_text, progress
@@ -122,8 +122,7 @@ def _tables(
     # Loaded late, as the help of the commands needs no Dagster.
     from feed_assets.warehouse import VARIABLE, open_warehouse, standings  # noqa: PLC0415 - see above
 
-    if first and last and last < first:
-        raise click.BadParameter(f"{last} is before {first}.", param_hint="--to")
+    check_order(first, last)
     if not installation.settings.warehouse:
         raise click.ClickException(f"There is no warehouse: set {VARIABLE}, such as to duckdb:///warehouse.db.")
     place = open_warehouse(installation.settings.warehouse)

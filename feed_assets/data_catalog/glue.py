@@ -6,7 +6,6 @@ Here: the API of Glue, its limits and its errors. Not here: which tables there s
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,6 +15,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError
+
+from feed_assets.file_feed.digest import short_digest
 
 if TYPE_CHECKING:
     from types_boto3_glue import GlueClient
@@ -266,7 +267,7 @@ def partition_digest(table: Table, partition: Partition) -> str:
 
 
 def _digest(described: object) -> str:
-    return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()[:16]
+    return short_digest(json.dumps(described, sort_keys=True))
 
 
 def _named(facts: Mapping[str, str]) -> dict[str, str]:

@@ -12,8 +12,9 @@ from datetime import datetime, timedelta
 from feed_assets.blackboard import Blackboard
 from feed_assets.datasets import ONE_DAY, midnight
 from feed_assets.datasets.days import hour_name
+from feed_assets.dependencies.day_phases import due_from
 from feed_assets.dependencies.inputs_read import inputs_read, was_decided_against
-from feed_assets.dependencies.raw_growth import decide_on, due_from
+from feed_assets.dependencies.raw_growth import decide_on
 from feed_assets.file_feed import Feed, RawInput, Update, inputs_digest, latest_of_all, recorded_digests
 from feed_assets.file_feed.wording import counted
 from feed_assets.sources import Source, raw_days
@@ -35,11 +36,14 @@ def due_hours(
 ) -> Iterator[DueHour]:
     """The due hours of a source, oldest first; two listings of its raw data, and two of its checked hours.
 
-    An hour is complete `buffer_hours` after its end. It is due if it was never checked and its day is still to come, or
-    if it was, and has changed since as a day must to run again (`growth_threshold_percent`): that costs a LIST and a
-    GET for each such hour, once in a process. It is also due if its run ended before it published. `of_kind` are all
-    sources of its kind: a day waits for the longest buffer among them. The hours of other days are checked with their
-    day: one run for all of them is quicker.
+    An hour is complete `buffer_hours` after its end. A complete hour is due if one of these holds:
+
+    - It was never checked, and its day is not due yet. On a day that is due, one run for all hours is quicker.
+    - It was checked, and has grown since by `growth_threshold_percent`, or its files were replaced. That costs a LIST
+      and a GET for each such hour, once in a process.
+    - Its run ended before it published.
+
+    `of_kind` are all sources of its kind: a day waits for the longest buffer among them.
     """
     first, last = now.date() - source.lookback_days * ONE_DAY, now.date()
     hours = {"first": hour_name(str(first), "00"), "last": hour_name(str(last), "23")}

@@ -11,8 +11,8 @@ from datetime import date, datetime
 
 from feed_assets.blackboard import Blackboard
 from feed_assets.datasets import FeedDeclaration
+from feed_assets.dependencies.day_phases import Phase, phase
 from feed_assets.dependencies.inputs_read import was_decided_against
-from feed_assets.dependencies.raw_growth import Phase, phase
 from feed_assets.file_feed import Feed, latest_of_all, recorded_digests
 from feed_assets.sources import Source, absences
 

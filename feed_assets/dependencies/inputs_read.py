@@ -6,9 +6,12 @@ Each record is read once in a process, as neither ever changes.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Literal
 
 from feed_assets.file_feed import Feed, FeedInput, RawInput, begun, read_record
+from feed_assets.file_feed.bounded_cache import BoundedCache
 
 REMEMBERED = 10_000
 
@@ -38,13 +41,11 @@ class InputsRead:
 def inputs_read(feed: Feed, partition: str, update: str) -> InputsRead | None:
     """The inputs of an update; None if no record names any. Costs one LIST and one GET, once in a process."""
     key = (feed.uri, partition, update)
-    if key in _READ:
+    with suppress(KeyError):
         return _READ[key]
     record = read_record(feed, partition, update)
     if record is None:
         return None
-    if len(_READ) >= REMEMBERED:
-        _READ.clear()
     ended = next((each.at for each in record.history if each.state == "published"), None)
     seconds = (ended - begun(update)).total_seconds() if ended else None
     boundary = record.facts.details.get("boundary")
@@ -65,11 +66,9 @@ def was_decided_against(feed: Feed, partition: str, update: str) -> bool:
     record = read_record(feed, partition, update)
     if record is None or record.state in {"staged", "publishing"}:
         return record is None
-    if len(_DECIDED) >= REMEMBERED:
-        _DECIDED.clear()
-    _DECIDED.add(key)
+    _DECIDED[key] = True
     return True
 
 
-_READ: dict[tuple[str, str, str], InputsRead | None] = {}
-_DECIDED: set[tuple[str, str, str]] = set()
+_READ: BoundedCache[tuple[str, str, str], InputsRead | None] = BoundedCache(REMEMBERED)
+_DECIDED: BoundedCache[tuple[str, str, str], Literal[True]] = BoundedCache(REMEMBERED)

@@ -1,24 +1,26 @@
 """Compares the raw data of each source and day with the read set of the update in force.
 
-Here: reading both from the blackboard with few requests, and when a day is due. Not here: comparing two read sets
-(`sources.growth`), and planning runs (`late_days`).
+Here: reading both from the blackboard with few requests. Not here: when a day is due (`day_phases`), comparing two
+read sets (`sources.growth`), and planning runs (`late_days`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import date, datetime
 from decimal import Decimal
-from enum import StrEnum
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from feed_assets.blackboard import Blackboard
-from feed_assets.datasets import ONE_DAY, is_day, midnight
+from feed_assets.datasets import ONE_DAY, is_day
+from feed_assets.dependencies.day_phases import Phase, due_from, leaves_at, phase, watched_days
 from feed_assets.dependencies.graph import FeedNode
 from feed_assets.dependencies.inputs_read import InputsRead, inputs_read, was_decided_against
 from feed_assets.dependencies.processing_history import processing_history
 from feed_assets.file_feed import Feed, RawInput, Update, in_full, inputs_digest, latest_of_each, recorded
+from feed_assets.file_feed.bounded_cache import BoundedCache
 from feed_assets.file_feed.wording import counted
 from feed_assets.sources import Decision, GrowthKind, Source, decide, each_day, evening, evening_read
 from feed_assets.sources.thresholds import CostOfRun, Processed
@@ -26,25 +28,9 @@ from feed_assets.sources.thresholds import CostOfRun, Processed
 _Value = TypeVar("_Value")
 _Answer = TypeVar("_Answer")
 
-SWEEP_DAYS = 3
-"""Days for which a day is still checked after it has left the lookback, in case the sensor did not run."""
-
 REMEMBERED_ANSWERS = 1000
-_ANSWERS: dict[tuple[str, ...], Any] = {}
+_ANSWERS: BoundedCache[tuple[str, ...], Any] = BoundedCache(REMEMBERED_ANSWERS)
 """Answers that needed the listing of an update's raw files, by update, source and a digest of the raw files now."""
-
-
-class Phase(StrEnum):
-    """The phase of a day for a source."""
-
-    OPEN = "open"
-    """The day, or the source's buffer after its last hour, is not over."""
-    WATCHED = "watched"
-    """The day is in the lookback: growth by the threshold makes it run again."""
-    LEAVING = "leaving"
-    """The day has just left the lookback: any growth since it was processed makes it run once."""
-    SETTLED = "settled"
-    """Sensors ignore the day."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,35 +155,6 @@ def growth_decisions(
             )
 
 
-def watched_days(sources: Sequence[Source], now: datetime) -> tuple[date, date]:
-    """The first and the last day that is watched or leaving the lookback for any of these sources."""
-    buffer = max(source.buffer_hours for source in sources)
-    longest = max(*(source.lookback_days for source in sources), buffer // 24 + 2)
-    return now.date() - (longest + SWEEP_DAYS) * ONE_DAY, now.date() - ONE_DAY
-
-
-def phase(day: str, source: Source, sources: Sequence[Source], now: datetime) -> Phase:
-    """The phase of the day for a source; `sources` are all of its kind: a day waits for the longest buffer."""
-    if now < due_from(day, sources):
-        return Phase.OPEN
-    if now < leaves_at(day, source, sources):
-        return Phase.WATCHED
-    return Phase.LEAVING if now < _later(leaves_at(day, source, sources), SWEEP_DAYS * ONE_DAY) else Phase.SETTLED
-
-
-def due_from(day: str, sources: Sequence[Source]) -> datetime:
-    """When the day may first be processed: after its last hour and the longest buffer of its sources."""
-    return _later(_midnight(day), ONE_DAY + timedelta(hours=max(source.buffer_hours for source in sources)))
-
-
-def leaves_at(day: str, source: Source, sources: Sequence[Source]) -> datetime:
-    """When the day leaves the source's lookback: at least a day after it is due."""
-    return max(
-        _later(_midnight(day), (source.lookback_days + 1) * ONE_DAY),
-        _later(due_from(day, sources), ONE_DAY),
-    )
-
-
 def _days(
     board: Blackboard, sources: Sequence[Source], node: FeedNode, days: tuple[date, date], now: datetime
 ) -> Iterator[_Day]:
@@ -257,6 +214,7 @@ class _Ascending(Generic[_Value]):
         return self._next[0] if self._next is not None else None
 
 
+@dataclass(slots=True, eq=False)
 class _Day:
     """A day of a kind: its raw files by source, its update in force, and the inputs digest of each recorded update.
 
@@ -264,23 +222,21 @@ class _Day:
     `before`, if the kind reads evenings and that day is known.
     """
 
-    def __init__(
-        self,
-        feed: Feed,
-        day: str,
-        raw: Mapping[str, RawInput],
-        update: Update | None,
-        digests: Mapping[str, str],
-        evening_hours: int,
-        before: _Day | None,
-        history: Callable[[Source, str], list[Processed]],
-    ) -> None:
-        self.feed, self.day, self.raw, self.update, self.digests = feed, day, raw, update, digests
-        self._history = history
-        self.evening_hours = evening_hours
-        self.before = before if evening_hours > 0 else None
-        evenings = [self._evening(source) for source in raw] if self.before is not None else []
-        self.state = inputs_digest([*raw.values(), *(each for each in evenings if each is not None and each.files)])
+    feed: Feed
+    day: str
+    raw: Mapping[str, RawInput]
+    update: Update | None
+    digests: Mapping[str, str]
+    evening_hours: int
+    before: _Day | None
+    history: Callable[[Source, str], list[Processed]]
+    state: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        if not self.evening_hours:
+            self.before = None
+        evenings = [read for source in self.raw if (read := self._evening(source)) is not None and read.files]
+        self.state = inputs_digest([*self.raw.values(), *evenings])
 
     @property
     def is_as_read(self) -> bool:
@@ -292,12 +248,12 @@ class _Day:
         before, current = self.baseline(source.key), self.raw[source.key]
         threshold, costs = source.growth_threshold_percent, None
         if before is not None and not self.is_as_read:
-            threshold, costs = source.threshold(before.bytes, self._history(source, self.day))
-        return decide_on(self.feed, self.day, self._update_name, before, current, threshold, costs)
+            threshold, costs = source.threshold(before.bytes, self.history(source, self.day))
+        return decide_on(self.feed, self.day, self.update_name, before, current, threshold, costs)
 
     def baseline(self, source: str) -> RawInput | None:
         """The raw data of the day that the update in force read; None without an update or its record."""
-        return self.raw[source] if self.is_as_read else self._read(source)
+        return self.raw[source] if self.is_as_read else self.read(source)
 
     def tried(self) -> str | None:
         """An update that is newer than the update in force, read this state, and was rejected or invalidated."""
@@ -311,13 +267,13 @@ class _Day:
         before = self.before
         if self.update is None or before is None or before.update is None or self.is_as_read:
             return False
-        known, readable = self._inputs(), self._evening(source)
+        known, readable = self.inputs(), self._evening(source)
         if known is None or readable is None or not self.raw[source].files:
             return False
         read = known.raw(before.day, context=True).get(source)
         hours = read.hours if read else {}
         # Deleted files do not count: the update of the day before still has their records.
-        in_force = before._read(source)  # noqa: SLF001 - of another day of this class
+        in_force = before.read(source)
         of_update = evening(in_force, self.evening_hours).hours if in_force else {}
         return hours not in (readable.hours, of_update)
 
@@ -328,7 +284,7 @@ class _Day:
             return None
         if before.update is None or before.is_as_read:
             return evening(before.raw[source], self.evening_hours)
-        known = before._inputs()  # noqa: SLF001 - of another day of this class
+        known = before.inputs()
         if known is None:
             return None
         read = known.raw(before.day).get(source, RawInput(source=source, partition=before.day, files=()))
@@ -336,21 +292,21 @@ class _Day:
         return _answered_once(
             self.feed,
             before.day,
-            before._update_name,  # noqa: SLF001 - of another day of this class
+            before.update_name,
             evening(current, hours),
             lambda in_full: evening_read(read, current, hours, in_full),
         )
 
     @property
-    def _update_name(self) -> str:
+    def update_name(self) -> str:
         return self.update.name if self.update else ""
 
-    def _inputs(self) -> InputsRead | None:
+    def inputs(self) -> InputsRead | None:
         return inputs_read(self.feed, self.day, self.update.name) if self.update else None
 
-    def _read(self, source: str) -> RawInput | None:
+    def read(self, source: str) -> RawInput | None:
         """The raw data of the day that the update in force read, even if its files are gone."""
-        known = self._inputs()
+        known = self.inputs()
         return known.raw(self.day).get(source) if known else None
 
 
@@ -388,11 +344,9 @@ def _answered_once(
 ) -> _Answer:
     """The answer from the files that this update read, `now` and `more`; cached, as listings are large."""
     key = (feed.uri, partition, update, now.source, inputs_digest([now]), *more)
-    if key not in _ANSWERS:
-        if len(_ANSWERS) >= REMEMBERED_ANSWERS:
-            _ANSWERS.clear()
-        _ANSWERS[key] = answer(lambda read: in_full(feed, partition, update, read))
-    found: _Answer = _ANSWERS[key]
+    with suppress(KeyError):
+        return cast("_Answer", _ANSWERS[key])
+    _ANSWERS[key] = found = answer(lambda read: in_full(feed, partition, update, read))
     return found
 
 
@@ -400,13 +354,3 @@ def _day_before(day: str) -> str:
     """The day before; for the first day of the calendar, that day itself."""
     at = date.fromisoformat(day)
     return str(at - ONE_DAY if at > date.min else at)
-
-
-def _later(moment: datetime, span: timedelta) -> datetime:
-    """The moment plus the span, at most the last moment of the calendar."""
-    last = datetime.max.replace(tzinfo=UTC)
-    return moment + span if span < last - moment else last
-
-
-def _midnight(day: str) -> datetime:
-    return midnight(date.fromisoformat(day))

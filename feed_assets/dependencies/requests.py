@@ -9,7 +9,6 @@ request that never became a run does not count. It is repeated with its run key,
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -17,6 +16,7 @@ from typing import Any
 
 from feed_assets.blackboard import Blackboard
 from feed_assets.dependencies.graph import FeedGraph
+from feed_assets.file_feed.digest import short_digest
 from feed_assets.state import LastRequest, Store, last_requests, read_last_requests, record_request
 from feed_assets.state.reports import Report, record_report
 from feed_assets.state.store import Transaction
@@ -114,25 +114,26 @@ class Requests:
 
     def _may_request(self, feed: str, partition: str, state: str) -> bool:
         last = self._seen[feed, partition]
-        times = 1
-        if last is not None and last.state == state:
-            if self.now < last.at + FIRST_PAUSE:
-                self.already += 1
-                return False
-            times = last.times
-            if self.became_a_run(feed, partition, last):
-                again = again_at(last)
-                if again is None:
-                    self.already += 1
-                    if feed not in self.busy.get(partition, frozenset()):
-                        self._give_up(feed, partition, last)
-                    return False
-                if self.now < again:
-                    self.already += 1
-                    return False
-                times += 1
+        times = 1 if last is None or last.state != state else self._times_again(feed, partition, last)
+        if times is None:
+            self.already += 1
+            return False
         self._times[feed, partition] = times
         return True
+
+    def _times_again(self, feed: str, partition: str, last: LastRequest) -> int | None:
+        """The number of the next request for the same state, or of this one if it never became a run; None if not now.
+
+        The last request of all is given up if it has no result, and no run is under way.
+        """
+        if self.now < last.at + FIRST_PAUSE:
+            return None
+        if not self.became_a_run(feed, partition, last):
+            return last.times
+        again = again_at(last)
+        if again is None and feed not in self.busy.get(partition, frozenset()):
+            self._give_up(feed, partition, last)
+        return last.times + 1 if again is not None and self.now >= again else None
 
     def add(self, need: Need) -> None:
         """Plan a run of a need with `due` from `not_yet_requested`, unless a run is under way or the tick is full."""
@@ -186,7 +187,7 @@ class Requests:
         record_report(
             transaction,
             Report(
-                id=hashlib.sha256("\n".join(sorted(subjects)).encode()).hexdigest()[:16],
+                id=short_digest("\n".join(sorted(subjects))),
                 base=self.board.uri(""),
                 day=need.partition,
                 at=self.now,

@@ -5,7 +5,6 @@ It reads only the blackboard, so two machines always agree. Not here: the runs t
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,6 +15,7 @@ from feed_assets.dependencies.graph import FeedGraph, FeedNode, Parent
 from feed_assets.dependencies.inputs_read import InputsRead, inputs_read, was_decided_against
 from feed_assets.dependencies.requests import state_of
 from feed_assets.file_feed import Feed, FeedInput, latest_of_all, recorded_digests
+from feed_assets.file_feed.digest import short_digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +142,8 @@ class _Case:
 
     def _result(self, reason: str, current: Mapping[Place, str | None], *, stale: bool = False) -> Staleness:
         compared = {*self._compared(self.read), *self._context_moved(self.read, current)}
-        digest = _digest(f"{feed}|{partition}|{current[feed, partition]}" for feed, partition in compared)
-        return Staleness(self.partition, stale, state_of(self.update, digest), reason)
+        lines = sorted(f"{feed}|{partition}|{current[feed, partition]}" for feed, partition in compared)
+        return Staleness(self.partition, stale, state_of(self.update, short_digest("\n".join(lines))), reason)
 
     def _changes(self, read: InputsRead | None, current: Mapping[Place, str | None]) -> tuple[str, ...]:
         """The inputs that are not as they were read, as text; empty if no record says what was read."""
@@ -220,7 +220,3 @@ def _first_of_each_feed(parents: Sequence[Parent]) -> str:
 
 def _place(each: FeedInput) -> Place:
     return each.feed, each.partition
-
-
-def _digest(parts: Iterable[str]) -> str:
-    return hashlib.sha256("\n".join(sorted(parts)).encode()).hexdigest()[:16]

@@ -6,7 +6,6 @@ SDK looks for them where boto3 does (environment, profile, role), so none is eve
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
 import re
@@ -21,6 +20,7 @@ from py4j.protocol import Py4JJavaError
 
 from feed_assets.engine.java import ensure_java
 from feed_assets.engine.jvm import java_machine
+from feed_assets.file_feed.digest import short_digest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -99,7 +99,7 @@ def bucket_jars() -> list[Path]:
         if not jars:
             raise JarsError(f"{VARIABLE} is {named}, and no jar is there. {_how_to_get()}")
         return jars
-    cached = user_cache() / f"s3-jars-{hashlib.sha256(repr((_packages(), _EXCLUDED)).encode()).hexdigest()[:16]}"
+    cached = user_cache() / f"s3-jars-{short_digest(repr((_packages(), _EXCLUDED)))}"
     if not cached.is_dir():
         _fetch(cached)
     return sorted(cached.glob("*.jar"))

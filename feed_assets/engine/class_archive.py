@@ -7,7 +7,6 @@ keeps one for each installation of Spark that is still there.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import shutil
@@ -23,6 +22,7 @@ import pyspark
 
 from feed_assets.engine.buckets import user_cache
 from feed_assets.engine.java import ensure_java
+from feed_assets.file_feed.digest import short_digest
 
 # Java warns on stdout of an archive that it cannot use.
 _SILENT: Final = "-Xlog:disable -Xlog:all=error:stderr"
@@ -36,7 +36,7 @@ def archive_file() -> Path:
     """The place of the archive for this Java and this installation of Spark, in the user's cache."""
     java = ensure_java()
     changed = [(java / "bin" / "java").stat().st_mtime_ns, _jars().stat().st_mtime_ns]
-    return user_cache() / f"classes-{_digest(str(_jars()))}" / f"{_digest(repr((str(java), changed)))}.jsa"
+    return user_cache() / f"classes-{short_digest(str(_jars()))}" / f"{short_digest(repr((str(java), changed)))}.jsa"
 
 
 def can_archive() -> bool:
@@ -126,10 +126,6 @@ def _run(command: Sequence[str], options: str, directory: Path | None = None) ->
         reasons = [line for line in done.stderr.splitlines() if re.search(r"(Error|Exception)\b.*:|failed", line)]
         reason = (reasons or [f"exit code {done.returncode}"])[-1]
         raise ArchiveError(f"The archive of Spark's classes could not be made: {reason}")
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _jars() -> Path:

@@ -163,9 +163,9 @@ class _Client(JavaClient):  # type: ignore[misc] # as above
 def improve_calls(spark: SparkSession) -> None:
     """Let this process call Java less, and also while Java still works on a call that was interrupted.
 
-    A class of Java, and a static method, is looked up once, and lists are handed over in few calls. Each column of an
-    expression is a call of a static method, and two fifths of its time are these look-ups: for a short name, as that of
-    a package, Java looks through all jars for each package that a class could be in.
+    Each class of Java and each static method is looked up once, and a list is handed over in few calls. Each column of
+    an expression is a call of a static method, and look-ups take two fifths of its time: to know whether a short name
+    is a package, Java looks through all jars.
     """
     java, client = java_machine(spark), spark.sparkContext._gateway._gateway_client  # type: ignore[union-attr] # noqa: SLF001 - as above
     java.__class__ = _View
@@ -213,7 +213,7 @@ def is_stopped(spark: SparkSession) -> bool:
 
 
 def end_with_java(spark: SparkSession) -> None:
-    """End this process as soon as its Java ends: it is of no use any more, and a crash is tried again by Dagster."""
+    """End this process as soon as its Java ends: without Java it is useless, and Dagster tries a crashed run again."""
     gateway: Any = spark.sparkContext._gateway  # noqa: SLF001 - pyspark has no public way
     java = gateway.proc
 

@@ -11,6 +11,7 @@ import duckdb
 
 from feed_assets.engine.fetched_files import fetch_update, with_uris
 from feed_assets.file_feed import FeedError, Update
+from feed_assets.file_feed.wording import first_line
 
 
 @contextmanager
@@ -23,7 +24,7 @@ def readable_files(update: Update) -> Iterator[list[str]]:
         except duckdb.Error as error:
             named = f"{update.feed.arguments(update.partition)} --update {update.name}"
             raise FeedError(
-                f"The files of {update.uri} cannot be read: {with_uris(str(error).partition(chr(10))[0], uris)} "
+                f"The files of {update.uri} cannot be read: {with_uris(first_line(error), uris)} "
                 f"`feed-assets feed files {named}` lists them; "
                 f"`feed-assets feed invalidate {named} --reason TEXT` takes them out of force."
             ) from error

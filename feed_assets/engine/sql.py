@@ -1,6 +1,6 @@
 """Names, texts and types in Spark's SQL.
 
-Here: quoting, and names in expressions and in types as far as they can be told without Spark. Not here: expressions of
+Here: quoting, and names in expressions and in types as far as they are known without Spark. Not here: expressions of
 sources (`sources.expressions`), and rules (`quality`).
 """
 

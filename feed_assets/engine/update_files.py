@@ -36,7 +36,7 @@ ATTEMPTS_END_WITHIN = 180
 SCHEMA_KEY = "org.apache.spark.sql.parquet.row.metadata"
 """Spark's entry in the footer of a Parquet file: the schema as JSON, in which Spark trusts when it reads."""
 FEW_FILES = 4
-"""So many footers the driver itself reads faster than a job of Spark's."""
+"""Up to this many footers, the driver reads them faster itself than by a job of Spark."""
 LABELS = ("spark.job.description", "callSite.short", "callSite.long")
 """Properties of a thread of Spark that say what its jobs and their stages are."""
 ESCAPE, ESCAPED_QUOTE = r"\\.", r'\\"[^",]'

@@ -111,7 +111,7 @@ def _data(feed: Feed, within: str | None) -> Iterator[_Object]:
         if head == CONTROL:
             continue
         name, _, path = tail.partition("/")
-        if not name and tail == "" and slash and not has_update_shape(head):
+        if slash and not tail and not has_update_shape(head):
             continue  # the directory marker of a partition: readers do not count it as a file
         # A file beside the folders does not sort as a folder does: it goes with the folder before it.
         folder = f"{head}/" if slash else folder

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from feed_assets.blackboard import Content, Entry, NotFoundError
 from feed_assets.blackboard.listing import list_all, list_folders
+from feed_assets.file_feed.bounded_cache import BoundedCache
 from feed_assets.file_feed.errors import MixedFeedError, NoValidUpdateError, UpdateChangedError
 from feed_assets.file_feed.feed import CONTROL, Feed, File, Update
 from feed_assets.file_feed.manifest import INVALIDATED, MANIFEST, MAX_BYTES, manifest, parse_manifest
@@ -39,7 +40,7 @@ REMEMBERED = 100_000
 TICK = timedelta(seconds=3)
 """More than a tick of a disk's clock: within it a file may be rewritten in place and keep its tag."""
 
-_STATED: dict[tuple[str, str, datetime], int | None] = {}
+_STATED: BoundedCache[tuple[str, str, datetime], int | None] = BoundedCache(REMEMBERED)
 """The number that a manifest states, by its URI, tag and time, for stores whose tags do not tell the content."""
 
 _log = logging.getLogger("feed_assets.file_feed")
@@ -177,15 +178,14 @@ def valid_as_listed(feed: Feed, found: Found) -> bool:
     if not found.split and feed.blackboard.tag_of(manifest(len(found.files))) == entry.tag:
         return True
     read_as = (feed.blackboard.uri(entry.key), entry.tag, entry.modified)
-    if not found.split and read_as in _STATED:
-        return _STATED[read_as] == len(found.files)
+    if not found.split:
+        with suppress(KeyError):
+            return _STATED[read_as] == len(found.files)
     content = manifest_at(feed, entry.key)
     if content is None or content.entry.tag != entry.tag:
         raise MovedError(entry.key)
     stated = parse_manifest(content.data)
     if entry.modified < datetime.now(UTC) - TICK:
-        if len(_STATED) >= REMEMBERED:
-            _STATED.clear()
         _STATED[read_as] = stated
     return stated == len(found.files)
 

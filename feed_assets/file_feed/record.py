@@ -6,13 +6,13 @@ is valid; only the manifest does.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal, TypeVar
 
+from feed_assets.file_feed.digest import short_digest
 from feed_assets.file_feed.errors import UnreadableRecordError
 from feed_assets.file_feed.feed import File
 from feed_assets.file_feed.names import check_update
@@ -249,11 +249,11 @@ def inputs_digest(inputs: Iterable[FeedInput | RawInput]) -> str:
     For a context input from a feed, only counts whether it had an update. A source without files counts like no source,
     so `inputs` must be in full (see `read_sets.in_full`).
     """
-    return _hashed("\n".join(sorted(line for each in inputs if (line := _line(each)) is not None)))
+    return short_digest("\n".join(sorted(line for each in inputs if (line := _line(each)) is not None)))
 
 
 def _totals(files: Sequence[RawFile]) -> RawHour:
-    digest = _hashed(json.dumps(sorted((file.path, file.size, file.tag) for file in files)))
+    digest = short_digest(json.dumps(sorted((file.path, file.size, file.tag) for file in files)))
     return RawHour(len(files), sum(file.size for file in files), digest, _sum([file.records for file in files]))
 
 
@@ -261,10 +261,6 @@ def _sum(numbers: Sequence[int | None]) -> int | None:
     """The sum; None if a number is unknown."""
     known = [number for number in numbers if number is not None]
     return sum(known) if len(known) == len(numbers) else None
-
-
-def _hashed(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _line(each: FeedInput | RawInput) -> str | None:

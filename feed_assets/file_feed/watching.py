@@ -68,9 +68,9 @@ Known = Mapping[str, str]
 class Watch:
     """How far a consumer has come in a feed; its size does not depend on the feed.
 
-    `position` is its place in the log. `scan_begun` is the start of the last scan, `place` the partition after which it
-    continues (None: it has ended), and `since` the time from which on a manifest counts as new (None: this is the first
-    scan). A scan of `everything` takes every partition for changed, and so does the next one if it was `cut_short`.
+    `position` is its place in the log. `scan_begun` is the start of the last scan. `place` is the partition after which
+    that scan continues; None if it has ended. A manifest written at or after `since` counts as new; None in the first
+    scan. A scan of `everything` takes every partition for changed, and so does the next one if it was `cut_short`.
     Times are by the consumer's clock.
     """
 

@@ -109,7 +109,7 @@ def _newest_first(
 
 
 def _tags(known: Sequence[dg.AssetMaterialization], update: str | None) -> dict[str, str]:
-    """The tags of an event about this update; None if the event is about no update.
+    """The tags of an event about this update, or about none.
 
     They are copied from the newest event about it, so that Dagster knows its inputs. The dimensions of the partition
     are copied from the newest event of any update.

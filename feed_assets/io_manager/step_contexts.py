@@ -3,7 +3,6 @@
 Here: every private name of Dagster's that this takes. Not here: storage and Spark.
 """
 
-import hashlib
 import json
 import logging
 from collections.abc import Iterator, Mapping
@@ -14,6 +13,7 @@ from dagster._core.execution.plan.outputs import StepOutputHandle  # the only na
 from pyspark.sql import DataFrame
 
 from feed_assets.datasets import ONE_DAY
+from feed_assets.file_feed.digest import short_digest
 from feed_assets.io_manager.asset_metadata import CONFIGURATION, declared_feed, is_required, plain
 from feed_assets.io_manager.time_windows import time_window, window_of
 from feed_assets.resources import BlackboardResource, Clock, SparkResource
@@ -122,4 +122,4 @@ def _config_digest(context: dg.OutputContext) -> str:
             name: resource.config for name, resource in resolved.resources.items() if name not in INFRASTRUCTURE
         },
     }
-    return hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode()).hexdigest()[:16]
+    return short_digest(json.dumps(settings, sort_keys=True, default=str))

@@ -17,15 +17,16 @@ import duckdb
 
 from feed_assets.blackboard import Blackboard, BlackboardError
 from feed_assets.datasets import FeedDeclaration, Figures
+from feed_assets.engine.duckdb_database import in_memory
 from feed_assets.engine.duckdb_sql import quoted_name, rows_of
 from feed_assets.engine.queried_files import readable_files
 from feed_assets.file_feed import Feed, FeedError, Record, Update, read_record, records
+from feed_assets.file_feed.wording import first_line
 
 MOVERS = 10
 """Groups that a report names."""
 LOOKED_AT = 20
 """The newest updates of a day among which that of the run is looked for."""
-MEMORY = "1GB"
 FLOATING = {"FLOAT", "DOUBLE"}
 """DuckDB's types with values that are no numbers."""
 
@@ -66,8 +67,9 @@ def moved(figures: Figures, before: Update, after: Update) -> dict[str, Any]:
     """
     names = ["rows", *figures.sums]
     columns = [f"s{at}" for at in range(len(names))]
-    pairs = [f"{column}_{side}" for column in columns for side in (0, 1)]
-    sums = ", ".join(f"sum({each[:-2]}) FILTER (side = {each[-1]}) AS {each}" for each in pairs)
+    by_side = [(column, side) for column in columns for side in (0, 1)]
+    pairs = [f"{column}_{side}" for column, side in by_side]
+    sums = ", ".join(f"sum({column}) FILTER (side = {side}) AS {column}_{side}" for column, side in by_side)
     with _relations(figures, before, after) as (database, sides):
         nothing = f"SELECT 0 AS side, NULL AS by_, {', '.join(f'NULL::HUGEINT AS {each}' for each in columns)} LIMIT 0"
         both = " UNION ALL ".join([f"({nothing})", *sides])
@@ -97,9 +99,7 @@ def _relations(figures: Figures, *updates: Update) -> Iterator[tuple[duckdb.Duck
     """
     with ExitStack() as stack:
         spill = stack.enter_context(TemporaryDirectory())
-        config: dict[str, str | bool | int | float | list[str]] = {"memory_limit": MEMORY, "temp_directory": spill}
-        database = stack.enter_context(duckdb.connect(config=config))
-        database.execute("SET TimeZone = 'UTC'")
+        database = stack.enter_context(in_memory(temp_directory=spill))
         sides = []
         for side, update in enumerate(updates):
             files = stack.enter_context(readable_files(update))
@@ -108,7 +108,7 @@ def _relations(figures: Figures, *updates: Update) -> Iterator[tuple[duckdb.Duck
         try:
             yield database, sides
         except duckdb.Error as error:
-            raise FeedError(f"The figures cannot be added up: {str(error).partition(chr(10))[0]}") from error
+            raise FeedError(f"The figures cannot be added up: {first_line(error)}") from error
 
 
 def _selected(database: duckdb.DuckDBPyConnection, figures: Figures, relation: str) -> str:

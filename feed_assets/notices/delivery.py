@@ -27,7 +27,7 @@ from feed_assets.state.reports import (
 )
 
 SUPERSEDED = "superseded"
-"""The outcome of a request that never became a run, as a newer one took its place: nobody is told."""
+"""The outcome of a request that never became a run, as a newer one took its place. Nobody gets a message."""
 FEED = "feed"
 """The channel that keeps a report."""
 
@@ -40,7 +40,7 @@ class NotTakenError(Exception):
 
 
 def due_messages(report: Report) -> list[str]:
-    """The messages about a report so far. A repeated request is detected no more: only its end is told."""
+    """The messages about a report so far. For a repeated request, only the message about its end."""
     first = all(each["times"] == 1 for each in report.request["requests"].values())
     ended = report.result is not None and report.result["outcome"] != SUPERSEDED
     return [*([DETECTED] if first else []), *([ENDED] if ended else [])]
@@ -57,8 +57,8 @@ def deliver(store: Store, report: Report, channels: Mapping[str, Send]) -> list[
     """Send what is due and not yet sent. A report with a result that has nothing left is closed.
 
     `channels` has `FEED`, which takes only reports that have ended. A channel of one recipient, such as
-    `mail:all@example.com`, takes only what was put off for it. Any error of a channel counts as NotTakenError; its
-    text may hold secrets, so only its type is told. Returns remarks for the log.
+    `mail:all@example.com`, takes only what was put off for it. Any error of a channel counts as NotTakenError. Remarks
+    have only its type, as its text may hold secrets. Returns remarks for the log.
     """
     remarks: list[str] = []
     wanted = {

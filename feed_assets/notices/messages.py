@@ -1,6 +1,6 @@
 """The messages about late data: what they say, as text, as HTML, and as mail.
 
-Here: sentences and tables from a report. Not here: sending (`mail`, `webhook`), plots (`pictures`), figures.
+Here: sentences and tables from a report. Not here: sending (`mail`, `delivery`), plots (`pictures`), figures.
 """
 
 from __future__ import annotations
@@ -93,11 +93,8 @@ def mail(
 def change(before: float | None, after: float | None, *, share: bool = False) -> str:
     """Two values and their difference: `1,000 -> 1,100 (+10.0 %)`; of shares in percentage points."""
     shown = f"{_shown(before, share=share)} -> {_shown(after, share=share)}"
-    if before is None or after is None or before == after:
-        return shown
-    if share:
-        return f"{shown} ({100 * (after - before):+.3f} points)"
-    return f"{shown} ({(after - before) / before:+.1%})".replace("%", " %") if before else shown
+    difference = _difference(before, after, share=share)
+    return f"{shown} ({difference})" if difference else shown
 
 
 def _subject(report: Report, message: str) -> str:
@@ -175,8 +172,17 @@ def _of_feed(day: str, found: Mapping[str, Any]) -> Iterator[str | Table]:
 
 def _cells(pair: Sequence[float | None], *, share: bool) -> list[str]:
     before, after = pair
-    whole = change(before, after, share=share)
-    return [_shown(before, share=share), _shown(after, share=share), whole.partition(" (")[2].rstrip(")") or "none"]
+    difference = _difference(before, after, share=share)
+    return [_shown(before, share=share), _shown(after, share=share), difference or "none"]
+
+
+def _difference(before: float | None, after: float | None, *, share: bool) -> str:
+    """The difference in percent, of shares in percentage points; "" if there is none, or it is unknown."""
+    if before is None or after is None or before == after:
+        return ""
+    if share:
+        return f"{100 * (after - before):+.3f} points"
+    return f"{(after - before) / before:+.1%}".replace("%", " %") if before else ""
 
 
 def _shown(value: float | None, *, share: bool = False) -> str:

@@ -1,6 +1,7 @@
 """Account for published figures: records read, records left out, and rejected updates.
 
-Here: adding up the records of updates, from storage alone. Not here: the figures themselves (`effectiveness_report`).
+Here: adding up the records of updates, from storage alone. Not here: the figures themselves
+(`ads.effectiveness_report`).
 """
 
 from __future__ import annotations

@@ -12,9 +12,10 @@ from itertools import groupby
 
 from feed_assets.blackboard import Blackboard
 from feed_assets.datasets import ONE_DAY
+from feed_assets.dependencies.day_phases import Phase
 from feed_assets.dependencies.graph import FeedGraph, FeedNode
 from feed_assets.dependencies.inputs_read import inputs_read
-from feed_assets.dependencies.raw_growth import Phase, SourceDecision, growth_decisions
+from feed_assets.dependencies.raw_growth import SourceDecision, growth_decisions
 from feed_assets.dependencies.requests import again_at
 from feed_assets.dependencies.staleness import staleness
 from feed_assets.file_feed import (
@@ -246,7 +247,7 @@ def _because(record: Record | None, before: Record | None, sources: Mapping[str,
 
 
 def _raw_changes(record: Record, before: Record, sources: Mapping[str, Source]) -> list[str]:
-    """The days of raw data that the later update read otherwise; an update of an hour read a part of a day."""
+    """The days of which both updates read different raw files. An update of an hour read part of a day."""
     earlier, now = before.read_sets, record.read_sets
     several_days = len({day for _, day in now}) > 1
 

@@ -18,7 +18,7 @@ LOADED_FOR_BUCKETS: Final = ("dagster_aws.s3",)
 
 
 def start_loading(base: str, count: int) -> None:
-    """Start the process for so many others, and for data below this base. Returns while it loads.
+    """Start the process from which `count` others are forked, for data below this base. Returns while it loads.
 
     Does nothing if it runs already, or if there will be one process only, which is the command itself.
     """

@@ -11,8 +11,9 @@ from datetime import date, datetime
 
 from feed_assets.blackboard import Blackboard
 from feed_assets.datasets import ONE_DAY
+from feed_assets.dependencies.day_phases import Phase
 from feed_assets.dependencies.graph import FeedGraph
-from feed_assets.dependencies.raw_growth import Phase, SourceDecision, growth_decisions
+from feed_assets.dependencies.raw_growth import SourceDecision, growth_decisions
 from feed_assets.file_feed import begun, recorded_digests
 from feed_assets.operations.explanation import cleaned_nodes
 from feed_assets.sources import Source
@@ -46,15 +47,14 @@ def late_calendar(
     graph: FeedGraph,
     sources: Sequence[Source],
     *,
+    shown: Collection[Source],
     now: datetime,
     days: int | None = None,
-    only: Collection[str] = (),
 ) -> list[LateDay]:
-    """The last `days` days up to today, by day and source; `only` names sources. Default: the longest lookback.
+    """The last `days` days up to today of the sources `shown`, by day and source. Default: the longest lookback.
 
     Days without files and without an update are left out. Costs two listings of each feed, one of each source.
     """
-    shown = [source for source in sources if not only or {source.key, source.name} & {*only}]
     count = days or max((source.lookback_days for source in shown), default=0)
     first = now.date() - count * ONE_DAY if count < now.date().toordinal() - 1 else date.min + ONE_DAY
     found = []

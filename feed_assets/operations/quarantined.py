@@ -19,6 +19,7 @@ from feed_assets.engine.queried_files import readable_files
 from feed_assets.file_feed import Feed, FeedError, Update, begun, latest, latest_of_all, read_record, recorded_digests
 from feed_assets.file_feed.discovery import feed_locations
 from feed_assets.file_feed.quarantine import FOLDER
+from feed_assets.file_feed.wording import first_line
 from feed_assets.sources.layout import quarantine_key
 from feed_assets.sources.ledger import counting, entries
 
@@ -157,7 +158,7 @@ def _of_sound(uris: Mapping[Path, str], unreadable: Callable[[FeedError], None])
             try:
                 _by_reason([str(path)])
             except duckdb.Error as error:
-                reason = with_uris(str(error).partition("\n")[0], uris)
+                reason = with_uris(first_line(error), uris)
                 unreadable(FeedError(f"{uri} cannot be read: {reason} Restore it, or remove it."))
             else:
                 sound.append(str(path))

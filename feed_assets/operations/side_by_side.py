@@ -34,7 +34,7 @@ Load = Callable[[], dg.Definitions]
 def execution(
     count: int, spark: Any, load: Load, instance: dg.DagsterInstance, run_config: Mapping[str, Any]
 ) -> Iterator[Execute | None]:
-    """How `backfill` executes runs: in so many processes, as `Processes.started`; None for one, which is this one."""
+    """How `backfill` executes runs in `count` processes (see `Processes.started`); None if it is only this one."""
     if count == 1:
         yield None
         return
@@ -69,7 +69,7 @@ class Processes:
     def started(
         cls, count: int, spark: Any, load: Load, instance: dg.DagsterInstance, run_config: Mapping[str, Any]
     ) -> Iterator[Processes]:
-        """Start so many processes, which load; they attach to the Spark of the resource `spark` at their first run.
+        """Start `count` processes, which load; they attach to the Spark of the resource `spark` at their first run.
 
         They end with the block; if it fails, their runs are interrupted.
         """

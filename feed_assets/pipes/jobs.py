@@ -1,4 +1,4 @@
-"""One job of a step: what it is told, and what Dagster shows of what it reports.
+"""One job of a step: what it gets, and what Dagster shows of what it reports.
 
 Here: Dagster's side. Not here: the job (`entry`), and starting it (`launchers`).
 """
@@ -65,19 +65,7 @@ def _launch(
             f"A job of {type(launcher).__name__} does not reach {blackboard.base}: set FEED_ASSETS_BASE to s3://...",
             allow_retries=False,
         )
-    op = context.assets_def.op.name
-    config: Mapping[str, Any] = context.run.run_config
-    extras = {
-        "environment": _environment(getattr(context.resources, PROJECT).settings),
-        "root_run_id": _root(context),
-        # Dagster's own context for jobs has no partitions in a run over several.
-        "partitions": _partitions(context),
-        "checks": [[each.asset_key.to_escaped_user_string(), each.name] for each in context.selected_asset_check_keys],
-        "run_config": {
-            "ops": {name: each for name, each in config.get("ops", {}).items() if name == op},
-            "resources": {name: each for name, each in config.get("resources", {}).items() if name in resources},
-        },
-    }
+    extras = _extras(context, resources)
     messages, about, problem = Messages(blackboard, context.run.run_id), {}, None
     try:
         about = dict(launcher.launch(Job(context, ["--module", module], extras, messages)))
@@ -96,6 +84,23 @@ def _launch(
     if problem is not None:
         context.log.warning(f"The job has results, but its end was not seen: {type(problem).__name__}: {problem}")
     return messages.heard.get_reported_results() if messages.heard else (), about
+
+
+def _extras(context: dg.AssetExecutionContext, resources: Collection[str]) -> dict[str, Any]:
+    """The work of the job, as Pipes' extras: what Pipes' own context lacks."""
+    op = context.assets_def.op.name
+    config: Mapping[str, Any] = context.run.run_config
+    return {
+        "environment": _environment(getattr(context.resources, PROJECT).settings),
+        "root_run_id": _root(context),
+        # Pipes' context has no partitions in a run over several.
+        "partitions": _partitions(context),
+        "checks": [[each.asset_key.to_escaped_user_string(), each.name] for each in context.selected_asset_check_keys],
+        "run_config": {
+            "ops": {name: each for name, each in config.get("ops", {}).items() if name == op},
+            "resources": {name: each for name, each in config.get("resources", {}).items() if name in resources},
+        },
+    }
 
 
 def _environment(settings: Settings) -> dict[str, str]:

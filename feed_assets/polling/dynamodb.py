@@ -18,7 +18,7 @@ from boto3.dynamodb.conditions import Attr, ConditionBase, Key
 from botocore.exceptions import BotoCoreError, ClientError
 
 from feed_assets.blackboard import check_key
-from feed_assets.polling.places import PartnersFile
+from feed_assets.polling.port import PartnersFile
 from feed_assets.polling.taken import CLAIMED_FOR, POLLED, BlackboardIndex, Taken, TakenState, newest, state_of
 from feed_assets.sources.layout import LandingId, touching
 

@@ -19,15 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from feed_assets.blackboard import Blackboard, InvalidKeyError
-from feed_assets.polling.places import (
-    ChangedError,
-    PartnersFile,
-    Place,
-    PlaceError,
-    list_files,
-    open_place,
-    polling_of,
-)
+from feed_assets.polling.places import list_files, open_place, polling_of
+from feed_assets.polling.port import ChangedError, PartnersFile, Place, PlaceError
 from feed_assets.polling.taken import BlackboardIndex, Taken, TakenIndex, state_of
 from feed_assets.sources import Source
 from feed_assets.sources.layout import LandingId, name_digest
@@ -41,9 +34,9 @@ if TYPE_CHECKING:
     from feed_assets.sources.ledger import Landing
 
 TOGETHER = 16
-"""Up to so many files are on this machine's disk, and share a Spark job;"""
+"""Files that are on this machine's disk and share a Spark job, at most."""
 SCRATCH_BYTES = 1024**3
-"""fewer, once they have this size."""
+"""Once the files on the disk have this size, no more of them share the job."""
 
 Land = Callable[[Source, Sequence[Path], Mapping[str, int]], "Iterator[Landing | Exception]"]
 """Lands files of a source, as `land_files` does with these generations as `seen`."""
@@ -109,7 +102,7 @@ class Poller:
     """Polls sources.
 
     `now` is the time of the installation, which may be fixed: the lookback ends there. `clock` is the real time.
-    `begin` is told each step.
+    `begin` gets each step.
     """
 
     blackboard: Blackboard
@@ -164,7 +157,7 @@ class Poller:
         return work.overtaken
 
     def _settled(self, due: Sequence[PartnersFile], seconds: int, polled: Polled) -> Sequence[PartnersFile]:
-        """Leave files that may still be written. Where the place tells no times, wait before the second look."""
+        """Leave files that may still be written. Where the place shows no times, wait before the second look."""
         first = self.clock() - timedelta(seconds=seconds)
         for file in due:
             if seconds and file.modified is not None and file.modified > first:
@@ -254,7 +247,7 @@ class _Work:
         return None
 
     def _note(self, file: PartnersFile, outcome: Landing | Exception, scratch: Path) -> None:
-        """Note a landing in the index, and what came of the file."""
+        """Note a landing in the index, and its outcome in `polled`."""
         if isinstance(outcome, OvertakenError):
             # The poll that landed it may have been killed before it noted that. Let the next look see it.
             by = LandingId(name_digest(self.source.key, file.name), outcome.generation)

@@ -3,10 +3,10 @@
 Here: the index, and claims of files. Not here: landing (`polling`), and the index in DynamoDB (`dynamodb`).
 
 A state of a file is its name, size and tag. After it has landed, one object says so, whose key has all of it:
-`raw/.polled/<source>/<day>/<name>/<landing>.<size>.<tag>`. Of several landings of one name the newest is in force, so
-a file is up to date only if that landing took the state that the partner's listing shows: an earlier file that is put
-back lands again. A poll that stood still while another one landed the name lands nothing (`OvertakenError`). It needs
-no clocks for that: it knows which landing was the newest before it looked at the partner's files.
+`raw/.polled/<source>/<day>/<name>/<landing>.<size>.<tag>`. Of several landings of one name the newest is in force. A
+file is up to date only if the newest landing took the state that the partner's listing shows. So an earlier file that
+is put back lands again. A poll that stood still while another one landed the name lands nothing (`OvertakenError`). It
+needs no clocks for that: it knows which landing was the newest before it looked at the partner's files.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from uuid import uuid4
 
 from feed_assets.blackboard import AlreadyExistsError, Blackboard, ConflictError, NotFoundError, list_all
 from feed_assets.datasets import is_day
-from feed_assets.polling.places import PartnersFile
+from feed_assets.polling.port import PartnersFile
 from feed_assets.sources.layout import LandingId, touching
 
 POLLED = "raw/.polled/"

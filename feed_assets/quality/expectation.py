@@ -23,9 +23,9 @@ class Subject:
     - published: whether the update is in force already.
     - promised, found: the schema declared when it was written, and the one its files really have.
     - rows: the counts in its record; None without a record.
-    - recent_rows: the row counts of the partitions before. If partitions stand for no time, of the updates before.
-    - upstream_rows: by feed location, the rows of the input updates of the same partition: 0 for a feed that had no
-      update, None for an update that is gone. Without a record the whole is None.
+    - recent_rows: the row counts of the partitions before; of the updates before if partitions stand for no time.
+    - upstream_rows: feed location -> rows of the input update of the same partition. 0 if the feed had no update, None
+      if the update is gone. Without a record, the mapping itself is None.
     - inputs_seen: whether it was computed from any input at all; None without a record.
     """
 
@@ -73,9 +73,9 @@ class Reference:
 class Expectation:
     """One rule: `counts` are named SQL aggregates over the update's rows, and `judge` decides on their values.
 
-    With the columns of an `identity`, `judge` also gets the number of rows as ROWS, and the number of distinct
-    identities as IDENTITIES; a row with NULL in one of the columns has none. With a `reference`, it also gets the
-    number of values that the other feed lacks as UNKNOWN_VALUES, None if that feed has no valid update.
+    With an `identity`, `judge` also gets the number of rows as ROWS, and the number of distinct identities as
+    IDENTITIES; a row with NULL in one of the identity's columns has none. With a `reference`, it also gets
+    UNKNOWN_VALUES, the number of values that the other feed lacks; None if that feed has no valid update.
     """
 
     name: str

@@ -1,7 +1,7 @@
 """Judging the records of a day: which are published, which are quarantined, which are duplicates.
 
 Here: the rules for records of every kind, their order, and adding a project's rules. Not here: the rules of any one
-kind, reading a partner's format (`canonical`), and the views of a judged frame (`engine.judged_rows`).
+kind, reading a partner's format (`sources.canonical`), and the views of a judged frame (`engine.judged_rows`).
 
 The result has every record exactly once, with a `_verdict` and, unless it is published, a `_reason`. The first rule
 that applies decides:
@@ -160,7 +160,7 @@ def check(records: DataFrame, schema: StructType, rules: Sequence[Rule], *, day:
 
 
 def with_source(schema: StructType) -> StructType:
-    """The schema, and the column `source` if it lacks it: ids and the quarantine are told apart by it."""
+    """The schema with the column `source`, which says whose id it is, and whose record is in quarantine."""
     if "source" in (name.lower() for name in schema.names):
         return schema
     return StructType([*schema, StructField("source", StringType(), nullable=False)])

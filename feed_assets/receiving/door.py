@@ -17,8 +17,8 @@ import msgspec
 from feed_assets.engine.sql import columns_in
 from feed_assets.receiving.limits import Limits
 from feed_assets.sources import Source
+from feed_assets.sources.formats import JsonLinesFormat
 from feed_assets.sources.kinds import EVENT_TIME
-from feed_assets.sources.spec import JsonLinesFormat
 
 JSON_TYPES: Final = frozenset({"application/json"})
 LINES_TYPES: Final = frozenset(
@@ -56,7 +56,7 @@ class Body:
         self._member = zlib.decompressobj(wbits=31) if packed else None
 
     def expect(self, size: int) -> None:
-        """Raise TooLargeError if so many more bytes, as they are sent, are too many."""
+        """Raise TooLargeError if `size` more bytes, as they are sent, are too many."""
         if self._sent + size > self._limits.body_bytes:
             raise TooLargeError(f"The body has more than {self._limits.body_bytes:,} bytes; send it in parts.")
 
@@ -122,7 +122,7 @@ class Door:
 
     @classmethod
     def of(cls, source: Source, *, record_bytes: int) -> Door:
-        """The door of a source whose records have at most so many bytes."""
+        """The door of a source whose records have at most `record_bytes`."""
         declared = {name.lower(): name for name in source.format.declared}
         identity = [declared[name.lower()] for name in source.identity]
         time = columns_in(source.columns[EVENT_TIME], source.format.declared)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from feed_assets.sources.ledger import Landing
 
 TOGETHER = 16
-"""Up to so many segments land together, as many as the files of one Spark job."""
+"""Segments that land together at most: as many as the files of one Spark job."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,11 +29,11 @@ class Metrics:
         self.landed = Counter("feed_assets_receive_landed", "Landed records by outcome", ["outcome"], **of)
 
     def observe(self, requests: int, seconds: float) -> None:
-        """An append of so many requests."""
+        """Count an append of `requests`, which took `seconds`."""
         self.group.observe(requests)
         self.commit.observe(seconds)
 
     def land(self, outcome: Outcome) -> None:
-        """A segment has landed."""
+        """Count the records of a segment that has landed."""
         self.landed.labels("landed").inc(outcome.landed)
         self.landed.labels("quarantined").inc(outcome.quarantined)

@@ -14,7 +14,7 @@ from dagster._core.storage.sql import create_engine
 from dagster._core.storage.sqlite import SQLITE_BUSY_TIMEOUT_SECONDS
 
 OPEN: Final = 4
-"""So many databases stay open: the index of all runs, and those of the last runs, of which each has its own."""
+"""The databases that stay open: the index of all runs, and those of the last runs. Each run has its own."""
 
 
 def event_log(instance: dg.DagsterInstance) -> EventLogStorage:

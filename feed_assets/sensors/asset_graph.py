@@ -17,6 +17,7 @@ import dagster as dg
 
 from feed_assets.datasets import FeedDeclaration
 from feed_assets.dependencies.graph import FeedNode, Parent
+from feed_assets.file_feed.bounded_cache import BoundedCache
 from feed_assets.io_manager.asset_metadata import (
     CONTEXT,
     EVENING_BEFORE,
@@ -33,7 +34,7 @@ _Bounds = tuple[tuple[float, float] | None, ...]
 REMEMBERED = 100_000
 """How many answers on partitions a process remembers for a code location."""
 
-_ANSWERS: WeakKeyDictionary[Any, dict[Any, Any]] = WeakKeyDictionary()
+_ANSWERS: WeakKeyDictionary[Any, BoundedCache[Any, Any]] = WeakKeyDictionary()
 """Answers on partitions, by Dagster's asset graph; they go when the code location is loaded anew."""
 
 
@@ -160,14 +161,13 @@ class AssetFeedGraph:
         key = self.keys[feed]
         if key not in self.bounds:
             self.bounds[key] = _bounds(self.graph, key, self.moment)
-        answers, asked = _ANSWERS.setdefault(self.graph, {}), (question, key, partition, self.bounds[key])
-        with suppress(KeyError):  # not `in`: another thread may clear the answers
+        answers = _ANSWERS.setdefault(self.graph, BoundedCache(REMEMBERED))
+        asked = (question, key, partition, self.bounds[key])
+        with suppress(KeyError):
             return cast("_Answer", answers[asked])
         with dg.partition_loading_context(self.moment):
             answer = question(self.graph, key, partition)
         if self.bounds[key] is not None:
-            if len(answers) >= REMEMBERED:
-                answers.clear()
             answers[asked] = answer
         return answer
 

@@ -7,7 +7,6 @@ partitions; the storage is asked only for those that differ.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -34,6 +33,7 @@ from feed_assets.data_catalog import (
 )
 from feed_assets.dependencies.graph import FeedNode
 from feed_assets.file_feed import FeedError
+from feed_assets.file_feed.digest import short_digest
 from feed_assets.resources import BlackboardResource, CatalogResource, Clock
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.ticks import TICK_SECONDS, known_versions, load_cursor
@@ -55,8 +55,7 @@ class _Shown:
     @property
     def digest(self) -> str:
         """16 hex digits that change with it."""
-        shown = json.dumps([self.described, sorted(self.partitions.items())])
-        return hashlib.sha256(shown.encode()).hexdigest()[:16]
+        return short_digest(json.dumps([self.described, sorted(self.partitions.items())]))
 
 
 def data_catalog(sources: Sequence[Source], first_day: date, *, interval_seconds: int) -> dg.SensorDefinition:

@@ -50,4 +50,4 @@ def root_cause(message: str) -> str:
     """The last cause that Java names in an error's message, else its first line."""
     lines = [line.strip() for line in message.strip().splitlines()]
     causes = [line.removeprefix(JAVA_CAUSE) for line in lines if line.startswith(JAVA_CAUSE)]
-    return (causes or lines or ["no reason known"])[-1 if causes else 0]
+    return causes[-1] if causes else lines[0] if lines else "no reason known"

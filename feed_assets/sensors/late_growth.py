@@ -3,7 +3,6 @@
 Here: the cursor, the time limit, run requests and the log. Not here: the decisions (`dependencies.late_days`).
 """
 
-import hashlib
 import json
 import time
 from collections import Counter
@@ -16,6 +15,7 @@ from feed_assets.datasets import is_day
 from feed_assets.dependencies.late_days import LateDays
 from feed_assets.dependencies.raw_growth import SourceDecision
 from feed_assets.dependencies.requests import Requests
+from feed_assets.file_feed.digest import short_digest
 from feed_assets.resources import BlackboardResource, Clock, StateResource
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.liveness import fail_dead_runs
@@ -66,7 +66,7 @@ def late_growth(
         days.plan(decisions)
         runs = run_requests("late_growth", feeds, requests.put_on_record(), run_config)
         lines = [each.sentence() for each in decisions if each.decision.kind != "unchanged"] + requests.decided
-        logged = hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16] if lines else ""
+        logged = short_digest("\n".join(lines)) if lines else ""
         if logged != cursor.get("logged", ""):
             for line in lines:
                 context.log.info(line)

@@ -1,4 +1,4 @@
-"""The sensor for reports: it waits for the runs that late data caused, then tells people, and keeps what it told.
+"""The sensor for reports: it waits for the runs that late data caused, sends reports on them, and keeps these.
 
 Here: the end of a run, and the channels. Not here: which day is late (`late_growth`), texts and delivery (`notices`).
 """
@@ -115,7 +115,7 @@ class _Tick:
             for feed, each in report.request["requests"].items()
         }
         if not recorded.keys() <= self.feeds.feeds.keys():
-            return self._superseded()  # the code location has the feed no more
+            return self._superseded()  # the code location no longer has the feed
         feed, last = next(iter(recorded.items()))
         runs = list(self.instance.get_runs(of_request(self.feeds, feed, report.day, last)))
         if not runs:
@@ -176,7 +176,7 @@ class _Tick:
         ]
 
     def _replaced(self, report: Report, recorded: Mapping[str, LastRequest]) -> bool:
-        """Whether a later request is on record, so that this one can no more become a run."""
+        """Whether a later request is on record, so that this one can no longer become a run."""
         places = {feed: (self.feeds.feeds[feed].declaration.on(self.board).uri, report.day) for feed in recorded}
         now = last_requests(self.store, places.values())
         return any(

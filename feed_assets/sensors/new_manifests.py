@@ -1,7 +1,8 @@
 """The sensor for feeds: reports new and invalidated updates, and runs derived partitions that are stale.
 
 Here: asset events, the cursor, the time limit of a tick, and run requests. Not here: which updates have changed
-(`file_feed.watching`), which partitions a change affects (`dependencies.graph`) and which are stale (`staleness`).
+(`file_feed.watching`), which partitions a change affects (`dependencies.graph`), and which are stale
+(`dependencies.staleness`).
 """
 
 import json

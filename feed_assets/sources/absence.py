@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from feed_assets.blackboard.port import Blackboard
+from feed_assets.file_feed.bounded_cache import BoundedCache
 from feed_assets.sources.layout import LandingId, ledger_key
 from feed_assets.sources.ledger import Landing, counting, read_landing, touched_days
 from feed_assets.sources.plan import in_parallel
@@ -101,12 +102,9 @@ def _gone(blackboard: Blackboard, source: Source, landing: Landing, files: list[
 
 def _landing(blackboard: Blackboard, key: str) -> Landing:
     uri = blackboard.uri(key)
-    if uri not in _READ:
-        if len(_READ) >= REMEMBERED:
-            _READ.clear()
+    if (landing := _READ.get(uri)) is None:
         _READ[uri] = landing = read_landing(blackboard, key)
-        return landing
-    return _READ[uri]
+    return landing
 
 
-_READ: dict[str, Landing] = {}
+_READ: BoundedCache[str, Landing] = BoundedCache(REMEMBERED)

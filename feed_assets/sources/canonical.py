@@ -18,10 +18,11 @@ from feed_assets.engine.moments import JSON_TIMES
 from feed_assets.engine.session import SESSION_SETTINGS
 from feed_assets.engine.sql import map_literal, quoted
 from feed_assets.sources.expressions import check_expressions, event_time, named_columns
+from feed_assets.sources.formats import RESERVED_COLUMNS
 from feed_assets.sources.kinds import EVENT_TIME, SOURCE
 from feed_assets.sources.lookups import with_table
 from feed_assets.sources.partner_columns import columns_named
-from feed_assets.sources.spec import RESERVED_COLUMNS, Source, SpecError
+from feed_assets.sources.spec import Source, SpecError
 
 VERSION: Final = "3"
 """Changes with what becomes of the same records, here and in `quality.judging`; it is in the record of each update."""

@@ -18,10 +18,11 @@ from pyspark.sql import Column, DataFrame, SparkSession, functions
 from pyspark.sql.types import StructType, TimestampNTZType, TimestampType
 
 from feed_assets.engine.sql import quoted
+from feed_assets.sources.formats import RESERVED_COLUMNS, ParquetFormat
 from feed_assets.sources.kinds import Kind
 from feed_assets.sources.partner_columns import UnnamedColumnsError, columns_named, distinct
 from feed_assets.sources.positions import Location
-from feed_assets.sources.spec import RESERVED_COLUMNS, ParquetFormat, Source, SpecError
+from feed_assets.sources.spec import Source, SpecError
 
 _AT_LANDING: Final[tuple[Location, ...]] = (("filter",), ("columns", "event_time"))
 """Expressions that landing evaluates; the others are evaluated when a day is processed."""

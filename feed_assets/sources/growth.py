@@ -64,7 +64,7 @@ class Decision:
 
     @property
     def needs_files(self) -> bool:
-        """Whether totals cannot tell replaced files from a growth below the threshold, so that files must be listed."""
+        """Whether files must be listed: by totals, replaced files look like a growth below the threshold."""
         return self.kind is GrowthKind.REPLACED and self.removed is None
 
     @property
@@ -119,10 +119,10 @@ def decide(
     `costs` are those that the threshold follows from, for the record.
 
     Growth is measured against the baseline: several small growths add up until the partition is processed again. It
-    is measured in records, which the names of landed files tell, because small Parquet files have as much footer as
-    data; in bytes, if a file of another receiver is among them. A growth of exactly the threshold counts. Replaced or
-    removed files count whatever the growth, because the published update contains them. If only totals are known, a
-    change below the threshold counts as files replaced (see `Decision.needs_files`).
+    is measured in records, whose number the names of landed files have, because small Parquet files have as much footer
+    as data. If a file of another receiver is among them, it is measured in bytes. A growth of exactly the threshold
+    counts. Replaced or removed files count whatever the growth, because the published update contains them. If only
+    totals are known, a change below the threshold counts as files replaced (see `Decision.needs_files`).
     """
     by_file = not any(each.listed for each in (baseline, current) if each)
     before, after = _parts(baseline, by_file=by_file), _parts(current, by_file=by_file)
@@ -163,7 +163,7 @@ def decide(
 
 
 def _records(baseline: RawInput | None, current: RawInput | None) -> tuple[int, int] | None:
-    """The records of both; None if a file does not tell how many it has."""
+    """The number of records of both; None if that of a file is unknown."""
     before, now = (each.records if each else 0 for each in (baseline, current))
     return None if before is None or now is None else (before, now)
 

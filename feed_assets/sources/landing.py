@@ -78,23 +78,24 @@ def land_files(
 ) -> Iterator[Landing | Exception]:
     """Put the records of each file into the source's raw hourly partitions by event time.
 
-    Yields for each file its landing, or its error: nothing of the file has landed then if it is a LandingError; after
-    any other error, land the file again. Up to `TOGETHER` files with the same columns share a Spark job. `begin` is
-    told of each step and its files.
+    Yields for each file its landing, or its error. After a LandingError nothing of the file has landed; after any other
+    error, land the file again. Up to `TOGETHER` files with the same columns share a Spark job. `begin` gets each step
+    and its files.
 
     Records without a usable time go to quarantine; records that do not pass the source's filter are only counted. A
     usable time is from 1970 to a day after `now`, the landing time in the ledger. The file is kept as it was sent,
     under its own name.
 
-    Content that landed for the source before adds nothing, whatever the name and compression of the file. If the source
-    is polled, a file with another content than the last landing of its name replaces that landing, and a file with the
-    same content adds nothing; content that landed before the source was polled adds nothing either. With `seen`, the
-    generation of the last landing of each name when the files were read, a file is not landed if that landing is not
-    the last any more: its error is an OvertakenError. So older bytes never replace newer ones. A killed
-    landing of it that has a plan is completed by the description that it was planned with; the result names that
-    description. With `again`, the content lands anew if the earlier landing `is_outdated` or its raw files are gone.
-    The new landing replaces the earlier ones at once: readers see either. Days in which only earlier landings had
-    records get an empty file, so that these days change too.
+    Content that landed for the source before adds nothing, whatever the name and compression of the file. If an earlier
+    landing of it was killed and has a plan, that plan is completed, by the description that it was made with; the
+    result names that description. With `again`, the content lands anew if the earlier landing `is_outdated` or its raw
+    files are gone. The new landing replaces the earlier ones at once: readers see either. Days in which only earlier
+    landings had records get an empty file, so that these days change too.
+
+    In a polled source, a file replaces the last landing of its name if that had another content; the same content adds
+    nothing. `seen` has the generation of the last landing of each name when the files were read. A file does not land
+    if its name has a newer landing by now: the error is an OvertakenError. So older bytes never replace newer ones.
+    Content that landed before the source was polled adds nothing.
 
     A LandingError says that the file cannot be read, lacks a column that the source needs, or was not kept. Raises
     SpecError if Spark does not take an expression of the source; then nothing has landed.

@@ -62,7 +62,7 @@ def raw_file_key(source_key: str, day: str, path: str) -> str:
 def landed_path(hour: str, landing: LandingId, records: int | None = None) -> str:
     """The path, relative to its day, of the file that a landing adds to an hour.
 
-    Its name tells how many records it has; not in landings of earlier versions, where `records` is None.
+    Its name has the number of its records, save in landings of earlier versions: there `records` is None.
     """
     return f"{hour}/landed-{landing}{'' if records is None else f'.{records}'}.parquet"
 
@@ -118,7 +118,7 @@ def landed_by(path: str) -> LandingId | None:
 
 
 def records_in(path: str) -> int | None:
-    """How many records a raw file has, by its path; None if its name does not tell."""
+    """How many records a raw file has, by its path; None if its name lacks the number."""
     match = _LANDED_NAME.fullmatch(path.rpartition("/")[2])
     return int(match[3]) if match and match[3] else None
 

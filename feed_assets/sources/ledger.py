@@ -86,7 +86,7 @@ class Landing:
         return frozenset((*self.days, *(hour[:10] for hour in (*self.partitions, *self.withdrawn))))
 
     def records_of(self, day: str) -> int:
-        """How many records landed in this day; 0 for a landing of an earlier version, which does not tell."""
+        """How many records landed in this day; 0 if unknown, as of a landing of an earlier version."""
         counts = zip(self.partitions, self.records, strict=False)
         return sum(count for hour, count in counts if hour[:10] == day)
 

@@ -12,17 +12,11 @@ from pathlib import Path
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from feed_assets.sources.formats import DelimitedFormat, JsonLinesFormat, ParquetFormat
 from feed_assets.sources.kinds import Kind, by_name
 from feed_assets.sources.poll_spec import Poll, options_variable
 from feed_assets.sources.positions import Document, Location, Problem, dotted, read_document
-from feed_assets.sources.spec import (
-    DelimitedFormat,
-    FieldProblemsError,
-    JsonLinesFormat,
-    ParquetFormat,
-    Source,
-    SpecError,
-)
+from feed_assets.sources.spec import FieldProblemsError, Source, SpecError
 
 _PATTERNS: Mapping[Location, str] = {("recipients",): "an address such as team@example.com"}
 """What texts of a form must look like, where they are no names."""

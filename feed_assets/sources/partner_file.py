@@ -18,10 +18,11 @@ from itertools import accumulate
 from pathlib import Path
 from typing import BinaryIO, cast
 
+from feed_assets.sources.formats import RESERVED_COLUMNS, DelimitedFormat, JsonLinesFormat, ParquetFormat
 from feed_assets.sources.layout import content_digest, name_digest
 from feed_assets.sources.line_breaks import BREAK, join_records
 from feed_assets.sources.source_errors import LandingError
-from feed_assets.sources.spec import RESERVED_COLUMNS, DelimitedFormat, JsonLinesFormat, ParquetFormat, Source
+from feed_assets.sources.spec import Source
 
 EXTENSIONS = {
     "csv": (".csv", ".txt", ".log"),
@@ -32,7 +33,7 @@ EXTENSIONS = {
 """The endings of the names of a format's files; names of text files may also end in `.gz` after them."""
 
 SPLIT_BYTES = 64 * 1024 * 1024
-"""So many bytes of a text that is not packed are read by a task of Spark."""
+"""The bytes of an unpacked text that one task of Spark reads."""
 
 _CHUNK = 1024 * 1024
 _GZIP = b"\x1f\x8b"
@@ -58,9 +59,8 @@ class PartnerFile:
     records in UTF-8, each on a line: itself, or a copy; `compressed` says whether it is packed.
     `columns` are the names in the header, None without a header, and `skip` the number of lines up to and with the
     header. `lines_before` has for each split of `SPLIT_BYTES` the number of lines in the splits before it; for a
-    content that Spark cannot split, only a zero. `sha256` is of the unpacked
-    content, so that packing does not change it. `path` is the partner's file, `stamp` its inode, size and time of the
-    last write.
+    content that Spark cannot split, only a zero. `sha256` is of the unpacked content, so that packing does not change
+    it. `path` is the partner's file, `stamp` its inode, size and time of the last write.
     """
 
     name: str
@@ -91,9 +91,8 @@ def inspect(path: Path, source: Source, scratch: Path, *, name: str | None = Non
     """Read a file to its end. `scratch` is a directory for a copy in UTF-8, if needed.
 
     `name` is the partner's name of the file, if `path` has another name; the name in `path` is then not checked. Raises
-    LandingError if the file is missing, its name does not end as the source's format or its path as the pattern of its
-    `poll` requires, it is cut off or not packed as its name says, its text is not as the source says, or its header is
-    not a header.
+    LandingError if the file is missing or cut off, or if its content is not as its name and the source say. Also if its
+    name does not end as the source's format requires, or its path as the pattern of `poll`.
     """
     if not path.is_file():
         what = "is a directory; land the files in it" if path.is_dir() else "is not a file; check its name"

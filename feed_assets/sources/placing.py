@@ -21,10 +21,11 @@ from feed_assets.engine.listed_files import rows_by_path
 from feed_assets.engine.paths import to_read, to_write
 from feed_assets.engine.sql import quoted
 from feed_assets.sources.expressions import event_time
+from feed_assets.sources.formats import RESERVED_COLUMNS, JsonLinesFormat
 from feed_assets.sources.layout import LandingId
 from feed_assets.sources.records import with_nulls
 from feed_assets.sources.source_errors import LandingError
-from feed_assets.sources.spec import RESERVED_COLUMNS, JsonLinesFormat, Source
+from feed_assets.sources.spec import Source
 
 MALFORMED: Final = "malformed record"
 NO_TIME: Final = "no usable time"

@@ -220,7 +220,7 @@ def _copy(blackboard: Blackboard, staged: str, key: str) -> None:
 
 
 def _are_equal(blackboard: Blackboard, *keys: str) -> bool:
-    """Whether two objects have the same content. If their tags do not tell, they come to this machine's disk."""
+    """Whether two objects have the same content. If their tags do not show that, both are downloaded."""
     entries = [blackboard.read(key, limit=0).entry for key in keys]
     if len({entry.size for entry in entries}) > 1 or len({entry.tag for entry in entries}) == 1:
         return entries[0].size == entries[1].size

@@ -1,7 +1,7 @@
 """Where, when and for what a partner is polled: the field `poll` of a source.
 
 Here: the fields, and the pattern of file names. Not here: the partner's place itself, and what a poll does
-(`receiving`).
+(`polling`).
 """
 
 from __future__ import annotations

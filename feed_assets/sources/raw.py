@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from feed_assets.sources.spec import Source
 
 RECORD_COLUMNS = {"_file": "string", "_line": "bigint", "_malformed": "string"}
-"""Column -> Spark SQL type, of the columns besides the partner's: the base name of the partner's file, the number of
-the line or record in it, from 1, and the whole line if it does not parse as declared."""
+"""Column -> Spark SQL type, of the columns besides the partner's. `_file` is the base name of the partner's file, and
+`_line` the number of the line or record in it, from 1. `_malformed` is the whole line if it does not parse as
+declared."""
 
 
 def raw_days(
@@ -82,7 +83,7 @@ def _each_day(
 
 
 def latest_days(blackboard: Blackboard, source_key: str, most: int) -> list[date]:
-    """The last days of a source below which there is a file, at most so many, in order.
+    """The last days of a source below which there is a file, at most `most`, in order.
 
     One listing of folders: a request for each 1,000 days.
     """
@@ -167,7 +168,7 @@ def raw_frame(spark: SparkSession, blackboard: Blackboard, source: Source, *raw_
 
 
 def record_count(spark: SparkSession, blackboard: Blackboard, raw_inputs: Collection[RawInput]) -> int:
-    """How many records these files have: one Spark job over the footers of files whose names do not tell."""
+    """How many records these files have: one Spark job over the footers of files whose names lack the number."""
     from feed_assets.engine.listed_files import row_count  # noqa: PLC0415 - listing must not need Spark
 
     known = sum(file.records or 0 for each in raw_inputs for file in each.files)
@@ -189,7 +190,7 @@ def records_by_hour(
 
 
 def _silent(raw_inputs: Iterable[RawInput]) -> list[RawInput]:
-    """The files whose names do not tell how many records they have."""
+    """The files whose names do not have the number of their records."""
     return [replace(each, files=tuple(file for file in each.files if file.records is None)) for each in raw_inputs]
 
 

@@ -14,9 +14,10 @@ from pyspark.sql.types import StructType
 
 from feed_assets.engine.moments import JSON_TIMES
 from feed_assets.engine.sql import quoted, text_literal
+from feed_assets.sources.formats import RESERVED_COLUMNS, DelimitedFormat, JsonLinesFormat
 from feed_assets.sources.line_breaks import BREAK
 from feed_assets.sources.partner_file import SPLIT_BYTES, PartnerFile
-from feed_assets.sources.spec import RESERVED_COLUMNS, DelimitedFormat, JsonLinesFormat, Source
+from feed_assets.sources.spec import Source
 
 LINE_SETTINGS = {
     # A partition for each split of a file, as a split of these bytes costs no less than it is allowed to.

@@ -1,19 +1,18 @@
 """The description of a partner's log: one YAML file for each source, validated.
 
-Here: the fields of a description, and their validation. Not here: the canonical columns of a kind (see `kinds`),
-finding and reading the files (see `loading`), whether Spark takes the expressions (see `expressions`), and landing.
+Here: the fields of a description, and their validation. Not here: formats (see `formats`), the canonical columns of a
+kind (see `kinds`), finding and reading the files (see `loading`), whether Spark takes the expressions (see
+`expressions`), and landing.
 """
 
 from __future__ import annotations
 
-import codecs
-import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 from zoneinfo import ZoneInfo
 
 from pydantic import (
@@ -28,18 +27,14 @@ from pydantic import (
 )
 
 from feed_assets.engine.sql import quoted
+from feed_assets.file_feed.digest import short_digest
+from feed_assets.sources.formats import RESERVED_COLUMNS, ColumnName, DelimitedFormat, Expression, Format
 from feed_assets.sources.kinds import SOURCE, Kind, by_name
 from feed_assets.sources.lookups import Table, read_table
 from feed_assets.sources.poll_spec import Poll
 from feed_assets.sources.positions import Document, Location, dotted
 from feed_assets.sources.source_errors import SourceError
 from feed_assets.sources.thresholds import DEFAULT_PERCENT, CostOfRun, GrowthCosts, Processed, threshold_of
-
-RESERVED_COLUMNS = frozenset(
-    {"_file", "_line", "_malformed", "_record", "_day", "_hour", "_sent", "_time", "_outcome", "_key"}
-    | {"_decoded", "_elements", "_faulty", "_metadata", "_seen", "_landing", "_counter", "_future"}
-)
-"""Names that raw files, landing and Spark use, so that no column of a partner can have them."""
 
 UNREPEATABLE = re.compile(
     r"\b(rand|randn|random|uuid|shuffle|now|curdate|current_date|current_timestamp|current_time|localtimestamp|"
@@ -62,125 +57,10 @@ class FieldProblemsError(ValueError):
         self.problems = problems
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=False)
-
-
-ColumnName = Annotated[str, StringConstraints(min_length=1)]
 MailAddress = Annotated[str, StringConstraints(pattern=r"^[^@\s,<>]+@[^@\s,<>]+$")]
-Expression = Annotated[str, StringConstraints(min_length=1, strip_whitespace=True)]
 
 
-class _TextFormat(_Model):
-    """Lines of text, whose columns are all strings. Each text format has `columns` and `encoding`."""
-
-    if TYPE_CHECKING:
-        # Each format declares this field itself: messages list fields in their order, and inherited ones come first.
-        columns: tuple[ColumnName, ...]
-
-    @property
-    def declared(self) -> Mapping[str, str]:
-        """Column -> Spark SQL type, as far as the source names its columns."""
-        return dict.fromkeys(self.columns, "string")
-
-    @field_validator("columns", check_fields=False)
-    @classmethod
-    def _columns_are_distinct(cls, columns: tuple[str, ...]) -> tuple[str, ...]:
-        return _distinct(columns)
-
-    @field_validator("encoding", check_fields=False)
-    @classmethod
-    def _encoding_is_known(cls, encoding: str) -> str:
-        try:
-            # Encoding a text fails for codecs that are no encodings of text, such as hex.
-            "".encode(encoding)
-            return codecs.lookup(encoding).name
-        except (LookupError, UnicodeError):
-            raise ValueError(f"{encoding!r} is no encoding; use a name such as utf-8") from None
-
-
-class DelimitedFormat(_TextFormat):
-    """Lines of separated fields, with or without a line of names at the top."""
-
-    type: Literal["csv", "tsv"]
-    header: bool = False
-    columns: tuple[ColumnName, ...] = ()
-    separator: Annotated[str, StringConstraints(min_length=1)] | None = None
-    quote: Annotated[str, StringConstraints(max_length=1)] | None = None
-    line_breaks: bool = False
-    encoding: str = "utf-8"
-
-    @property
-    def field_separator(self) -> str:
-        """The separator of fields."""
-        return self.separator or {"csv": ",", "tsv": "\t"}[self.type]
-
-    @property
-    def quote_character(self) -> str:
-        """The quote that may enclose a field and is doubled inside it; "" for none, the default of TSV."""
-        return {"csv": '"', "tsv": ""}[self.type] if self.quote is None else self.quote
-
-    @property
-    def parsing(self) -> tuple[object, ...]:
-        """The values that decide how a file is parsed; a header overrides the source's columns."""
-        joined = ("line breaks",) if self.line_breaks else ()
-        return self.field_separator, self.quote_character, self.encoding, self.header or self.columns, *joined
-
-    @model_validator(mode="after")
-    def _something_names_the_columns(self) -> Self:
-        if not self.header and not self.columns:
-            raise ValueError("nothing names the columns; list them in `columns`, in order, or set `header: true`")
-        return self
-
-    @model_validator(mode="after")
-    def _line_breaks_are_in_quotes(self) -> Self:
-        if self.line_breaks and not (self.quote_character and len(self.field_separator) == 1):
-            raise ValueError(
-                "`line_breaks` are those inside quotes: it takes a `quote`, and a separator of one character"
-            )
-        return self
-
-
-class JsonLinesFormat(_TextFormat):
-    """One JSON object a line; a key that a record lacks is NULL."""
-
-    type: Literal["jsonl"]
-    columns: Annotated[tuple[ColumnName, ...], Field(min_length=1)]
-    encoding: str = "utf-8"
-
-    @property
-    def parsing(self) -> tuple[object, ...]:
-        """The values that decide how a file is parsed."""
-        return self.type, self.columns, self.encoding
-
-
-class ParquetFormat(_Model):
-    """Parquet files whose columns keep their types: column -> Spark SQL type."""
-
-    type: Literal["parquet"]
-    columns: Annotated[dict[ColumnName, Expression], Field(min_length=1)]
-
-    @property
-    def declared(self) -> Mapping[str, str]:
-        """Column -> Spark SQL type."""
-        return self.columns
-
-    @property
-    def parsing(self) -> tuple[object, ...]:
-        """The values that decide how a file is parsed: the type only, as the file has its own schema."""
-        return (self.type,)
-
-    @field_validator("columns")
-    @classmethod
-    def _columns_are_distinct(cls, columns: dict[str, str]) -> dict[str, str]:
-        _distinct(tuple(columns))
-        return columns
-
-
-Format = Annotated[DelimitedFormat | JsonLinesFormat | ParquetFormat, Field(discriminator="type")]
-
-
-class Source(_Model):
+class Source(BaseModel):
     """One kind of record from one partner: its format, and an expression for each canonical column.
 
     - `kind` is the name of a declared kind. `columns` maps its canonical columns to Spark SQL expressions over the
@@ -199,6 +79,8 @@ class Source(_Model):
     - `poll` says where the partner's files are fetched from. The files of a polled source are known by name: another
       content of a name replaces the one before. Files of other sources are known by content.
     """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]+$")]
     kind: str
@@ -275,7 +157,7 @@ class Source(_Model):
         if not (isinstance(self.format, DelimitedFormat) and self.format.line_breaks):
             exclude["format"] = {"line_breaks"}
         described = self.model_dump_json(exclude=exclude)
-        return hashlib.sha256("\n".join((described, *(each.sha256 for each in self.tables))).encode()).hexdigest()[:16]
+        return short_digest("\n".join((described, *(each.sha256 for each in self.tables))))
 
     @property
     def landing_digest(self) -> str:
@@ -285,7 +167,7 @@ class Source(_Model):
         """
         parsing, event_time = self.format.parsing, self.columns["event_time"]
         decisive = (parsing, sorted(self.null_tokens), self.time_zone, self.filter, event_time)
-        return hashlib.sha256(json.dumps(decisive).encode()).hexdigest()[:16]
+        return short_digest(json.dumps(decisive))
 
     @property
     def tables(self) -> tuple[Table, ...]:
@@ -413,17 +295,6 @@ class Source(_Model):
         parts = ", ".join(f"coalesce(concat(length({field}), ':', {field}), '-')" for field in fields)
         digest = f"md5(concat('{self.name}/', {parts}))"
         return f"CASE WHEN coalesce({', '.join(fields)}) IS NOT NULL THEN {digest} END"
-
-
-def _distinct(columns: tuple[str, ...]) -> tuple[str, ...]:
-    seen: set[str] = set()
-    for column in columns:
-        if column.lower() in RESERVED_COLUMNS:
-            raise ValueError(f"raw files use the name {column!r} themselves; give the column another one")
-        if column.lower() in seen:
-            raise ValueError(f"{column!r} is there twice (case does not count); give each its own name")
-        seen.add(column.lower())
-    return columns
 
 
 def _unrepeatable(expression: str) -> str | None:

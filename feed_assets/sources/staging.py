@@ -24,6 +24,7 @@ from feed_assets.blackboard.listing import list_all
 from feed_assets.blackboard.port import AlreadyExistsError, Blackboard, BlackboardError, UnavailableError
 from feed_assets.engine.paths import to_read, to_write
 from feed_assets.sources.expressions import needed_columns
+from feed_assets.sources.formats import ParquetFormat
 from feed_assets.sources.layout import (
     LandingId,
     attempt_prefix,
@@ -48,7 +49,7 @@ from feed_assets.sources.placing import (
 from feed_assets.sources.plan import Plan, clear, keys
 from feed_assets.sources.records import parquet_records, text_records
 from feed_assets.sources.source_errors import LandingError
-from feed_assets.sources.spec import ParquetFormat, Source
+from feed_assets.sources.spec import Source
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,7 +66,7 @@ def record_report(transaction: Transaction, report: Report) -> None:
 
 
 def open_reports(store: Store, base: str, *, day: str | None = None) -> list[Report]:
-    """The reports below a base, oldest first, of which something is still to be done; of this day, closed ones too."""
+    """The open reports below a base, oldest first. With `day`, all reports on this day, closed ones too."""
     if not store.exists():
         return []
     which = REPORTS.c.closed.is_(None) if day is None else REPORTS.c.day == day
@@ -90,7 +90,7 @@ def record_result(transaction: Transaction, report: Report, result: Mapping[str,
 
 
 def close_report(transaction: Transaction, report: Report, *, at: datetime) -> None:
-    """Note that nothing is to be done for a report, and delete what was closed long ago, with its messages."""
+    """Close a report, as nothing is left to do for it; delete what was closed long ago, with its messages."""
     transaction.connection.execute(update(REPORTS).where(REPORTS.c.id == report.id).values(closed=stored_time(at)))
     old = select(REPORTS.c.id).where(REPORTS.c.closed < stored_time(at - EVENTS_KEPT))
     transaction.connection.execute(delete(MESSAGES).where(MESSAGES.c.report.in_(old)))

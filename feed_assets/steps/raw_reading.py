@@ -76,7 +76,7 @@ class RawReader:
         return self._single or (window is not None and window[0] <= moment < window[1])
 
     def _count(self, read: Mapping[Slice, RawInput]) -> None:
-        """Count the records: landed files tell their number, others are counted in one job.
+        """Count the records: names of landed files have the number, other files are counted in one job.
 
         Counting them in the step's own pass would keep Spark from compiling it.
         """

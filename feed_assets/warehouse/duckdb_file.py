@@ -17,6 +17,7 @@ import duckdb
 
 from feed_assets.engine.duckdb_sql import quoted_name
 from feed_assets.file_feed import Column
+from feed_assets.file_feed.wording import first_line
 from feed_assets.warehouse.port import WAIT_SECONDS, Parameters, Warehouse, WarehouseError
 from feed_assets.warehouse.rows import duckdb_type, query, unreadable
 
@@ -66,15 +67,15 @@ class DuckdbWarehouse(Warehouse):
                 if "Could not set lock" not in str(error):
                     raise self._unusable(error) from None
                 if time.monotonic() > deadline:
-                    raise self._busy(str(error)) from None
+                    raise self._busy(first_line(error)) from None
             time.sleep(PAUSE)
 
     def _unusable(self, error: Exception) -> WarehouseError:
-        return WarehouseError(f"{self.title} cannot be opened: {str(error).partition(chr(10))[0]}")
+        return WarehouseError(f"{self.title} cannot be opened: {first_line(error)}")
 
     def _busy(self, why: str) -> WarehouseError:
         return WarehouseError(
-            f"{self.title} cannot be opened: {why.partition(chr(10))[0]}. Only one process at a time can use the file: "
+            f"{self.title} cannot be opened: {why}. Only one process at a time can use the file: "
             "end the other, or try again later.",
             transient=True,
         )
@@ -84,7 +85,7 @@ class DuckdbWarehouse(Warehouse):
         try:
             rows: list[tuple[Any, ...]] = connection.execute(statement, list(parameters)).fetchall()
         except duckdb.Error as error:
-            raise WarehouseError(f"{self.title}: {str(error).partition(chr(10))[0]}") from None
+            raise WarehouseError(f"{self.title}: {first_line(error)}") from None
         return rows
 
     def lock(self, connection: Any, table: str, partition: str) -> None:

@@ -10,7 +10,6 @@ remains is a change of the feed between the last look and the commit; then the n
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -32,6 +31,7 @@ from feed_assets.file_feed import (
     read_record,
     require_latest,
 )
+from feed_assets.file_feed.digest import short_digest
 from feed_assets.file_feed.reading import ATTEMPTS, is_valid, updates_from
 from feed_assets.warehouse.port import LOG, Loaded, Table, Transaction, Warehouse, WarehouseError
 
@@ -176,7 +176,7 @@ def _fetched(update: Update) -> Iterator[list[Path]]:
 def _digest(update: Update) -> str:
     """16 hex digits that identify the files of an update."""
     files = sorted((file.path, file.size, file.tag) for file in update.files)
-    return hashlib.sha256(json.dumps(files).encode()).hexdigest()[:16]
+    return short_digest(json.dumps(files))
 
 
 def _rows(loaded: Loaded) -> dict[str, int]:

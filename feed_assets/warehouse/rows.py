@@ -16,14 +16,14 @@ from pathlib import Path
 
 import duckdb
 
+from feed_assets.engine.duckdb_database import in_memory
 from feed_assets.engine.duckdb_sql import literal, quoted_name, rows_of
 from feed_assets.file_feed import Column
+from feed_assets.file_feed.wording import first_line
 from feed_assets.warehouse.port import WarehouseError
 
 CHUNK = 2**20
 CSV = "FORMAT csv, HEADER false, NULLSTR ''"
-MEMORY = "1GB"
-"""What DuckDB holds while it writes CSV."""
 
 TYPES = {
     "boolean": "BOOLEAN",
@@ -138,14 +138,8 @@ def _differs(one: str, other: str) -> str:
 @contextmanager
 def reading() -> Iterator[duckdb.DuckDBPyConnection]:
     """A DuckDB in memory that reads files, with its errors as WarehouseError."""
-    settings: dict[str, str | bool | int | float | list[str]] = {
-        "memory_limit": MEMORY,
-        "preserve_insertion_order": False,
-        "threads": 1,  # the database is the slower side, and needs the other cores
-        "autoinstall_known_extensions": False,
-    }
-    with duckdb.connect(config=settings) as database:
-        database.execute("SET TimeZone = 'UTC'")
+    # One thread: the database is the slower side, and needs the other cores.
+    with in_memory(threads=1) as database:
         try:
             yield database
         except duckdb.Error as error:
@@ -154,8 +148,8 @@ def reading() -> Iterator[duckdb.DuckDBPyConnection]:
 
 def unreadable(error: duckdb.Error) -> str:
     """The message for files that cannot be loaded."""
-    text = str(error).partition("\n")[0]
-    return f"The update's files cannot be loaded: {text}. Correct the data or the declared columns, and publish again."
+    advice = "Correct the data or the declared columns, and publish again."
+    return f"The update's files cannot be loaded: {first_line(error)}. {advice}"
 
 
 def send_csv(database: duckdb.DuckDBPyConnection, select: str, send: Callable[[bytes], object]) -> int:

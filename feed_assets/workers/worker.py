@@ -23,7 +23,7 @@ from feed_assets.resources.event_log import keep_open
 from feed_assets.workers.pool import BEGUN, DONE, READY
 
 MOST_RUNS = 200
-"""A worker ends after so many runs, so that nothing that they leave behind adds up."""
+"""Runs after which a worker ends, so that what they leave behind does not add up."""
 LOOK_EVERY = 1.0
 """Seconds between two looks at the files of the code, while no run is under way."""
 
@@ -41,7 +41,7 @@ def work(pool: Connection, module: str, idle: float, started: int, *, as_it_is: 
 
     It also ends after a run that was interrupted, or that changed its surroundings: the next run finds a new process.
     If the code changes after `started` (in ns), while it is loaded, it ends at once, unless it takes the code
-    `as_it_is`: then it executes one run. After so many seconds without a run, it ends its application on a cluster.
+    `as_it_is`: then it executes one run. After `idle` seconds without a run, it ends its application on a cluster.
     """
     sys.path.insert(0, str(Path.cwd()))
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -110,8 +110,8 @@ def test_a_day_assembled_from_its_hours_equals_the_day_read_at_once_for_any_orde
         refused = [sorted(map(str, quarantined(each, feed)[1])) for feed in (ADS, CLICKS)]
         results.append((rows, refused, [each.rows for each in facts], [each.inputs for each in facts]))
     assert results[0] == results[1]
-    said = [entry.user_message for entry in shop.instance.all_logs(result.run_id)]
-    assert any("were checked before" in line for line in said)
+    logged = [entry.user_message for entry in shop.instance.all_logs(result.run_id)]
+    assert any("were checked before" in line for line in logged)
 
 
 def test_each_complete_hour_is_checked_once_and_again_when_it_has_changed(shop, sources) -> None:

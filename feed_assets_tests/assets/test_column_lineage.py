@@ -29,13 +29,13 @@ def test_a_clean_column_is_made_from_the_columns_in_the_partners_expressions():
 
     (lineage,) = clean_lineage([source]).values()
 
-    told = {
+    made_from = {
         column: {(dep.asset_key.to_user_string(), dep.column_name) for dep in deps}
         for column, deps in lineage.deps_by_column.items()
     }
-    assert set(told) | {"source"} == set(CLEAN_ADS.names)
-    assert told["event_time"] == {("raw/ads/open_bandit_ads", "timestamp")}
-    assert {name for deps in told.values() for _, name in deps} <= set(source.format.declared)
+    assert set(made_from) | {"source"} == set(CLEAN_ADS.names)
+    assert made_from["event_time"] == {("raw/ads/open_bandit_ads", "timestamp")}
+    assert {name for deps in made_from.values() for _, name in deps} <= set(source.format.declared)
 
 
 @pytest.mark.parametrize(

@@ -191,12 +191,12 @@ def test_a_backfill_goes_on_when_a_worker_is_killed_and_publishes_each_day_once(
             assert time.monotonic() < deadline
             time.sleep(0.1)
         cluster.kill_worker()
-        told, errors = backfill.communicate(timeout=HANGS)
+        output, errors = backfill.communicate(timeout=HANGS)
 
     assert backfill.returncode == 0, errors
     assert "WARN" not in errors
     assert "[Stage" not in errors
-    results = json.loads(told)
+    results = json.loads(output)
     assert [result["success"] for result in results] == [True, True]
     for name in ALL:
         feed = open_feed(f"{base}/{name.replace('_', '-')}/v1.0")

@@ -82,7 +82,7 @@ def test_each_day_was_made_once_from_what_is_in_force(week):
 def test_neither_sensor_has_anything_to_do_afterwards(week):
     growth, feeds = week.tick("late_growth"), week.tick("new_manifests")
 
-    assert (growth.asked, feeds.asked, feeds.told) == ({}, {}, [])
+    assert (growth.asked, feeds.asked, feeds.reported) == ({}, {}, [])
     assert "12 unchanged" in growth.skipped
 
 

@@ -185,8 +185,9 @@ def _feeds(installation: Installation) -> Mapping[str, FeedNode]:
 
 def _tells(installation: Installation, changed: Sequence[str]) -> None:
     tick = installation.tick("new_manifests")
-    if sorted(told[1] or "" for told in tick.told) != sorted(changed) or not set(changed) <= set(tick.asked):
-        message = f"new_manifests reported {tick.told} and asked for {tick.asked}, and {changed} have changed."
+    reported = sorted(partition or "" for _, partition, _ in tick.reported)
+    if reported != sorted(changed) or not set(changed) <= set(tick.asked):
+        message = f"new_manifests reported {tick.reported} and asked for {tick.asked}, and {changed} have changed."
         raise AssertionError(message)
 
 
@@ -210,7 +211,7 @@ def _settle(installation: Installation, sensor: str) -> None:
 def _unchanged(installation: Installation, sensor: str) -> None:
     tick = installation.tick(sensor)
     if tick.events or tick.requests:
-        message = f"{sensor} reported {tick.told} and asked for {tick.asked}, and nothing has changed."
+        message = f"{sensor} reported {tick.reported} and asked for {tick.asked}, and nothing has changed."
         raise AssertionError(message)
 
 

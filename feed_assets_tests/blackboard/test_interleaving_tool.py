@@ -106,9 +106,9 @@ def test_a_violation_tells_a_shortest_way_to_it() -> None:
 
     with pytest.raises(ViolationError) as caught:
         explore({}, (writer("a", 3), writer("b", 3)), check=check)
-    told = str(caught.value)
-    assert told.startswith("b was there")
-    assert told.endswith("after these requests:\nb: create b/0\nwith this in storage:\nb/0 b''")
+    message = str(caught.value)
+    assert message.startswith("b was there")
+    assert message.endswith("after these requests:\nb: create b/0\nwith this in storage:\nb/0 b''")
 
 
 def test_an_error_that_is_not_expected_of_a_program_ends_the_exploration() -> None:

@@ -64,12 +64,12 @@ def test_a_server_that_ignores_all_conditions_is_found_out(client: S3Client, bla
 
 
 @pytest.mark.parametrize("server", ["versitygw"], indirect=True)
-@pytest.mark.parametrize(("ahead", "said"), [(90, "90 s behind"), (-90, "90 s ahead of"), (0, None)])
+@pytest.mark.parametrize(("ahead", "warning"), [(90, "90 s behind"), (-90, "90 s ahead of"), (0, None)])
 def test_a_clock_that_differs_from_the_servers_is_named_by_a_probe_and_once_by_any_other_request(
     versitygw: Versitygw,
     blackboard: S3Blackboard,
     ahead: int,
-    said: str | None,
+    warning: str | None,
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ):
@@ -84,11 +84,11 @@ def test_a_clock_that_differs_from_the_servers_is_named_by_a_probe_and_once_by_a
     for _ in range(2):
         assert skewed.page("").entries == ()
     (*_, last) = skewed.probe().warnings()
-    if said is None:
+    if warning is None:
         assert ("clock" not in last, caplog.messages) == (True, [])
     else:
-        assert said in last
-        assert [said.split()[-1] in each for each in caplog.messages] == [True]
+        assert warning in last
+        assert [warning.split()[-1] in each for each in caplog.messages] == [True]
 
 
 @pytest.mark.parametrize("server", ["versitygw"], indirect=True)

@@ -22,7 +22,7 @@ _Answer = TypeVar("_Answer")
 
 
 @dataclass(frozen=True, slots=True)
-class Fate:
+class PlannedSignal:
     """The signal that a worker sends itself, before or after the step number `step` (from 0) of its act number `act`.
 
     With `writing` only steps that write count. If that act has fewer steps, the steps of the following acts count on.
@@ -39,16 +39,16 @@ _READING: Final = frozenset({"page", "read", "download"})
 
 
 class KillingBlackboard:
-    """Passes requests on, notes claims and manifests before they are written, and meets its fate.
+    """Passes requests on, notes claims and manifests before they are written, and sends itself its planned signal.
 
     `slowest` is the duration of the slowest step in seconds, without a step in which the process was stopped. With
     `one_by_one` each deletion is a step, as on a disk.
     """
 
-    def __init__(self, inner: Blackboard, history: History, fate: Fate | None, *, one_by_one: bool) -> None:
+    def __init__(self, inner: Blackboard, history: History, planned: PlannedSignal | None, *, one_by_one: bool) -> None:
         self._inner = inner
         self._history = history
-        self._fate = fate
+        self._planned = planned
         self._one_by_one = one_by_one
         self._lock = threading.Lock()
         self._armed = False
@@ -61,7 +61,7 @@ class KillingBlackboard:
         self.slowest = 0.0
         if not self._armed:
             self.steps = self._writes = 0
-            self._armed = self._fate is not None and number >= self._fate.act
+            self._armed = self._planned is not None and number >= self._planned.act
 
     def page(self, prefix: str, *, after: str = "", folders: bool = False) -> Page:
         """See `Blackboard.page`."""
@@ -126,18 +126,20 @@ class KillingBlackboard:
             number, written = self.steps, self._writes
             self.steps += 1
             self._writes += writes
-        fate = self._fate if self._armed else None
-        if fate is not None and (fate.step != (written if fate.writing else number) or (fate.writing and not writes)):
-            fate = None
-        if fate is not None and fate.before:
-            self._meet(fate, operation, key)
+        planned = self._planned if self._armed else None
+        if planned is not None and (
+            planned.step != (written if planned.writing else number) or (planned.writing and not writes)
+        ):
+            planned = None
+        if planned is not None and planned.before:
+            self._send(planned, operation, key)
         begun = time.monotonic()
         answer = request()
         self.slowest = max(self.slowest, time.monotonic() - begun)
-        if fate is not None and not fate.before:
-            self._meet(fate, operation, key)
+        if planned is not None and not planned.before:
+            self._send(planned, operation, key)
         return answer
 
-    def _meet(self, fate: Fate, operation: str, key: str) -> None:
-        self._history.note(fate.signal.name, before=fate.before, operation=operation, key=key)
-        os.kill(os.getpid(), fate.signal)
+    def _send(self, planned: PlannedSignal, operation: str, key: str) -> None:
+        self._history.note(planned.signal.name, before=planned.before, operation=operation, key=key)
+        os.kill(os.getpid(), planned.signal)

@@ -49,7 +49,7 @@ from feed_assets_tests.chaos.broken import BROKEN
 from feed_assets_tests.chaos.checker import Final as End
 from feed_assets_tests.chaos.checker import Violation, check, seen_by_readers
 from feed_assets_tests.chaos.history import Event, History, read
-from feed_assets_tests.chaos.killing import Fate, KillingBlackboard
+from feed_assets_tests.chaos.killing import KillingBlackboard, PlannedSignal
 
 EXPECTED: Final = (FeedError, BlackboardError, SourceError)
 MUCH_LATER: Final = timedelta(days=30)
@@ -96,7 +96,7 @@ RETENTION: Final = next(role for role in ROLES if role.name == "retention")
 
 @dataclass(slots=True)
 class Running:
-    """A worker's process. `die_at` is when it is killed if it has not met its fate before."""
+    """A worker's process. `die_at` is when it is killed if its planned signal has not come before."""
 
     pid: int
     slot: int
@@ -229,33 +229,33 @@ class Chaos:
     def _fork(self, slot: int) -> Running:
         number, role = next(self._numbers), ROLES[slot]
         chance = random.Random(f"{self.seed} {number}")
-        fate, die_at = None, time.monotonic() + chance.uniform(0, 2 * self.life)
+        planned, die_at = None, time.monotonic() + chance.uniform(0, 2 * self.life)
         stopped = sum(each.stopped_at is not None for each in self._running)
         act, step, before = chance.randrange(ACTS), chance.randrange(role.steps), chance.random() < 0.5
         writing = role.writes and chance.random() < WRITING
         if number % 10 == 1 and role.may_stop and stopped < MOST_STOPPED:
-            fate = Fate(act, step, before, signal.SIGSTOP, writing)
+            planned = PlannedSignal(act, step, before, signal.SIGSTOP, writing)
             die_at += 5 * self.life
         elif chance.random() < 0.7:
-            fate = Fate(act, step, before, signal.SIGKILL, writing)
+            planned = PlannedSignal(act, step, before, signal.SIGKILL, writing)
             die_at += self.life
         name = f"{role.name.replace(' ', '-')}-{number}"
-        return Running(self._forked(slot, name, fate), slot, name, die_at)
+        return Running(self._forked(slot, name, planned), slot, name, die_at)
 
-    def _forked(self, slot: int, name: str, fate: Fate | None, *, once: bool = False) -> int:
+    def _forked(self, slot: int, name: str, planned: PlannedSignal | None, *, once: bool = False) -> int:
         pid = os.fork()
         if not pid:
-            self._work(slot, name, fate, once=once)
+            self._work(slot, name, planned, once=once)
         return pid
 
-    def _work(self, slot: int, name: str, fate: Fate | None, *, once: bool) -> NoReturn:
+    def _work(self, slot: int, name: str, planned: PlannedSignal | None, *, once: bool) -> NoReturn:
         """The life of a worker; it never returns into the program of its parent."""
         code = 1
         try:
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
             logging.disable()
             history = History(self._histories, name)
-            board = KillingBlackboard(self.base.board, history, fate, one_by_one=self.base.disk)
+            board = KillingBlackboard(self.base.board, history, planned, one_by_one=self.base.disk)
             worker = Worker(board, history, random.Random(f"{self.seed} {name}"), self._local(slot), name)
             asked_to_end: list[int] = []
             signal.signal(signal.SIGTERM, lambda number, _: asked_to_end.append(number))
@@ -352,7 +352,7 @@ class Chaos:
         while self._running or self._helpers:
             self._reap(supervisor)
             for each in self._running:
-                if each.stopped_at is not None:  # it met its fate only now
+                if each.stopped_at is not None:  # its signal came only now
                     each.stopped_at = None
                     os.kill(each.pid, signal.SIGCONT)
             if time.monotonic() > deadline:

@@ -83,8 +83,8 @@ def test_checks_that_cannot_tell_because_the_control_area_is_lost_warn_and_leave
     assert of_effectiveness.success
     assert warned(of_ads) == ["quarantined_share", "rows_accounted"]
     assert warned(of_effectiveness) == ["totals_reconcile"]
-    told = [each for each in of_ads.get_asset_check_evaluations() if each.check_name == "rows_accounted"]
-    assert told[0].metadata["row counts"].value == "not known: no record"
+    evaluations = [each for each in of_ads.get_asset_check_evaluations() if each.check_name == "rows_accounted"]
+    assert evaluations[0].metadata["row counts"].value == "not known: no record"
     assert (related.latest(ADS), related.latest(EFFECTIVENESS)) == before
 
 

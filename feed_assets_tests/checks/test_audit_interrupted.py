@@ -31,8 +31,8 @@ def test_a_store_that_fails_is_an_error_of_the_run_and_the_next_run_publishes(sh
     assert shop.latest(ADS) is None
 
     # Checks of another run let it be, and say what to do.
-    told = " ".join(messages(shop.check("clean_ads")))
-    assert f"{shop.record(ADS).update} had passed when its run {result.run_id} stopped: re-execute that run" in told
+    logged = " ".join(messages(shop.check("clean_ads")))
+    assert f"{shop.record(ADS).update} had passed when its run {result.run_id} stopped: re-execute that run" in logged
     assert shop.latest(ADS) is None
 
     assert shop.run("clean_ads").success

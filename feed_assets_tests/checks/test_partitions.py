@@ -141,9 +141,9 @@ def test_partitions_read_one_another_through_mappings(every_kind):
 
 
 def test_an_input_of_the_same_partition_that_is_missing_is_named(every_kind):
-    told = " ".join(messages(every_kind.run("areas_again", day="us & ca")))
+    logged = " ".join(messages(every_kind.run("areas_again", day="us & ca")))
 
-    assert "areas/v1.0 has no valid update of us & ca" in told
+    assert "areas/v1.0 has no valid update of us & ca" in logged
 
 
 def test_a_name_that_cannot_be_a_partition_of_a_feed_is_refused_with_the_reason(every_kind):
@@ -176,6 +176,6 @@ def test_the_usual_number_of_rows_is_that_of_the_partitions_before_or_of_the_upd
     runs.append(installation.run("single", day=None))
 
     assert [failed_checks(result) for result in runs] == [[], [], [usual.name], [], [usual.name]]
-    (said,) = [each.description for each in runs[2].get_asset_check_evaluations()]
-    assert said == "9 rows, the median of the 2 before is 4, limit a factor of 2."
+    (description,) = [each.description for each in runs[2].get_asset_check_evaluations()]
+    assert description == "9 rows, the median of the 2 before is 4, limit a factor of 2."
     assert installation.latest("single/v1.0", None) is not None

@@ -149,8 +149,10 @@ def test_a_reference_to_a_feed_without_an_update_keeps_a_staged_update_from_bein
     result = installation.run("sample")
 
     assert "references_id" in failed_checks(result)
-    (said,) = [each.description for each in result.get_asset_check_evaluations() if each.check_name == "references_id"]
-    assert said == "names/v1.0 has no valid update to compare with."
+    (description,) = [
+        each.description for each in result.get_asset_check_evaluations() if each.check_name == "references_id"
+    ]
+    assert description == "names/v1.0 has no valid update to compare with."
     assert installation.latest("sample/v1.0") is None
 
 

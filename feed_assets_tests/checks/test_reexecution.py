@@ -65,9 +65,9 @@ def test_the_reexecution_of_a_rejected_run_says_so_and_is_not_green_for_the_upda
 
     assert not again.success
     assert failed_checks(again) == ["quarantined_share"]
-    said = again.get_asset_check_evaluations()[0].metadata["outcome"].value
-    assert f"This run's update {shop.record(ADS).update} was rejected (quarantined_share: quarantined 5" in said
-    assert f"In force is {before}" in said
+    outcome = again.get_asset_check_evaluations()[0].metadata["outcome"].value
+    assert f"This run's update {shop.record(ADS).update} was rejected (quarantined_share: quarantined 5" in outcome
+    assert f"In force is {before}" in outcome
     assert shop.latest(ADS) == before
 
 
@@ -88,9 +88,9 @@ def test_an_audit_that_stopped_after_its_rejection_tells_dagster_when_it_is_trie
 
     assert failures
     assert failed_checks(rejected) == ["quarantined_share"]
-    told = shop.instance.get_latest_materialization_event(dg.AssetKey("clean_ads")).asset_materialization
-    assert told.metadata["update"].value == before
-    assert told.metadata["rejected update"].value == shop.record(ADS).update
+    event = shop.instance.get_latest_materialization_event(dg.AssetKey("clean_ads")).asset_materialization
+    assert event.metadata["update"].value == before
+    assert event.metadata["rejected update"].value == shop.record(ADS).update
 
 
 def test_a_reexecuted_audit_of_an_update_that_is_history_by_now_is_about_that_update(shop):
@@ -103,7 +103,7 @@ def test_a_reexecuted_audit_of_an_update_that_is_history_by_now_is_about_that_up
     again = shop.reexecute(died.run_id)
 
     assert again.success, messages(again)
-    told = {each.metadata["update"].value for each in again.get_asset_check_evaluations()}
-    assert told == {update.name for update in history(shop.feed(ADS), DAY, now=shop.now)} - {newer}
+    updates = {each.metadata["update"].value for each in again.get_asset_check_evaluations()}
+    assert updates == {update.name for update in history(shop.feed(ADS), DAY, now=shop.now)} - {newer}
     assert f"as history: {newer} was begun later" in again.get_asset_check_evaluations()[0].metadata["outcome"].value
     assert shop.latest(ADS) == newer

@@ -187,10 +187,10 @@ def test_what_cannot_be_compared_is_named_as_it_was_published(run: Run, written:
         feed = tmp_path / name
         for content in ("one", "other"):
             published(run, feed, written(name, content))
-        told = run("feed", "diff", feed, code=1).stderr
-        assert str(feed / "20191201.120000" / name) in told
-        assert "feed-diff-" not in told
-        assert "000000" not in told.replace("20191201.120000", "")
+        message = run("feed", "diff", feed, code=1).stderr
+        assert str(feed / "20191201.120000" / name) in message
+        assert "feed-diff-" not in message
+        assert "000000" not in message.replace("20191201.120000", "")
 
 
 _rows = st.lists(st.tuples(st.integers(0, 3) | st.none(), st.sampled_from(["x", "y", None])), max_size=8)

@@ -114,8 +114,8 @@ def test_as_of_is_the_latest_begun_at_or_before(
     run("feed", "invalidate", feed, "--update", "20191201.080000", "--reason", "wrong")
     between = run("feed", "latest", feed, "--as-of", "20191201.110000", code=0)
     assert "20191201.100000" in between.stdout
-    told = run("feed", "latest", feed, "--as-of", "20191201.090000", code=3).stderr
-    assert "Update 20191201.080000 is not valid, and 2 updates were begun later" in told
+    message = run("feed", "latest", feed, "--as-of", "20191201.090000", code=3).stderr
+    assert "Update 20191201.080000 is not valid, and 2 updates were begun later" in message
 
 
 def test_no_valid_update_is_exit_code_3_with_the_reason_on_stderr(run: Run, written: Written, tmp_path: Path):

@@ -93,22 +93,22 @@ def test_ls_of_nothing_fails_and_says_what_is_near(run: Run, written: Written, t
     for partition in ("2019-11-24", "2019-11-25"):
         run("feed", "publish", location, "-p", partition, file)
 
-    def told(*arguments: object) -> str:
+    def message(*arguments: object) -> str:
         result = run("feed", "ls", *arguments, code=3)
         assert result.stdout == ""
         return result.stderr
 
-    assert "no update of 2019-11-26. There is: 2019-11-2" in told(location, "-p", "2019-11-26")
-    assert "Did you mean v1.0?" in told(tmp_path / "base" / "clean-ads" / "v1.1")
-    misspelt = told(tmp_path / "base" / "clean-add" / "v1.0", "--json")
+    assert "no update of 2019-11-26. There is: 2019-11-2" in message(location, "-p", "2019-11-26")
+    assert "Did you mean v1.0?" in message(tmp_path / "base" / "clean-ads" / "v1.1")
+    misspelt = message(tmp_path / "base" / "clean-add" / "v1.0", "--json")
     assert f"The nearest place that exists is {(tmp_path / 'base').as_uri()}." in misspelt
     assert "Did you mean clean-ads?" in misspelt
-    assert "has no update. There is: clean-ads." in told(tmp_path / "base")
-    assert "nor above it" in told("/no/such/disk/feed")
+    assert "has no update. There is: clean-ads." in message(tmp_path / "base")
+    assert "nor above it" in message("/no/such/disk/feed")
     (tmp_path / "empty").mkdir()
     empty = (tmp_path / "empty").as_uri()
-    assert f"The nearest place that exists is {empty}. It has no folders." in told(tmp_path / "empty" / "v1.0" / "x")
-    assert f"{empty} has no update. It has no folders." in told(tmp_path / "empty")
+    assert f"The nearest place that exists is {empty}. It has no folders." in message(tmp_path / "empty" / "v1.0" / "x")
+    assert f"{empty} has no update. It has no folders." in message(tmp_path / "empty")
 
 
 def test_files_shows_exactly_the_update_that_is_named_and_tells_its_state(run: Run, written: Written, tmp_path: Path):
@@ -282,9 +282,9 @@ def test_gc_names_tags_and_pins_among_what_may_have_kept_everything(run: Run, wr
         run("feed", "publish", location, file)
     run("feed", "tag", location, "golden", "--update", "20191201.120000")
 
-    told = run("feed", "gc", location, "--keep", "1", "--younger-than", "0s").stderr
+    message = run("feed", "gc", location, "--keep", "1", "--younger-than", "0s").stderr
 
-    assert "--keep, --younger-than, --longest-write, tags and pins keep all updates" in told
+    assert "--keep, --younger-than, --longest-write, tags and pins keep all updates" in message
 
 
 def test_gc_keeps_three_updates_thirty_days_and_a_write_of_twenty_four_hours_if_nothing_else_is_said(
@@ -395,9 +395,9 @@ def test_a_control_area_inside_a_partition_is_told_and_nothing_is_changed(
     if whole_feed_has_one_too:
         run("feed", "publish", location, "-p", "other", file)
     before = sorted(location.rglob("*"))
-    told = run("feed", *command.replace("FEED", str(location)).replace("FILE", str(file)).split(), code=1)
-    assert TWO_AREAS in told.stderr + told.stdout
-    assert (location / "day" / ".feed").as_uri() in told.stderr + told.stdout
+    refused = run("feed", *command.replace("FEED", str(location)).replace("FILE", str(file)).split(), code=1)
+    assert TWO_AREAS in refused.stderr + refused.stdout
+    assert (location / "day" / ".feed").as_uri() in refused.stderr + refused.stdout
     assert sorted(location.rglob("*")) == before
     for spelling in ([location / "day"], [location, "-p", "day"]):
         assert json.loads(run("feed", "latest", *spelling, "--json").stdout)["update"] == "20191201.120002"

@@ -32,9 +32,9 @@ def contents(folder: Path) -> dict[str, str]:
 
 
 def test_the_example_is_what_init_writes(run: Run, folder: Path):
-    told = run("init", "shop").stdout
+    output = run("init", "shop").stdout
 
-    assert "pip install -e ." in told
+    assert "pip install -e ." in output
     assert contents(folder / "shop") == contents(ROOT / "examples" / "shop")
     assert len((folder / "shop/shop/definitions.py").read_text().splitlines()) < 60
     run("init", "my_orders")
@@ -100,12 +100,12 @@ def test_what_is_wrong_with_a_module_is_one_error_without_a_stack_trace(
     monkeypatch.delitem(sys.modules, "theirs", raising=False)
 
     result = run("--module", "theirs", "sources", code=1)
-    told = result.stderr
+    message = result.stderr
 
     assert result.stdout == ""
-    assert part in told
-    assert "Traceback" not in told
-    assert "theirs.py" in told or "Definitions" in told or "definitions" in told
+    assert part in message
+    assert "Traceback" not in message
+    assert "theirs.py" in message or "Definitions" in message or "definitions" in message
 
 
 def test_an_asset_in_another_time_zone_than_its_input_is_named_by_every_command(
@@ -139,8 +139,8 @@ defs = project.definitions(assets=[daily, weekly])
     monkeypatch.delitem(sys.modules, "theirs", raising=False)
 
     for command in (["explain", "2024-01-07"], ["backfill", "--from", "2024-01-07", "--to", "2024-01-07"], ["dev"]):
-        told = run("--module", "theirs", *command, code=1).stderr
-        assert "from weekly to daily: Timezones UTC and America/New_York don't match. Correct the partitions" in told
+        message = run("--module", "theirs", *command, code=1).stderr
+        assert "from weekly to daily: Timezones UTC and America/New_York don't match. Correct the partitions" in message
 
 
 def test_commands_do_not_repeat_dagsters_remarks_on_features_in_beta(

@@ -41,10 +41,10 @@ def test_a_bucket_that_does_not_answer_is_said_before_anything_starts(run: Run, 
     for name, value in {"ACCESS_KEY_ID": "x", "SECRET_ACCESS_KEY": "x", "MAX_ATTEMPTS": "1"}.items():
         monkeypatch.setenv(f"AWS_{name}", value)
 
-    told = run(*command, code=1)
+    result = run(*command, code=1)
 
-    assert "Could not list s3://bucket/prefix/: no answer from 127.0.0.1" in told.stderr
-    assert "Traceback" not in told.stderr
+    assert "Could not list s3://bucket/prefix/: no answer from 127.0.0.1" in result.stderr
+    assert "Traceback" not in result.stderr
     assert list(empty.iterdir()) == []
 
 
@@ -55,9 +55,9 @@ def test_a_master_that_is_none_or_does_not_answer_is_said_before_anything_starts
     nobody = f"spark://127.0.0.1:{free_port()}"
     for master, part in (("local[x]", "it takes local[*]"), (nobody, "Connection refused"), ("local[0]", "it takes")):
         monkeypatch.setenv("FEED_ASSETS_SPARK_MASTER", master)
-        told = run(*command, code=1)
-        assert part in told.stderr
-        assert "Traceback" not in told.stderr
+        result = run(*command, code=1)
+        assert part in result.stderr
+        assert "Traceback" not in result.stderr
     assert list(empty.iterdir()) == []
 
 
@@ -106,9 +106,9 @@ def test_dev_opens_the_demo_only_where_there_is_no_data_of_ones_own(run: Run, em
 def test_dev_on_a_port_in_use_starts_nothing_and_names_the_option(run: Run, empty: Path, executed):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        said = run("dev", "--port", str(port), code=1).stderr
-    assert f"cannot listen on 127.0.0.1:{port} (Address already in use)" in said
-    assert "--port" in said
+        message = run("dev", "--port", str(port), code=1).stderr
+    assert f"cannot listen on 127.0.0.1:{port} (Address already in use)" in message
+    assert "--port" in message
     assert executed == []
 
 
@@ -145,9 +145,9 @@ def test_dagsters_tables_are_there_before_its_processes_start_at_once(run: Run, 
 
 
 def test_explain_in_an_empty_directory_names_the_base_it_looked_at_and_makes_nothing(run: Run, empty: Path):
-    told = run("explain", "2019-11-24")
+    result = run("explain", "2019-11-24")
 
-    assert f"Looked below {empty / 'data'}" in told.stderr
+    assert f"Looked below {empty / 'data'}" in result.stderr
     every_day = run("explain").stderr
     assert "There is no unprocessed raw data." in every_day
     assert "All" not in every_day  # nothing was processed, either
@@ -179,9 +179,9 @@ def test_a_dagster_yaml_that_cannot_be_used_is_one_error_after_the_stories(run: 
     (empty / "dagster.yaml").write_bytes(content)
     monkeypatch.setenv("DAGSTER_HOME", str(empty))
 
-    told = run("explain", "2019-11-24", code=1)
-    assert f"Error: {empty / 'dagster.yaml'} cannot be used" in told.stderr
-    assert "clean_ads 2019-11-24" in told.stdout
+    result = run("explain", "2019-11-24", code=1)
+    assert f"Error: {empty / 'dagster.yaml'} cannot be used" in result.stderr
+    assert "clean_ads 2019-11-24" in result.stdout
     stories = json.loads(run("explain", "2019-11-24", "--json", code=1).stdout)
     assert [story["failed_runs"] for story in stories] == [None] * 3
     backfill = run(*COMPUTING[1], code=1)
@@ -195,9 +195,9 @@ def test_a_database_of_dagster_that_cannot_be_used_is_one_error_after_the_storie
     (empty / "history" / "runs.db").write_text("no database" * 100)
     problem = f"Error: The database of Dagster, which {empty} configures, cannot be used: file is not a database."
 
-    told = run("explain", "2019-11-24", code=1)
-    assert problem in told.stderr
-    assert "clean_ads 2019-11-24" in told.stdout
+    result = run("explain", "2019-11-24", code=1)
+    assert problem in result.stderr
+    assert "clean_ads 2019-11-24" in result.stdout
     assert problem in run(*COMPUTING[1], code=1).stderr
 
 

@@ -238,8 +238,8 @@ def test_ctrl_c_ends_dev_while_dagster_starts_with_one_word(tmp_path: Path):
     assert "Ctrl-C ends it" in running.stdout.readline()
     time.sleep(4)  # Dagster loads; its parts follow one after the other
     os.killpg(running.pid, signal.SIGINT)
-    said, _ = running.communicate(timeout=HANGS)
+    output, _ = running.communicate(timeout=HANGS)
 
-    assert (running.returncode, said.splitlines()[-1]) == (130, "Stopped.")
-    assert "Traceback" not in said
-    assert "Aborted" not in said
+    assert (running.returncode, output.splitlines()[-1]) == (130, "Stopped.")
+    assert "Traceback" not in output
+    assert "Aborted" not in output

@@ -81,7 +81,7 @@ def test_the_calendar_is_written_as_a_picture_and_wrong_arguments_say_what_to_do
     assert picture.read_bytes().startswith(b"\x89PNG")
 
     assert "is no .png file" in run("late", "--picture", "late.gif", code=2).stderr
-    assert "there is no source shop_add; there are shop_ads, shop_clicks" in " ".join(
+    assert "There is no source 'shop_add'. There are: ads/shop_ads, clicks/shop_clicks." in " ".join(
         run("late", "--source", "shop_add", code=2).stderr.split()
     )
     assert "nothing to show" in run("late", "--source", "shop_clicks", "--days", "1", "--picture", picture).stderr

@@ -68,10 +68,10 @@ def test_a_base_that_is_named_and_not_there_is_an_error_that_says_what_is_near(r
     misspelt = base.parent / "bass"
 
     for options in ([], ["--json"]):
-        told = run("feeds", misspelt, *options, code=3)
-        assert told.stdout == ""
-        assert f"There is nothing at {misspelt.as_uri()}." in told.stderr
-        assert "Did you mean base?" in told.stderr
+        result = run("feeds", misspelt, *options, code=3)
+        assert result.stdout == ""
+        assert f"There is nothing at {misspelt.as_uri()}." in result.stderr
+        assert "Did you mean base?" in result.stderr
 
 
 def test_finding_feeds_takes_the_same_listings_however_many_updates_they_have(base: Path, written: Written):
@@ -166,10 +166,10 @@ def test_files_that_cannot_be_read_are_an_error_that_names_the_update_and_what_t
     effectiveness = Feed(board, "ad-effectiveness/v1.0")
     publish_files(effectiveness, "2019-11-24", [written("a.parquet", "no parquet")], now=NOW, owner="t", facts=Facts())
 
-    told = run("quarantine", "--json", code=1)
-    assert [each["reason"] for each in json.loads(told.stdout)] == ["odd time"]
+    result = run("quarantine", "--json", code=1)
+    assert [each["reason"] for each in json.loads(result.stdout)] == ["odd time"]
     report = run("report", code=1)
-    for shown, feed in ((told, "quarantine/clean-ads/v1.0"), (report, "ad-effectiveness/v1.0")):
+    for shown, feed in ((result, "quarantine/clean-ads/v1.0"), (report, "ad-effectiveness/v1.0")):
         uri = (base / feed).as_uri()
         assert f"Error: The files of {uri}/2019-11-24/20191201.120000 cannot be read" in shown.stderr
         assert (

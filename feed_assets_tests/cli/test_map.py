@@ -99,9 +99,9 @@ def test_through_a_pipe_there_are_no_escape_codes_and_only_data_on_stdout(
         assert shown.returncode == 0, shown.stderr
         assert "\x1b" not in shown.stdout + shown.stderr
         assert "╭" not in shown.stdout
-    told = program("feed", "tag", tmp_path / "f", "golden")
-    assert (told.returncode, told.stdout) == (0, "")
-    assert "golden" in told.stderr
+    result = program("feed", "tag", tmp_path / "f", "golden")
+    assert (result.returncode, result.stdout) == (0, "")
+    assert "golden" in result.stderr
 
 
 def test_exit_codes_of_the_program_are_those_of_the_commands(program: Program, tmp_path: Path):

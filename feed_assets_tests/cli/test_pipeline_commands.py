@@ -128,7 +128,7 @@ def test_a_file_that_a_source_cannot_read_is_an_error_of_its_trial(run, base, sh
     result = run("sources", "try", "shop", tmp_path / "absent.csv", code=1)
 
     assert "absent.csv is not a file" in result.stderr
-    assert "Sources are: ads/shop" in run("sources", "try", "mall", tmp_path / "absent.csv", code=2).stderr
+    assert "There are: ads/shop" in run("sources", "try", "mall", tmp_path / "absent.csv", code=2).stderr
 
 
 def test_landing_says_what_is_bad_and_which_days_nobody_processes(run, base, shop, tmp_path):
@@ -224,10 +224,10 @@ def test_a_source_that_spark_does_not_take_is_one_error_with_its_line(run, base,
     description, log = shop
     description.write_text(SHOP.replace("ad_id: ad", "ad_id: max(creative)"))
 
-    told = run("land", "shop", log, log, code=1).stderr
+    message = run("land", "shop", log, log, code=1).stderr
 
-    assert told.count("shop.yaml:6: columns.ad_id: Spark does not take 'max(creative)'") == 1
-    assert "Traceback" not in told
+    assert message.count("shop.yaml:6: columns.ad_id: Spark does not take 'max(creative)'") == 1
+    assert "Traceback" not in message
 
 
 def test_a_source_that_is_not_known_is_a_bad_argument_that_names_those_that_are(run, base):
@@ -268,9 +268,9 @@ def test_a_backfill_goes_on_after_a_failed_day_and_ends_with_the_list(run, base,
     with dg.DagsterInstance.get() as instance:
         assert len(instance.get_runs()) == 5
 
-    told = run("explain", "2019-11-25").stdout
-    assert "of clean_ads, clean_clicks failed at" in told
-    assert "clean_ads not_empty" in told
+    output = run("explain", "2019-11-25").stdout
+    assert "of clean_ads, clean_clicks failed at" in output
+    assert "clean_ads not_empty" in output
     (of_ads, *_) = json.loads(run("explain", "2019-11-25", "--json").stdout)
     assert len(of_ads["failed_runs"]) == 1
     assert "failed" not in run("explain", "2019-11-26").stdout
@@ -289,11 +289,11 @@ def test_a_backfill_of_two_days_at_once_publishes_the_same_rows_as_one_after_the
     monkeypatch.setenv("FEED_ASSETS_BASE", str(tmp_path / "beside"))
     two = json.loads(run(*period, "2", code=1).stdout)
 
-    def told(results: list[dict]) -> list[tuple]:
+    def outcomes(results: list[dict]) -> list[tuple]:
         return sorted((each["day"], each["assets"], each["success"], each["failures"]) for each in results)
 
     assert os.environ["SPARK_SUBMIT_OPTS"] == f"{QUICKLY} -Dgiven=1", "the days are small"
-    assert told(two) == told(one)
+    assert outcomes(two) == outcomes(one)
     assert {each["day"] for each in one if not each["success"]} == {"2019-11-25"}
     for feed in ("clean-ads", "clean-clicks", "ad-effectiveness"):
         for day in ("2019-11-24", "2019-11-26"):
@@ -302,9 +302,9 @@ def test_a_backfill_of_two_days_at_once_publishes_the_same_rows_as_one_after_the
 
 
 def test_a_backfill_of_selected_assets_makes_no_others(run, base):
-    told = run("backfill", "--from", "2019-11-24", "--to", "2019-11-24", "--select", "clean_ad", code=2).stderr
-    assert "'clean_ad' is no valid selection of assets" in told
-    assert "clean_ads, clean_clicks, ad_effectiveness" in told
+    message = run("backfill", "--from", "2019-11-24", "--to", "2019-11-24", "--select", "clean_ad", code=2).stderr
+    assert "'clean_ad' is no valid selection of assets" in message
+    assert "clean_ads, clean_clicks, ad_effectiveness" in message
     assert (
         "no valid selection of assets"
         in run("backfill", "--from", "2019-11-24", "--to", "2019-11-24", "--select", "((", code=2).stderr
@@ -344,16 +344,16 @@ def test_a_report_on_nothing_says_what_to_do(run, base):
 def test_a_report_on_nothing_writes_no_page_and_says_so(run, base, tmp_path):
     page = tmp_path / "report.html"
     for more in ([], ["--json"]):
-        told = run("report", "--output", page, *more).stderr
-        assert f"{page} is not written" in told
-        assert "feed-assets backfill" in told
+        message = run("report", "--output", page, *more).stderr
+        assert f"{page} is not written" in message
+        assert "feed-assets backfill" in message
     assert not page.exists()
 
 
 def test_a_day_that_does_not_exist_is_told_of_by_the_name_of_the_argument(run):
     for command in ("explain", "quarantine"):
-        told = run(command, "2019-13-29", code=2).stderr
-        assert "Invalid value for 'DATE'" in told
+        message = run(command, "2019-13-29", code=2).stderr
+        assert "Invalid value for 'DATE'" in message
 
 
 def test_explaining_an_empty_day_says_that_nothing_is_there(run, base):

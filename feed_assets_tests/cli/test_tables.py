@@ -55,10 +55,10 @@ def test_through_a_pipe_a_row_is_a_line(columns: list[TableColumn]):
 def test_columns_that_are_left_out_are_named(columns: list[TableColumn], width: int):
     layout = laid_out(columns, width=width, keep=["c0"])
 
-    said = " ".join(layout.lines).partition("Not shown")[2]
+    not_shown = " ".join(layout.lines).partition("Not shown")[2]
     for column in columns:
         shown = column.name in layout.header.split() or any(column.name in line for line in layout.lines)
-        assert shown or column.name in said or not any(column.texts)
+        assert shown or column.name in not_shown or not any(column.texts)
 
 
 def test_a_row_that_does_not_fit_keeps_its_short_columns_and_puts_long_texts_below():

@@ -78,34 +78,34 @@ def in_force() -> str:
     return update.name
 
 
-told: dict[str, Any] = {}
+results: dict[str, Any] = {}
 for source, file in (("web_orders", "orders.csv"), ("web_refunds", "refunds.jsonl")):
     (landed,) = json.loads(run("land", source, f"sample/{file}", "--json").stdout)
-    told[f"landed {file}"] = landed["landed"]
+    results[f"landed {file}"] = landed["landed"]
 backfill = run("backfill", "--from", DAY, "--to", DAY, "--select", "clean_orders,clean_refunds")
-told["backfill"] = [backfill.exit_code, backfill.stdout.split()[1]]
+results["backfill"] = [backfill.exit_code, backfill.stdout.split()[1]]
 for feed, file, partition in (
     ("products", "products.csv", []),
     ("exchange-rates", "rates.csv", ["-p", f"{DAY}-12:00"]),
 ):
     assert run("feed", "publish", f"data/{feed}/v1.0", f"sample/{file}", *partition).exit_code == 0
-told["caught up"] = asked("new_manifests")
-told["revenue"] = revenue()
-told["late, before"] = asked("late_growth")
+results["caught up"] = asked("new_manifests")
+results["revenue"] = revenue()
+results["late, before"] = asked("late_growth")
 assert run("land", "web_orders", "sample/late-orders.csv").exit_code == 0
-told["late"] = asked("late_growth")
-told["revenue with late orders"] = revenue()
+results["late"] = asked("late_growth")
+results["revenue with late orders"] = revenue()
 before = in_force()
 assert run("land", "web_orders", "sample/broken-orders.csv").exit_code == 0
 broken = run("backfill", "--from", DAY, "--to", DAY, "--select", "clean_orders")
-told["broken"] = [broken.exit_code, "accepted_values" in broken.output, in_force() == before]
+results["broken"] = [broken.exit_code, "accepted_values" in broken.output, in_force() == before]
 (story, *_) = json.loads(run("explain", DAY, "--json").stdout)
-told["explained"] = [story["asset"], [update["state"] for update in story["updates"]]]
-told["feeds"] = sorted(each["location"] for each in json.loads(run("feeds", "--json").stdout))
-told["knows an ad"] = sorted(
+results["explained"] = [story["asset"], [update["state"] for update in story["updates"]]]
+results["feeds"] = sorted(each["location"] for each in json.loads(run("feeds", "--json").stdout))
+results["knows an ad"] = sorted(
     name for name in sys.modules if name.startswith(("feed_assets.ads", "feed_assets.assets.ads"))
 )
-told["package"] = feed_assets.__file__
+results["package"] = feed_assets.__file__
 report = run("report")
-told["report"] = [report.exit_code, report.stderr.partition(",")[0]]
-sys.stdout.write(json.dumps(told))
+results["report"] = [report.exit_code, report.stderr.partition(",")[0]]
+sys.stdout.write(json.dumps(results))

@@ -36,18 +36,18 @@ OF_FORMER = "a cursor of the former demo"
 class Former:
     """A demo that has been interrupted: its messages, and the runs, sensors and assets that Dagster knew then."""
 
-    complained: str
+    errors: str
     runs: set[str]
     sensors: Collection[str]
     assets: Collection[dg.AssetKey]
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Demo:
     """A demo that has been told: what it said, and where it left its data and its Dagster state."""
 
-    said: str
-    complained: str
+    output: str
+    errors: str
     base: Path
     environment: dict[str, str]
 
@@ -99,18 +99,18 @@ def former(home, environment):
         assert running.poll() is None, running.communicate()
         time.sleep(0.1)
     running.send_signal(signal.SIGINT)
-    _, complained = running.communicate(timeout=HANGS)
-    assert running.returncode == 130, complained
+    _, errors = running.communicate(timeout=HANGS)
+    assert running.returncode == 130, errors
     with dg.DagsterInstance.from_config(str(home)) as instance:
         states = {state.name: state for state in instance.all_instigator_state()}
         # As if it had come to its end: its sensors have seen everything.
         for state in states.values():
             instance.update_instigator_state(state.with_data(state.instigator_data._replace(cursor=OF_FORMER)))
-        return Former(complained, {run.run_id for run in instance.get_runs()}, states.keys(), instance.get_asset_keys())
+        return Former(errors, {run.run_id for run in instance.get_runs()}, states.keys(), instance.get_asset_keys())
 
 
 @pytest.fixture(scope="module")
-def told(former, home, environment, path_without_java):
+def demo(former, home, environment, path_without_java):
     environment = {**environment, "PATH": path_without_java}
     done = subprocess.run(
         ["make", "--no-print-directory", "demo"],
@@ -122,89 +122,89 @@ def told(former, home, environment, path_without_java):
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    return Told(done.stdout, done.stderr, home / "data", environment)
+    return Demo(done.stdout, done.stderr, home / "data", environment)
 
 
-def test_it_ends_with_the_known_totals_and_says_what_to_type_next(told):
-    assert "30,000 impressions, 157 clicks" in told.said
-    assert "make dev" in told.said
-    assert (told.base / "effectiveness.png").read_bytes().startswith(b"\x89PNG")
+def test_it_ends_with_the_known_totals_and_says_what_to_type_next(demo):
+    assert "30,000 impressions, 157 clicks" in demo.output
+    assert "make dev" in demo.output
+    assert (demo.base / "effectiveness.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_late_batch_is_polled_and_the_mail_about_it_is_shown_beside_its_plot(told):
-    assert "2019-12-01/late.csv -> ads/open_bandit_ads: 448 of 448 records" in told.said
-    assert f"Subject: Late data for {LATE} processed again: ads/open_bandit_ads +10.6 %" in told.said
-    assert "impressions    4,217    4,665        +10.6 %" in told.said
-    assert (told.base / "late-data.png").read_bytes().startswith(b"\x89PNG")
+def test_the_late_batch_is_polled_and_the_mail_about_it_is_shown_beside_its_plot(demo):
+    assert "2019-12-01/late.csv -> ads/open_bandit_ads: 448 of 448 records" in demo.output
+    assert f"Subject: Late data for {LATE} processed again: ads/open_bandit_ads +10.6 %" in demo.output
+    assert "impressions    4,217    4,665        +10.6 %" in demo.output
+    assert (demo.base / "late-data.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_broken_batch_is_pushed_to_a_receiver(told):
-    assert "POST /v1/events/open_bandit_ads: 202, 400 accepted, 0 rejected." in told.said
-    assert "ads/open_bandit_ads: 400 records landed." in told.said
+def test_the_broken_batch_is_pushed_to_a_receiver(demo):
+    assert "POST /v1/events/open_bandit_ads: 202, 400 accepted, 0 rejected." in demo.output
+    assert "ads/open_bandit_ads: 400 records landed." in demo.output
 
 
-def test_it_shows_no_stack_trace_and_no_escape_codes_through_a_pipe(told):
-    assert "Traceback" not in told.said + told.complained
-    assert "\x1b[" not in told.said
+def test_it_shows_no_stack_trace_and_no_escape_codes_through_a_pipe(demo):
+    assert "Traceback" not in demo.output + demo.errors
+    assert "\x1b[" not in demo.output
 
 
-def test_the_late_batch_runs_its_day_again_and_no_other(told):
+def test_the_late_batch_runs_its_day_again_and_no_other(demo):
     for day in TOTALS:
         again = day == LATE
-        assert told.states("clean-ads/v1.0", day).count("valid") == (2 if again else 1)
-        assert told.states("clean-clicks/v1.0", day) == ["valid"]
-        assert told.states("ad-effectiveness/v1.0", day) == (["valid"] * 2 if again else ["valid"])
+        assert demo.states("clean-ads/v1.0", day).count("valid") == (2 if again else 1)
+        assert demo.states("clean-clicks/v1.0", day) == ["valid"]
+        assert demo.states("ad-effectiveness/v1.0", day) == (["valid"] * 2 if again else ["valid"])
 
 
-def test_the_broken_batch_is_rejected_with_its_reason_and_the_update_before_serves(told):
-    assert told.states("clean-ads/v1.0", BROKEN) == ["rejected", "valid"]
-    answer = told.command("feed", "latest", str(told.base / "clean-ads/v1.0"), "--partition", BROKEN, "--json")
-    rejected, first = records(open_feed(str(told.base / "clean-ads/v1.0")), BROKEN)
+def test_the_broken_batch_is_rejected_with_its_reason_and_the_update_before_serves(demo):
+    assert demo.states("clean-ads/v1.0", BROKEN) == ["rejected", "valid"]
+    answer = demo.command("feed", "latest", str(demo.base / "clean-ads/v1.0"), "--partition", BROKEN, "--json")
+    rejected, first = records(open_feed(str(demo.base / "clean-ads/v1.0")), BROKEN)
 
     assert json.loads(answer.stdout)["update"] == first.update
     assert "quarantined_share" in rejected.history[-1].reason
 
 
-def test_every_update_accounts_for_every_record(told):
+def test_every_update_accounts_for_every_record(demo):
     for location in ("clean-ads/v1.0", "clean-clicks/v1.0"):
         for day in TOTALS:
-            for record in records(open_feed(str(told.base / location)), day):
+            for record in records(open_feed(str(demo.base / location)), day):
                 rows = record.facts.rows
                 assert rows.read == rows.published + rows.quarantined + rows.duplicates
 
 
-def test_the_report_has_the_totals_of_every_day(told):
-    rows = json.loads(told.command("report", "--json").stdout)
+def test_the_report_has_the_totals_of_every_day(demo):
+    rows = json.loads(demo.command("report", "--json").stdout)
 
     assert {row["day"]: (row["impressions"], row["clicks"]) for row in rows} == TOTALS
 
 
-def test_the_report_of_a_day_is_written_as_a_page(told, tmp_path):
-    done = told.command("report", "--date", LATE, "--output", str(tmp_path / "report.html"), "--json")
+def test_the_report_of_a_day_is_written_as_a_page(demo, tmp_path):
+    done = demo.command("report", "--date", LATE, "--output", str(tmp_path / "report.html"), "--json")
 
     assert sum(row["impressions"] for row in json.loads(done.stdout)) <= TOTALS[LATE][0]
     assert "<svg" in (tmp_path / "report.html").read_text()
 
 
-def test_explain_names_the_rejected_update_the_growth_and_the_inputs(told):
-    done = told.command("explain", BROKEN)
+def test_explain_names_the_rejected_update_the_growth_and_the_inputs(demo):
+    done = demo.command("explain", BROKEN)
 
     assert done.returncode == 0, done.stderr
     for part in ("rejected", "quarantined_share", "+9.49 %", "clean-ads/v1.0 2019-11-30", "is not tried again"):
         assert part in done.stdout
 
 
-def test_explain_needs_nothing_of_dagsters_database(told):
-    nowhere = {**told.environment, "DAGSTER_HOME": str(told.base.parent / "none")}
-    before = json.loads(told.command("explain", LATE, "--json").stdout)
-    after = json.loads(Told("", "", told.base, nowhere).command("explain", LATE, "--json").stdout)
+def test_explain_needs_nothing_of_dagsters_database(demo):
+    nowhere = {**demo.environment, "DAGSTER_HOME": str(demo.base.parent / "none")}
+    before = json.loads(demo.command("explain", LATE, "--json").stdout)
+    after = json.loads(Demo("", "", demo.base, nowhere).command("explain", LATE, "--json").stdout)
 
     assert after == before
     assert any("grown" in update["made_because"] for story in after for update in story["updates"])
 
 
-def test_the_instance_shows_the_sensors_decisions_and_their_runs(told):
-    with dg.DagsterInstance.from_config(told.environment["DAGSTER_HOME"]) as instance:
+def test_the_instance_shows_the_sensors_decisions_and_their_runs(demo):
+    with dg.DagsterInstance.from_config(demo.environment["DAGSTER_HOME"]) as instance:
         states = {state.name: state for state in instance.all_instigator_state()}
         growth = states["late_growth"]
         ticks = instance.get_ticks(growth.instigator_origin_id, growth.selector_id)
@@ -219,22 +219,22 @@ def test_the_instance_shows_the_sensors_decisions_and_their_runs(told):
         assert states.keys() == {"landings", "late_growth", "late_reports", "new_manifests"}
 
 
-def test_the_instance_knows_of_the_catalog_what_effectiveness_was_made_from(told):
-    with dg.DagsterInstance.from_config(told.environment["DAGSTER_HOME"]) as instance:
+def test_the_instance_knows_of_the_catalog_what_effectiveness_was_made_from(demo):
+    with dg.DagsterInstance.from_config(demo.environment["DAGSTER_HOME"]) as instance:
         made = instance.get_latest_materialization_event(dg.AssetKey("ad_effectiveness"))
-        (catalog,) = history(open_feed(str(told.base / "ad-catalog/v1.0")), None, now=AS_OF)
+        (catalog,) = history(open_feed(str(demo.base / "ad-catalog/v1.0")), None, now=AS_OF)
 
         assert made.asset_materialization.tags["dagster/input_data_version/ad_catalog"] == catalog.name
 
 
-def test_told_again_it_starts_afresh(former, told):
+def test_told_again_it_starts_afresh(former, demo):
     assert dg.AssetKey("clean_ads") in former.assets
     assert set(former.sensors) == {"landings", "late_growth", "late_reports", "new_manifests"}
 
-    assert "30,000 impressions, 157 clicks" in told.said
-    assert told.states("clean-ads/v1.0", FIRST_DAY) == ["valid"]
-    assert told.states("clean-ads/v1.0", LATE) == ["valid", "valid"]
-    with dg.DagsterInstance.from_config(told.environment["DAGSTER_HOME"]) as instance:
+    assert "30,000 impressions, 157 clicks" in demo.output
+    assert demo.states("clean-ads/v1.0", FIRST_DAY) == ["valid"]
+    assert demo.states("clean-ads/v1.0", LATE) == ["valid", "valid"]
+    with dg.DagsterInstance.from_config(demo.environment["DAGSTER_HOME"]) as instance:
         states = instance.all_instigator_state()
         filters = dg.AssetRecordsFilter(asset_key=dg.AssetKey("clean_ads"), asset_partitions=[FIRST_DAY])
         made = instance.fetch_materializations(filters, limit=10).records
@@ -245,8 +245,8 @@ def test_told_again_it_starts_afresh(former, told):
 
 
 def test_ctrl_c_ends_it_without_a_stack_trace(former):
-    assert "Interrupted" in former.complained
-    assert "Traceback" not in former.complained
+    assert "Interrupted" in former.errors
+    assert "Traceback" not in former.errors
 
 
 def test_it_never_touches_data_that_is_not_its_own(tmp_path):

@@ -24,7 +24,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from feed_assets.dependencies import raw_growth
-from feed_assets.dependencies.raw_growth import SWEEP_DAYS, SourceDecision
+from feed_assets.dependencies.day_phases import SWEEP_DAYS, Phase
+from feed_assets.dependencies.raw_growth import SourceDecision
 from feed_assets.dependencies.requests import FIRST_PAUSE, MOST_TIMES, Request, Requests
 from feed_assets.file_feed import invalidate, publish, reject
 from feed_assets.sources import GrowthKind, decide
@@ -323,7 +324,7 @@ def _the_threshold_itself_is_too_little(baseline: Any, current: Any, threshold: 
 
 
 def _no_sweep(decision: SourceDecision) -> bool:
-    return decision.phase is raw_growth.Phase.WATCHED and decision.decision.reprocess
+    return decision.phase is Phase.WATCHED and decision.decision.reprocess
 
 
 def _always_requested(requests: Requests, feed: str, partition: str, _: str) -> bool:

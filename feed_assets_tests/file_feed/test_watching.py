@@ -67,12 +67,12 @@ class Consumer:
         self.feed, self.clock = feed, clock
         self.cursor = "null"
         self.known: dict[str, str] = {}
-        self.told: list[tuple[str, str, str]] = []
+        self.events: list[tuple[str, str, str]] = []
         self.touched: set[str] = set()
 
     def look(self, *, scanned: int | None = None, most: int | None = None) -> list[tuple[str, str, str]]:
         """One tick: the log, at most so many entries of it, and the scan, at most so many partitions of it."""
-        before, now = len(self.told), self.clock.now
+        before, now = len(self.events), self.clock.now
         watch = Watch.from_plain(json.loads(self.cursor), now=now).scanning(INTERVAL, now=now)
         page = log_page(self.feed, watch.position, now=now)
         for look in look_at_logged(self.feed, page.new[:most], self.known, now=now):
@@ -92,14 +92,14 @@ class Consumer:
             else:
                 watch = replace(watch, place=None)
         self.cursor = json.dumps(watch.to_plain())
-        return self.told[before:]
+        return self.events[before:]
 
     def take(self, changes: tuple[Change, ...]) -> None:
         for change in changes:
             partition = change.partition or ""
-            if change.kind == "older" and (partition, change.name) in {each[1:] for each in self.told}:
+            if change.kind == "older" and (partition, change.name) in {each[1:] for each in self.events}:
                 continue
-            self.told.append((change.kind, partition, change.name))
+            self.events.append((change.kind, partition, change.name))
             if change.kind != "older":
                 self.known[partition] = change.update.name if change.update else ""
         self.known = {partition: name for partition, name in self.known.items() if name}
@@ -210,8 +210,8 @@ def test_more_entries_than_a_position_remembers_are_all_read_and_it_stays_small(
 ) -> None:
     for number in range(300):
         publish(feed, f"p{number:03}", clock)
-    told = [event for _ in range(4) for event in consumer.look(most=100)]
-    assert told == [("published", f"p{number:03}", A) for number in range(300)]
+    events = [event for _ in range(4) for event in consumer.look(most=100)]
+    assert events == [("published", f"p{number:03}", A) for number in range(300)]
     assert len(consumer.cursor) < 1_500
 
 
@@ -239,7 +239,7 @@ def test_what_other_programs_did_is_found_by_the_next_scan_and_not_before(
     clock.now += INTERVAL
     assert consumer.look() == [("older", DAYS[0], A), ("published", DAYS[0], B), ("invalidated", DAYS[2], A)]
     consumer.settle()
-    assert len(consumer.told) == 4
+    assert len(consumer.events) == 4
 
 
 def test_a_store_that_states_whole_seconds_hides_nothing_that_was_published_right_after_the_first_scan(
@@ -263,7 +263,7 @@ def test_where_the_clock_of_the_store_is_minutes_off_the_news_is_found_all_the_s
     plain.publish(board, f"{ROOT}{DAYS[0]}/", B)
     consumer.settle()
     consumer.settle()
-    assert consumer.told == [("published", DAYS[0], B)]
+    assert consumer.events == [("published", DAYS[0], B)]
     plain.publish(board, f"{ROOT}{DAYS[0]}/", A)
     clock.now += INTERVAL
     assert consumer.look() == [("older", DAYS[0], A)]
@@ -392,13 +392,13 @@ def test_a_look_at_ten_thousand_partitions_and_a_long_log_costs_a_listing_and_on
 def test_a_scan_is_bounded_and_goes_on_where_it_stopped(clock: Clock) -> None:
     board = RecordingBlackboard(large(clock, 3_000))
     consumer = Consumer(Feed(board, ROOT[:-1]), clock)
-    told, pages = [], []
+    events, pages = [], []
     for _ in range(3):
         board.forget()
-        told.append(consumer.look(scanned=1_250))
+        events.append(consumer.look(scanned=1_250))
         pages.append(board.counts()["page"])
-    assert [len(each) for each in told] == [1_250, 1_250, 500]
-    assert len({event for each in told for event in each}) == 3_000
+    assert [len(each) for each in events] == [1_250, 1_250, 500]
+    assert len({event for each in events for event in each}) == 3_000
     assert max(pages) <= 1 + 4
     clock.now += INTERVAL
     assert consumer.look() == []
@@ -542,17 +542,17 @@ def test_whatever_happens_in_the_end_what_is_in_force_was_told_and_what_is_new_w
             while page_size < 1000 and log_page(feed, position(consumer), now=clock.now).new:
                 consumer.look()
             consumer.settle()
-            count = len(consumer.told)
+            count = len(consumer.events)
             consumer.settle()
-            assert len(consumer.told) == count
+            assert len(consumer.events) == count
     for consumer in consumers:
         for partition in DAYS:
             prefix = f"{ROOT}{partition}/"
             assert consumer.known.get(partition) == plain.latest_name(board.objects(), prefix)
-            told = {name for _, day, name in consumer.told if day == partition} | {consumer.known.get(partition)}
+            names = {name for _, day, name in consumer.events if day == partition} | {consumer.known.get(partition)}
             for name in plain_reader.updates(board.objects(), prefix):
                 (manifest,) = (each for each in board.page(prefix).entries if each.key == f"{prefix}{name}/_SUCCESS")
-                assert manifest.modified < started or name in told
+                assert manifest.modified < started or name in names
 
 
 def position(consumer: Consumer):

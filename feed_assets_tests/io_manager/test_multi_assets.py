@@ -57,8 +57,8 @@ def test_every_output_has_the_lineage_and_its_own_audit(shop):
     assert (even.state, odd.state) == ("published", "rejected")
     assert even.facts.inputs == odd.facts.inputs
     assert len(even.facts.inputs[0].files) == 1
-    (said,) = [each.description for each in result.get_asset_check_evaluations() if not each.passed]
-    assert said == "1 of 2 rows have n not at most 1 (for example 3), limit 0."
+    (description,) = [each.description for each in result.get_asset_check_evaluations() if not each.passed]
+    assert description == "1 of 2 rows have n not at most 1 (for example 3), limit 0."
 
 
 def test_an_output_that_was_not_selected_is_not_touched(shop):

@@ -61,13 +61,13 @@ def test_a_run_that_began_on_older_inputs_does_not_overtake_one_that_began_on_ne
     assert shop.latest(IDS) == newer.name > older.name
     assert (older.state, older.latest) == ("valid", False)
     assert [row["n"] for row in shop.rows(IDS)] == [2] * 5
-    told = shop.instance.get_latest_materialization_event(dg.AssetKey("ids")).asset_materialization
-    assert told.tags["dagster/data_version"] == newer.name
+    event = shop.instance.get_latest_materialization_event(dg.AssetKey("ids")).asset_materialization
+    assert event.tags["dagster/data_version"] == newer.name
     if audited:
-        assert told.metadata["update"].value == newer.name
+        assert event.metadata["update"].value == newer.name
     else:
-        assert told.metadata["update"].value == older.name
-        assert told.metadata["state"].value == f"history: {newer.name} is in force"
+        assert event.metadata["update"].value == older.name
+        assert event.metadata["state"].value == f"history: {newer.name} is in force"
 
 
 def test_a_step_that_fails_after_its_claim_claims_anew_when_it_is_tried_again(shop):

@@ -271,11 +271,11 @@ def test_a_run_over_several_days_takes_and_gives_a_frame_a_day(shop):
 
     assert result.success, messages(result)
     assert [len(shop.rows(COPIES, day)) for day in days] == [1, 2, 0]
-    told = {each.partition: each for each in result.asset_materializations_for_node("copies")}
-    assert {day: each.metadata["dagster/row_count"].value for day, each in told.items()} == dict(
+    materializations = {each.partition: each for each in result.asset_materializations_for_node("copies")}
+    assert {day: each.metadata["dagster/row_count"].value for day, each in materializations.items()} == dict(
         zip(days, [1, 2, 0], strict=True)
     )
-    assert {day: each.tags["dagster/data_version"] for day, each in told.items()} == {
+    assert {day: each.tags["dagster/data_version"] for day, each in materializations.items()} == {
         day: shop.record(COPIES, day).update for day in days
     }
 

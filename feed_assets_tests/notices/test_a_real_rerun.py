@@ -25,15 +25,15 @@ def test_the_mail_of_a_real_run_has_the_figures_that_spark_computed(mailing: Ins
 
     (result,) = mailing.execute(mailing.tick("late_growth"))
     assert result.success, messages(result)
-    told = mailing.tick("late_reports").events[0]
+    event = mailing.tick("late_reports").events[0]
 
     text = " ".join(office.mails[-1][1].get_body(("plain",)).get_content().split())
     assert "impressions 40 50 +25.0 %" in text
     assert "cost 20 25 +25.0 %" in text
     assert "CTR 5.000 % 4.000 % -1.000 points" in text
     assert text.index("c2 20 -> 30 (+50.0 %)") < text.index("c1 20 -> 20")
-    assert told.partition == DAY
-    assert told.metadata["runs: success"].value == 1
-    assert told.metadata["change of impressions, ad-effectiveness/v1.0"].value == 10
+    assert event.partition == DAY
+    assert event.metadata["runs: success"].value == 1
+    assert event.metadata["change of impressions, ad-effectiveness/v1.0"].value == 10
     # Nobody tells it again.
-    assert "late_data_reports" not in {name for name, *_ in mailing.tick("new_manifests").told}
+    assert "late_data_reports" not in {name for name, *_ in mailing.tick("new_manifests").reported}

@@ -69,7 +69,7 @@ def test_when_that_run_has_ended_a_mail_compares_before_and_after(processed: Sho
     (plot,) = [part for part in mail.walk() if part.get_content_type() == "image/png"]
     assert f'src="cid:{plot["Content-ID"].strip("<>")}"' in html
     assert plot.get_content().startswith(b"\x89PNG")
-    assert tick.told == [("late_data_reports", DAY, latest(processed.desk.feed(LOCATION), DAY, now=AS_OF).name)]
+    assert tick.reported == [("late_data_reports", DAY, latest(processed.desk.feed(LOCATION), DAY, now=AS_OF).name)]
     assert processed.open == []
     assert processed.report().events == ()
 

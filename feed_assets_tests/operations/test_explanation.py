@@ -51,13 +51,13 @@ def test_of_a_day_outside_the_lookback_it_is_said_that_no_sensor_asks_for_it_and
     desk.raw_bytes(DAY, {"x": 10})
     later = desk.at(LONG_AFTER)
 
-    said = standing(later)
+    sentence = standing(later)
 
-    assert "never processed: 0 -> 10 bytes" in said
-    assert "outside the lookback of 7 days, so no sensor asks for it" in said
-    assert f"`feed-assets backfill --from {DAY} --to {DAY}`" in said
-    assert "processed again" not in said
-    assert "; to be processed" not in said
+    assert "never processed: 0 -> 10 bytes" in sentence
+    assert "outside the lookback of 7 days, so no sensor asks for it" in sentence
+    assert f"`feed-assets backfill --from {DAY} --to {DAY}`" in sentence
+    assert "processed again" not in sentence
+    assert "; to be processed" not in sentence
     assert later.tick("late_growth").asked == {}
 
 
@@ -66,10 +66,10 @@ def test_growth_outside_the_lookback_names_the_command_too(desk):
     desk.process()
     desk.raw_bytes(DAY, {"late": 50})
 
-    said = standing(desk.at(LONG_AFTER))
+    sentence = standing(desk.at(LONG_AFTER))
 
-    assert "grown, +50 %" in said
-    assert "feed-assets backfill" in said
+    assert "grown, +50 %" in sentence
+    assert "feed-assets backfill" in sentence
 
 
 def test_a_day_that_nothing_happened_to_needs_no_command_however_old_it_is(desk):
@@ -113,10 +113,10 @@ def test_of_a_rejected_day_outside_the_lookback_no_command_is_named_that_would_o
     desk.raw_bytes(DAY, {"x": 10})
     tried = desk.process(good=False)
 
-    said = standing(desk.at(LONG_AFTER))
+    sentence = standing(desk.at(LONG_AFTER))
 
-    assert f"tried as {tried}, which is not in force, and outside the lookback of 7 days" in said
-    assert "backfill" not in said
+    assert f"tried as {tried}, which is not in force, and outside the lookback of 7 days" in sentence
+    assert "backfill" not in sentence
 
 
 def test_of_an_update_without_a_record_it_is_said_that_its_read_set_is_not_known(desk):
@@ -125,11 +125,11 @@ def test_of_an_update_without_a_record_it_is_said_that_its_read_set_is_not_known
     update.mkdir(parents=True)
     (update / "_SUCCESS").write_text("0")
 
-    said = standing(desk)
+    sentence = standing(desk)
 
-    assert "1 file, 10 bytes; no record says what update 20191130.000000 read of it" in said
-    assert "never processed" not in said
-    assert said.endswith("; to be processed again")
+    assert "1 file, 10 bytes; no record says what update 20191130.000000 read of it" in sentence
+    assert "never processed" not in sentence
+    assert sentence.endswith("; to be processed again")
     assert desk.tick("late_growth").asked
 
 
@@ -144,9 +144,9 @@ def test_a_source_that_an_update_has_not_read_was_never_processed(desk):
     desk.raw_bytes(DAY, {"x": 10})
     update = desk.make(ADS, DAY, [RawInput(source="ads/other_ads", partition=DAY, files=())])
 
-    said = standing(desk)
-    assert "never processed: 0 -> 10 bytes" in said
-    assert f"; to be processed (update {update})" in said
+    sentence = standing(desk)
+    assert "never processed: 0 -> 10 bytes" in sentence
+    assert f"; to be processed (update {update})" in sentence
 
 
 def test_an_input_that_is_read_no_more_is_a_reason(desk):

@@ -89,8 +89,8 @@ def ask_spark(folder: Path, day: str) -> None:
     session.conf.set("spark.sql.shuffle.partitions", day[-2:])
     rows = session.createDataFrame([(1,), (2,)], "number int").count()
     meet(folder, day)
-    told = session.sparkContext.applicationId, session.conf.get("spark.sql.shuffle.partitions"), rows
-    (folder / f"spark {day}").write_text(" ".join(map(str, told)))
+    values = session.sparkContext.applicationId, session.conf.get("spark.sql.shuffle.partitions"), rows
+    (folder / f"spark {day}").write_text(" ".join(map(str, values)))
 
 
 def unloadable() -> dg.Definitions:
@@ -182,5 +182,5 @@ def test_all_processes_use_one_spark_and_each_has_settings_of_its_own(tmp_path: 
     results = run(tmp_path, ask_spark, instance, spark=SparkResource.on("local[2]"))
 
     assert all(each.success for each in results), results
-    told = {path.name.split()[1]: path.read_text() for path in tmp_path.glob("spark*")}
-    assert told == {day: f"{spark.sparkContext.applicationId} {day[-2:]} 2" for day in DAYS}
+    written = {path.name.split()[1]: path.read_text() for path in tmp_path.glob("spark*")}
+    assert written == {day: f"{spark.sparkContext.applicationId} {day[-2:]} 2" for day in DAYS}

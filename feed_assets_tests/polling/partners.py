@@ -20,8 +20,8 @@ import yaml
 
 from feed_assets.ads import KINDS
 from feed_assets.blackboard import Blackboard, Entry
-from feed_assets.polling.places import Place
 from feed_assets.polling.poller import Poller
+from feed_assets.polling.port import Place
 from feed_assets.polling.taken import BlackboardIndex, TakenIndex
 from feed_assets.sources import Source, landing, load_source, raw_days, staging
 from feed_assets.sources.layout import (

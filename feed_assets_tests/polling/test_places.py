@@ -20,7 +20,8 @@ import pytest
 
 from feed_assets.ads import KINDS
 from feed_assets.blackboard.memory import MemoryBlackboard
-from feed_assets.polling.places import BoardPlace, PlaceError, open_place
+from feed_assets.polling.places import BoardPlace, open_place
+from feed_assets.polling.port import PlaceError
 from feed_assets.sources import SpecError, load_source
 from feed_assets_tests.listening import serving
 from feed_assets_tests.polling.partners import TODAY, Watched, content, describe, landed, poller, send, without_spark

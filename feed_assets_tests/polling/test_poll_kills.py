@@ -18,9 +18,9 @@ def attack(*options: str) -> str:
 
 
 def test_what_a_partner_has_lands_once_however_often_polls_are_killed_and_files_replaced():
-    told = re.search(r"polls: (\d+) kills, 0 broken promises", attack("--kills", "200"))
-    assert told is not None
-    assert int(told[1]) >= 200  # two polls of the last round may be killed
+    summary = re.search(r"polls: (\d+) kills, 0 broken promises", attack("--kills", "200"))
+    assert summary is not None
+    assert int(summary[1]) >= 200  # two polls of the last round may be killed
 
 
 def test_polls_with_a_mistake_are_found():

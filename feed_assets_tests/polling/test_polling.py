@@ -11,8 +11,9 @@ import pytest
 
 from feed_assets.blackboard.local import LocalBlackboard
 from feed_assets.blackboard.memory import MemoryBlackboard
-from feed_assets.polling.places import BoardPlace, PlaceError, open_place
+from feed_assets.polling.places import BoardPlace, open_place
 from feed_assets.polling.poller import SCRATCH_BYTES
+from feed_assets.polling.port import PlaceError
 from feed_assets.polling.taken import CLAIMED_FOR, BlackboardIndex
 from feed_assets.sources.landing import land_files
 from feed_assets.sources.layout import LandingId, name_digest

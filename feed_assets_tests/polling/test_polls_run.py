@@ -70,8 +70,8 @@ def test_the_schedule_of_a_polled_source_runs_by_its_cron_takes_each_file_once_a
     (failure,) = [each for each in third.all_events if each.is_step_failure]
     assert "failed: 2019-11-28/c.csv:1: the header lacks" in failure.step_failure_data.error.message
     assert metadata(second) == {"seen": 2, "taken": [], "replaced": [], "records": 0}
-    told = failure.step_failure_data.user_failure_data.metadata
-    assert told["replaced"].value == ["2019-11-28/a.csv"]
+    outcome = failure.step_failure_data.user_failure_data.metadata
+    assert outcome["replaced"].value == ["2019-11-28/a.csv"]
 
     # The 28th has an empty file now, so that the day is processed again. All can land again from what was kept.
     assert (date(2019, 11, 28)) in {day for _, day in raw_days(board, [KEY], date.min, date.max)}
@@ -139,7 +139,7 @@ def test_the_command_polls_all_sources_and_says_what_it_took_left_and_could_not_
         *("source", "seen", "taken", "replaced", "same", "left", "failed", "records", "quarantined"),
         *(KEY, "3", "0", "0", "0", "1", "0", "0", "0"),
     ]
-    assert "No source 'shop' has a field `poll`. Those that have: ads/shop_ads, clicks/shop_clicks" in poll(
+    assert "There is no source 'shop' with a field `poll`. There are: ads/shop_ads, clicks/shop_clicks" in poll(
         "shop", code=2
     ).stderr.replace("\n", " ")
     assert "FEED_ASSETS_POLL_TABLE names no table" in poll("reindex", code=1).stderr

@@ -18,7 +18,8 @@ from moto import mock_aws
 from feed_assets.blackboard import AlreadyExistsError, ConflictError, InvalidKeyError
 from feed_assets.blackboard.memory import MemoryBlackboard
 from feed_assets.polling.dynamodb import DynamoDBIndex, IndexTableError
-from feed_assets.polling.places import PartnersFile, open_place
+from feed_assets.polling.places import open_place
+from feed_assets.polling.port import PartnersFile
 from feed_assets.polling.taken import CLAIMED_FOR, BlackboardIndex
 from feed_assets.sources.layout import LandingId
 from feed_assets_tests.blackboard.recording import RecordingBlackboard

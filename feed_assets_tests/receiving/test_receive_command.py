@@ -35,7 +35,7 @@ def test_tokens_are_added_up_to_two_shown_once_listed_without_their_secret_and_r
     assert run("tokens", "revoke", listed[0]["id"]).exit_code == 0
     assert "There is no token" in run("tokens", "revoke", listed[0]["id"]).stderr
     assert listed[0]["id"] not in run("tokens", "list").stdout
-    assert "is no single source that takes events: ads/shop_ads" in run(
+    assert "There is no source 'other' that takes events (`type: jsonl`). There are: ads/shop_ads." in run(
         "tokens", "add", "--partner", "x", "--source", "other"
     ).stderr.replace("\n", " ")
 

@@ -158,7 +158,7 @@ def test_calendar_notice_and_explanation_name_the_evening_before_and_not_an_unch
 
     two_days.tick("late_growth")
 
-    rows = late_calendar(two_days.board, feeds, sources, now=two_days.now)
+    rows = late_calendar(two_days.board, feeds, sources, shown=sources, now=two_days.now)
     assert [(row.day, row.decision) for row in rows] == [
         (DAY, "unchanged"),
         (NEXT_DAY, "evening before changed, due"),

@@ -14,7 +14,7 @@ NOON = f"{DAY}-12:00"
 
 
 @pytest.fixture
-def told(desk):
+def reported(desk):
     """Ticks the sensor; the hours it reports, each with the event's numbers."""
 
     def tick(installation=desk):
@@ -29,27 +29,27 @@ def told(desk):
     return tick
 
 
-def test_each_change_of_a_raw_hour_is_reported_once(desk, told):
+def test_each_change_of_a_raw_hour_is_reported_once(desk, reported):
     desk.raw_bytes(DAY, {"a": 100})
     desk.land_clicks([click("k1", f"{NEXT_DAY} 05:00:00")])
 
-    first = told()
+    first = reported()
     assert first["ads/shop_ads", NOON] == {"files": 1, "bytes": 100, "new bytes": 100}
     assert set(first) == {("ads/shop_ads", NOON), ("clicks/shop_clicks", f"{NEXT_DAY}-05:00")}
-    assert told() == {}
+    assert reported() == {}
 
     desk.raw_bytes(DAY, {"b": 50})
-    assert told() == {("ads/shop_ads", NOON): {"files": 2, "bytes": 150, "new bytes": 50, "growth, %": 50.0}}
+    assert reported() == {("ads/shop_ads", NOON): {"files": 2, "bytes": 150, "new bytes": 50, "growth, %": 50.0}}
 
     for path in (desk.base / "raw/ads/shop_ads" / DAY / "12").iterdir():
         path.unlink()
-    assert told() == {("ads/shop_ads", NOON): {"files": 0, "bytes": 0, "new bytes": -150, "growth, %": -100.0}}
-    assert told() == {}
+    assert reported() == {("ads/shop_ads", NOON): {"files": 0, "bytes": 0, "new bytes": -150, "growth, %": -100.0}}
+    assert reported() == {}
 
 
-def test_the_hours_are_materialized_in_dagster_and_put_nothing_out_of_date(desk, told):
+def test_the_hours_are_materialized_in_dagster_and_put_nothing_out_of_date(desk, reported):
     desk.land(ads(3))
-    told()
+    reported()
 
     assert desk.instance.get_materialized_partitions(RAW) == {NOON}
     event = desk.instance.get_latest_materialization_event(RAW).asset_materialization
@@ -57,47 +57,47 @@ def test_the_hours_are_materialized_in_dagster_and_put_nothing_out_of_date(desk,
     assert event.description.startswith("1 file, ")
 
 
-def test_a_tick_reports_a_bounded_number_and_the_next_goes_on(desk, told, monkeypatch):
+def test_a_tick_reports_a_bounded_number_and_the_next_goes_on(desk, reported, monkeypatch):
     monkeypatch.setattr(importlib.import_module("feed_assets.sensors.landings"), "MAX_EVENTS", 2)
     for hour in ("01", "02", "03", "04", "05"):
         desk.raw_bytes(DAY, {"a": 10}, hour=hour)
 
-    ticks = [told() for _ in range(4)]
+    ticks = [reported() for _ in range(4)]
 
     assert [len(each) for each in ticks] == [2, 2, 1, 0]
     assert len({hour for each in ticks for hour in each}) == 5
 
 
-def test_days_before_the_lookback_are_reported_once_and_not_kept(desk, told):
+def test_days_before_the_lookback_are_reported_once_and_not_kept(desk, reported):
     desk.raw_bytes("2019-11-20", {"a": 10})
     desk.raw_bytes("2019-11-30", {"a": 10})
 
-    assert {partition[:10] for _, partition in told()} == {"2019-11-20", "2019-11-30"}
-    assert told() == {}
+    assert {partition[:10] for _, partition in reported()} == {"2019-11-20", "2019-11-30"}
+    assert reported() == {}
     assert "2019-11-20-" not in desk.cursors["landings"]
 
 
-def test_a_long_history_is_caught_up_with_in_steps(desk, told):
+def test_a_long_history_is_caught_up_with_in_steps(desk, reported):
     later = desk.at(AS_OF.replace(year=2020, month=3))
     for day in ("2019-11-20", "2020-01-10", "2020-02-29"):
         desk.raw_bytes(day, {"a": 10})
 
-    ticks = [{partition[:10] for _, partition in told(later)} for _ in range(5)]
+    ticks = [{partition[:10] for _, partition in reported(later)} for _ in range(5)]
 
     assert ticks == [{"2019-11-20"}, {"2020-01-10"}, set(), {"2020-02-29"}, set()]
 
 
-def test_an_hour_that_is_no_partition_yet_is_reported_when_it_is_one(desk, told):
+def test_an_hour_that_is_no_partition_yet_is_reported_when_it_is_one(desk, reported):
     desk.raw_bytes("2019-12-01", {"a": 10})
 
-    assert told() == {}
+    assert reported() == {}
     later = desk.at(AS_OF.replace(day=3))
-    assert set(told(later)) == {("ads/shop_ads", "2019-12-01-12:00")}
+    assert set(reported(later)) == {("ads/shop_ads", "2019-12-01-12:00")}
 
 
 @pytest.mark.parametrize("cursor", ["", "nonsense", "[]", '{"ads/shop_ads": {"known": {"x": 1}, "reached": "x"}}'])
-def test_a_cursor_that_says_nothing_starts_afresh(desk, told, cursor):
+def test_a_cursor_that_says_nothing_starts_afresh(desk, reported, cursor):
     desk.raw_bytes(DAY, {"a": 10})
     desk.cursors["landings"] = cursor
 
-    assert set(told()) == {("ads/shop_ads", NOON)}
+    assert set(reported()) == {("ads/shop_ads", NOON)}

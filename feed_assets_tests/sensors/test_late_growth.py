@@ -573,7 +573,7 @@ def test_late_clicks_of_days_that_are_due_cost_no_listing_each(desk):
 
 @pytest.mark.parametrize("sensor", ["late_growth", "new_manifests"])
 def test_days_whose_newest_update_was_rejected_cost_nothing_once_that_is_known(desk, monkeypatch, sensor):
-    monkeypatch.setattr(INPUTS_READ, "_DECIDED", set())
+    monkeypatch.setattr(INPUTS_READ, "_DECIDED", {})
 
     def requests(these):
         for day in these:

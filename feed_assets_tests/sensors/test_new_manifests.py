@@ -52,7 +52,7 @@ def settled(desk):
     """A day that is up to date, and a first tick behind it."""
     process(desk)
     desk.tick("new_manifests")
-    assert desk.tick("new_manifests").told == []
+    assert desk.tick("new_manifests").reported == []
     return desk
 
 
@@ -61,11 +61,11 @@ def test_an_update_of_an_external_feed_is_told_once_and_what_is_made_of_it_asked
 
     first, second = settled.tick("new_manifests"), settled.tick("new_manifests")
 
-    assert first.told == [("ad_catalog", None, update.name)]
+    assert first.reported == [("ad_catalog", None, update.name)]
     assert first.events[0].metadata["path"].value == update.uri
     assert first.asked == {DAY: ("ad_effectiveness",)}
     assert f"{CATALOG} is {update.name} now, was missing" in first.requests[0].tags["feed_assets/why"]
-    assert (second.told, second.asked) == ([], {})
+    assert (second.reported, second.asked) == ([], {})
 
 
 def test_an_update_that_others_put_into_a_feed_of_ours_is_told_and_what_is_made_of_it_asked_for(settled, tmp_path):
@@ -73,7 +73,7 @@ def test_an_update_that_others_put_into_a_feed_of_ours_is_told_and_what_is_made_
 
     tick = settled.tick("new_manifests")
 
-    assert tick.told == [("clean_ads", DAY, update.name)]
+    assert tick.reported == [("clean_ads", DAY, update.name)]
     assert tick.asked == {DAY: ("ad_effectiveness",)}
 
 
@@ -86,10 +86,10 @@ def test_an_invalidation_is_told_once_with_what_is_in_force_now_and_asked_for(se
 
     first, second = settled.tick("new_manifests"), settled.tick("new_manifests")
 
-    assert first.told == [("clean_ads", DAY, before)]
+    assert first.reported == [("clean_ads", DAY, before)]
     assert f"{name} is not valid any more" in first.events[0].description
     assert first.asked == {DAY: ("ad_effectiveness",)}
-    assert (second.told, second.asked) == ([], {})
+    assert (second.reported, second.asked) == ([], {})
 
 
 def test_what_is_made_of_an_input_that_lost_all_its_updates_is_not_asked_for(settled):
@@ -99,7 +99,7 @@ def test_what_is_made_of_an_input_that_lost_all_its_updates_is_not_asked_for(set
 
     (event,) = tick.events
     assert event.metadata["state"].value == "nothing in force"
-    assert tick.told == [("clean_ads", DAY, "")]
+    assert tick.reported == [("clean_ads", DAY, "")]
     assert tick.asked == {}
 
 
@@ -112,10 +112,10 @@ def test_an_older_update_that_becomes_valid_late_is_told_once_and_causes_no_run(
 
     first, second = desk.tick("new_manifests"), desk.tick("new_manifests")
 
-    assert first.told == [("clean_ads", DAY, "20191130.120000")]
+    assert first.reported == [("clean_ads", DAY, "20191130.120000")]
     assert isinstance(first.events[0], dg.AssetObservation)
     assert first.asked == {}
-    assert second.told == []
+    assert second.reported == []
 
 
 def test_updates_of_our_own_runs_are_known_and_told_by_nobody(settled):
@@ -125,7 +125,7 @@ def test_updates_of_our_own_runs_are_known_and_told_by_nobody(settled):
         dg.AssetMaterialization("clean_ads", partition=NEXT_DAY, tags={"dagster/data_version": names[1]})
     )
 
-    assert settled.tick("new_manifests").told == []
+    assert settled.tick("new_manifests").reported == []
 
 
 def test_what_a_backfill_under_way_is_going_to_make_is_not_asked_for(desk):
@@ -171,7 +171,7 @@ def test_what_a_backfill_in_one_process_is_going_to_make_is_not_asked_for(desk):
 def test_updates_of_runs_that_another_instance_made_are_told(settled):
     name = settled.make(ADS, NEXT_DAY, [], run_id="a run of another machine")
 
-    assert settled.tick("new_manifests").told == [("clean_ads", NEXT_DAY, name)]
+    assert settled.tick("new_manifests").reported == [("clean_ads", NEXT_DAY, name)]
 
 
 def test_a_rejected_update_is_no_news(settled):
@@ -179,7 +179,7 @@ def test_a_rejected_update_is_no_news(settled):
 
     tick = settled.tick("new_manifests")
 
-    assert (tick.told, tick.asked) == ([], {})
+    assert (tick.reported, tick.asked) == ([], {})
 
 
 def test_clicks_of_the_next_day_put_a_day_behind_once(settled):
@@ -238,18 +238,18 @@ def test_an_update_of_ours_that_was_lost_and_comes_back_is_told(desk):
         names.append(desk.make(ADS, DAY, [], run_id=run.run_id))
         tags = {"dagster/data_version": names[-1]}
         desk.instance.report_runless_asset_event(dg.AssetMaterialization("clean_ads", partition=DAY, tags=tags))
-    assert desk.tick("new_manifests").told == []
+    assert desk.tick("new_manifests").reported == []
     manifest = desk.base / ADS / DAY / names[1] / "_SUCCESS"
     content = manifest.read_text(encoding="utf-8")
 
     manifest.unlink()
-    lost = desk.tick("new_manifests").told
+    lost = desk.tick("new_manifests").reported
     manifest.write_text(content, encoding="utf-8")
-    back = desk.tick("new_manifests").told
+    back = desk.tick("new_manifests").reported
 
     assert lost == [("clean_ads", DAY, names[0])]
     assert back == [("clean_ads", DAY, names[1])]
-    assert desk.tick("new_manifests").told == []
+    assert desk.tick("new_manifests").reported == []
 
 
 @pytest.mark.parametrize(
@@ -262,7 +262,7 @@ def test_an_update_in_what_is_no_partition_is_passed_over_and_holds_up_nothing(s
 
     tick = settled.tick("new_manifests")
 
-    assert tick.told == [("clean_clicks", DAY, update)]
+    assert tick.reported == [("clean_clicks", DAY, update)]
     assert tick.asked == {DAY: ("ad_effectiveness",)}
 
 
@@ -272,7 +272,7 @@ def test_a_feed_that_cannot_be_read_holds_up_no_other(settled):
 
     tick = settled.tick("new_manifests")
 
-    assert tick.told == [("clean_ads", DAY, update)]
+    assert tick.reported == [("clean_ads", DAY, update)]
     assert tick.asked == {}
 
 
@@ -443,7 +443,7 @@ def test_an_unreadable_cursor_starts_afresh_and_loses_nothing(settled, tmp_path,
 
     tick = settled.tick("new_manifests")
 
-    assert ("ad_catalog", None, update.name) in tick.told
+    assert ("ad_catalog", None, update.name) in tick.reported
     assert tick.asked == {DAY: ("ad_effectiveness",)}
 
 
@@ -452,7 +452,7 @@ def test_a_damaged_cursor_of_one_feed_starts_that_feed_afresh(settled):
     content["feeds"][ADS] = "damaged"
     settled.cursors["new_manifests"] = json.dumps(content)
 
-    assert settled.tick("new_manifests").told == []
+    assert settled.tick("new_manifests").reported == []
 
 
 def test_more_events_than_a_tick_reports_are_reported_by_the_next(desk, monkeypatch, tmp_path):
@@ -463,12 +463,12 @@ def test_more_events_than_a_tick_reports_are_reported_by_the_next(desk, monkeypa
         for day in days(4)
     }
 
-    told = [desk.tick("new_manifests").told for _ in range(5)]
+    reported = [desk.tick("new_manifests").reported for _ in range(5)]
 
-    assert all(len(each) <= 3 for each in told)
-    assert [event for each in told for event in each].__len__() == 8
-    assert {event for each in told for event in each} == published
-    assert told[-1] == []
+    assert all(len(each) <= 3 for each in reported)
+    assert [event for each in reported for event in each].__len__() == 8
+    assert {event for each in reported for event in each} == published
+    assert reported[-1] == []
 
 
 def test_more_runs_than_a_tick_asks_for_are_asked_for_by_the_next(desk, monkeypatch):
@@ -513,9 +513,9 @@ def test_a_tick_that_runs_out_of_time_leaves_the_rest_to_the_next(settled, tmp_p
     monkeypatch.setattr(NEW_MANIFESTS, "TICK_SECONDS", -1)
     settled.publish(CATALOG, None, CATALOG_CSV, tmp_path / "catalog")
 
-    told = [event for _ in range(6) for event in settled.tick("new_manifests").told]
+    reported = [event for _ in range(6) for event in settled.tick("new_manifests").reported]
 
-    assert [asset for asset, _, _ in told] == ["ad_catalog"]
+    assert [asset for asset, _, _ in reported] == ["ad_catalog"]
 
 
 @pytest.fixture
@@ -543,7 +543,7 @@ def test_a_tick_without_news_lists_the_log_of_each_feed_and_no_partition_beyond_
 
     logs = [each.key for each in recording.requests if "/changes/" in each.key]
     assert sorted(logs) == sorted(f"{each}/.feed/changes/" for each in (ADS, CLICKS, EFFECTIVENESS, CATALOG, REPORTS))
-    assert (tick.told, tick.asked) == ([], {})
+    assert (tick.reported, tick.asked) == ([], {})
     assert len(tick.cursor) < 1_500
 
 
@@ -551,29 +551,29 @@ def test_what_the_log_names_is_told_at_once_and_what_it_lacks_when_a_scan_is_due
     foreign = by_hand(scanned, ADS, NEXT_DAY, "20191201.100000")
     ours = ("clean_ads", DAY, scanned.process())
 
-    assert scanned.tick("new_manifests").told == [ours]
+    assert scanned.tick("new_manifests").reported == [ours]
 
     content = json.loads(scanned.cursors["new_manifests"])
     for watch in content["feeds"].values():
         watch["scan"][0] = "2019-11-30T00:00:00+00:00"
     scanned.cursors["new_manifests"] = json.dumps(content)
 
-    assert scanned.tick("new_manifests").told == [foreign]
-    assert scanned.tick("new_manifests").told == []
+    assert scanned.tick("new_manifests").reported == [foreign]
+    assert scanned.tick("new_manifests").reported == []
 
 
 def test_a_scan_that_gets_one_partition_a_tick_goes_on_and_delays_no_news(desk, monkeypatch):
     monkeypatch.setattr(NEW_MANIFESTS, "SCAN_SECONDS", -1)
     foreign = [by_hand(desk, ADS, day, "20191201.100000") for day in days(4)]
     rarely = replace(desk, settings=replace(desk.settings, scan_seconds=3600), _definitions=None)
-    told = [rarely.tick("new_manifests").told for _ in range(2)]
+    reported = [rarely.tick("new_manifests").reported for _ in range(2)]
     ours = ("clean_clicks", DAY, rarely.process(kind="clicks"))
-    told += [rarely.tick("new_manifests").told for _ in range(6)]
+    reported += [rarely.tick("new_manifests").reported for _ in range(6)]
 
-    assert ours in told[2]
-    assert [event for each in told for event in each if event != ours] == foreign
-    assert all(len(set(each) - {ours}) <= 1 for each in told)
-    assert rarely.tick("new_manifests").told == []
+    assert ours in reported[2]
+    assert [event for each in reported for event in each if event != ours] == foreign
+    assert all(len(set(each) - {ours}) <= 1 for each in reported)
+    assert rarely.tick("new_manifests").reported == []
 
 
 def test_two_instances_are_each_told_everything_once(desk):
@@ -583,8 +583,8 @@ def test_two_instances_are_each_told_everything_once(desk):
         each.tick("new_manifests")
     events = [("clean_ads", DAY, desk.process()), by_hand(desk, ADS, NEXT_DAY, "20191201.100000")]
 
-    assert [sorted(each.tick("new_manifests").told) for each in both] == [sorted(events)] * 2
-    assert [each.tick("new_manifests").told for each in both] == [[], []]
+    assert [sorted(each.tick("new_manifests").reported) for each in both] == [sorted(events)] * 2
+    assert [each.tick("new_manifests").reported for each in both] == [[], []]
 
 
 def test_a_staged_update_is_no_loss_while_its_run_is_under_way_and_makes_way_when_it_has_ended(settled):
@@ -595,12 +595,12 @@ def test_a_staged_update_is_no_loss_while_its_run_is_under_way_and_makes_way_whe
     settled.instance.report_runless_asset_event(
         dg.AssetMaterialization("clean_ads", partition=DAY, tags={"dagster/data_version": claimed.name})
     )
-    assert settled.tick("new_manifests").told == []
+    assert settled.tick("new_manifests").reported == []
 
     settled.instance.report_run_canceled(run)
 
-    assert settled.tick("new_manifests").told == [("clean_ads", DAY, before)]
-    assert settled.tick("new_manifests").told == []
+    assert settled.tick("new_manifests").reported == [("clean_ads", DAY, before)]
+    assert settled.tick("new_manifests").reported == []
 
 
 def test_what_is_touched_beyond_what_the_cursor_keeps_is_found_again_by_the_next_scan(desk, monkeypatch):

@@ -93,7 +93,7 @@ def test_the_columns_of_an_expression_are_those_that_its_parser_reads(spark, exp
 
 
 @pytest.mark.parametrize(
-    ("expression", "said"),
+    ("expression", "message"),
     [
         ("current_path", r"Spark reads current_path\(\) here, not a column; put the column's name into backticks"),
         ("concat(*)", r"`\*` is not taken; name the columns"),
@@ -103,10 +103,10 @@ def test_the_columns_of_an_expression_are_those_that_its_parser_reads(spark, exp
         ("concat(a, :user)", "a parameter is not taken; write its value"),
     ],
 )
-def test_what_uses_columns_without_naming_them_is_refused(spark, described, expression, said):
+def test_what_uses_columns_without_naming_them_is_refused(spark, described, expression, message):
     source = described("filter: a IS NOT NULL", ("ad_id: b", f"ad_id: {json.dumps(expression)}"))
 
-    with pytest.raises(SpecError, match=rf"partner\.yaml:7: columns.ad_id: .*{said}"):
+    with pytest.raises(SpecError, match=rf"partner\.yaml:7: columns.ad_id: .*{message}"):
         check_expressions(spark, source)
 
 
@@ -135,13 +135,13 @@ def test_what_uses_columns_without_naming_them_is_refused(spark, described, expr
     ],
 )
 def test_an_expression_that_spark_does_not_take_is_named_where_it_is(spark, described, caplog, mistake):
-    old, new, said = mistake
+    old, new, message = mistake
     source = described("filter: a IS NOT NULL", (old, new))
 
     with pytest.raises(SpecError) as caught:
         check_expressions(spark, source)
 
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert caplog.records == []
 
 

@@ -329,7 +329,7 @@ def test_parquet_keeps_its_types_and_counts_its_records(spark, blackboard, descr
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "said"),
+    ("name", "content", "message"),
     [
         (
             "nanoseconds",
@@ -344,7 +344,7 @@ def test_parquet_keeps_its_types_and_counts_its_records(spark, blackboard, descr
     ],
 )
 def test_parquet_that_spark_does_not_read_is_refused_with_the_reason(
-    spark, blackboard, described, tmp_path, name, content, said
+    spark, blackboard, described, tmp_path, name, content, message
 ):
     source = described("type: parquet, columns: {id: bigint, time: timestamp, ad: string}")
     file = tmp_path / f"{name}.parquet"
@@ -353,7 +353,7 @@ def test_parquet_that_spark_does_not_read_is_refused_with_the_reason(
     else:
         pq.write_table(pa.table(content), file)
 
-    with pytest.raises(LandingError, match=rf"{name}\.parquet.*{said}"):
+    with pytest.raises(LandingError, match=rf"{name}\.parquet.*{message}"):
         land(spark, blackboard, source, file, now=NOW)
 
     assert keys(blackboard) == []
@@ -476,8 +476,8 @@ def test_a_landing_takes_two_spark_jobs_and_no_more_for_its_quarantine(spark, bl
     ],
 )
 def test_a_file_that_cannot_land_is_refused_and_leaves_nothing(spark, blackboard, described, sent, refused):
-    name, content, said = refused
-    with pytest.raises(LandingError, match=said):
+    name, content, message = refused
+    with pytest.raises(LandingError, match=message):
         land(spark, blackboard, described(), sent(name, content), now=NOW)
 
     assert keys(blackboard) == []
@@ -521,10 +521,10 @@ def test_what_is_no_file_is_refused(spark, blackboard, described, tmp_path):
     ],
 )
 def test_a_source_that_spark_does_not_take_is_refused_with_its_line(spark, blackboard, described, sent, refused):
-    more, said = refused
+    more, message = refused
     source = described("type: tsv, columns: [id, time, ad]", more)
 
-    with pytest.raises(SourceError, match=said):
+    with pytest.raises(SourceError, match=message):
         land(spark, blackboard, source, sent("log.tsv", "1\t2019-11-24 05:00:00\ta\n"), now=NOW)
 
     assert keys(blackboard) == []

@@ -151,14 +151,14 @@ def test_parquet_that_breaks_within_the_job_of_several_is_the_only_one_refused(s
 def test_more_files_than_share_a_job_land_in_order_and_land_again_from_what_was_kept(spark, blackboard, sent):
     files = [sent(f"{number:02}.csv", f"i{number}") for number in range(TOGETHER + 2)]
     changed = SOURCE.model_copy(update={"null_tokens": ("none",)})
-    told = []
+    begun = []
 
     landings, jobs = jobs_of(
         spark,
         "many",
         lambda: list(
             land_files(
-                spark, blackboard, SOURCE, files, now=NOW, begin=lambda step, these: told.append((step, len(these)))
+                spark, blackboard, SOURCE, files, now=NOW, begin=lambda step, these: begun.append((step, len(these)))
             )
         ),
     )
@@ -168,8 +168,8 @@ def test_more_files_than_share_a_job_land_in_order_and_land_again_from_what_was_
     assert [each.file for each in landings] == [file.name for file in files]
     steps = [("reading", 1), ("placing the records of", TOGETHER), ("copying the records of", 1)]
     steps_of_two = [("reading", 1), ("placing the records of", 2), ("copying the records of", 1)]
-    assert list(dict.fromkeys(told)) == list(dict.fromkeys([*steps, *steps_of_two]))
-    assert [step for step, _ in told].count("reading") == len(files)
+    assert list(dict.fromkeys(begun)) == list(dict.fromkeys([*steps, *steps_of_two]))
+    assert [step for step, _ in begun].count("reading") == len(files)
     assert {(each.file, each.generation, each.description) for each in again} == {
         (file.name, 2, changed.landing_digest) for file in files
     }

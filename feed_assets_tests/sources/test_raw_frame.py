@@ -8,9 +8,9 @@ import pytest
 from feed_assets.ads import KINDS
 from feed_assets.blackboard.local import LocalBlackboard
 from feed_assets.engine.sql import text_literal
+from feed_assets.sources.formats import ParquetFormat
 from feed_assets.sources.loading import load_source
 from feed_assets.sources.raw import RECORD_COLUMNS, raw_frame, read_set
-from feed_assets.sources.spec import ParquetFormat
 
 SOURCE = load_source(Path(__file__).parent / "partners" / "portal_clicks.yaml", KINDS)
 DAY = date(2019, 11, 24)

@@ -117,7 +117,7 @@ speed: 3
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "message"),
     [
         ("name: partner\n", "", "partner.yaml:1: name: is missing; add it"),
         (
@@ -228,10 +228,10 @@ speed: 3
         ),
     ],
 )
-def test_each_mistake_is_named_where_it_is(problems, old, new, said):
+def test_each_mistake_is_named_where_it_is(problems, old, new, message):
     assert old in GOOD
 
-    assert problems(GOOD.replace(old, new))[0].startswith(said)
+    assert problems(GOOD.replace(old, new))[0].startswith(message)
 
 
 def test_functions_that_differ_from_run_to_run_are_only_refused_where_they_are_called(described):

@@ -238,10 +238,10 @@ def test_a_file_that_somebody_keeps_locked_is_named(file, monkeypatch):
 
     with closing(sqlite3.connect(file)) as connection:
         connection.execute("BEGIN IMMEDIATE")
-        said = refused(sqlite_url(file))
+        message = refused(sqlite_url(file))
 
-    assert f"{file} cannot be used: database is locked. " in said
-    assert "no program locks the file" in said
+    assert f"{file} cannot be used: database is locked. " in message
+    assert "no program locks the file" in message
 
 
 def test_a_full_disk_is_named_and_nothing_is_damaged(file):
@@ -249,12 +249,12 @@ def test_a_full_disk_is_named_and_nothing_is_damaged(file):
     _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (16384, hard))
     try:
-        said = refused(sqlite_url(file), state="x" * 100_000)
+        message = refused(sqlite_url(file), state="x" * 100_000)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
 
-    assert "state.db cannot be used: " in said
-    assert "that the disk has room" in said
+    assert "state.db cannot be used: " in message
+    assert "that the disk has room" in message
     count = len(Store(sqlite_url(file)).events())
     ask(sqlite_url(file))
     assert len(Store(sqlite_url(file)).events()) == count + 1

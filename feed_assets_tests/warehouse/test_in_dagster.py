@@ -138,8 +138,8 @@ def test_a_load_outside_dagster_is_reported_and_not_repeated(store, warehouse, s
 
     asked = store.tick("warehouse_loads")
     assert asked.requests == ()
-    assert asked.told == [(ASSET, DAY, update)]
-    assert store.tick("warehouse_loads").told == []
+    assert asked.reported == [(ASSET, DAY, update)]
+    assert store.tick("warehouse_loads").reported == []
 
 
 def test_the_check_finds_rows_that_are_not_as_recorded_and_a_materialization_repairs_them(

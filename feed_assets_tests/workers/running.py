@@ -100,8 +100,8 @@ class Run:
     @property
     def worker(self) -> int | None:
         """The process of the worker that took it; None if it has a process of its own."""
-        said = [message for message in self.messages if message.startswith("A worker takes the run")]
-        return int(said[-1].rpartition(" ")[2].rstrip(").")) if said else None
+        takes = [message for message in self.messages if message.startswith("A worker takes the run")]
+        return int(takes[-1].rpartition(" ")[2].rstrip(").")) if takes else None
 
     def terminate(self) -> None:
         """As the UI does."""

@@ -56,7 +56,7 @@ def deed(workers: Workers, *, resources: dict[str, object] | None = None, **conf
     return workers.launch("deed", config=run_config)
 
 
-def said(workers: Workers, run: Run) -> str:
+def output(workers: Workers, run: Run) -> str:
     """What the tab `stdout` of the run shows."""
     manager = workers.instance.compute_log_manager
     events = [each.dagster_event for each in workers.instance.all_logs(run.id) if each.dagster_event]
@@ -71,7 +71,7 @@ def test_one_process_executes_one_run_after_the_other_also_after_one_that_failed
     second = deed(workers)
     assert second.status == SUCCESS
     assert second.worker == first.worker is not None
-    assert said(workers, second) == "The greeting is None\n"
+    assert output(workers, second) == "The greeting is None\n"
 
 
 def test_runs_at_the_same_time_have_processes_of_their_own_and_then_one_stays(workers, tmp_path):
@@ -123,7 +123,7 @@ def test_code_and_variables_that_have_changed_are_loaded_before_the_next_run(wor
     greeted = deed(workers)
     assert greeted.status == SUCCESS
     assert greeted.worker != first.worker
-    assert said(workers, greeted) == "The greeting is hello\n"
+    assert output(workers, greeted) == "The greeting is hello\n"
     source = Path(os.environ["FEED_ASSETS_SOURCES"]) / "new.yaml"
     source.write_text("nothing that describes a source")
     broken = deed(workers)
@@ -140,7 +140,7 @@ def test_a_run_finds_neither_variables_nor_the_directory_of_the_run_before(worke
     assert first.status == SUCCESS
     second = deed(workers)
     assert second.status == SUCCESS
-    assert said(workers, second) == "The greeting is None\n"
+    assert output(workers, second) == "The greeting is None\n"
     assert f"The place is {workers.home}." in second.messages
     assert second.worker not in {None, first.worker}
 

@@ -17,7 +17,6 @@ from feed_assets.sources import Source
 
 RULES = "rules"
 
-
 HOURLY = {ADS.name: Hourly(check_ads, CLEAN_ADS), CLICKS.name: Hourly(check_clicks, CLEAN_CLICKS)}
 """How the records of each kind are checked hour by hour, in installations that do."""
 

@@ -13,7 +13,6 @@ from feed_assets.assets.ads import sketches
 TOP_ADS = 20
 SHOWN = ("ad_id", "campaign_id", "impressions", "clicks", "ctr", "ctr_low", "ctr_high", "cost")
 
-
 TOTALS = ("impressions", "clicks", "orphan_clicks")
 
 

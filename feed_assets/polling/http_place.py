@@ -1,0 +1,145 @@
+"""A place on an HTTP server, by fsspec and aiohttp: pages of links, and the files that they lead to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote, urljoin, urlsplit
+
+from feed_assets.polling.port import (
+    SILENT_SECONDS,
+    ChangedError,
+    PartnersFile,
+    Place,
+    PlaceError,
+    explained,
+    require_same,
+)
+
+_AT_ONCE = 8
+_GONE = (404, 410)
+"""The answers of HTTP for a file that is missing."""
+
+
+class HttpPlace(Place):
+    """A directory that an HTTP server shows as a page of links. fsspec ends the session itself.
+
+    A file's size, tag and time are those of a HEAD request: one for each file of the pattern, in each poll.
+    """
+
+    def __init__(self, url: str, options: Mapping[str, Any]) -> None:
+        try:
+            import aiohttp  # noqa: PLC0415 - an extra, loaded only for HTTP
+            from fsspec.implementations.http import HTTPFileSystem  # noqa: PLC0415 - as above
+        except ImportError:
+            raise PlaceError("HTTP needs packages that are not installed: pip install 'feed_assets[poll]'") from None
+        headers = {"Accept-Encoding": "identity", **options.get("headers", {})}
+        silent = aiohttp.ClientTimeout(total=None, sock_connect=SILENT_SECONDS, sock_read=SILENT_SECONDS)
+        client = {"timeout": silent, "trust_env": True, **options.get("client_kwargs", {})}
+        given = {**options, "headers": headers, "client_kwargs": client, "skip_instance_cache": True}
+        self._fs: Any = HTTPFileSystem(**given)
+        # Servers call `.gz` an encoding of the content: such a file is wanted as it lies there.
+        as_sent = {**given, "client_kwargs": {**client, "auto_decompress": False}}
+        self._packed_fs: Any = HTTPFileSystem(**as_sent)
+        self._root = url.rstrip("/") + "/"
+        self._urls: dict[str, str] = {}
+        # fsspec passes unknown options on: a wrong one is a TypeError of a request.
+        self._errors = (OSError, TypeError, ValueError, aiohttp.ClientError, TimeoutError)
+
+    def entries(self, folder: str) -> Iterator[PartnersFile]:
+        """See `Place.entries`."""
+        url = self._urls.get(folder) or f"{self._root}{quote(folder)}"
+        url = url.rstrip("/") + "/"
+        with explained(self._errors):
+            try:
+                page = self._fs.cat_file(url)
+            except FileNotFoundError:
+                if folder:
+                    return
+                raise PlaceError(f"the server has no {url}") from None
+        for link, base in _links(page.decode(errors="replace"), url):
+            name = f"{folder}/{base}".lstrip("/")
+            self._urls[name] = link
+            yield PartnersFile(name, None, "", None, is_folder=link.endswith("/"))
+
+    def look(self, files: Sequence[PartnersFile]) -> Sequence[PartnersFile | PlaceError | None]:
+        """See `Place.look`."""
+
+        def looked(file: PartnersFile) -> PartnersFile | PlaceError | None:
+            try:
+                return self._look(file.name)
+            except PlaceError as error:
+                return error
+
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            return list(pool.map(looked, files))
+
+    def download(self, file: PartnersFile, target: Path) -> None:
+        """See `Place.download`."""
+        with explained(self._errors):
+            try:
+                fs = self._packed_fs if file.name.lower().endswith(".gz") else self._fs
+                fs.get_file(self._urls[file.name], str(target))
+            except FileNotFoundError:
+                raise ChangedError("it is gone") from None
+        require_same(file, self._look(file.name), target)
+
+    def _look(self, name: str) -> PartnersFile | None:
+        with explained(self._errors):
+            try:
+                info = self._fs.info(self._urls[name])
+            except FileNotFoundError as error:
+                # fsspec says so whatever the server's answer is.
+                if getattr(error.__cause__, "status", None) in _GONE:
+                    return None
+                raise error.__cause__ or error from None
+        time, modified = info.get("Last-Modified", ""), None
+        with suppress(ValueError):  # no time, as far as anybody can tell
+            modified = parsedate_to_datetime(time).astimezone(UTC)
+        tag = info.get("ETag") or info.get("Content-MD5") or info.get("Digest") or time
+        return PartnersFile(name, info.get("size"), tag, modified)
+
+
+class _Links(HTMLParser):
+    """Collects the values of `href` of a page's links."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Called for each start of an element."""
+        self.found += [value.strip() for name, value in attrs if (tag, name) == ("a", "href") and value]
+
+
+def _links(page: str, url: str) -> Iterator[tuple[str, str]]:
+    """The links of a page to what lies directly in the folder at its URL, each with the name there.
+
+    Raises PlaceError if this is no page.
+    """
+    parser = _Links()
+    try:
+        parser.feed(page)
+    except AssertionError as error:  # Python's, for some of what is no HTML
+        raise PlaceError(f"{url} is no page of links: {error}") from None
+    here = urlsplit(url)
+    for href in parser.found:
+        try:
+            # A colon in a name is not the end of a scheme.
+            link = urljoin(url, f"./{href}" if re.match("[^/?#]*:(?!//)", href) else href)
+            parts = urlsplit(link)
+        except ValueError:
+            continue  # it is no URL
+        folder, _, base = parts.path.removesuffix("/").rpartition("/")
+        beside = (parts.scheme, parts.netloc, unquote(folder)) == (here.scheme, here.netloc, unquote(here.path[:-1]))
+        if beside and base and not (parts.query or parts.fragment):
+            name = unquote(base)
+            # Two names that are not UTF-8 must not become one.
+            yield link, base if "\ufffd" in name else name

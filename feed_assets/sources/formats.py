@@ -1,0 +1,146 @@
+"""The field `format` of a source: how a partner writes records into files.
+
+Here: the formats, and the names that a column cannot have. Not here: the rest of a source (see `spec`), and reading the
+files (see `records`).
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
+
+RESERVED_COLUMNS = frozenset(
+    {"_file", "_line", "_malformed", "_record", "_day", "_hour", "_sent", "_time", "_outcome", "_key"}
+    | {"_decoded", "_elements", "_faulty", "_metadata", "_seen", "_landing", "_counter", "_future"}
+)
+"""Names that raw files, landing and Spark use, so that no column of a partner can have them."""
+
+ColumnName = Annotated[str, StringConstraints(min_length=1)]
+Expression = Annotated[str, StringConstraints(min_length=1, strip_whitespace=True)]
+
+
+class _TextFormat(BaseModel):
+    """Lines of text, whose columns are all strings. Each text format has `columns` and `encoding`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    if TYPE_CHECKING:
+        # Each format declares this field itself: messages list fields in their order, and inherited ones come first.
+        columns: tuple[ColumnName, ...]
+
+    @property
+    def declared(self) -> Mapping[str, str]:
+        """Column -> Spark SQL type, as far as the source names its columns."""
+        return dict.fromkeys(self.columns, "string")
+
+    @field_validator("columns", check_fields=False)
+    @classmethod
+    def _columns_are_distinct(cls, columns: tuple[str, ...]) -> tuple[str, ...]:
+        return _distinct(columns)
+
+    @field_validator("encoding", check_fields=False)
+    @classmethod
+    def _encoding_is_known(cls, encoding: str) -> str:
+        try:
+            # Encoding a text fails for codecs that are no encodings of text, such as hex.
+            "".encode(encoding)
+            return codecs.lookup(encoding).name
+        except (LookupError, UnicodeError):
+            raise ValueError(f"{encoding!r} is no encoding; use a name such as utf-8") from None
+
+
+class DelimitedFormat(_TextFormat):
+    """Lines of separated fields, with or without a line of names at the top."""
+
+    type: Literal["csv", "tsv"]
+    header: bool = False
+    columns: tuple[ColumnName, ...] = ()
+    separator: Annotated[str, StringConstraints(min_length=1)] | None = None
+    quote: Annotated[str, StringConstraints(max_length=1)] | None = None
+    line_breaks: bool = False
+    encoding: str = "utf-8"
+
+    @property
+    def field_separator(self) -> str:
+        """The separator of fields."""
+        return self.separator or {"csv": ",", "tsv": "\t"}[self.type]
+
+    @property
+    def quote_character(self) -> str:
+        """The quote that may enclose a field and is doubled inside it; "" for none, the default of TSV."""
+        return {"csv": '"', "tsv": ""}[self.type] if self.quote is None else self.quote
+
+    @property
+    def parsing(self) -> tuple[object, ...]:
+        """The values that decide how a file is parsed; a header overrides the source's columns."""
+        joined = ("line breaks",) if self.line_breaks else ()
+        return self.field_separator, self.quote_character, self.encoding, self.header or self.columns, *joined
+
+    @model_validator(mode="after")
+    def _something_names_the_columns(self) -> Self:
+        if not self.header and not self.columns:
+            raise ValueError("nothing names the columns; list them in `columns`, in order, or set `header: true`")
+        return self
+
+    @model_validator(mode="after")
+    def _line_breaks_are_in_quotes(self) -> Self:
+        if self.line_breaks and not (self.quote_character and len(self.field_separator) == 1):
+            raise ValueError(
+                "`line_breaks` are those inside quotes: it takes a `quote`, and a separator of one character"
+            )
+        return self
+
+
+class JsonLinesFormat(_TextFormat):
+    """One JSON object a line; a key that a record lacks is NULL."""
+
+    type: Literal["jsonl"]
+    columns: Annotated[tuple[ColumnName, ...], Field(min_length=1)]
+    encoding: str = "utf-8"
+
+    @property
+    def parsing(self) -> tuple[object, ...]:
+        """The values that decide how a file is parsed."""
+        return self.type, self.columns, self.encoding
+
+
+class ParquetFormat(BaseModel):
+    """Parquet files whose columns keep their types: column -> Spark SQL type."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    type: Literal["parquet"]
+    columns: Annotated[dict[ColumnName, Expression], Field(min_length=1)]
+
+    @property
+    def declared(self) -> Mapping[str, str]:
+        """Column -> Spark SQL type."""
+        return self.columns
+
+    @property
+    def parsing(self) -> tuple[object, ...]:
+        """The values that decide how a file is parsed: the type only, as the file has its own schema."""
+        return (self.type,)
+
+    @field_validator("columns")
+    @classmethod
+    def _columns_are_distinct(cls, columns: dict[str, str]) -> dict[str, str]:
+        _distinct(tuple(columns))
+        return columns
+
+
+Format = Annotated[DelimitedFormat | JsonLinesFormat | ParquetFormat, Field(discriminator="type")]
+
+
+def _distinct(columns: tuple[str, ...]) -> tuple[str, ...]:
+    seen: set[str] = set()
+    for column in columns:
+        if column.lower() in RESERVED_COLUMNS:
+            raise ValueError(f"raw files use the name {column!r} themselves; give the column another one")
+        if column.lower() in seen:
+            raise ValueError(f"{column!r} is there twice (case does not count); give each its own name")
+        seen.add(column.lower())
+    return columns
