@@ -40,7 +40,7 @@ _ADVICE: Final = {
     "AccessDenied": _RIGHTS,
     "AllAccessDisabled": _RIGHTS,
     "403": _RIGHTS,
-    "ExpiredToken": "Log in again: the credentials have expired",
+    "ExpiredToken": "Log in again, and restart what runs already: the credentials have expired",
     "InvalidAccessKeyId": _CREDENTIALS,
     "InvalidToken": _CREDENTIALS,
     "SignatureDoesNotMatch": _CREDENTIALS,

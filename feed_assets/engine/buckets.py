@@ -99,9 +99,15 @@ def bucket_jars() -> list[Path]:
         if not jars:
             raise JarsError(f"{VARIABLE} is {named}, and no jar is there. {_how_to_get()}")
         return jars
-    cached = user_cache() / f"s3-jars-{short_digest(repr((_packages(), _EXCLUDED)))}"
-    if not cached.is_dir():
-        _fetch(cached)
+    try:
+        cached = user_cache() / f"s3-jars-{short_digest(repr((_packages(), _EXCLUDED)))}"
+        if not cached.is_dir():
+            _fetch(cached)
+    except (OSError, RuntimeError) as error:  # the user has no home, or cannot write there
+        raise JarsError(
+            f"Spark's jars for S3 cannot be kept in this user's cache: {str(error).rstrip('.')}. Set XDG_CACHE_HOME to "
+            f"a directory that this user can write, or {VARIABLE} to a directory with the jars."
+        ) from error
     return sorted(cached.glob("*.jar"))
 
 

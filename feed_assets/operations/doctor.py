@@ -7,6 +7,7 @@ and loading its module (`cli.doctor`), and checking data (`feed verify`).
 from __future__ import annotations
 
 import os
+import pwd
 import re
 import shutil
 import tempfile
@@ -25,7 +26,7 @@ import yaml
 from feed_assets.blackboard import local_directory
 from feed_assets.data_catalog import open_catalog
 from feed_assets.engine.buckets import bucket_jars
-from feed_assets.engine.class_archive import archive_file, can_archive
+from feed_assets.engine.class_archive import archive_options, can_archive
 from feed_assets.engine.java import ensure_java, major_version
 from feed_assets.engine.session import check_master
 from feed_assets.file_feed.wording import counted
@@ -109,12 +110,17 @@ def require_writable(folder: Path, variable: str) -> None:
 
 def _java() -> Finding:
     home = ensure_java()
-    slow = "" if archive_file().is_file() or not can_archive() else "; `feed-assets prepare` lets Spark start faster"
+    slow = "" if archive_options() or not can_archive() else "; `feed-assets prepare` lets Spark start faster"
     return Finding("ok", f"Java {major_version(home / 'bin' / 'java')} in {home}{slow}")
 
 
 def _spark(master: str) -> Finding:
     check_master(master)
+    try:
+        pwd.getpwuid(os.getuid())
+    except KeyError:
+        advice = "Give it an entry in /etc/passwd, or run as another user."
+        return Finding("fails", f"The user {os.getuid()} has no name, and Spark does not start without one.", advice)
     return Finding("ok", f"pyspark {pyspark.__version__} on {master}")
 
 

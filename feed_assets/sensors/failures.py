@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 import dagster as dg
@@ -10,6 +11,8 @@ from feed_assets.checks.results import ABOUT_THE_UPDATE
 
 EVENTS = {dg.DagsterEventType.ASSET_CHECK_EVALUATION, dg.DagsterEventType.STEP_FAILURE}
 JAVA_CAUSE = "Caused by: "
+OWN = re.compile(r"^feed_assets(\.\w+)+: ")
+"""The class of an error of this package, before its message. This says what to do; its cause, as S3's, does not."""
 STOPPED = "the run was stopped before its end, as by Ctrl-C"
 
 
@@ -39,11 +42,11 @@ def _error(event: dg.DagsterEvent) -> str | None:
         return None
     if data.user_failure_data is not None and data.user_failure_data.description:
         return str(data.user_failure_data.description)
-    while error.cause is not None:
+    while error.cause is not None and not OWN.match(error.message):
         error = error.cause
     if error.cls_name == dg.DagsterExecutionInterruptedError.__name__:
         return STOPPED
-    return root_cause(str(error.message))
+    return root_cause(OWN.sub("", error.message))
 
 
 def root_cause(message: str) -> str:

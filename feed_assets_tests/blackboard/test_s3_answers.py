@@ -204,7 +204,7 @@ def test_a_listing_that_repeats_its_last_page_for_ever_ends_with_an_error(
         ((403, "AccessDenied"), "Allow this user"),
         ((403, "InvalidAccessKeyId"), "Check the credentials"),
         ((403, "SignatureDoesNotMatch"), "Check the credentials"),
-        ((400, "ExpiredToken"), "Log in again"),
+        ((400, "ExpiredToken"), "Log in again, and restart what runs already"),
         ((403, "RequestTimeTooSkewed"), "clock"),
         ((404, "NoSuchBucket"), "There is no bucket 'bucket' at 127.0.0.1.*create it"),
         ((501, "NotImplemented"), "conditional writes and StartAfter"),

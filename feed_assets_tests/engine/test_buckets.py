@@ -1,3 +1,5 @@
+import pwd
+
 import boto3
 import pytest
 from botocore.config import Config
@@ -73,6 +75,22 @@ def test_a_machine_without_a_registry_is_told_what_is_missing_and_keeps_nothing(
         bucket_jars()
 
     assert list((tmp_path / "cache" / "feed_assets").iterdir()) == []
+
+
+@pytest.mark.parametrize("home", [None, "file"])
+def test_a_user_whose_cache_cannot_be_written_is_told_what_to_set(tmp_path, monkeypatch, home):
+    def nobody(_):
+        raise KeyError
+
+    for variable in ("FEED_ASSETS_SPARK_JARS", "XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(variable, raising=False)
+    if home:
+        (tmp_path / home).touch()
+        monkeypatch.setenv("HOME", str(tmp_path / home))
+    monkeypatch.setattr(pwd, "getpwuid", nobody)
+
+    with pytest.raises(JarsError, match=r"cannot be kept .*Set XDG_CACHE_HOME .*or FEED_ASSETS_SPARK_JARS"):
+        bucket_jars()
 
 
 @pytest.mark.parametrize(

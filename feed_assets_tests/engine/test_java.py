@@ -31,6 +31,16 @@ sys.exit(pytest.main(["-p", "no:cacheprovider", "-s", one], plugins=[Java()]))
 """
 
 
+FILE_NAMES = """
+import os, subprocess
+from feed_assets.engine.java import ensure_java
+
+ensure_java()
+java = os.environ["JAVA_HOME"] + "/bin/java"
+subprocess.run([java, "-XshowSettings:properties", "-version"], check=True)
+"""
+
+
 @pytest.fixture
 def environment(path_without_java):
     kept = {name: value for name, value in os.environ.items() if name not in {"JAVA_HOME", "FEED_ASSETS_JRE"}}
@@ -76,6 +86,20 @@ def test_a_java_of_a_version_that_spark_runs_on_is_taken(monkeypatch, path_witho
     monkeypatch.delenv("FEED_ASSETS_JRE", raising=False)
 
     assert ensure_java() == tmp_path / "there"
+
+
+@pytest.mark.parametrize("locale", ["C", "xx_XX.UTF-8"])
+def test_java_sees_the_file_names_of_python_whatever_the_locale(locale):
+    done = subprocess.run(
+        [sys.executable, "-c", FILE_NAMES],
+        env={**os.environ, "LC_ALL": locale},
+        capture_output=True,
+        text=True,
+        timeout=HANGS,
+        check=True,
+    )
+
+    assert "sun.jnu.encoding = UTF-8" in done.stderr
 
 
 def test_without_any_java_the_message_says_how_to_get_one(monkeypatch, path_without_java):

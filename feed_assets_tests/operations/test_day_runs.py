@@ -13,6 +13,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from feed_assets.blackboard import UnavailableError
 from feed_assets.operations.day_runs import SelectionError, backfill, count_partitions, known_days, stages
 from feed_assets.operations.failed_runs import failed_runs
 from feed_assets.sensors.busy import WILL_RETRY
@@ -219,6 +220,18 @@ def test_a_failed_run_is_told_until_a_later_one_has_made_it_good():
         fails.clear()
         list(backfill(chain(fails), instance, DAYS[:1], run_config={}, selection="first"))
         assert failed_runs(instance, DAYS[0]) == []
+
+
+def test_of_an_error_that_says_what_to_do_the_cause_is_not_told():
+    @dg.asset(partitions_def=dg.DailyPartitionsDefinition(DAYS[0], end_date="2019-11-30"))
+    def refused():
+        raise UnavailableError("Could not create x. Allow it.", transient=False) from OSError("AccessDenied")
+
+    with dg.DagsterInstance.ephemeral() as instance:
+        list(backfill(dg.Definitions([refused]), instance, DAYS[:1], run_config={}))
+        (failed,) = failed_runs(instance, DAYS[0])
+
+    assert failed.reasons == ("Could not create x. Allow it.",)
 
 
 def test_of_an_error_of_javas_the_last_cause_is_told():
