@@ -23,15 +23,15 @@ def may_be_empty(desk, tmp_path):
     return replace(desk, settings=replace(desk.settings, sources_directory=sources), _definitions=None)
 
 
-def landed_without_clicks(desk, *days):
+def landed_without_clicks(desk, *days, source=SOURCE):
     """The ledger entry of a log of these days in which nothing passed the source's filter."""
-    landed(desk, *days)
+    landed(desk, *days, source=source)
 
 
-def landed(desk, *days, partitions=(), generation=1):
+def landed(desk, *days, partitions=(), generation=1, source=SOURCE):
     """The ledger entry of a log of these days with records in these hours, whose raw files are not there."""
     landing = Landing(
-        SOURCE, "log.csv", "0" * 64, "0" * 16, read=5, landed=len(partitions), filtered=5 - len(partitions),
+        source, "log.csv", "0" * 64, "0" * 16, read=5, landed=len(partitions), filtered=5 - len(partitions),
         malformed=0, quarantined={}, quarantine_key=None, partitions=partitions, days=days, generation=generation,
     )  # fmt: skip
     enter(desk.board, landing)
@@ -112,6 +112,19 @@ def test_a_source_that_may_be_empty_needs_no_landing(may_be_empty):
     may_be_empty.raw_bytes(DAY, {"x": 1})
 
     assert may_be_empty.tick("late_growth").asked == {DAY: ("ad_effectiveness", "clean_ads", "clean_clicks")}
+
+
+def test_a_kind_is_empty_once_nothing_of_any_of_its_sources_is_still_to_come(desk, tmp_path):
+    quiet, other = f"{SHOP_CLICKS}may_be_empty: true\n", SHOP_CLICKS.replace("shop_clicks", "mall_clicks")
+    sources = write_sources(tmp_path / "both", SHOP_ADS, quiet, other)
+    both = replace(desk, settings=replace(desk.settings, sources_directory=sources), _definitions=None)
+    both.raw_bytes(DAY, {"x": 1})
+    assert both.tick("late_growth").asked == {DAY: ("clean_ads",)}
+    both.process()
+
+    landed_without_clicks(both, DAY, source="clicks/mall_clicks")
+
+    assert both.tick("late_growth").asked == {DAY: ("ad_effectiveness", "clean_clicks")}
 
 
 def test_a_day_without_data_of_any_kind_is_not_asked_for(may_be_empty):
