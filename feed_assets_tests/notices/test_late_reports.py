@@ -420,3 +420,43 @@ def test_when_the_database_is_lost_the_kept_reports_remain_and_new_ones_are_adde
     processed.report()
 
     assert [each["outcome"] for each in kept(processed.desk)] == ["success", "success"]
+
+
+def test_data_that_went_back_and_came_again_is_late_again_and_told_and_kept(processed: Shop) -> None:
+    processed.grow()
+    processed.report()
+    path = processed.desk.base / "raw/ads/shop_ads" / DAY / "12/late.parquet"
+    aside = path.rename(processed.desk.base / "aside")
+    later = processed.later(hours=1)
+    later.desk.tick("late_growth")
+    later.report()
+
+    aside.rename(path)
+    again = later.later(hours=1)
+    (run,) = again.start(again.desk.tick("late_growth"))
+    again.report()
+    again.publish(run, GREW)
+    again.end(run)
+    again.report()
+
+    assert processed.office.subjects == [DETECTED, GONE_BACK, DETECTED, AGAIN]
+    assert [each["outcome"] for each in kept(again.desk)] == ["gone back", "success"]
+
+
+def test_data_that_is_late_again_after_other_data_took_its_place_is_told_and_kept(processed: Shop) -> None:
+    processed.grow()
+    later = processed.later(hours=1)
+    later.grow(name="more")
+    later.report()
+    processed.remove("more")
+
+    again = later.later(hours=1)
+    (run,) = again.start(again.desk.tick("late_growth"))
+    again.report()
+    again.publish(run, GREW)
+    again.end(run)
+    again.report()
+
+    assert processed.office.subjects[-1] == AGAIN
+    assert [each["outcome"] for each in kept(again.desk)][-1] == "success"
+    assert again.open == []
