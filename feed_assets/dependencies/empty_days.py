@@ -11,7 +11,7 @@ from datetime import date, datetime
 
 from feed_assets.blackboard import Blackboard
 from feed_assets.datasets import FeedDeclaration
-from feed_assets.dependencies.inputs_read import was_decided_against
+from feed_assets.dependencies.inputs_read import inputs_read, was_decided_against
 from feed_assets.dependencies.raw_growth import Phase, phase
 from feed_assets.file_feed import Feed, latest_of_all, recorded_digests
 from feed_assets.sources import Source, absences
@@ -47,7 +47,9 @@ def empty_days(
     in_force = latest_of_all(feed, now=now, only=watched)
     recorded = recorded_digests(feed, only=watched)
     missing = [
-        date.fromisoformat(day) for day in watched if day not in in_force and not _was_tried(feed, day, recorded)
+        date.fromisoformat(day)
+        for day in watched
+        if day not in in_force and not _was_tried(feed, day, recorded, sources)
     ]
     found = {source.key: absences(board, source, missing) for source in sources}
     empty = {
@@ -64,6 +66,12 @@ def empty_days(
     return EmptyDays(empty, tuple(why for _, why in sorted(gone.items())))
 
 
-def _was_tried(feed: Feed, day: str, recorded: Mapping[str, Mapping[str, str]]) -> bool:
+def _was_tried(feed: Feed, day: str, recorded: Mapping[str, Mapping[str, str]], sources: Sequence[Source]) -> bool:
+    """Whether the newest update was rejected or invalidated, although it had data, or a reason for each source."""
     newest = max(recorded.get(day, ()), default=None)
-    return newest is not None and was_decided_against(feed, day, newest)
+    if newest is None or not was_decided_against(feed, day, newest):
+        return False
+    read = inputs_read(feed, day, newest)
+    if read is None or any(each.count for each in read.raw(day).values()):
+        return True
+    return {source.key for source in sources} <= read.empty_sources

@@ -32,9 +32,7 @@ from feed_assets.file_feed import (
     records,
 )
 from feed_assets.quality.expectation import IDENTITIES, ROWS, UNKNOWN_VALUES, Expectation, Reference, Subject
-
-EMPTY_SOURCES = "empty_sources"
-"""The detail of a record with the reasons why sources without a raw file are complete; by source."""
+from feed_assets.sources.absence import EMPTY_SOURCES
 
 FEW: Final = 2 * 2**20
 """Bytes of files up to which all hashes of an identity are in memory at once. An identity, which is different in each

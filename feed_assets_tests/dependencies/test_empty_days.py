@@ -8,6 +8,7 @@ from datetime import date, timedelta
 
 import pytest
 
+from feed_assets.sources import read_set
 from feed_assets.sources.ledger import Landing
 from feed_assets_tests.harness import CLICKS, DAY, NEXT_DAY, SHOP_ADS, SHOP_CLICKS, days, write_sources
 from feed_assets_tests.ledger import enter
@@ -137,8 +138,21 @@ def test_an_empty_day_is_asked_for_once_and_not_after_it_was_published_or_reject
     assert may_be_empty.tick("late_growth").asked
     assert may_be_empty.tick("late_growth").asked == {}
 
-    may_be_empty.process(kind="clicks", good=False)
+    read = read_set(may_be_empty.board, SOURCE, date.fromisoformat(DAY))
+    may_be_empty.make(CLICKS, DAY, [read], good=False, details={"empty_sources": {SOURCE: "it may be empty"}})
+    may_be_empty.an_hour_ago(CLICKS)
     assert may_be_empty.tick("late_growth").asked == {}
     may_be_empty.process(kind="clicks")
     assert may_be_empty.latest(CLICKS)
     assert may_be_empty.tick("late_growth").asked == {}
+
+
+def test_a_day_that_was_run_before_its_log_came_is_asked_for_as_empty_once_the_log_has_no_record_of_it(desk):
+    desk.raw_bytes(DAY, {"x": 1})
+    desk.process()
+    desk.process(kind="clicks", good=False)  # by hand, and nothing had come
+    assert desk.tick("late_growth").asked == {}
+
+    landed_without_clicks(desk, DAY)
+
+    assert desk.tick("late_growth").asked == {DAY: ("ad_effectiveness", "clean_clicks")}
