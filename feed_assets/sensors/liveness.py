@@ -32,7 +32,7 @@ DEAD_AFTER_SECONDS = 180.0
 
 REMEMBERED = 10_000
 _SEEN: dict[tuple[str, str], float] = {}
-"""When this process first saw a sign of another machine, by run and sign."""
+"""When this process first saw a sign, by run and sign."""
 
 
 def first_tags(run_id: str) -> dict[str, str]:
@@ -74,9 +74,14 @@ def is_dead(run_id: str, tags: Mapping[str, str]) -> bool:
     boot, _, seconds = sign.partition(" ")
     if boot == this_boot() and seconds.isdigit():
         return time.monotonic() - int(seconds) > DEAD_AFTER_SECONDS
+    return seconds_seen(run_id, sign) > DEAD_AFTER_SECONDS
+
+
+def seconds_seen(run_id: str, sign: str) -> float:
+    """The time for which this process has seen a run with this sign."""
     if len(_SEEN) >= REMEMBERED:
         _SEEN.clear()
-    return time.monotonic() - _SEEN.setdefault((run_id, sign), time.monotonic()) > DEAD_AFTER_SECONDS
+    return time.monotonic() - _SEEN.setdefault((run_id, sign), time.monotonic())
 
 
 def fail_dead_runs(instance: dg.DagsterInstance) -> list[str]:

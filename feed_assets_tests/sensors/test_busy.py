@@ -6,17 +6,18 @@ import signal
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
 import dagster as dg
 import pytest
-from dagster._core.test_utils import create_run_for_test
+from dagster._core.test_utils import create_run_for_test, freeze_time
 
 from feed_assets.ads import AD_CATALOG
 from feed_assets.io_manager import feed_metadata
 from feed_assets.sensors import liveness
 from feed_assets.sensors.asset_graph import AssetFeedGraph
-from feed_assets.sensors.busy import BACKFILL_TAG, busy_partitions
+from feed_assets.sensors.busy import BACKFILL_TAG, RETRY_WITHIN, WILL_RETRY, busy_partitions, goes_on
 from feed_assets.sensors.liveness import ALIVE_TAG, DEAD_AFTER_SECONDS, alive, fail_dead_runs, first_tags
 from feed_assets_tests.harness import DAY, NEXT_DAY, between
 from feed_assets_tests.waiting import HANGS
@@ -121,6 +122,22 @@ def test_a_retry_of_such_a_run_is_its_own_day_and_not_dead_for_the_tags_it_inher
 
     assert sorted(busy_partitions(dagster_instance, feeds)) == [DAY]
     assert fail_dead_runs(dagster_instance) == []
+
+
+def test_a_failed_run_waits_for_its_retry_also_if_the_clock_of_its_machine_is_behind(
+    dagster_instance, feeds, monkeypatch
+):
+    with freeze_time(datetime.now(UTC) - timedelta(minutes=10)):
+        run = started(dagster_instance, {"dagster/partition": DAY, WILL_RETRY: "true"}, DAILY)
+        dagster_instance.report_run_failed(run)
+    now, failed = time.monotonic(), dagster_instance.get_run_by_id(RUN)
+
+    def waits(seconds):
+        monkeypatch.setattr(liveness, "time", SimpleNamespace(monotonic=lambda: now + seconds))
+        return sorted(busy_partitions(dagster_instance, feeds)), goes_on(dagster_instance, failed)
+
+    assert waits(0) == waits(RETRY_WITHIN.total_seconds() - 5) == ([DAY], True)
+    assert waits(RETRY_WITHIN.total_seconds() + 5) == ([], False)
 
 
 @pytest.mark.parametrize("dagster_instance", ["sqlite"], indirect=True)  # of two threads, one waits for the other there
