@@ -12,6 +12,7 @@ from typing import Literal
 
 from feed_assets.file_feed import Feed, FeedInput, RawInput, begun, read_record
 from feed_assets.file_feed.bounded_cache import BoundedCache
+from feed_assets.sources.absence import EMPTY_SOURCES
 
 REMEMBERED = 10_000
 
@@ -20,12 +21,14 @@ REMEMBERED = 10_000
 class InputsRead:
     """The inputs of an update, and the digests of the data it shares with its neighbours (`feed/boundary`).
 
-    `seconds` is the time from its claim to its publication; None if unknown.
+    `seconds` is the time from its claim to its publication; None if unknown. `empty_sources` had no raw file, and a
+    reason for that.
     """
 
     inputs: tuple[FeedInput | RawInput, ...]
     boundary: Mapping[str, str] | None
     seconds: float | None = None
+    empty_sources: frozenset[str] = frozenset()
 
     @property
     def feeds(self) -> tuple[FeedInput, ...]:
@@ -49,7 +52,8 @@ def inputs_read(feed: Feed, partition: str, update: str) -> InputsRead | None:
     ended = next((each.at for each in record.history if each.state == "published"), None)
     seconds = (ended - begun(update)).total_seconds() if ended else None
     boundary = record.facts.details.get("boundary")
-    known = InputsRead(record.facts.inputs, boundary, seconds) if record.facts.inputs else None
+    empty_sources = frozenset(record.facts.details.get(EMPTY_SOURCES, ()))
+    known = InputsRead(record.facts.inputs, boundary, seconds, empty_sources) if record.facts.inputs else None
     _READ[key] = known
     return known
 

@@ -4,7 +4,8 @@ A tick compares and replaces requests in the state database in one transaction: 
 machines, only one requests a run. Dagster's database may be lost. If the state database is lost, each request that is
 still due is made at most once more. A tick records requests last, so an interrupted tick leaves no request that nobody
 got. A request without a result is repeated a few times: storage may not have answered, or a machine may have died. A
-request that never became a run does not count. It is repeated with its run key, which Dagster starts once.
+request that never became a run does not count. It is repeated with its run key, which Dagster starts once. While a run
+is under way, ticks renew the time of its request: so another Dagster, which does not know the run, does not repeat it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 from feed_assets.blackboard import Blackboard
 from feed_assets.dependencies.graph import FeedGraph
 from feed_assets.file_feed.digest import short_digest
-from feed_assets.state import LastRequest, Store, last_requests, read_last_requests, record_request
+from feed_assets.state import LastRequest, Store, last_requests, read_last_requests, record_request, renew_request
 from feed_assets.state.reports import Report, record_report
 from feed_assets.state.store import Transaction
 
@@ -26,7 +27,10 @@ MAX_REQUESTS = 20
 MOST_TIMES = 3
 """Requests for one state of the input, if no run has a result."""
 FIRST_PAUSE = timedelta(minutes=10)
-"""Pause before the second request; it doubles each time. A request that is not a run by then was lost."""
+"""Pause before the second request; it doubles each time. A request that is not a run by then was lost.
+
+The pause begins again when a request is renewed, which a tick does after half of it.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +88,8 @@ class Requests:
     """The recorded request of a feed and partition, as this tick read it."""
     _times: dict[tuple[str, str], int] = field(default_factory=dict)
     """How often a feed and partition is requested, this tick's request included."""
+    _renewed: set[tuple[str, str]] = field(default_factory=set)
+    """The feeds and partitions whose recorded request is renewed, as a run of them is under way."""
 
     @property
     def decided(self) -> list[str]:
@@ -126,6 +132,8 @@ class Requests:
 
         The last request of all is given up if it has no result, and no run is under way.
         """
+        if self.now >= last.at + FIRST_PAUSE / 2 and feed in self.busy.get(partition, frozenset()):
+            self._renewed.add((feed, partition))
         if self.now < last.at + FIRST_PAUSE:
             return None
         if not self.became_a_run(feed, partition, last):
@@ -147,16 +155,21 @@ class Requests:
     def put_on_record(self) -> list[Request]:
         """Record and return the planned requests, without feeds that another tick has requested meanwhile.
 
+        Renew the requests whose runs are under way.
+
         A report on a run is recorded in the same transaction, so there is never one without the other.
 
         Call it last in a tick: a recorded request counts as made. Raises StoreError: then the next tick requests the
         runs, or the first tick after FIRST_PAUSE if the connection was lost during the commit.
         """
-        if not self._planned:
+        if not self._planned and not self._renewed:
             return []
         with self.store.writing() as transaction:
-            places = {self._on_record(feed, need.partition) for need in self._planned for feed in need.due}
-            known = read_last_requests(transaction.connection, places)
+            places = self._renewed | {(feed, need.partition) for need in self._planned for feed in need.due}
+            known = read_last_requests(transaction.connection, {self._on_record(*place) for place in places})
+            for place in self._renewed:
+                if known.get(key := self._on_record(*place)) == self._seen[place]:
+                    renew_request(transaction, key, self.now)
             return [request for need in self._planned if (request := self._record(transaction, need, known))]
 
     def _record(

@@ -27,7 +27,9 @@ from feed_assets.state.reports import (
 )
 
 SUPERSEDED = "superseded"
-"""The outcome of a request that never became a run, as a newer one took its place. Nobody gets a message."""
+"""The outcome of a request that never became a run, as another one took its place. Nobody gets a message."""
+GONE_BACK = "gone back"
+"""The outcome of a request that never became a run, as the raw data changed so that none is needed."""
 FEED = "feed"
 """The channel that keeps a report."""
 

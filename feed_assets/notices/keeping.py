@@ -23,7 +23,7 @@ COLUMNS = {
     "day": "The day whose data came late.",
     "requested": "When the run was requested, ISO 8601.",
     "ended": "When its last attempt ended, ISO 8601.",
-    "outcome": "success, rejected, failed, or superseded: a newer request took its place.",
+    "outcome": "success, rejected, failed; without a run superseded (another took its place), or gone back (no need).",
     "sources": "The sources that changed.",
     "run": "Dagster's run.",
     "report": "Everything as JSON: each decision with its numbers, and each feed before and after.",

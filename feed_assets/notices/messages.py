@@ -133,7 +133,9 @@ def _ended(report: Report) -> Iterator[str | Table]:
     yield {
         "success": f"The day {report.day} was processed again.",
         "rejected": f"The new result of {report.day} was rejected by its checks: readers keep what they had.",
-        "superseded": "A newer request took its place before it became a run.",
+        "superseded": "A newer request, or another run, took its place before it became a run.",
+        "gone back": f"Before a run began, the data of {report.day} changed again: none is needed, and readers keep "
+        "what they had.",
         "failed": f"The run for {report.day} failed: readers keep what they had of each feed that it did not publish.",
     }[result["outcome"]]
     yield from result.get("reasons", ())

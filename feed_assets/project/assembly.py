@@ -154,7 +154,7 @@ class Project:
         if checked := self._checked_hours(assets):
             yield sensors.complete_hours(sources, checked, interval_seconds=interval, run_config=run_config)
         if sources:
-            yield sensors.late_reports(channels=channels, interval_seconds=interval)
+            yield sensors.late_reports(sources, channels=channels, interval_seconds=interval)
         yield sensors.landings(sources, self.hours, interval_seconds=interval)
         if warehouse:
             yield sensors.warehouse_loads(interval_seconds=interval, run_config=run_config)

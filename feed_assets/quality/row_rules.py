@@ -17,8 +17,8 @@ from feed_assets.quality.rule_text import in_percent, rows_counted
 def not_empty(*, unless_sent_so: bool = False, blocking: bool = True, name: str = "not_empty") -> Expectation:
     """There is at least one row.
 
-    With `unless_sent_so`, an empty update passes too if there was input: raw files, updates upstream, or a partner's
-    statement that there is nothing to send.
+    With `unless_sent_so`, an empty update passes too if there was input: raw files, updates upstream, or for each
+    source a statement that there is nothing to send.
     """
 
     def judge(subject: Subject, counted: Mapping[str, Any]) -> Judgement:

@@ -32,9 +32,7 @@ from feed_assets.file_feed import (
     records,
 )
 from feed_assets.quality.expectation import IDENTITIES, ROWS, UNKNOWN_VALUES, Expectation, Reference, Subject
-
-EMPTY_SOURCES = "empty_sources"
-"""The detail of a record with the reasons why sources without a raw file are complete; by source."""
+from feed_assets.sources.absence import EMPTY_SOURCES
 
 FEW: Final = 2 * 2**20
 """Bytes of files up to which all hashes of an identity are in memory at once. An identity, which is different in each
@@ -223,14 +221,15 @@ def _upstream_rows(update: Update, record: Record, spark: SparkSession) -> Mappi
 
 
 def _inputs_seen(record: Record, window: tuple[datetime, datetime] | None) -> bool:
-    """Whether the update had input: a feed's update, raw files, or a partner's statement that there are none.
+    """Whether the update had input: a feed's update, raw files, or a reason for each source why it has none.
 
     A run over several partitions records the inputs of all of them: only raw files of the partition's window count, if
     it has a window.
     """
     own = [each for each in record.facts.inputs if not each.context]
     seen = any(_has_files(each, window) if isinstance(each, RawInput) else each.update is not None for each in own)
-    return seen or bool(record.facts.details.get(EMPTY_SOURCES))
+    sources = {each.source for each in own if isinstance(each, RawInput)}
+    return seen or (bool(sources) and sources <= set(record.facts.details.get(EMPTY_SOURCES, ())))
 
 
 def _has_files(read: RawInput, window: tuple[datetime, datetime] | None) -> bool:

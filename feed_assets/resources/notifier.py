@@ -27,6 +27,7 @@ TITLES = {
     "failed": "Failed",
     "late data": "Late data",
     "reprocessed": "Late data was processed",
+    "gone back": "Late data went back",
 }
 ATTEMPTS = 3
 SECONDS_BETWEEN = 0.5
@@ -43,8 +44,9 @@ class AlertNotSentError(Exception):
 class Alert:
     """A failed run, a rejected update or late data; each reason is a line; `command` shows more.
 
-    `kind` is `failed`, `rejected`, `late data`, or `reprocessed`: late data was processed. `run_id` is "" before there
-    is a run. Alerts of one `id` are the same message, sent again because nobody knows whether it arrived; "": unknown.
+    `kind` is `failed`, `rejected`, `late data`, `reprocessed`: late data was processed, or `gone back`: it changed
+    again before a run began. `run_id` is "" if there is no run. Alerts of one `id` are the same message, sent again
+    because nobody knows whether it arrived; "": unknown.
     """
 
     kind: str

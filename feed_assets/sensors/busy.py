@@ -10,7 +10,7 @@ from dagster._core.errors import DagsterDefinitionChangedDeserializationError
 from dagster._core.execution.backfill import BulkActionsFilter, BulkActionStatus, PartitionBackfill
 
 from feed_assets.sensors.asset_graph import AssetFeedGraph
-from feed_assets.sensors.liveness import gives_signs, is_dead
+from feed_assets.sensors.liveness import gives_signs, is_dead, seconds_seen
 
 UNDER_WAY = [
     dg.DagsterRunStatus.QUEUED,
@@ -25,7 +25,9 @@ WILL_RETRY = "dagster/will_retry"
 RETRY = "dagster/auto_retry_run_id"
 """Tag of a failed run: the run in which Dagster repeats it."""
 RETRY_WITHIN = timedelta(minutes=5)
-"""How long after its failure a run may wait for its retry. Dagster looks every 5 seconds."""
+"""How long a failed run may wait for its retry, from when this process first sees it. Dagster looks every 5 seconds."""
+CLOCKS_DIFFER = timedelta(hours=1)
+"""By how much the clock of the machine on which a run failed may be behind."""
 
 
 def busy_partitions(instance: dg.DagsterInstance, feeds: AssetFeedGraph) -> dict[str, frozenset[dg.AssetKey]]:
@@ -57,9 +59,10 @@ def goes_on(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
 
 def _to_be_retried(instance: dg.DagsterInstance) -> list[dg.DagsterRun]:
     """The failed runs that Dagster is about to repeat."""
-    since = datetime.now(UTC) - RETRY_WITHIN
+    since = datetime.now(UTC) - CLOCKS_DIFFER
     failed = dg.RunsFilter(statuses=[dg.DagsterRunStatus.FAILURE], tags={WILL_RETRY: "true"}, updated_after=since)
-    return [run for run in instance.get_runs(failed) if RETRY not in run.tags]
+    waiting = [run for run in instance.get_runs(failed) if RETRY not in run.tags]
+    return [run for run in waiting if seconds_seen(run.run_id, WILL_RETRY) <= RETRY_WITHIN.total_seconds()]
 
 
 def _of_run(run: dg.DagsterRun, feeds: AssetFeedGraph) -> Iterator[tuple[dg.AssetKey, str]]:

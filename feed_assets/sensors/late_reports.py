@@ -6,9 +6,9 @@ Here: the end of a run, and the channels. Not here: which day is late (`late_gro
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -16,9 +16,10 @@ import dagster as dg
 
 from feed_assets.assets.late_data_reports import kept_event
 from feed_assets.blackboard import Blackboard, BlackboardError
+from feed_assets.dependencies.raw_growth import SourceDecision, growth_decisions
 from feed_assets.dependencies.requests import FIRST_PAUSE
 from feed_assets.file_feed import FeedError, Record, latest, read_record
-from feed_assets.notices.delivery import FEED, SUPERSEDED, NotTakenError, Send, deliver, put_off
+from feed_assets.notices.delivery import FEED, GONE_BACK, SUPERSEDED, NotTakenError, Send, deliver, put_off
 from feed_assets.notices.keeping import keep, kept_reports
 from feed_assets.notices.mail import MailError, is_put_off
 from feed_assets.notices.messages import ENDED, mail, notice_of
@@ -28,6 +29,7 @@ from feed_assets.sensors.alerts import alert_of
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.busy import goes_on
 from feed_assets.sensors.ticks import TICK_SECONDS, of_request
+from feed_assets.sources import Source
 from feed_assets.state import LastRequest, Store, last_requests
 from feed_assets.state.reports import Message, Report, messages_of, open_reports, record_result
 
@@ -37,8 +39,8 @@ FOLLOW_WITHIN = timedelta(hours=1)
 """How long a report without a run of its own waits for what is computed from the feeds that were due."""
 
 
-def late_reports(*, channels: frozenset[str], interval_seconds: int) -> dg.SensorDefinition:
-    """Reports each run that `late_growth` requested for data that came late.
+def late_reports(sources: Sequence[Source], *, channels: frozenset[str], interval_seconds: int) -> dg.SensorDefinition:
+    """Reports each run that `late_growth` requested for data of these sources that came late.
 
     `channels` are those of the resources `mail` and `notifier` that the code location has.
     """
@@ -63,6 +65,7 @@ def late_reports(*, channels: frozenset[str], interval_seconds: int) -> dg.Senso
             resources.blackboard.blackboard,
             resources.state.store,
             resources.clock.now(),
+            sources,
             mailer=resources.mail if MAIL in channels else None,
             notifier=resources.notifier if NOTIFIER in channels else None,
         )
@@ -84,6 +87,7 @@ class _Tick:
     board: Blackboard
     store: Store
     now: datetime
+    sources: Sequence[Source]
     mailer: MailResource | None = None
     notifier: Notifier | None = None
     kept: dict[str, Any] = field(default_factory=dict)
@@ -115,7 +119,7 @@ class _Tick:
             for feed, each in report.request["requests"].items()
         }
         if not recorded.keys() <= self.feeds.feeds.keys():
-            return self._superseded()  # the code location no longer has the feed
+            return self._without_news(SUPERSEDED)  # the code location no longer has the feed
         feed, last = next(iter(recorded.items()))
         runs = list(self.instance.get_runs(of_request(self.feeds, feed, report.day, last)))
         if not runs:
@@ -136,15 +140,20 @@ class _Tick:
         """The result of a request without a run; None while it may still become a run.
 
         Dagster never got the request, or has lost its database. If every feed that was due has a newer update in force
-        now, the day was processed by another run. The feeds computed from these may follow within an hour.
+        now, the day was processed by another run. The feeds computed from these may follow within an hour. A feed that
+        is no longer due is not requested again: its raw data went back, or the update of another run was rejected.
         """
         if self.now < report.at + FIRST_PAUSE:
             return None
         if self._replaced(report, recorded):
-            return self._superseded()
+            return self._without_news(SUPERSEDED)
         made = {feed: self._newer(report, feed) for feed in report.request["computed"] if feed in self.feeds.feeds}
         if not all(made[feed] for feed in recorded):
-            return None
+            decided = [(feed, each) for feed in recorded for each in self._decisions(feed, report.day)]
+            if any(each.due for _, each in decided):
+                return None
+            if not any(made[feed] for feed in recorded):
+                return self._not_due(report, [(feed, each.tried) for feed, each in decided if each.wanted])
         if not all(made.values()) and self.now < report.at + FOLLOW_WITHIN:
             return None
         runs = {each.facts.run_id for each in made.values() if each and each.facts.run_id}
@@ -155,6 +164,24 @@ class _Tick:
             "ended": self.now.isoformat(),
             "feeds": self._compared(report, runs),
         }
+
+    def _not_due(self, report: Report, tried: Sequence[tuple[str, str | None]]) -> dict[str, Any]:
+        """The result if no feed is due any more; `tried` has the updates of other runs that are not in force."""
+        feeds = ((self.feeds.feeds[feed].declaration.on(self.board), update) for feed, update in tried if update)
+        records = [read_record(feed, report.day, update) for feed, update in feeds]
+        rejected = next((each for each in records if each is not None and each.state == "rejected"), None)
+        if rejected is None:
+            return self._without_news(SUPERSEDED if tried else GONE_BACK)
+        run = rejected.facts.run_id
+        found = {"reasons": [rejected.history[-1].reason], "run": run or None, "feeds": self._compared(report, [run])}
+        return self._without_news("rejected") | found
+
+    def _decisions(self, feed: str, day: str) -> list[SourceDecision]:
+        """The decisions on the raw data of this day as it is now, of all sources of the feed's kinds."""
+        node, of = self.feeds.feeds[feed], date.fromisoformat(day)
+        kinds = {source.kind for source in self.sources if source.key in node.raw_sources}
+        sources = [source for source in self.sources if source.kind in kinds]
+        return list(growth_decisions(self.board, sources, node, now=self.now, days=(of, of)))
 
     def _newer(self, report: Report, feed: str) -> Record | None:
         """The record of the update in force, if it is newer than the one before the report."""
@@ -185,8 +212,8 @@ class _Tick:
             for feed, place in places.items()
         )
 
-    def _superseded(self) -> dict[str, Any]:
-        return {"outcome": SUPERSEDED, "reasons": [], "run": None, "ended": self.now.isoformat(), "feeds": []}
+    def _without_news(self, outcome: str) -> dict[str, Any]:
+        return {"outcome": outcome, "reasons": [], "run": None, "ended": self.now.isoformat(), "feeds": []}
 
     def _channels(self, report: Report) -> dict[str, Send]:
         channels: dict[str, Send] = {FEED: self._keep}

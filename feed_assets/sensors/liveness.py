@@ -1,6 +1,8 @@
 """Signs of life of runs that Dagster did not launch: `feed-assets backfill` renews a tag of the run.
 
 Every machine with access to the instance sees the tag. Dagster's run monitoring watches the runs that it launched.
+Clocks of two machines are never compared. On the machine of a run, the age of its sign counts. On another machine, the
+time counts for which a process has seen the same sign; a process that was started again looks for as long again.
 """
 
 from __future__ import annotations
@@ -10,13 +12,18 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from uuid import uuid4
 
 import dagster as dg
+
+from feed_assets.file_feed.bounded_cache import BoundedCache
 
 _log = logging.getLogger("feed_assets.sensors")
 
 ALIVE_TAG = "feed_assets/alive"
-"""`<run id> <seconds since 1970>`. It has the id because Dagster copies the tags of a run to its retries."""
+"""`<run id> <boot of its machine> <seconds since that>`. It has the id as Dagster copies tags to a run's retries."""
 
 MAX_RUNTIME_TAG = "dagster/max_runtime"
 MAX_RUNTIME_SECONDS = 7 * 24 * 60 * 60
@@ -24,6 +31,10 @@ MAX_RUNTIME_SECONDS = 7 * 24 * 60 * 60
 
 BEAT_SECONDS = 20.0
 DEAD_AFTER_SECONDS = 180.0
+
+REMEMBERED = 10_000
+_SEEN: BoundedCache[tuple[str, str], float] = BoundedCache(REMEMBERED)
+"""When this process first saw a sign, by run and sign."""
 
 
 def first_tags(run_id: str) -> dict[str, str]:
@@ -61,8 +72,20 @@ def is_dead(run_id: str, tags: Mapping[str, str]) -> bool:
     """Whether this run gave signs of life and has stopped."""
     if not gives_signs(run_id, tags):
         return False
-    last = tags[ALIVE_TAG].partition(" ")[2]
-    return not last.isdigit() or time.time() - int(last) > DEAD_AFTER_SECONDS
+    _, _, sign = tags[ALIVE_TAG].partition(" ")
+    boot, _, seconds = sign.partition(" ")
+    if boot == this_boot() and seconds.isdigit():
+        return time.monotonic() - int(seconds) > DEAD_AFTER_SECONDS
+    return seconds_seen(run_id, sign) > DEAD_AFTER_SECONDS
+
+
+def seconds_seen(run_id: str, sign: str) -> float:
+    """The time for which this process has seen a run with this sign."""
+    now, key = time.monotonic(), (run_id, sign)
+    first = _SEEN.get(key)
+    if first is None:
+        _SEEN[key] = first = now
+    return now - first
 
 
 def fail_dead_runs(instance: dg.DagsterInstance) -> list[str]:
@@ -74,5 +97,14 @@ def fail_dead_runs(instance: dg.DagsterInstance) -> list[str]:
     return [run.run_id for run in dead]
 
 
+@cache
+def this_boot() -> str:
+    """Identifies this start of the machine: its processes share `time.monotonic`."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
+    except OSError:  # a system that shows none: each process counts as a machine
+        return uuid4().hex
+
+
 def _beat(run_id: str) -> dict[str, str]:
-    return {ALIVE_TAG: f"{run_id} {int(time.time())}"}
+    return {ALIVE_TAG: f"{run_id} {this_boot()} {int(time.monotonic())}"}

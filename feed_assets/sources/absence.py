@@ -18,6 +18,9 @@ from feed_assets.sources.raw import raw_keys
 from feed_assets.sources.source_errors import RawFilesGoneError
 from feed_assets.sources.spec import Source
 
+EMPTY_SOURCES = "empty_sources"
+"""The detail of an update's record with the reasons why sources without a raw file are complete; by source."""
+
 REMEMBERED = 10_000
 
 

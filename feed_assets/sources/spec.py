@@ -75,7 +75,8 @@ class Source(BaseModel):
     - With `growth_threshold`, the percentage follows from the costs of a run and the value of late data, and
       `growth_threshold_percent` counts while there is no history; its default is then 5.
     - `recipients` get mail about late data of the source, beside those of the installation.
-    - If `may_be_empty`, a day without landed files has no events; else its files are still to come.
+    - If `may_be_empty`, a day without landed files has no events; else its files are still to come. A day of the kind
+      is empty only if it is empty for all sources of the kind.
     - `poll` says where the partner's files are fetched from. The files of a polled source are known by name: another
       content of a name replaces the one before. Files of other sources are known by content.
     """

@@ -9,7 +9,22 @@ yet are lost; data is not.
 """
 
 from feed_assets.state.address import StoreError
-from feed_assets.state.last_requests import LastRequest, last_requests, read_last_requests, record_request
+from feed_assets.state.last_requests import (
+    LastRequest,
+    last_requests,
+    read_last_requests,
+    record_request,
+    renew_request,
+)
 from feed_assets.state.store import Event, Store
 
-__all__ = ["Event", "LastRequest", "Store", "StoreError", "last_requests", "read_last_requests", "record_request"]
+__all__ = [
+    "Event",
+    "LastRequest",
+    "Store",
+    "StoreError",
+    "last_requests",
+    "read_last_requests",
+    "record_request",
+    "renew_request",
+]

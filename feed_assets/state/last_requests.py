@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import column, delete, insert, select, table
+from sqlalchemy import column, delete, insert, select, table, update
 from sqlalchemy.engine import Connection
 
 from feed_assets.state.store import Store, Transaction
@@ -54,3 +54,9 @@ def record_request(transaction: Transaction, place: FeedPartition, request: Last
     transaction.connection.execute(delete(REQUESTS).filter_by(**key))
     transaction.connection.execute(insert(REQUESTS).values(**key, **values, at=request.at.isoformat()))
     transaction.append("requested", request.at, {**key, **values, "reason": reason})
+
+
+def renew_request(transaction: Transaction, place: FeedPartition, at: datetime) -> None:
+    """Move the recorded request of a place to this time: it is under way."""
+    key = dict(zip(("feed", "partition"), place, strict=True))
+    transaction.connection.execute(update(REQUESTS).filter_by(**key).values(at=at.isoformat()))

@@ -5,8 +5,9 @@ Here: the rows, and a lease on each message. Not here: what reports and messages
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -58,11 +59,19 @@ class Message:
 
 
 def record_report(transaction: Transaction, report: Report) -> None:
-    """Add a report, unless it is there: a request may be repeated. Appends the event `late data`."""
-    if transaction.connection.execute(select(REPORTS.c.id).where(REPORTS.c.id == report.id)).first() is None:
-        row = {"id": report.id, "base": report.base, "day": report.day, "at": stored_time(report.at)}
-        transaction.connection.execute(insert(REPORTS).values(**row, request=dict(report.request)))
-        transaction.append("late data", report.at, {"report": report.id, "day": report.day})
+    """Add a report, unless it is there: a request may be repeated. Appends the event `late data`.
+
+    If a report of this id has its result, the same data is late again: the new report gets an id that follows from it.
+    """
+    while (
+        known := transaction.connection.execute(select(REPORTS.c.result).filter_by(id=report.id)).first()
+    ) is not None:
+        if known.result is None:
+            return
+        report = replace(report, id=hashlib.sha256(report.id.encode()).hexdigest()[:16])
+    row = {"id": report.id, "base": report.base, "day": report.day, "at": stored_time(report.at)}
+    transaction.connection.execute(insert(REPORTS).values(**row, request=dict(report.request)))
+    transaction.append("late data", report.at, {"report": report.id, "day": report.day})
 
 
 def open_reports(store: Store, base: str, *, day: str | None = None) -> list[Report]:

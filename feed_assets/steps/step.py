@@ -37,8 +37,8 @@ from feed_assets.file_feed.control import record_key, stored_record
 from feed_assets.file_feed.reading import changed_files
 from feed_assets.file_feed.staging import staged_of
 from feed_assets.file_feed.wording import counted
-from feed_assets.quality.subject import EMPTY_SOURCES
 from feed_assets.sources import Source, raw_frame
+from feed_assets.sources.absence import EMPTY_SOURCES
 from feed_assets.sources.raw import changed_raw_files
 from feed_assets.steps.day_records import DayRecords, split
 from feed_assets.steps.quarantining import Unstaged

@@ -91,6 +91,18 @@ def test_a_source_that_may_be_empty_gives_an_empty_day_which_warns_against_the_u
     assert quiet.latest(CLICKS, NEXT_DAY) is not None
 
 
+def test_a_day_is_turned_away_while_one_of_its_sources_may_be_empty_and_another_is_still_to_come(shop, tmp_path):
+    quiet, other = f"{SHOP_CLICKS}may_be_empty: true\n", SHOP_CLICKS.replace("shop_clicks", "mall_clicks")
+    both = Installation(settings_below(shop.base, write_sources(tmp_path / "both", quiet, other)), shop.instance)
+
+    assert failed_checks(both.run("clean_clicks")) == ["not_empty"]
+    assert both.latest(CLICKS) is None
+
+    both.land([click("k1")], "clicks/mall_clicks")
+    assert both.run("clean_clicks").success
+    assert [row["source"] for row in both.rows(CLICKS)] == ["mall_clicks"]
+
+
 def test_a_day_of_which_nothing_at_all_came_is_turned_away_and_the_check_says_why(shop):
     result = shop.run("clean_ads")
 

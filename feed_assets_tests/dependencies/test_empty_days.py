@@ -8,6 +8,7 @@ from datetime import date, timedelta
 
 import pytest
 
+from feed_assets.sources import read_set
 from feed_assets.sources.ledger import Landing
 from feed_assets_tests.harness import CLICKS, DAY, NEXT_DAY, SHOP_ADS, SHOP_CLICKS, days, write_sources
 from feed_assets_tests.ledger import enter
@@ -23,15 +24,15 @@ def may_be_empty(desk, tmp_path):
     return replace(desk, settings=replace(desk.settings, sources_directory=sources), _definitions=None)
 
 
-def landed_without_clicks(desk, *days):
+def landed_without_clicks(desk, *days, source=SOURCE):
     """The ledger entry of a log of these days in which nothing passed the source's filter."""
-    landed(desk, *days)
+    landed(desk, *days, source=source)
 
 
-def landed(desk, *days, partitions=(), generation=1):
+def landed(desk, *days, partitions=(), generation=1, source=SOURCE):
     """The ledger entry of a log of these days with records in these hours, whose raw files are not there."""
     landing = Landing(
-        SOURCE, "log.csv", "0" * 64, "0" * 16, read=5, landed=len(partitions), filtered=5 - len(partitions),
+        source, "log.csv", "0" * 64, "0" * 16, read=5, landed=len(partitions), filtered=5 - len(partitions),
         malformed=0, quarantined={}, quarantine_key=None, partitions=partitions, days=days, generation=generation,
     )  # fmt: skip
     enter(desk.board, landing)
@@ -114,6 +115,19 @@ def test_a_source_that_may_be_empty_needs_no_landing(may_be_empty):
     assert may_be_empty.tick("late_growth").asked == {DAY: ("ad_effectiveness", "clean_ads", "clean_clicks")}
 
 
+def test_a_kind_is_empty_once_nothing_of_any_of_its_sources_is_still_to_come(desk, tmp_path):
+    quiet, other = f"{SHOP_CLICKS}may_be_empty: true\n", SHOP_CLICKS.replace("shop_clicks", "mall_clicks")
+    sources = write_sources(tmp_path / "both", SHOP_ADS, quiet, other)
+    both = replace(desk, settings=replace(desk.settings, sources_directory=sources), _definitions=None)
+    both.raw_bytes(DAY, {"x": 1})
+    assert both.tick("late_growth").asked == {DAY: ("clean_ads",)}
+    both.process()
+
+    landed_without_clicks(both, DAY, source="clicks/mall_clicks")
+
+    assert both.tick("late_growth").asked == {DAY: ("ad_effectiveness", "clean_clicks")}
+
+
 def test_a_day_without_data_of_any_kind_is_not_asked_for(may_be_empty):
     assert may_be_empty.tick("late_growth").asked == {}
 
@@ -124,8 +138,21 @@ def test_an_empty_day_is_asked_for_once_and_not_after_it_was_published_or_reject
     assert may_be_empty.tick("late_growth").asked
     assert may_be_empty.tick("late_growth").asked == {}
 
-    may_be_empty.process(kind="clicks", good=False)
+    read = read_set(may_be_empty.board, SOURCE, date.fromisoformat(DAY))
+    may_be_empty.make(CLICKS, DAY, [read], good=False, details={"empty_sources": {SOURCE: "it may be empty"}})
+    may_be_empty.an_hour_ago(CLICKS)
     assert may_be_empty.tick("late_growth").asked == {}
     may_be_empty.process(kind="clicks")
     assert may_be_empty.latest(CLICKS)
     assert may_be_empty.tick("late_growth").asked == {}
+
+
+def test_a_day_that_was_run_before_its_log_came_is_asked_for_as_empty_once_the_log_has_no_record_of_it(desk):
+    desk.raw_bytes(DAY, {"x": 1})
+    desk.process()
+    desk.process(kind="clicks", good=False)  # by hand, and nothing had come
+    assert desk.tick("late_growth").asked == {}
+
+    landed_without_clicks(desk, DAY)
+
+    assert desk.tick("late_growth").asked == {DAY: ("ad_effectiveness", "clean_clicks")}

@@ -59,6 +59,11 @@ class Shop:
         self.desk.raw_bytes(day, {name: size})
         return self.desk.tick("late_growth")
 
+    def remove(self, name: str) -> None:
+        """The raw file of this name is deleted."""
+        (path,) = (self.desk.base / "raw/ads/shop_ads" / DAY).rglob(f"{name}.parquet")
+        path.unlink()
+
     def start(self, tick: Tick, status: dg.DagsterRunStatus = dg.DagsterRunStatus.STARTED) -> list[str]:
         """Dagster has these runs; returns their ids."""
         return [

@@ -19,6 +19,7 @@ from feed_assets_tests.notices.post_office import PASSWORD
 
 DETECTED = f"Late data for {DAY}: ads/shop_ads +10.0 %"
 AGAIN = f"Late data for {DAY} processed again: ads/shop_ads +10.0 %"
+GONE_BACK = f"Late data for {DAY} gone back: ads/shop_ads +10.0 %"
 GREW = {"c1": (120, 6, "12.5"), "c2": (50, 1, "5"), "c3": (10, 0, "1")}
 
 
@@ -173,6 +174,38 @@ def test_a_request_that_a_newer_one_replaced_is_kept_and_not_told(processed: Sho
     assert processed.office.subjects[-1] == f"Late data for {DAY} processed again: ads/shop_ads +20.0 %"
     assert [each["outcome"] for each in kept(later.desk)] == ["superseded", "success"]
     assert processed.office.subjects.count(AGAIN) == 0
+
+
+def test_a_report_ends_if_the_data_went_back_before_a_run_began(processed: Shop) -> None:
+    processed.grow()
+    processed.report()
+    processed.remove("late")
+    processed.later(minutes=5).report()
+    assert len(processed.open) == 1  # the request may still become a run
+
+    later = processed.later(hours=1)
+    assert later.desk.tick("late_growth").asked == {}
+    later.report()
+
+    assert processed.office.subjects == [DETECTED, GONE_BACK]
+    assert "Before a run began" in processed.office.mails[1][1].get_body(("plain",)).get_content()
+    assert [each["outcome"] for each in kept(later.desk)] == ["gone back"]
+    assert processed.open == []
+
+
+def test_a_report_ends_if_its_request_was_lost_and_the_update_of_another_run_was_rejected(processed: Shop) -> None:
+    processed.grow()
+    processed.desk.process(good=False, run_id="by hand")
+
+    later = processed.later(hours=1)
+    assert later.desk.tick("late_growth").asked == {}
+    later.report()
+
+    rejected = f"Late data for {DAY} rejected by its checks: ads/shop_ads +10.0 %"
+    assert processed.office.subjects == [DETECTED, rejected]
+    assert "bad data" in processed.office.mails[1][1].get_body(("plain",)).get_content()
+    assert [(each["outcome"], each["run"]) for each in kept(later.desk)] == [("rejected", "by hand")]
+    assert processed.open == []
 
 
 def test_the_end_is_told_also_if_the_request_was_lost_and_another_run_processed_the_day(processed: Shop) -> None:
@@ -387,3 +420,43 @@ def test_when_the_database_is_lost_the_kept_reports_remain_and_new_ones_are_adde
     processed.report()
 
     assert [each["outcome"] for each in kept(processed.desk)] == ["success", "success"]
+
+
+def test_data_that_went_back_and_came_again_is_late_again_and_told_and_kept(processed: Shop) -> None:
+    processed.grow()
+    processed.report()
+    path = processed.desk.base / "raw/ads/shop_ads" / DAY / "12/late.parquet"
+    aside = path.rename(processed.desk.base / "aside")
+    later = processed.later(hours=1)
+    later.desk.tick("late_growth")
+    later.report()
+
+    aside.rename(path)
+    again = later.later(hours=1)
+    (run,) = again.start(again.desk.tick("late_growth"))
+    again.report()
+    again.publish(run, GREW)
+    again.end(run)
+    again.report()
+
+    assert processed.office.subjects == [DETECTED, GONE_BACK, DETECTED, AGAIN]
+    assert [each["outcome"] for each in kept(again.desk)] == ["gone back", "success"]
+
+
+def test_data_that_is_late_again_after_other_data_took_its_place_is_told_and_kept(processed: Shop) -> None:
+    processed.grow()
+    later = processed.later(hours=1)
+    later.grow(name="more")
+    later.report()
+    processed.remove("more")
+
+    again = later.later(hours=1)
+    (run,) = again.start(again.desk.tick("late_growth"))
+    again.report()
+    again.publish(run, GREW)
+    again.end(run)
+    again.report()
+
+    assert processed.office.subjects[-1] == AGAIN
+    assert [each["outcome"] for each in kept(again.desk)][-1] == "success"
+    assert again.open == []

@@ -6,15 +6,18 @@ import signal
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 
 import dagster as dg
 import pytest
-from dagster._core.test_utils import create_run_for_test
+from dagster._core.test_utils import create_run_for_test, freeze_time
 
 from feed_assets.ads import AD_CATALOG
 from feed_assets.io_manager import feed_metadata
+from feed_assets.sensors import liveness
 from feed_assets.sensors.asset_graph import AssetFeedGraph
-from feed_assets.sensors.busy import BACKFILL_TAG, busy_partitions
+from feed_assets.sensors.busy import BACKFILL_TAG, RETRY_WITHIN, WILL_RETRY, busy_partitions, goes_on
 from feed_assets.sensors.liveness import ALIVE_TAG, DEAD_AFTER_SECONDS, alive, fail_dead_runs, first_tags
 from feed_assets_tests.harness import DAY, NEXT_DAY, between
 from feed_assets_tests.waiting import HANGS
@@ -35,6 +38,15 @@ def feeds():
     def daily(): ...
 
     return AssetFeedGraph.of(dg.Definitions([hourly, daily]).get_repository_def())
+
+
+def of_another_machine(monkeypatch, *, ago=0.0):
+    """The tags of a run that was begun so long ago on a machine whose clock is ten minutes behind."""
+    with monkeypatch.context() as there:
+        clock = SimpleNamespace(time=lambda: time.time() - 600 - ago, monotonic=lambda: time.monotonic() - 600 - ago)
+        there.setattr(liveness, "time", clock)
+        there.setattr(liveness, "this_boot", lambda: "of-another-machine", raising=False)
+        return first_tags(RUN)
 
 
 def started(instance, tags, *assets):
@@ -70,10 +82,13 @@ def test_a_backfill_keeps_all_its_days_while_its_process_gives_signs_of_life(dag
     assert fail_dead_runs(dagster_instance) == []
 
 
-def test_a_backfill_whose_process_is_gone_keeps_no_day_and_its_run_is_reported_as_failed(dagster_instance, feeds):
-    long_ago = int(time.time() - DEAD_AFTER_SECONDS - 5)
-    tags = {"dagster/partition": DAY, BACKFILL_TAG: f"{DAY}/{NEXT_DAY}", ALIVE_TAG: f"{RUN} {long_ago}"}
+def test_a_backfill_whose_process_is_gone_keeps_no_day_and_its_run_is_reported_as_failed(
+    dagster_instance, feeds, monkeypatch
+):
+    tags = {"dagster/partition": DAY, BACKFILL_TAG: f"{DAY}/{NEXT_DAY}", **first_tags(RUN)}
     started(dagster_instance, tags, DAILY)
+    now = time.monotonic() + DEAD_AFTER_SECONDS + 5
+    monkeypatch.setattr(liveness, "time", SimpleNamespace(monotonic=lambda: now))
 
     assert busy_partitions(dagster_instance, feeds) == {}
     assert fail_dead_runs(dagster_instance) == [RUN]
@@ -83,12 +98,46 @@ def test_a_backfill_whose_process_is_gone_keeps_no_day_and_its_run_is_reported_a
     assert fail_dead_runs(dagster_instance) == []
 
 
+def test_a_backfill_of_a_machine_whose_clock_differs_is_dead_only_after_its_sign_has_stood_still(
+    dagster_instance, feeds, monkeypatch
+):
+    started(dagster_instance, {"dagster/partition": DAY, **of_another_machine(monkeypatch, ago=40)}, DAILY)
+    now = time.monotonic()
+
+    def looked_at(seconds):
+        monkeypatch.setattr(liveness, "time", SimpleNamespace(time=time.time, monotonic=lambda: now + seconds))
+        return sorted(busy_partitions(dagster_instance, feeds)), fail_dead_runs(dagster_instance)
+
+    assert looked_at(0) == ([DAY], [])
+    assert looked_at(DEAD_AFTER_SECONDS - 5) == ([DAY], [])
+    dagster_instance.add_run_tags(RUN, of_another_machine(monkeypatch, ago=20))
+    assert looked_at(DEAD_AFTER_SECONDS + 5) == ([DAY], [])
+    assert looked_at(2 * DEAD_AFTER_SECONDS) == ([DAY], [])
+    assert looked_at(2 * DEAD_AFTER_SECONDS + 10) == ([], [RUN])
+
+
 def test_a_retry_of_such_a_run_is_its_own_day_and_not_dead_for_the_tags_it_inherits(dagster_instance, feeds):
     tags = {"dagster/partition": DAY, BACKFILL_TAG: f"{DAY}/{NEXT_DAY}", ALIVE_TAG: "another-run 17"}
     started(dagster_instance, tags, DAILY)
 
     assert sorted(busy_partitions(dagster_instance, feeds)) == [DAY]
     assert fail_dead_runs(dagster_instance) == []
+
+
+def test_a_failed_run_waits_for_its_retry_also_if_the_clock_of_its_machine_is_behind(
+    dagster_instance, feeds, monkeypatch
+):
+    with freeze_time(datetime.now(UTC) - timedelta(minutes=10)):
+        run = started(dagster_instance, {"dagster/partition": DAY, WILL_RETRY: "true"}, DAILY)
+        dagster_instance.report_run_failed(run)
+    now, failed = time.monotonic(), dagster_instance.get_run_by_id(RUN)
+
+    def waits(seconds):
+        monkeypatch.setattr(liveness, "time", SimpleNamespace(monotonic=lambda: now + seconds))
+        return sorted(busy_partitions(dagster_instance, feeds)), goes_on(dagster_instance, failed)
+
+    assert waits(0) == waits(RETRY_WITHIN.total_seconds() - 5) == ([DAY], True)
+    assert waits(RETRY_WITHIN.total_seconds() + 5) == ([], False)
 
 
 @pytest.mark.parametrize("dagster_instance", ["sqlite"], indirect=True)  # of two threads, one waits for the other there
@@ -103,7 +152,7 @@ def test_the_sign_of_life_is_renewed_until_the_run_ends(dagster_instance, monkey
                 break
             time.sleep(0.01)
 
-    assert int(run.tags[ALIVE_TAG].split()[1]) > time.time() - 60
+    assert int(run.tags[ALIVE_TAG].split()[2]) > time.monotonic() - 60
     assert fail_dead_runs(dagster_instance) == []
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 
 import dagster as dg
@@ -402,6 +403,25 @@ def test_a_request_that_never_became_a_run_is_repeated_under_its_run_key_and_doe
     processed.fail(ticks[44])
     after_a_failure = processed.at(AS_OF + timedelta(minutes=55)).tick("late_growth")
     assert after_a_failure.requests[0].run_key.endswith("#2")
+
+
+def test_a_long_run_of_one_dagster_is_not_repeated_by_another_one_while_its_sensors_tick(processed):
+    processed.raw_bytes(DAY, {"late": 1000})
+    with dg.DagsterInstance.ephemeral() as instance:
+        other = replace(processed, instance=instance, cursors={}, _definitions=None)
+        processed.fail(processed.tick("late_growth"), dg.DagsterRunStatus.STARTED)
+        (run,) = processed.instance.get_runs()
+
+        def asked(minutes):
+            later = [each.at(AS_OF + timedelta(minutes=minutes)) for each in (processed, other)]
+            return [each.tick("late_growth").asked for each in later]
+
+        for minutes in range(1, 60, 3):
+            assert asked(minutes) == [{}, {}]
+        processed.instance.report_run_failed(run)
+        assert asked(60) == [{}, {}]
+
+        assert len(other.at(AS_OF + timedelta(minutes=70)).tick("late_growth").asked) == 1
 
 
 def test_of_a_day_of_many_files_a_tick_reads_totals_and_the_files_once_for_each_small_change(desk):
