@@ -139,7 +139,7 @@ def _show(story: AssetStory) -> None:
     if not story.updates:
         print_text("  no updates yet")
         return
-    counts = ("read", "published", "quarantined", "duplicates")
+    counts = max((list(each.rows) for each in story.updates), key=len)
     print_table(
         ["update", "state", "made because", *counts],
         [

@@ -28,6 +28,7 @@ from feed_assets.file_feed import (
     recorded_digests,
     records,
 )
+from feed_assets.file_feed.quarantine import counts_what_was_read
 from feed_assets.file_feed.wording import counted
 from feed_assets.operations.accounting import COUNTS
 from feed_assets.sources import GrowthKind, Source, decide
@@ -39,7 +40,10 @@ FIRST = date(1970, 1, 2)
 
 @dataclass(frozen=True, slots=True)
 class UpdateStory:
-    """One update: its state, why it was computed, and its inputs."""
+    """One update: its state, why it was computed, and its inputs.
+
+    `rows` has the number `published`; with a quarantine also those `read`, `quarantined` and `duplicates`.
+    """
 
     name: str
     state: str
@@ -206,13 +210,14 @@ def _update(
     record = known.get(status.name)
     before = _in_force_before(status.name, statuses, known)
     rows = record.facts.rows if record else None
+    counts = COUNTS if record and counts_what_was_read(record) else ("published",)
     return UpdateStory(
         name=status.name,
         state=status.state,
         in_force=status.latest,
         made_because=_because(record, before, sources),
         outcome=status.why,
-        rows={name: getattr(rows, name) for name in COUNTS} if rows else {},
+        rows={name: getattr(rows, name) for name in counts} if rows else {},
         failed_checks=tuple(
             f"{check.name}: " + ", ".join(f"{name} {value}" for name, value in check.observed.items())
             for check in (record.checks if record else ())

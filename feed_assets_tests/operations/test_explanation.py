@@ -11,14 +11,14 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from feed_assets.ads import KINDS
 from feed_assets.blackboard import open_blackboard
-from feed_assets.file_feed import Facts, Feed, FeedInput, RawInput, publish_files
+from feed_assets.file_feed import Facts, Feed, FeedInput, RawInput, Rows, publish_files
 from feed_assets.io_manager import feed_metadata
 from feed_assets.operations.explanation import explain, unprocessed
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sources import Source, load_sources
 from feed_assets.sources.raw import read_sets
 from feed_assets.state import Store
-from feed_assets_tests.harness import ADS, DAY, Installation
+from feed_assets_tests.harness import ADS, DAY, EFFECTIVENESS, Installation
 
 LONG_AFTER = datetime(2020, 1, 1, tzinfo=UTC)
 
@@ -273,3 +273,20 @@ def test_a_new_source_without_a_file_is_no_reason(desk):
 
     newest = next(story for story in stories if story.asset == "clean_ads").updates[0]
     assert newest.made_because == "same inputs, run again"
+
+
+def test_what_was_read_is_said_only_of_an_update_that_counted_it(desk):
+    rows = Rows(read=149, published=149, quarantined=0, duplicates=0)
+    quarantine = {"quarantine": f"quarantine/{ADS}"}
+    for feed, details in ((ADS, quarantine), (EFFECTIVENESS, {})):
+        facts = Facts(rows=rows, details=details)
+        publish_files(desk.feed(feed), DAY, [], now=desk.now, owner="me", facts=facts)
+
+    stories = explain(
+        desk.board, feeds_of(desk), sources_of(desk), date.fromisoformat(DAY), now=desk.now, store=desk.store
+    )
+
+    assert {story.asset: dict(story.updates[0].rows) for story in stories if story.updates} == {
+        "clean_ads": {"read": 149, "published": 149, "quarantined": 0, "duplicates": 0},
+        "ad_effectiveness": {"published": 149},
+    }
