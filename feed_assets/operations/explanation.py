@@ -237,7 +237,7 @@ def _because(record: Record | None, before: Record | None, sources: Mapping[str,
     if record is None:
         return "published by others, without a record"
     if before is None:
-        return "first processed"
+        return "first on record"
     changes = [*_raw_changes(record, before, sources), *_feed_changes(record, before)]
     if not changes and _evening(record) != _evening(before):
         changes = ["evening before changed"]

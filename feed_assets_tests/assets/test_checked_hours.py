@@ -222,7 +222,7 @@ def test_explain_shows_the_hours_that_were_checked(shop, sources) -> None:
         if each.asset.startswith("checked")
     ]
     assert hours == [
-        ("checked/ads/shop_ads", f"{DAY}-12:00", ["ads/shop_ads grown ", "first processed"]),
+        ("checked/ads/shop_ads", f"{DAY}-12:00", ["ads/shop_ads grown ", "first on record"]),
         ("checked/clicks/shop_clicks", f"{DAY}-00:00", []),
     ]
 

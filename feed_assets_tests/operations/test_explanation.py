@@ -11,7 +11,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from feed_assets.ads import KINDS
 from feed_assets.blackboard import open_blackboard
-from feed_assets.file_feed import Facts, Feed, FeedInput, RawInput, Rows, publish_files
+from feed_assets.file_feed import Facts, Feed, FeedInput, Policy, RawInput, Rows, carry_out, plan, publish_files
 from feed_assets.io_manager import feed_metadata
 from feed_assets.operations.explanation import explain, unprocessed
 from feed_assets.sensors.asset_graph import AssetFeedGraph
@@ -290,3 +290,21 @@ def test_what_was_read_is_said_only_of_an_update_that_counted_it(desk):
         "clean_ads": {"read": 149, "published": 149, "quarantined": 0, "duplicates": 0},
         "ad_effectiveness": {"published": 149},
     }
+
+
+def test_the_oldest_update_that_retention_left_is_not_said_to_be_the_first(desk):
+    for number in (1, 2):
+        desk.raw_bytes(DAY, {"x": 10 * number})
+        desk.process()
+
+    def reasons() -> list[str]:
+        stories = explain(
+            desk.board, feeds_of(desk), sources_of(desk), date.fromisoformat(DAY), now=desk.now, store=desk.store
+        )
+        return [each.made_because for story in stories if story.asset == "clean_ads" for each in story.updates]
+
+    assert reasons() == ["ads/shop_ads grown +100.0 %", "first on record"]
+    policy = Policy(1, younger_than=timedelta(0), longest_write=timedelta(0))
+    later = desk.now + timedelta(days=1)
+    carry_out(desk.feed(ADS), plan(desk.feed(ADS), policy, now=later), now=later)
+    assert reasons() == ["first on record"]
