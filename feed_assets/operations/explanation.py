@@ -5,7 +5,7 @@ Here: sentences made from the records in storage; Dagster's database is not need
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from itertools import groupby
@@ -80,6 +80,18 @@ class AssetStory:
         return "; ".join(part for part in parts if part)
 
 
+@dataclass(frozen=True, slots=True)
+class Unprocessed:
+    """A day of a source with raw data that the update in force does not hold, and what happens next.
+
+    `backfill` is the command that processes the day, and others in a row with it, if no sensor does.
+    """
+
+    day: str
+    standing: str
+    backfill: str | None
+
+
 def explain(
     board: Blackboard, graph: FeedGraph, sources: Sequence[Source], day: date, *, now: datetime, store: Store
 ) -> list[AssetStory]:
@@ -139,18 +151,35 @@ def _story(
     )
 
 
-def unprocessed(
-    board: Blackboard, graph: FeedGraph, sources: Sequence[Source], *, now: datetime
-) -> list[tuple[str, str]]:
+def unprocessed(board: Blackboard, graph: FeedGraph, sources: Sequence[Source], *, now: datetime) -> list[Unprocessed]:
     """Every day up to today with raw data that the update in force does not hold, and what happens next.
 
-    One line for each source. Costs a LIST for each source, two for each feed, and the record of each such update.
+    One for each source. Costs a LIST for each source, two for each feed, and the record of each such update.
     """
     found = []
+    by_hand: set[date] = set()
     for node in cleaned_nodes(graph, now):
-        standings = _standings(board, graph, node, sources, (FIRST, now.date()), now)
-        found += [(each.day, standing) for each, standing in standings if each.differs or each.evening_changed]
-    return sorted(found)
+        for each, standing in _standings(board, graph, node, sources, (FIRST, now.date()), now):
+            if each.by_hand and graph.has(node.location, each.day):
+                by_hand.add(date.fromisoformat(each.day))
+                found.append((each.day, _standing(node.declaration.on(board), each, each.outside)))
+            elif each.differs or each.evening_changed:
+                found.append((each.day, standing))
+    commands = _backfills(by_hand)
+    return [Unprocessed(day, standing, commands.get(date.fromisoformat(day))) for day, standing in sorted(found)]
+
+
+def _backfills(days: Collection[date]) -> dict[date, str]:
+    """The command for each of these days; days in a row share one."""
+    commands: dict[date, str] = {}
+    for first in sorted(days):
+        if first not in commands:
+            last = first
+            while last + ONE_DAY in days:
+                last += ONE_DAY
+            command = f"feed-assets backfill --from {first} --to {last}"
+            commands |= {first + number * ONE_DAY: command for number in range((last - first).days + 1)}
+    return commands
 
 
 def cleaned_nodes(graph: FeedGraph, now: datetime) -> list[FeedNode]:

@@ -187,13 +187,36 @@ def test_every_day_with_unprocessed_data_is_named_however_old_and_no_other(desk)
         desk.raw_bytes(day, {"late": 1})
     later = desk.at(datetime(2019, 12, 1, 12, tzinfo=UTC))
 
-    found = dict(unprocessed(later.board, feeds_of(later), sources_of(later), now=later.now))
+    days = unprocessed(later.board, feeds_of(later), sources_of(later), now=later.now)
+    found = {each.day: each.standing for each in days}
 
     assert list(found) == ["2019-11-21", "2019-11-29", "2019-11-30", "2019-12-01"]
     assert "processed once more, as it has left the lookback" in found["2019-11-21"]
     assert "left until it grows more, or leaves the lookback on 2019-12-07" in found["2019-11-29"]
     assert "never processed: 0 -> 100 bytes" in found["2019-11-30"]
     assert "no sensor asks for it" in found["2019-12-01"]
+
+
+def test_days_in_a_row_that_no_sensor_asks_for_share_a_command(desk):
+    for day in ("2019-11-18", "2019-11-24", "2019-11-25", "2019-11-26", "2019-11-28"):
+        desk.raw_bytes(day, {"x": 100})
+        desk.raw_bytes(day, {"x": 100}, "clicks/shop_clicks")
+    later = desk.at(LONG_AFTER)
+
+    days = unprocessed(later.board, feeds_of(later), sources_of(later), now=later.now)
+
+    row, alone = (
+        f"feed-assets backfill --from 2019-11-{days}" for days in ("24 --to 2019-11-26", "28 --to 2019-11-28")
+    )
+    assert len(days) == 10
+    assert {each.day: each.backfill for each in days} == {
+        "2019-11-18": None,
+        "2019-11-24": row,
+        "2019-11-25": row,
+        "2019-11-26": row,
+        "2019-11-28": alone,
+    }
+    assert all("outside the lookback of 7 days, so no sensor asks for it (" in each.standing for each in days[2:])
 
 
 def test_hours_without_an_update_share_a_line(tmp_path: Path):
