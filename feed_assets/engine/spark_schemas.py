@@ -37,11 +37,11 @@ def readable_columns(spark: SparkSession, file: Path) -> tuple[StructType, dict[
     For a file of which Spark infers no schema: there, one column of a type that it does not know is an error of all.
     Raises such an error if the file is no Parquet.
     """
-    java = java_machine(spark)
+    java, path = java_machine(spark), file.absolute()
     types = java.org.apache.spark.sql.execution.datasources.parquet
     converter = types.ParquetToSparkSchemaConverter(java_session(spark).sessionState().conf())
     parquet = java.org.apache.parquet
-    reader = parquet.hadoop.ParquetFileReader.open(parquet.io.LocalInputFile(java.java.io.File(str(file)).toPath()))
+    reader = parquet.hadoop.ParquetFileReader.open(parquet.io.LocalInputFile(java.java.io.File(str(path)).toPath()))
     try:
         columns = list(reader.getFileMetaData().getSchema().getFields())
     finally:
@@ -53,7 +53,7 @@ def readable_columns(spark: SparkSession, file: Path) -> tuple[StructType, dict[
             converted = converter.convert(parquet.schema.MessageType(column.getName(), [column])).json()
             schema = StructType.fromJson(json.loads(converted))
             # Spark knows some types, such as TIME, and reads no file with them.
-            readable += spark.read.schema(schema).parquet(to_read(file.as_uri())).schema
+            readable += spark.read.schema(schema).parquet(to_read(path.as_uri())).schema
         except (PySparkException, Py4JJavaError) as error:
             errors[column.getName()] = error
     return StructType(readable), errors

@@ -365,9 +365,10 @@ UNREADABLE = {"uuid": "uuid()", "time": "TIME '10:11:12'", "interval": "INTERVAL
 
 @pytest.mark.parametrize("value", UNREADABLE.values(), ids=UNREADABLE)
 def test_a_parquet_column_that_spark_cannot_read_matters_only_if_the_source_declares_it(
-    spark, blackboard, described, tmp_path, value
+    spark, blackboard, described, tmp_path, monkeypatch, value
 ):
-    file = tmp_path / "a [log] of 100%.parquet"
+    monkeypatch.chdir(tmp_path)
+    file = Path("a [log] of 100%.parquet")
     times = "TIMESTAMPTZ '2019-11-24 05:00:00+00' AS time, 1.5::DOUBLE AS more"
     duckdb.sql(f"COPY (SELECT 1::BIGINT AS id, {times}, 'a' AS ad, {value} AS Extra) TO '{file}'")
     columns = "id: bigint, time: timestamp, ad: string"
