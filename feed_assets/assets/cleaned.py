@@ -11,6 +11,7 @@ from typing import Any
 
 import dagster as dg
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everyone writes Spark
 
 from feed_assets.assets.checked_hours import IO_MANAGER, Hourly
 from feed_assets.assets.column_lineage import clean_lineage
@@ -19,6 +20,7 @@ from feed_assets.datasets import ONE_DAY
 from feed_assets.io_manager.asset_metadata import CONFIGURATION, EVENING_BEFORE
 from feed_assets.sources import Kind, Source
 from feed_assets.sources.canonical import VERSION, canonical
+from feed_assets.sources.kinds import SOURCE
 from feed_assets.steps import DayRecords
 
 EVENING_HOURS = 1
@@ -104,7 +106,8 @@ def _events(
         match records[_input(source)].get(str(day)):
             case DayRecords(raw, checked) if hourly:
                 found += [hourly.records(raw, source, day)] if raw is not None else []
-                found += [checked] if checked is not None else []
+                # What is read from files may be NULL, also the source: the result's files would say so.
+                found += [checked.withColumn(SOURCE, F.lit(source.name))] if checked is not None else []
             case DataFrame() as raw:
                 found.append(canonical(raw, source))
     return found

@@ -119,6 +119,6 @@ def message_of(error: Exception) -> str:
         return unusable_database(os.environ.get("DAGSTER_HOME", "its home"), cause)
     if NO_SPACE in str(error) and ("\n" in str(error) or isinstance(error, OSError)):
         temporary = os.environ.get("SPARK_LOCAL_DIRS") or tempfile.gettempdir()
-        where = f"the disk of the data (FEED_ASSETS_BASE) or of {temporary}"
+        where = f"the disk of the data (FEED_ASSETS_BASE), of {temporary}, or of the file that the output goes to"
         return f"{NO_SPACE}: free some on {where}, then run the same command again."
     return str(error)

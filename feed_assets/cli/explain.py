@@ -15,6 +15,7 @@ import click
 from feed_assets.cli.clock import DayParameter, OptionalDay
 from feed_assets.cli.installation import Installation, find_dagster_home, load_installation
 from feed_assets.cli.output import json_option, print_blocks, print_json, print_table, print_text, say
+from feed_assets.file_feed.wording import counted
 
 if TYPE_CHECKING:
     from feed_assets.operations.explanation import AssetStory
@@ -102,11 +103,14 @@ def _show_unprocessed(installation: Installation, *, as_json: bool) -> None:
     now = settings.clock.now()
     days = unprocessed(installation.blackboard, installation.feeds, installation.sources, now=now)
     if as_json:
-        print_json([{"day": day, "standing": standing} for day, standing in days])
+        print_json([asdict(each) for each in days])
         return
     _say_where(settings)
-    for _, standing in days:
-        print_text(standing, indent="    ")
+    for each in days:
+        print_text(each.standing, indent="    ")
+    for command in dict.fromkeys(each.backfill for each in days if each.backfill):
+        dates = len({each.day for each in days if each.backfill == command})
+        print_text(f"Of these, `{command}` makes {counted(dates, 'day')} outside the lookback.", indent="    ")
     if not days:
         say("There is no unprocessed raw data.")
 
@@ -139,7 +143,7 @@ def _show(story: AssetStory) -> None:
     if not story.updates:
         print_text("  no updates yet")
         return
-    counts = ("read", "published", "quarantined", "duplicates")
+    counts = max((list(each.rows) for each in story.updates), key=len)
     print_table(
         ["update", "state", "made because", *counts],
         [

@@ -42,6 +42,7 @@ from feed_assets.file_feed import (
     plan,
     require_latest,
     tag,
+    tags,
     unpin,
     untag,
 )
@@ -68,8 +69,10 @@ def tag_(feed: Feed, name: str, partition: str | None, update: str | None, *, as
 @partition_option
 @json_option
 def untag_(feed: Feed, name: str, partition: str | None, *, as_json: bool) -> None:
-    """Remove a tag. It is no error if the tag does not exist."""
+    """Remove a tag. It is no error if the tag does not exist. Exit code 3 if nothing is at URI."""
     place = place_to_change(feed, partition)
+    if (missing := what_is_missing(place)) and not any(each.name == name for each in tags(place.feed, place.partition)):
+        raise NoValidUpdateError(missing)
     untag(place.feed, place.partition, name)
     _print(place, {"untagged": name}, f"there is no tag {name} any more", as_json=as_json)
 
@@ -100,13 +103,15 @@ def pin_(feed: Feed, partition: str | None, update: str | None, until: datetime,
 @click.option("--holder", metavar="NAME", default=login_name, help="Who pinned it. Default: your login name.")
 @json_option
 def unpin_(feed: Feed, partition: str | None, update: str | None, holder: str, *, as_json: bool) -> None:
-    """Remove the pins of a holder. It is no error if there are none."""
+    """Remove the pins of a holder. It is no error if there are none. Exit code 3 if nothing is at URI."""
     place = place_to_change(feed, partition)
     removed = [
         each
         for each in pins(place.feed, place.partition, now=clock.now())
         if (each.partition, each.holder) == (place.partition, holder) and update in {None, each.update}
     ]
+    if not removed and (missing := what_is_missing(place)):
+        raise NoValidUpdateError(missing)
     for each in removed:
         unpin(place.feed, each)
     fields = {"holder": holder, "unpinned": [each.update for each in removed]}

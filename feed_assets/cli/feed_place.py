@@ -198,17 +198,28 @@ def _has_control_area(feed: Feed) -> bool:
 def what_is_near(feed: Feed, partition: str | None) -> str:
     """The message about a place without updates: what is there instead, and similar names."""
     if partition is not None and (names := partitions(feed)):
-        return f"{feed.uri} has no update of {partition}. {_similar(partition, names)}"
+        return f"{feed.uri} has no update of {partition}. {similar_names(partition, names)}"
     if (here := _here(feed)) is not None:
-        return f"{feed.uri} has no update. {_similar('', here)}"
+        return f"{feed.uri} has no update. {similar_names('', here)}"
     parent = feed.uri
     while "/" in parent.partition("://")[2].strip("/"):
         above, _, name = parent.rpartition("/")
         if (folders := _names_at(above)) is not None:
-            similar = _similar(unquote(name), folders)
+            similar = similar_names(unquote(name), folders)
             return f"There is nothing at {feed.uri}. The nearest place that exists is {above}. {similar}"
         parent = above
     return f"There is nothing at {feed.uri}, nor above it. Is it the right disk or bucket?"
+
+
+def similar_names(name: str, names: Sequence[str]) -> str:
+    """A sentence with some of `names`, those similar to `name` first."""
+    if not names:
+        return "It has no folders."
+    similar = difflib.get_close_matches(name, names, n=_SHOWN)
+    shown = [*similar, *(other for other in names if other not in similar)][:_SHOWN]
+    more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
+    question = f" Did you mean {similar[0]}?" if similar else ""
+    return printable(f"There is: {', '.join(shown)}{more}.{question}")
 
 
 def what_is_missing(place: FeedPlace) -> str | None:
@@ -224,17 +235,6 @@ def is_there(feed: Feed) -> bool:
 def _here(feed: Feed) -> list[str] | None:
     """The folders at the feed's location; None if it does not exist."""
     return _folders(feed) or _names_at(feed.uri)
-
-
-def _similar(name: str, names: Sequence[str]) -> str:
-    """A sentence with some of `names`, those similar to `name` first."""
-    if not names:
-        return "It has no folders."
-    similar = difflib.get_close_matches(name, names, n=_SHOWN)
-    shown = [*similar, *(other for other in names if other not in similar)][:_SHOWN]
-    more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
-    question = f" Did you mean {similar[0]}?" if similar else ""
-    return printable(f"There is: {', '.join(shown)}{more}.{question}")
 
 
 def _names_at(uri: str) -> list[str] | None:

@@ -32,6 +32,11 @@ if TYPE_CHECKING:
 NAMED = 5
 """Messages list up to this many days one by one."""
 
+_UNCHANGED = (
+    "What these files had landed did not change. A file in another format, such as that of pushed events, lands anew "
+    "only while {source} describes that format."
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Landed:
@@ -108,12 +113,13 @@ def land(ctx: click.Context, source: str, files: tuple[Path, ...], *, again: boo
         _print(
             done,
             "Nothing landed."
-            if files
+            if files or failures
             else f"Nothing to replace: all of {wanted.key} landed by its present description, and no raw file is gone.",
         )
     for line in remarks(done, wanted, settings):
         say(line)
-    for line in (*warnings([*completed, *done], wanted, settings), *failures):
+    hint = [_UNCHANGED.format(source=wanted.key)] if failures and not files else []
+    for line in (*warnings([*completed, *done], wanted, settings), *failures, *hint):
         complain(line)
     if failures or any(each.outdated for each in (*completed, *done)):
         ctx.exit(FAILED)

@@ -11,12 +11,13 @@ import importlib
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import click
 
 from feed_assets.cli.code_location import MODULE
-from feed_assets.cli.exit_codes import explained_errors
-from feed_assets.cli.output import quiet_option
+from feed_assets.cli.exit_codes import FAILED, explained_errors, message_of
+from feed_assets.cli.output import complain, quiet_option
 
 COLLECTIONS = 100_000, 20, 20
 """When Python collects garbage. By default it does so after 700 new objects. Dagster and Spark make a million that
@@ -75,6 +76,14 @@ class CommandMap(click.Group):
         """Write the list of commands without loading them."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
+
+    def main(self, *arguments: Any, **options: Any) -> Any:  # click's signature
+        """Run the program. Only what it prints itself, such as its help, can fail here, as on a full disk."""
+        try:
+            return super().main(*arguments, **options)
+        except OSError as error:
+            complain(f"Error: {message_of(error)}")
+            sys.exit(FAILED)
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the command."""

@@ -14,9 +14,12 @@ import click
 
 from feed_assets.cli.clock import DayParameter, OptionalDay
 from feed_assets.cli.exit_codes import FAILED
-from feed_assets.cli.installation import load_installation
+from feed_assets.cli.feed_place import similar_names
+from feed_assets.cli.feeds import NOT_FEEDS
+from feed_assets.cli.installation import Installation, load_installation
 from feed_assets.cli.output import complain, json_option, print_json, print_table
 from feed_assets.file_feed import FeedError
+from feed_assets.file_feed.discovery import feed_locations
 
 if TYPE_CHECKING:
     from feed_assets.operations.quarantined import SetAside
@@ -40,6 +43,8 @@ def quarantine(ctx: click.Context, day: date | None, feed: str | None, *, as_jso
     partition = str(day) if day else None
     faults: list[FeedError] = []
     found = list(set_aside(board, now=settings.clock.now(), partition=partition, where=feed, unreadable=faults.append))
+    if feed is not None and not found and not faults:
+        _require_feed(installation, feed)
     if as_json:
         print_json([asdict(each) for each in found])
     else:
@@ -48,6 +53,18 @@ def quarantine(ctx: click.Context, day: date | None, feed: str | None, *, as_jso
         complain(f"Error: {fault}")
     if faults:
         ctx.exit(FAILED)
+
+
+def _require_feed(installation: Installation, feed: str) -> None:
+    """Raise click.BadParameter if no feed, and no place of landing's quarantine, has this name."""
+    board = installation.blackboard
+    feeds = {*installation.feeds.feeds, *feed_locations(board, leave_out=NOT_FEEDS)}
+    names = [*sorted(feeds), "landing", *(f"landing/{source.key}" for source in installation.sources)]
+    if not any(f"{name}/".startswith(f"{feed.strip('/')}/") for name in names):
+        where = installation.settings.base
+        raise click.BadParameter(
+            f"there is no feed {feed!r} below {where}. {similar_names(feed, names)}", param_hint="--feed"
+        )
 
 
 def _nothing(feed: str | None, partition: str | None, base: str) -> str:

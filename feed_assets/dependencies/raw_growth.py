@@ -77,6 +77,17 @@ class SourceDecision:
         """Whether raw files exist that the update in force did not read."""
         return self.decision.kind not in {GrowthKind.UNCHANGED, GrowthKind.VANISHED}
 
+    @property
+    def by_hand(self) -> bool:
+        """Whether only a backfill processes the day, as it is outside the lookback."""
+        sensors_look = self.wanted or self.phase in {Phase.OPEN, Phase.WATCHED}
+        return self.differs and not sensors_look and self.tried is None
+
+    @property
+    def outside(self) -> str:
+        """The outcome of a day outside the lookback."""
+        return f"outside the lookback of {counted(self.source.lookback_days, 'day')}, so no sensor asks for it"
+
     def sentence(self, outcome: str | None = None) -> str:
         """The day, the numbers and the outcome, for people; `outcome` replaces the outcome."""
         baseline = f"update {self.update}" if self.update else "no valid update"
@@ -92,10 +103,9 @@ class SourceDecision:
             return f"due {self.due_from:%Y-%m-%d %H:%M}, no sensor asks for it before"
         if self.phase is Phase.WATCHED:
             return f"left until it grows more, or leaves the lookback on {self.leaves:%Y-%m-%d}"
-        outside = f"outside the lookback of {counted(self.source.lookback_days, 'day')}, so no sensor asks for it"
         if self.tried is not None:
-            return f"{self._tried}, and {outside}"
-        return f"{outside}: `feed-assets backfill --from {self.day} --to {self.day}` makes it"
+            return f"{self._tried}, and {self.outside}"
+        return f"{self.outside}: `feed-assets backfill --from {self.day} --to {self.day}` makes it"
 
     @property
     def _tried(self) -> str:

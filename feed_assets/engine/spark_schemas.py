@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from functools import cache
+from pathlib import Path
 
-from pyspark.sql import DataFrame
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
+from feed_assets.engine.jvm import java_machine, java_session
+from feed_assets.engine.paths import to_read
 from feed_assets.engine.sql import is_field_name, parsable_type, stored_type
 from feed_assets.file_feed import Column
 
@@ -23,6 +29,34 @@ def spark_schema(columns: Iterable[Column]) -> StructType:
 def _type(name: str) -> DataType:
     # Spark reads no file as VARCHAR or CHAR.
     return DataType.fromDDL(parsable_type(stored_type(name)))
+
+
+def readable_columns(spark: SparkSession, file: Path) -> tuple[StructType, dict[str, PySparkException | Py4JJavaError]]:
+    """The columns of a local Parquet file that Spark can read, and for each other column Spark's error.
+
+    For a file of which Spark infers no schema: there, one column of a type that it does not know is an error of all.
+    Raises such an error if the file is no Parquet.
+    """
+    java, path = java_machine(spark), file.absolute()
+    types = java.org.apache.spark.sql.execution.datasources.parquet
+    converter = types.ParquetToSparkSchemaConverter(java_session(spark).sessionState().conf())
+    parquet = java.org.apache.parquet
+    reader = parquet.hadoop.ParquetFileReader.open(parquet.io.LocalInputFile(java.java.io.File(str(path)).toPath()))
+    try:
+        columns = list(reader.getFileMetaData().getSchema().getFields())
+    finally:
+        reader.close()
+    readable: list[StructField] = []
+    errors = {}
+    for column in columns:
+        try:
+            converted = converter.convert(parquet.schema.MessageType(column.getName(), [column])).json()
+            schema = StructType.fromJson(json.loads(converted))
+            # Spark knows some types, such as TIME, and reads no file with them.
+            readable += spark.read.schema(schema).parquet(to_read(path.as_uri())).schema
+        except (PySparkException, Py4JJavaError) as error:
+            errors[column.getName()] = error
+    return StructType(readable), errors
 
 
 def unreadable_fields(schema: StructType) -> list[str]:

@@ -35,6 +35,12 @@ def quarantine_of(feed: Feed) -> Feed:
     return Feed(feed.blackboard, f"{FOLDER}/{feed.location}")
 
 
+def counts_what_was_read(record: Record) -> bool:
+    """Whether the rows of a record tell how many were read; of a result without a quarantine they count it only."""
+    rows = record.facts.rows
+    return rows is not None and (QUARANTINE in record.facts.details or rows.read != rows.published)
+
+
 def publish_both(staged: Staged, *, now: datetime, checks: Sequence[CheckOutcome] = ()) -> Update:
     """Publish an update, then its quarantine. Raises as `publish` does."""
     update = publish(staged, now=now, checks=checks)

@@ -11,6 +11,7 @@ from typing import Any
 import dagster as dg
 
 from feed_assets.file_feed import Feed, FeedInput, RawInput, Record, Update, read_record
+from feed_assets.file_feed.quarantine import counts_what_was_read
 
 MAX_ROWS = 100
 """Rows of a metadata table; one more row counts the rest."""
@@ -50,8 +51,9 @@ def published_metadata(update: Update, record: Record | None, previous: Update |
     shown["read set"] = dg.MetadataValue.table(_input_rows(record.facts.inputs))
     rows = record.facts.rows
     if rows is not None:
+        shown["dagster/row_count"] = rows.published
+    if rows is not None and counts_what_was_read(record):
         shown |= {
-            "dagster/row_count": rows.published,
             "rows read": rows.read,
             "rows quarantined": rows.quarantined,
             "rows duplicate": rows.duplicates,

@@ -5,7 +5,7 @@ Here: sentences made from the records in storage; Dagster's database is not need
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from itertools import groupby
@@ -29,6 +29,7 @@ from feed_assets.file_feed import (
     recorded_digests,
     records,
 )
+from feed_assets.file_feed.quarantine import counts_what_was_read
 from feed_assets.file_feed.wording import counted
 from feed_assets.operations.accounting import COUNTS
 from feed_assets.sources import GrowthKind, Source, decide
@@ -40,7 +41,10 @@ FIRST = date(1970, 1, 2)
 
 @dataclass(frozen=True, slots=True)
 class UpdateStory:
-    """One update: its state, why it was computed, and its inputs."""
+    """One update: its state, why it was computed, and its inputs.
+
+    `rows` has the number `published`; with a quarantine also those `read`, `quarantined` and `duplicates`.
+    """
 
     name: str
     state: str
@@ -75,6 +79,18 @@ class AssetStory:
         parts = [in_force.made_because if in_force else "no valid update"]
         parts += [f"{update.name} {update.state}: {update.outcome}" for update in later[:1]]
         return "; ".join(part for part in parts if part)
+
+
+@dataclass(frozen=True, slots=True)
+class Unprocessed:
+    """A day of a source with raw data that the update in force does not hold, and what happens next.
+
+    `backfill` is the command that processes the day, and others in a row with it, if no sensor does.
+    """
+
+    day: str
+    standing: str
+    backfill: str | None
 
 
 def explain(
@@ -136,18 +152,35 @@ def _story(
     )
 
 
-def unprocessed(
-    board: Blackboard, graph: FeedGraph, sources: Sequence[Source], *, now: datetime
-) -> list[tuple[str, str]]:
+def unprocessed(board: Blackboard, graph: FeedGraph, sources: Sequence[Source], *, now: datetime) -> list[Unprocessed]:
     """Every day up to today with raw data that the update in force does not hold, and what happens next.
 
-    One line for each source. Costs a LIST for each source, two for each feed, and the record of each such update.
+    One for each source. Costs a LIST for each source, two for each feed, and the record of each such update.
     """
     found = []
+    by_hand: set[date] = set()
     for node in cleaned_nodes(graph, now):
-        standings = _standings(board, graph, node, sources, (FIRST, now.date()), now)
-        found += [(each.day, standing) for each, standing in standings if each.differs or each.evening_changed]
-    return sorted(found)
+        for each, standing in _standings(board, graph, node, sources, (FIRST, now.date()), now):
+            if each.by_hand and graph.has(node.location, each.day):
+                by_hand.add(date.fromisoformat(each.day))
+                found.append((each.day, _standing(node.declaration.on(board), each, each.outside)))
+            elif each.differs or each.evening_changed:
+                found.append((each.day, standing))
+    commands = _backfills(by_hand)
+    return [Unprocessed(day, standing, commands.get(date.fromisoformat(day))) for day, standing in sorted(found)]
+
+
+def _backfills(days: Collection[date]) -> dict[date, str]:
+    """The command for each of these days; days in a row share one."""
+    commands: dict[date, str] = {}
+    for first in sorted(days):
+        if first not in commands:
+            last = first
+            while last + ONE_DAY in days:
+                last += ONE_DAY
+            command = f"feed-assets backfill --from {first} --to {last}"
+            commands |= {first + number * ONE_DAY: command for number in range((last - first).days + 1)}
+    return commands
 
 
 def cleaned_nodes(graph: FeedGraph, now: datetime) -> list[FeedNode]:
@@ -207,13 +240,14 @@ def _update(
     record = known.get(status.name)
     before = _in_force_before(status.name, statuses, known)
     rows = record.facts.rows if record else None
+    counts = COUNTS if record and counts_what_was_read(record) else ("published",)
     return UpdateStory(
         name=status.name,
         state=status.state,
         in_force=status.latest,
         made_because=_because(record, before, sources),
         outcome=status.why,
-        rows={name: getattr(rows, name) for name in COUNTS} if rows else {},
+        rows={name: getattr(rows, name) for name in counts} if rows else {},
         failed_checks=tuple(
             f"{check.name}: " + ", ".join(f"{name} {value}" for name, value in check.observed.items())
             for check in (record.checks if record else ())
@@ -233,7 +267,7 @@ def _because(record: Record | None, before: Record | None, sources: Mapping[str,
     if record is None:
         return "published by others, without a record"
     if before is None:
-        return "first processed"
+        return "first on record"
     changes = [*_raw_changes(record, before, sources), *_feed_changes(record, before)]
     if not changes and _evening(record) != _evening(before):
         changes = ["evening before changed"]

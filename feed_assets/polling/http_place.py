@@ -9,6 +9,7 @@ from contextlib import suppress
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from html.parser import HTMLParser
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote, urljoin, urlsplit
@@ -48,6 +49,7 @@ class HttpPlace(Place):
         # Servers call `.gz` an encoding of the content: such a file is wanted as it lies there.
         as_sent = {**given, "client_kwargs": {**client, "auto_decompress": False}}
         self._packed_fs: Any = HTTPFileSystem(**as_sent)
+        self._has_options = bool(options)
         self._root = url.rstrip("/") + "/"
         self._urls: dict[str, str] = {}
         # fsspec passes unknown options on: a wrong one is a TypeError of a request.
@@ -55,16 +57,17 @@ class HttpPlace(Place):
 
     def entries(self, folder: str) -> Iterator[PartnersFile]:
         """See `Place.entries`."""
+        from fsspec.asyn import sync  # noqa: PLC0415 - as above
+
         url = self._urls.get(folder) or f"{self._root}{quote(folder)}"
         url = url.rstrip("/") + "/"
         with explained(self._errors):
-            try:
-                page = self._fs.cat_file(url)
-            except FileNotFoundError:
-                if folder:
-                    return
-                raise PlaceError(f"the server has no {url}") from None
-        for link, base in _links(page.decode(errors="replace"), url):
+            found = sync(self._fs.loop, self._page, url)
+        if found is None:
+            if folder:
+                return
+            raise PlaceError(f"the server has no {url}")
+        for link, base in _links(*found):
             name = f"{folder}/{base}".lstrip("/")
             self._urls[name] = link
             yield PartnersFile(name, None, "", None, is_folder=link.endswith("/"))
@@ -90,6 +93,21 @@ class HttpPlace(Place):
             except FileNotFoundError:
                 raise ChangedError("it is gone") from None
         require_same(file, self._look(file.name), target)
+
+    async def _page(self, url: str) -> tuple[str, str] | None:
+        """The page of a folder, and the URL that its links count from; None if the server has no such folder."""
+        session = await self._fs.set_session()
+        async with session.get(self._fs.encode_url(url), **self._fs.kwargs) as answer:
+            if answer.status == HTTPStatus.NOT_FOUND:
+                return None
+            answer.raise_for_status()
+            page = (await answer.read()).decode(errors="replace")
+            came_from = str(answer.url) if answer.history else url
+        asked, came = urlsplit(url), urlsplit(came_from)
+        same = asked[:2] == came[:2] or (came.scheme, came.hostname) == ("https", asked.hostname)
+        # Another server must not get the partner's credentials: it is asked through the partner's redirects only.
+        elsewhere = self._has_options and not same
+        return page, url if elsewhere or f"{came_from}/" == url else came_from
 
     def _look(self, name: str) -> PartnersFile | None:
         with explained(self._errors):
@@ -130,6 +148,7 @@ def _links(page: str, url: str) -> Iterator[tuple[str, str]]:
     except AssertionError as error:  # Python's, for some of what is no HTML
         raise PlaceError(f"{url} is no page of links: {error}") from None
     here = urlsplit(url)
+    inside = here.path.rpartition("/")[0]
     for href in parser.found:
         try:
             # A colon in a name is not the end of a scheme.
@@ -138,7 +157,7 @@ def _links(page: str, url: str) -> Iterator[tuple[str, str]]:
         except ValueError:
             continue  # it is no URL
         folder, _, base = parts.path.removesuffix("/").rpartition("/")
-        beside = (parts.scheme, parts.netloc, unquote(folder)) == (here.scheme, here.netloc, unquote(here.path[:-1]))
+        beside = (parts.scheme, parts.netloc, unquote(folder)) == (here.scheme, here.netloc, unquote(inside))
         if beside and base and not (parts.query or parts.fragment):
             name = unquote(base)
             # Two names that are not UTF-8 must not become one.

@@ -5,11 +5,13 @@ It is needed because `feed-assets land` writes files without Dagster. `dependenc
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import dagster as dg
@@ -34,22 +36,28 @@ class Hour:
     files: int
     bytes: int
 
-    def __str__(self) -> str:
-        return f"{self.files}/{self.bytes}"
-
     @classmethod
-    def of(cls, text: object) -> Hour:
-        """Parse the text of `str(hour)`; any other text is an empty hour."""
-        files, _, size = str(text).partition("/")
-        return cls(int(files), int(size)) if files.isdigit() and size.isdigit() else cls(0, 0)
+    def of(cls, event: dg.AssetMaterialization) -> Hour:
+        """The hour that an event of `landings` tells; an empty hour if another one has made the event."""
+        files, size = (event.metadata.get(name) for name in ("files", "bytes"))
+        if isinstance(files, dg.IntMetadataValue) and isinstance(size, dg.IntMetadataValue):
+            return cls(files.value or 0, size.value or 0)
+        return cls(0, 0)
+
+
+Reported = Callable[[str], "Hour | None"]
+"""The hour of a partition as it was last reported; None if it never was."""
 
 
 @dataclass(frozen=True, slots=True)
 class LandingReport:
-    """The events of one tick for one source; for the next tick, the `known` hours and the day `reached`."""
+    """The events of one tick for one source; for the next tick, the reported `days` and the day `reached`.
+
+    Each day has a digest of its hours as they were reported: a cursor with the hours themselves fills a page of the UI.
+    """
 
     events: tuple[dg.AssetMaterialization, ...]
-    known: Mapping[str, str]
+    days: Mapping[str, str]
     reached: str
 
 
@@ -74,8 +82,9 @@ def landings(
             last = cursor.get(source.key)
             last = last if isinstance(last, dict) else {}
             limit = MAX_EVENTS - len(events)
-            report = report_landings(blackboard.blackboard, source, partitions, last, now=now, limit=limit)
-            cursor[source.key] = {"known": report.known, "reached": report.reached}
+            reported = partial(_last_reported, context.instance, raw_key(source))
+            report = report_landings(blackboard.blackboard, source, partitions, last, reported, now=now, limit=limit)
+            cursor[source.key] = {"days": report.days, "reached": report.reached}
             events += report.events
             if report.events:
                 context.log.info(f"{source.key}: {counted(len(report.events), 'raw hour')} changed")
@@ -93,32 +102,79 @@ def report_landings(
     source: Source,
     partitions: dg.HourlyPartitionsDefinition,
     last_tick: Mapping[str, Any],
+    reported: Reported,
     *,
     now: datetime,
     limit: int,
 ) -> LandingReport:
     """The raw hours of a source that have changed since they were reported, at most `limit` of them, oldest first.
 
-    `last_tick` is the cursor of the last tick: {"known": partition -> files/bytes, "reached": its last day}. Costs a
-    LIST of the ledger and of the raw files: of at most 32 days until the lookback is reached, then of the lookback.
-    The events have no data version: a run that read the files before they are reported would count as out of date.
+    `last_tick` is the cursor of the last tick: {"days": day -> digest, "reached": its last day}. Costs a LIST of the
+    ledger and of the raw files: of at most 32 days until the lookback is reached, then of the lookback; and a call of
+    `reported` for each hour of a day that has changed. The events have no data version: a run that read the files
+    before they are reported would count as out of date.
     """
-    known = {str(key): str(value) for key, value in (last_tick.get("known") or {}).items()}
+    told = _days_told(last_tick)
     start = now.date() - timedelta(days=source.lookback_days)
     resume = str(last_tick.get("reached"))
     first = min(start, date.fromisoformat(resume) if is_day(resume) else partitions.start.date())
     last = now.date() if first >= start else min(now.date(), first + timedelta(days=DAYS_AT_ONCE))
     raw = raw_days(board, [source.key], first, last)
-    present = {key: hour for read in raw.values() for key, hour in _hours(read, partitions).items()}
-    watched = {key for key in known if str(first) <= key[:10] <= str(last)}
-    hours = {key: present.get(key, Hour(0, 0)) for key in sorted(present.keys() | watched)}
-    changed = [key for key, hour in hours.items() if str(hour) != known.get(key) and partitions.has_partition_key(key)]
-    reported = changed[: max(limit, 0)]
-    events = tuple(_event(source, key, hours[key], Hour.of(known.get(key))) for key in reported)
-    known |= {key: str(hours[key]) for key in reported}
-    reached = changed[len(reported)][:10] if len(reported) < len(changed) else str(last)
+    present = {str(day): _hours(read, partitions) for (_, day), read in raw.items()}
+    # Asking for each hour whether it is a partition takes half a millisecond.
+    first_key, last_key = partitions.get_first_partition_key() or "~", partitions.get_last_partition_key() or ""
+    events: list[dg.AssetMaterialization] = []
+    reached = str(last)
+    for day in sorted(present.keys() | {day for day in told if str(first) <= day <= str(last)}):
+        hours = {key: hour for key, hour in present.get(day, {}).items() if first_key <= key <= last_key}
+        if told.get(day, _digest({})) == _digest(hours):
+            continue
+        # Of a day that is not in the cursor, nothing was reported.
+        keys = _hour_keys(day, partitions) if day in told else []
+        known = {key: hour for key in keys if (hour := reported(key)) is not None}
+        for key in sorted(hours.keys() | known.keys()):
+            hour, before = hours.get(key, Hour(0, 0)), known.get(key, Hour(0, 0))
+            if hour == before:
+                continue
+            if len(events) >= limit:
+                reached = min(reached, day)
+                break
+            events.append(_event(source, key, hour, before))
+            known[key] = hour
+        told[day] = _digest(known)
+        if reached == day:
+            break
     keep = min(str(start), reached)
-    return LandingReport(events, {key: state for key, state in known.items() if key[:10] >= keep}, reached)
+    return LandingReport(tuple(events), {day: digest for day, digest in told.items() if day >= keep}, reached)
+
+
+def _days_told(last_tick: Mapping[str, Any]) -> dict[str, str]:
+    """Day -> digest of its hours as they were reported. Cursors of earlier versions have the hours themselves."""
+    days: dict[str, str] = {str(day): str(digest) for day, digest in (last_tick.get("days") or {}).items()}
+    hours: dict[str, dict[str, Hour]] = {}
+    for key, text in (last_tick.get("known") or {}).items():
+        files, _, size = str(text).partition("/")
+        if files.isdigit() and size.isdigit():
+            hours.setdefault(str(key)[:10], {})[str(key)] = Hour(int(files), int(size))
+    return {day: _digest(each) for day, each in hours.items()} | days
+
+
+def _digest(hours: Mapping[str, Hour]) -> str:
+    """8 hex digits that change with the hours that have files."""
+    told = sorted((key, hour.files, hour.bytes) for key, hour in hours.items() if hour != Hour(0, 0))
+    return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:8]
+
+
+def _hour_keys(day: str, partitions: dg.HourlyPartitionsDefinition) -> list[str]:
+    moments = (datetime.strptime(f"{day} {hour}", "%Y-%m-%d %H") for hour in range(24))  # noqa: DTZ007 - a name, not an instant
+    return [moment.strftime(partitions.fmt) for moment in moments]
+
+
+def _last_reported(instance: dg.DagsterInstance, key: dg.AssetKey, partition: str) -> Hour | None:
+    of_hour = dg.AssetRecordsFilter(asset_key=key, asset_partitions=[partition])
+    records = instance.fetch_materializations(of_hour, limit=1).records
+    event = records[0].asset_materialization if records else None
+    return Hour.of(event) if event else None
 
 
 def _hours(read: RawInput, partitions: dg.HourlyPartitionsDefinition) -> dict[str, Hour]:

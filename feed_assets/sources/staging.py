@@ -16,13 +16,14 @@ from typing import cast
 from uuid import uuid4
 
 from py4j.protocol import Py4JJavaError
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from feed_assets.blackboard.listing import list_all
 from feed_assets.blackboard.port import AlreadyExistsError, Blackboard, BlackboardError, UnavailableError
 from feed_assets.engine.paths import to_read, to_write
+from feed_assets.engine.spark_schemas import readable_columns
 from feed_assets.sources.expressions import needed_columns
 from feed_assets.sources.formats import ParquetFormat
 from feed_assets.sources.layout import (
@@ -226,13 +227,27 @@ def _quarantine_in(blackboard: Blackboard, folder: str) -> str:
 
 
 def _parquet_schema(session: SparkSession, path: str, source: Source, sent: PartnerFile) -> StructType:
-    """The columns of a Parquet file. Raises LandingError unless Spark reads them and they are as the source says."""
+    """The columns of a Parquet file that Spark can read; others only stay in the file as it was sent.
+
+    Raises LandingError if the file is no Parquet, or if its columns are not as the source says.
+    """
+    unreadable: Mapping[str, PySparkException | Py4JJavaError] = {}
     try:
-        rows = session.read.parquet(path)
+        schema = session.read.parquet(path).schema
     except (AnalysisException, Py4JJavaError) as error:
-        raise LandingError(f"{sent.path} cannot be read as Parquet: {_reason(error)}. Have it sent again") from error
-    types = dict(rows.dtypes)
-    check_column_names(str(sent.path), rows.columns)
+        with suppress(PySparkException, Py4JJavaError):  # no Parquet, as Spark has just said
+            schema, unreadable = readable_columns(session, sent.content)
+        if not unreadable:
+            reason = _reason(error)
+            raise LandingError(f"{sent.path} cannot be read as Parquet: {reason}. Have it sent again") from error
+    types = {column.name: column.dataType.simpleString() for column in schema}
+    check_column_names(str(sent.path), schema.names)
+    declared = {name.lower() for name in source.format.declared}
+    if refused := [f"{name} ({_reason(error)})" for name, error in unreadable.items() if name.lower() in declared]:
+        raise LandingError(
+            f"{sent.path} has columns of types that Spark cannot read: {', '.join(refused)}. "
+            f"Have them sent as another type, such as text, or take them out of the source {source.key}"
+        )
     problems = [f"lacks the column {name}" for name in needed_columns(session, source) if name not in types]
     problems += [
         f"has {name} as {types[name]}, not as {type_}"
@@ -242,7 +257,7 @@ def _parquet_schema(session: SparkSession, path: str, source: Source, sent: Part
     if problems:
         what = "; it ".join(problems)
         raise LandingError(f"{sent.path} {what}. Have it sent again, or correct the source {source.key}")
-    return rows.schema
+    return schema
 
 
 def _reason(error: Exception) -> str:

@@ -114,6 +114,22 @@ def test_a_day_assembled_from_its_hours_equals_the_day_read_at_once_for_any_orde
     assert any("were checked before" in line for line in logged)
 
 
+def test_a_day_assembled_from_its_hours_has_the_bytes_of_the_day_read_at_once(shop, sources) -> None:
+    shop.land([ad("i1", f"{DAY} 05:00:00"), ad("i2", f"{DAY} 20:59:59"), ad("i3", f"{DAY} 05:30:00")])
+    shop.land_clicks([click("k1", f"{DAY} 05:00:01")])
+    tick(hourly(shop.at(WHILE_OPEN)))
+
+    contents = []
+    for each in (shop, hourly(shop).at(AS_OF + timedelta(seconds=5))):
+        result = each.run(*BOTH_CLEAN)
+        assert result.success, messages(result)
+        newest = [max((each.base / feed / DAY).iterdir()) for feed in (ADS, CLICKS)]
+        contents.append([[file.read_bytes() for file in sorted(update.glob("*.parquet"))] for update in newest])
+
+    assert any("were checked before" in entry.user_message for entry in shop.instance.all_logs(result.run_id))
+    assert contents[0] == contents[1]
+
+
 def test_each_complete_hour_is_checked_once_and_again_when_it_has_changed(shop, sources) -> None:
     early = hourly(shop.at(WHILE_OPEN))
     shop.land([ad("i1", f"{DAY} 05:00:00"), ad("i2", f"{DAY} 20:59:59"), ad("late", f"{DAY} 21:00:00")])
@@ -222,7 +238,7 @@ def test_explain_shows_the_hours_that_were_checked(shop, sources) -> None:
         if each.asset.startswith("checked")
     ]
     assert hours == [
-        ("checked/ads/shop_ads", f"{DAY}-12:00", ["ads/shop_ads grown ", "first processed"]),
+        ("checked/ads/shop_ads", f"{DAY}-12:00", ["ads/shop_ads grown ", "first on record"]),
         ("checked/clicks/shop_clicks", f"{DAY}-00:00", []),
     ]
 

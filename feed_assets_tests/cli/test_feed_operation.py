@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import json
+import shutil
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -247,6 +248,28 @@ def test_tags_and_pins_are_shown_and_lifted(run: Run, written: Written, tmp_path
     lifted = json.loads(run("feed", "unpin", location, "--holder", "report", "--json").stdout)
     assert lifted["unpinned"] == ["20191201.120001"]
     assert not any(row["pins"] or row["tags"] for row in listed(run, location))
+
+
+def test_a_mistyped_place_of_a_tag_or_pin_to_lift_is_an_error_that_says_what_is_near(
+    run: Run, written: Written, tmp_path: Path
+):
+    run("feed", "publish", tmp_path / "ads", "-p", "2019-11-24", written("a.csv", "x\n"))
+    for command in (["untag", "golden"], ["unpin"]):
+        name, *others = command
+        assert "Did you mean ads?" in run("feed", name, tmp_path / "adz", *others, code=3).stderr
+        day = run("feed", name, tmp_path / "ads", *others, "-p", "2019-11-25", code=3)
+        assert "has no update of 2019-11-25. There is: 2019-11-24." in day.stderr
+        run("feed", name, tmp_path / "ads", *others, "-p", "2019-11-24")
+
+
+def test_a_tag_of_a_partition_whose_files_are_gone_can_be_lifted(run: Run, written: Written, tmp_path: Path):
+    location, day = tmp_path / "ads", "2019-11-24"
+    run("feed", "publish", location, "-p", day, written("a.csv", "x\n"))
+    run("feed", "tag", location, "golden", "-p", day)
+    shutil.rmtree(location / day)
+    run("feed", "untag", location, "golden", "-p", day)
+    assert not list(location.rglob("golden"))
+    run("feed", "untag", location, "golden", "-p", day, code=3)
 
 
 def test_gc_removes_nothing_without_yes_and_never_what_is_held(

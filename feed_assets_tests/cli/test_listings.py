@@ -148,11 +148,21 @@ def test_what_is_in_quarantine_is_counted_by_reason_with_the_first_record(
     assert len(json.loads(run("quarantine", "2019-11-25", "--json").stdout)) == 3
     assert len(json.loads(run("quarantine", "--feed", "landing", "--json").stdout)) == 1
     assert len(json.loads(run("quarantine", "--feed", "clean-ads", "--json").stdout)) == 3
+    assert json.loads(run("quarantine", "--feed", "ad-effectiveness/v1.0", "--json").stdout) == []
+    assert json.loads(run("quarantine", "--feed", "landing/clicks", "--json").stdout) == []
     shutil.rmtree(base / late.prefix)
     assert len(json.loads(run("quarantine", "2019-11-25", "--json").stdout)) == 2
     assert "Nothing of 2019-11-24 is in quarantine" in run("quarantine", "2019-11-24").stderr
     run("feed", "invalidate", base / "clean-ads/v1.0", "-p", "2019-11-25", "--reason", "wrong")
     assert json.loads(run("quarantine", "2019-11-25", "--json").stdout) == []
+
+
+@pytest.mark.usefixtures("base")
+@pytest.mark.parametrize("name", ["clean_ads", "clean-ads/v1", "landing/ads/shop"])
+def test_a_mistyped_feed_of_the_quarantine_is_an_error_that_says_what_is_near(run: Run, name: str):
+    stderr = run("quarantine", "--feed", name, code=2).stderr
+    assert f"Invalid value for --feed: there is no feed {name!r} below" in stderr
+    assert "Did you mean" in stderr
 
 
 def test_files_that_cannot_be_read_are_an_error_that_names_the_update_and_what_to_do(

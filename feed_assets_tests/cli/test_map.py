@@ -119,6 +119,20 @@ def test_a_reader_that_closes_the_pipe_early_sees_no_trace(program: Program, wri
     assert (shown.stdout.split(), shown.stderr) == (["path", "bytes", "uri"], "")
 
 
+@pytest.mark.parametrize("arguments", ["--help", "--version", "feed --help", "feeds ."])
+def test_a_full_disk_behind_stdout_is_an_error_without_a_trace(
+    arguments: str, run: Run, tmp_path: Path, written: Written
+):
+    run("feed", "publish", tmp_path / "f", written("a.csv", "x\n"))
+    command = [sys.executable, "-m", "feed_assets.cli", *arguments.split()]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.startswith("Error: No space left on device: free some on ")
+    assert "the file that the output goes to" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
 def test_several_problems_in_one_message_stand_on_lines_of_their_own(capsys: pytest.CaptureFixture[str]):
     output.complain("two problems:\n  first\n  \x1b[2J")
     output.print_text("one\ntwo")

@@ -208,6 +208,23 @@ def test_what_another_description_landed_is_an_error_until_it_is_landed_again(ru
     assert "FILE" in run("land", "shop", code=2).stderr
 
 
+def test_what_was_sent_in_another_format_stays_as_it_landed_and_that_is_said(run, base, shop, tmp_path):
+    description, _ = shop
+    events = tmp_path / "pushed.jsonl"
+    events.write_text('{"id": "9", "time": "2019-11-30 05:00:00", "ad": "a"}\n')
+    description.write_text(SHOP.replace("{type: csv, header: true}", "{type: jsonl, columns: [id, time, ad]}"))
+    run("land", "shop", events)
+    landed = {path: path.read_bytes() for path in (base / "raw/ads").rglob("*.parquet")}
+    description.write_text(SHOP)
+
+    failed = run("land", "shop", "--again", code=1)
+
+    assert "Nothing landed." in failed.stderr
+    assert "Error: pushed.jsonl: " in failed.stderr
+    assert "What these files had landed did not change. A file in another format" in failed.stderr
+    assert {path: path.read_bytes() for path in (base / "raw/ads").rglob("*.parquet")} == landed
+
+
 def test_a_file_whose_raw_files_are_gone_is_landed_again_from_the_copy_that_was_kept(run, base, shop):
     _, log = shop
     run("land", "shop", log)

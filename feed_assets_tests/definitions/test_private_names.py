@@ -20,6 +20,7 @@ OWNERS = {
     "Column": "_jc",
     "org.apache.spark.sql.catalyst.expressions": "BloomFilterAggregate BloomFilterMightContain",
     "org.apache.spark.sql.classic": "ExpressionUtils",
+    "org.apache.spark.sql.execution.datasources.parquet": "ParquetToSparkSchemaConverter",
     "AssetCheckExecutionContext": "op_execution_context",
     "JobDefinition": "asset_layer",
     "DagsterInstance": "report_dagster_event event_log_storage delete_instigator_state",

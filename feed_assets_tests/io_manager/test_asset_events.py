@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dagster as dg
 
-from feed_assets.file_feed import latest
+from feed_assets.file_feed import Facts, Rows, latest, publish_files, read_record
 from feed_assets.io_manager.asset_events import is_shown, published, still_in_force
+from feed_assets.io_manager.metadata import published_metadata
 from feed_assets_tests.harness import ADS, DAY
 
 KEY = dg.AssetKey("clean_ads")
@@ -64,3 +65,18 @@ def test_a_partition_of_several_dimensions_keeps_them(desk):
 
     assert event.tags == dimensions
     assert event.partition == partition
+
+
+def test_rows_read_are_shown_only_of_an_update_that_counted_them(desk):
+    rows = Rows(read=149, published=149, quarantined=0, duplicates=0)
+    shown = {}
+    for quarantine in ({"quarantine": f"quarantine/{ADS}"}, {}):
+        facts = Facts(rows=rows, details=quarantine)
+        update = publish_files(desk.feed(ADS), DAY, [], now=desk.now, owner="me", facts=facts)
+        record = read_record(update.feed, DAY, update.name)
+        shown[bool(quarantine)] = {name for name in published_metadata(update, record, None) if "row" in name}
+
+    assert shown == {
+        True: {"dagster/row_count", "rows read", "rows quarantined", "rows duplicate"},
+        False: {"dagster/row_count"},
+    }

@@ -11,14 +11,14 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from feed_assets.ads import KINDS
 from feed_assets.blackboard import open_blackboard
-from feed_assets.file_feed import Facts, Feed, FeedInput, RawInput, publish_files
+from feed_assets.file_feed import Facts, Feed, FeedInput, Policy, RawInput, Rows, carry_out, plan, publish_files
 from feed_assets.io_manager import feed_metadata
 from feed_assets.operations.explanation import explain, unprocessed
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sources import Source, load_sources
 from feed_assets.sources.raw import read_sets
 from feed_assets.state import Store
-from feed_assets_tests.harness import ADS, DAY, Installation
+from feed_assets_tests.harness import ADS, DAY, EFFECTIVENESS, Installation
 
 LONG_AFTER = datetime(2020, 1, 1, tzinfo=UTC)
 
@@ -187,13 +187,36 @@ def test_every_day_with_unprocessed_data_is_named_however_old_and_no_other(desk)
         desk.raw_bytes(day, {"late": 1})
     later = desk.at(datetime(2019, 12, 1, 12, tzinfo=UTC))
 
-    found = dict(unprocessed(later.board, feeds_of(later), sources_of(later), now=later.now))
+    days = unprocessed(later.board, feeds_of(later), sources_of(later), now=later.now)
+    found = {each.day: each.standing for each in days}
 
     assert list(found) == ["2019-11-21", "2019-11-29", "2019-11-30", "2019-12-01"]
     assert "processed once more, as it has left the lookback" in found["2019-11-21"]
     assert "left until it grows more, or leaves the lookback on 2019-12-07" in found["2019-11-29"]
     assert "never processed: 0 -> 100 bytes" in found["2019-11-30"]
     assert "no sensor asks for it" in found["2019-12-01"]
+
+
+def test_days_in_a_row_that_no_sensor_asks_for_share_a_command(desk):
+    for day in ("2019-11-18", "2019-11-24", "2019-11-25", "2019-11-26", "2019-11-28"):
+        desk.raw_bytes(day, {"x": 100})
+        desk.raw_bytes(day, {"x": 100}, "clicks/shop_clicks")
+    later = desk.at(LONG_AFTER)
+
+    days = unprocessed(later.board, feeds_of(later), sources_of(later), now=later.now)
+
+    row, alone = (
+        f"feed-assets backfill --from 2019-11-{days}" for days in ("24 --to 2019-11-26", "28 --to 2019-11-28")
+    )
+    assert len(days) == 10
+    assert {each.day: each.backfill for each in days} == {
+        "2019-11-18": None,
+        "2019-11-24": row,
+        "2019-11-25": row,
+        "2019-11-26": row,
+        "2019-11-28": alone,
+    }
+    assert all("outside the lookback of 7 days, so no sensor asks for it (" in each.standing for each in days[2:])
 
 
 def test_hours_without_an_update_share_a_line(tmp_path: Path):
@@ -273,3 +296,38 @@ def test_a_new_source_without_a_file_is_no_reason(desk):
 
     newest = next(story for story in stories if story.asset == "clean_ads").updates[0]
     assert newest.made_because == "same inputs, run again"
+
+
+def test_what_was_read_is_said_only_of_an_update_that_counted_it(desk):
+    rows = Rows(read=149, published=149, quarantined=0, duplicates=0)
+    quarantine = {"quarantine": f"quarantine/{ADS}"}
+    for feed, details in ((ADS, quarantine), (EFFECTIVENESS, {})):
+        facts = Facts(rows=rows, details=details)
+        publish_files(desk.feed(feed), DAY, [], now=desk.now, owner="me", facts=facts)
+
+    stories = explain(
+        desk.board, feeds_of(desk), sources_of(desk), date.fromisoformat(DAY), now=desk.now, store=desk.store
+    )
+
+    assert {story.asset: dict(story.updates[0].rows) for story in stories if story.updates} == {
+        "clean_ads": {"read": 149, "published": 149, "quarantined": 0, "duplicates": 0},
+        "ad_effectiveness": {"published": 149},
+    }
+
+
+def test_the_oldest_update_that_retention_left_is_not_said_to_be_the_first(desk):
+    for number in (1, 2):
+        desk.raw_bytes(DAY, {"x": 10 * number})
+        desk.process()
+
+    def reasons() -> list[str]:
+        stories = explain(
+            desk.board, feeds_of(desk), sources_of(desk), date.fromisoformat(DAY), now=desk.now, store=desk.store
+        )
+        return [each.made_because for story in stories if story.asset == "clean_ads" for each in story.updates]
+
+    assert reasons() == ["ads/shop_ads grown +100.0 %", "first on record"]
+    policy = Policy(1, younger_than=timedelta(0), longest_write=timedelta(0))
+    later = desk.now + timedelta(days=1)
+    carry_out(desk.feed(ADS), plan(desk.feed(ADS), policy, now=later), now=later)
+    assert reasons() == ["first on record"]

@@ -192,12 +192,14 @@ class Page(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self):
         self.close_connection = True
+        if self.headers["Authorization"]:
+            self.server.authorized.append(self.path)
         page = self.server.pages.get(self.path)
         if page is None:
             self.send_error(404)
             return
         body, headers = page if isinstance(page, tuple) else (page, {})
-        self.send_response(200)
+        self.send_response(302 if "Location" in headers else 200)
         for name, value in {"Content-Length": str(len(body)), **headers}.items():
             self.send_header(name, value)
         self.end_headers()
@@ -211,10 +213,10 @@ class Page(http.server.BaseHTTPRequestHandler):
 
 
 @contextmanager
-def pages(served: dict) -> Iterator[str]:
-    """The URL of a server of these pages."""
+def pages(served: dict, authorized: list | None = None) -> Iterator[str]:
+    """The URL of a server of these pages; `authorized` gets the paths of requests with credentials."""
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
-        server.pages = served
+        server.pages, server.authorized = served, [] if authorized is None else authorized
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
@@ -240,6 +242,36 @@ def test_links_of_a_page_are_read_as_html_and_urls_are(tmp_path, link, name, pat
     with pages({"/out%20of%20acme/": page, f"/out%20of%20acme/{path}": content("1").encode()}) as url:
         source = describe(tmp_path / "shop_ads.yaml", url, pattern="out of acme/*.csv")
         assert poller(MemoryBlackboard()).poll(source).taken == [f"out of acme/{name}"]
+
+
+@pytest.mark.parametrize("moved", ["/new/path/", "/new/path/index.html"])
+@pytest.mark.parametrize("link", ["/new/path/1.csv", "1.csv"])
+def test_links_of_a_page_count_from_the_address_that_its_server_redirects_to(tmp_path, moved, link):
+    page = f'<a href="/new/path/"><a href="/2.csv"><a href="/out/3.csv"><a href="{link}">'.encode()
+    redirect = (b"", {"Location": moved})
+    with pages({"/out/": redirect, moved: page, "/new/path/1.csv": content("1").encode()}) as url:
+        source, board = describe(tmp_path / "shop_ads.yaml", f"{url}/out", pattern="*.csv"), MemoryBlackboard()
+        assert (poller(board).poll(source).taken, landed(board)) == (["1.csv"], ["1"])
+
+
+def test_a_folder_whose_address_loses_its_last_slash_stays_the_folder(tmp_path):
+    page = b'<a href="/out/1.csv"><a href="2.csv"><a href="/3.csv">'
+    files = {f"/out/{name}.csv": content(name).encode() for name in "12"}
+    with pages({"/out/": (b"", {"Location": "/out"}), "/out": page, **files}) as url:
+        source = describe(tmp_path / "shop_ads.yaml", f"{url}/out", pattern="*.csv")
+        assert poller(MemoryBlackboard()).poll(source).taken == ["1.csv", "2.csv"]
+
+
+def test_another_server_that_a_partner_redirects_to_does_not_get_the_credentials(tmp_path, monkeypatch):
+    monkeypatch.setenv(OPTIONS, json.dumps({"headers": {"Authorization": f"Bearer {PASSWORD}"}}))
+    paths, trusted, others = ("/out/", "/out/1.csv"), [], []
+    there = dict(zip(paths, (b'<a href="/out/1.csv">', content("1").encode()), strict=True))
+    with pages(there, others) as other:
+        here = {path: (b"", {"Location": f"{other}{path}"}) for path in paths}
+        with pages(here, trusted) as url:
+            source = describe(tmp_path / "shop_ads.yaml", f"{url}/out", pattern="*.csv")
+            assert poller(MemoryBlackboard()).poll(source).taken == ["1.csv"]
+    assert (set(trusted), others) == (set(paths), [])
 
 
 def test_names_that_are_not_utf_8_stay_two_names(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 
 import dagster as dg
 import pytest
@@ -75,6 +76,38 @@ def test_days_before_the_lookback_are_reported_once_and_not_kept(desk, reported)
     assert {partition[:10] for _, partition in reported()} == {"2019-11-20", "2019-11-30"}
     assert reported() == {}
     assert "2019-11-20-" not in desk.cursors["landings"]
+
+
+def test_the_cursor_stays_short_however_many_hours_there_are(desk, reported):
+    for day in ("2019-11-28", "2019-11-29", "2019-11-30"):
+        for hour in range(24):
+            desk.raw_bytes(day, {"a": 10}, hour=f"{hour:02}")
+
+    assert len(reported()) == 72
+    assert len(desk.cursors["landings"]) < 300
+
+
+def test_a_cursor_of_an_earlier_version_is_continued(desk, reported):
+    desk.raw_bytes(DAY, {"a": 100})
+    reported()
+    known = {NOON: "1/100"}
+    desk.cursors["landings"] = json.dumps({"ads/shop_ads": {"known": known, "reached": "2019-12-01"}})
+
+    assert reported() == {}
+    desk.raw_bytes(DAY, {"b": 50})
+    assert reported() == {("ads/shop_ads", NOON): {"files": 2, "bytes": 150, "new bytes": 50, "growth, %": 50.0}}
+
+
+def test_a_tick_whose_cursor_was_lost_after_its_events_reports_only_what_came_since(desk, reported):
+    desk.raw_bytes(DAY, {"a": 10}, hour="01")
+    reported()
+    before = desk.cursors["landings"]
+    desk.raw_bytes(DAY, {"a": 10}, hour="02")
+    reported()
+    desk.cursors["landings"] = before
+    desk.raw_bytes(DAY, {"a": 10}, hour="03")
+
+    assert set(reported()) == {("ads/shop_ads", f"{DAY}-03:00")}
 
 
 def test_a_long_history_is_caught_up_with_in_steps(desk, reported):

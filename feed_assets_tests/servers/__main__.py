@@ -6,6 +6,7 @@ cluster's logs and its workers' folders are in `.cluster/`.
 
 from __future__ import annotations
 
+import argparse
 import signal
 import socket
 import sys
@@ -93,4 +94,10 @@ def _serve(server: LocalServer, ready: Callable[[], str]) -> None:
 
 
 if __name__ == "__main__":
-    {"s3": s3, "cluster": cluster}[sys.argv[1]](int(sys.argv[2]))
+    parser = argparse.ArgumentParser(prog="python -m feed_assets_tests.servers", description=__doc__.partition("\n")[0])
+    parser.add_argument("server", choices=["s3", "cluster"])
+    parser.add_argument("port", type=int, help="of 127.0.0.1; 1 to 65535")
+    chosen = parser.parse_args()
+    if chosen.port not in range(1, 65536):
+        parser.error(f"{chosen.port} is no port from 1 to 65535")
+    {"s3": s3, "cluster": cluster}[chosen.server](chosen.port)

@@ -52,6 +52,15 @@ def test_a_server_of_which_a_process_has_died_says_so_instead_of_waiting_for_it(
     ceph.start()
 
 
+def test_the_program_of_the_servers_says_how_it_is_called():
+    program = [sys.executable, "-m", "feed_assets_tests.servers"]
+    help_ = subprocess.run([*program, "--help"], cwd=REPOSITORY, capture_output=True, text=True, check=True)
+    assert "{s3,cluster} port" in help_.stdout
+    for arguments in ([], ["s4", "7480"], ["s3", "port"], ["s3", "65536"]):
+        refused = subprocess.run([*program, *arguments], cwd=REPOSITORY, capture_output=True, text=True, check=False)
+        assert (refused.returncode, "Traceback" in refused.stderr) == (2, False)
+
+
 STARTS_A_SERVER = """
 import sys, time
 from pathlib import Path

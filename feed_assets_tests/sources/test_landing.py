@@ -10,6 +10,7 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -334,7 +335,7 @@ def test_parquet_keeps_its_types_and_counts_its_records(spark, blackboard, descr
         (
             "nanoseconds",
             {"time": pa.array([0], pa.timestamp("ns"))},
-            "write times in microseconds",
+            r"Spark cannot read: time \(Illegal .*write times in microseconds",
         ),
         ("doubled", {"time": pa.array(["t"]), "Time": pa.array(["t"])}, "cannot be read as Parquet: .*already exists"),
         ("ours", {"_line": pa.array([1])}, "raw files use the name '_line' themselves; rename it"),
@@ -357,6 +358,34 @@ def test_parquet_that_spark_does_not_read_is_refused_with_the_reason(
         land(spark, blackboard, source, file, now=NOW)
 
     assert keys(blackboard) == []
+
+
+UNREADABLE = {"uuid": "uuid()", "time": "TIME '10:11:12'", "interval": "INTERVAL 3 DAY", "list": "[uuid()]"}
+
+
+@pytest.mark.parametrize("value", UNREADABLE.values(), ids=UNREADABLE)
+def test_a_parquet_column_that_spark_cannot_read_matters_only_if_the_source_declares_it(
+    spark, blackboard, described, tmp_path, monkeypatch, value
+):
+    monkeypatch.chdir(tmp_path)
+    file = Path("a [log] of 100%.parquet")
+    times = "TIMESTAMPTZ '2019-11-24 05:00:00+00' AS time, 1.5::DOUBLE AS more"
+    duckdb.sql(f"COPY (SELECT 1::BIGINT AS id, {times}, 'a' AS ad, {value} AS Extra) TO '{file}'")
+    columns = "id: bigint, time: timestamp, ad: string"
+    declaring = described(f"type: parquet, columns: {{{columns}, extra: string}}")
+
+    with pytest.raises(LandingError, match=r"parquet has columns .* Extra \(.*another type.* source ads/partner"):
+        land(spark, blackboard, declaring, file, now=NOW)
+    assert keys(blackboard) == []
+
+    source = described(f"type: parquet, columns: {{{columns}}}")
+    landing = land(spark, blackboard, source, file, now=NOW)
+    (raw,) = days_of(blackboard, source).values()
+    kept = spark.read.parquet(blackboard.uri(f"raw/{source.key}/{raw.partition}/{raw.files[0].path}"))
+    assert (landing.landed, [row["id"] for _, row in records(spark, blackboard, source)]) == (1, [1])
+    assert kept.columns == ["id", "time", "more", "ad", "_file", "_line", "_malformed"]
+    (sent,) = (key for key in keys(blackboard) if key.startswith("raw/.sent/"))
+    assert blackboard.read(sent).data == file.read_bytes()
 
 
 @pytest.mark.parametrize("encoding", ["windows-1252", "utf-16", "utf-8-sig"])
