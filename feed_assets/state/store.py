@@ -10,7 +10,7 @@ import fcntl
 import os
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -18,12 +18,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
 from sqlalchemy import JSON, NullPool, column, create_engine, delete, insert, select, table, text, update
 from sqlalchemy.engine import Connection
+from sqlalchemy.exc import DBAPIError
 
 from feed_assets.state.address import VARIABLE, StoreError, explained, on_local_disk, shown, state_url
 
@@ -35,6 +32,7 @@ EVENTS_KEPT = timedelta(days=30)
 """How long events stay in the log. A reader must come back within this time."""
 
 VERSION_TABLE = "feed_assets_version"
+VERSION = table(VERSION_TABLE, column("version_num"))
 EVENTS = table("feed_assets_events", column("sequence"), column("at"), column("kind"), column("details", JSON))
 COUNTER = table("feed_assets_event_counter", column("last"))
 """One row, the newest event's number; a writing transaction locks it first."""
@@ -125,7 +123,7 @@ class Store:
         if not self.exists():
             return False
         with explained(self._url), self._engine.connect() as connection:
-            return self._version(connection) == _revisions()[0]
+            return self._is_newest(connection)
 
     @contextmanager
     def _transaction(self, *, writes: bool) -> Iterator[Connection]:
@@ -133,7 +131,7 @@ class Store:
             if self._file and not self._file.exists():
                 self._make(self._file)
             with self._engine.connect() as connection:
-                current = self._version(connection) == _revisions()[0]
+                current = self._is_newest(connection)
                 connection.rollback()
                 if not current:
                     self._migrate()
@@ -166,8 +164,17 @@ class Store:
         elif writes:
             connection.execute(text(f"SET LOCAL lock_timeout = '{WAIT_SECONDS}s'"))
 
+    def _is_newest(self, connection: Connection) -> bool:
+        """Whether the schema is the newest. One query says so of nearly all databases; Alembic is slow to load."""
+        with suppress(DBAPIError), connection.begin():  # an empty database has no such table
+            if connection.execute(select(VERSION.c.version_num)).scalars().all() == [_newest()]:
+                return True
+        return self._version(connection) == _newest()
+
     def _version(self, connection: Connection) -> str | None:
         """The schema of the database, None if it is empty. Raises StoreError if the schema is unknown (newer)."""
+        from alembic.runtime.migration import MigrationContext  # noqa: PLC0415 - slow to load, and rarely needed
+
         context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
         version = context.get_current_revision()
         if version not in (None, *_revisions()):
@@ -180,13 +187,16 @@ class Store:
 
     def _migrate(self) -> None:
         """Upgrade the schema, unless another process has done so meanwhile."""
+        from alembic import command  # noqa: PLC0415 - as above
+        from alembic.config import Config  # noqa: PLC0415 - as above
+
         config = Config()
         config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
         with _ONE_MIGRATION, self._engine.connect() as connection, connection.begin():
             self._begin(connection, writes=True)
             if not self._file:
                 connection.execute(text("SELECT pg_advisory_xact_lock(hashtext(:name))"), {"name": VERSION_TABLE})
-            if self._version(connection) != _revisions()[0]:
+            if self._version(connection) != _newest():
                 config.attributes["connection"] = connection
                 command.upgrade(config, "head")
 
@@ -208,6 +218,14 @@ def stored_time(moment: datetime) -> str:
 
 
 @cache
+def _newest() -> str:
+    """The newest schema, which has the name of its module: `v0003_reports` makes `0003_reports`."""
+    return max(module.stem for module in (MIGRATIONS / "versions").glob("v*.py")).removeprefix("v")
+
+
+@cache
 def _revisions() -> list[str]:
     """The schemas that this program knows, newest first."""
+    from alembic.script import ScriptDirectory  # noqa: PLC0415 - slow to load, and rarely needed
+
     return [script.revision for script in ScriptDirectory(str(MIGRATIONS)).walk_revisions()]

@@ -10,6 +10,7 @@ Here: the kills, the judge, and mistakes that it must find. Run
 
 from __future__ import annotations
 
+import gc
 import itertools
 import json
 import os
@@ -28,6 +29,7 @@ from uuid import uuid4
 import dagster as dg
 from dagster._core.test_utils import create_run_for_test
 
+from feed_assets.cli.main import COLLECTIONS
 from feed_assets.notices import delivery
 from feed_assets.notices.keeping import kept_reports
 from feed_assets.notices.mail import MailServer
@@ -186,6 +188,7 @@ def work(folder: Path, port: int, kills: int, mistake: str) -> list[dict[str, An
     wrong, harmful = MISTAKES[mistake]
     wrong()
     load_all(Monitor(folder / "other", port))
+    gc.freeze()  # else each child's first collection touches, and so copies, all memory of this process
     monitor = Monitor(folder, port)
     monitor.count_transactions_and_mails()
     for day in DAYS:
@@ -296,6 +299,7 @@ MISTAKES: Mapping[str, tuple[Callable[[], None], str]] = {
 
 if __name__ == "__main__":
     if sys.argv[1] == "--work":
+        gc.set_threshold(*COLLECTIONS)
         read_once()
         results = {}
         for name, count in json.loads(sys.argv[4]).items():

@@ -13,7 +13,6 @@ import socket
 import ssl
 import subprocess
 import sys
-import threading
 import time
 from contextlib import ExitStack, closing
 from types import SimpleNamespace
@@ -24,6 +23,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from fastapi import HTTPException
 
 from feed_assets.receiving.access import add_token
 from feed_assets.receiving.journal import Entry, Header, frame
@@ -35,7 +35,7 @@ from feed_assets.state.tokens import remove_token
 from feed_assets_tests.listening import family, listening
 from feed_assets_tests.receiving.light import Light, describe, running_light
 from feed_assets_tests.receiving.serving import SOURCE
-from feed_assets_tests.waiting import until
+from feed_assets_tests.waiting import HANGS, until
 
 NOW = dt.datetime.now(dt.UTC)
 GOOD = b'{"id":"1","time":"2019-11-24 12:00:00"}\n'
@@ -196,17 +196,27 @@ def test_a_token_writes_its_sources_only_over_tls_until_it_is_revoked_and_its_su
 
 
 def test_a_partner_that_sends_more_than_its_rate_waits_and_too_much_under_way_is_refused(tmp_path):
-    limits = Limits(roll_seconds=3600, rate=10, held_bytes=1000, body_seconds=5)
+    limits = Limits(roll_seconds=3600, rate=0.01, held_bytes=1000, body_seconds=5)  # the next is due in 20 minutes
     with running_light(Light(tmp_path / "base", limits)) as server:
+        refused = server.post(b"x" * 1001)
         burst = [server.post(GOOD * 12), server.post(GOOD)]
-        large = b"x" * 1001
 
-        assert [answer.status for answer in burst] == [202, 429]
-        assert int(burst[1].headers["retry-after"]) >= 1
-        time.sleep(0.5)
-        refused = server.post(large)
-        assert (refused.status, refused.headers["retry-after"]) == (429, "1")
-        assert server.post(GOOD).status == 202
+    assert (refused.status, refused.headers["retry-after"]) == (429, "1")
+    assert [answer.status for answer in burst] == [202, 429]
+    assert int(burst[1].headers["retry-after"]) > 1000
+
+
+def test_a_partner_that_has_waited_for_as_long_as_it_was_told_may_send_again(monkeypatch):
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr("feed_assets.receiving.server.time", SimpleNamespace(monotonic=lambda: clock.now))
+    receiver = Receiver([], None, None, None, Limits(rate=10), Metrics())
+    receiver.spend(None, 35)
+    with pytest.raises(HTTPException) as refused:
+        receiver.spend(None, 0)
+
+    clock.now += int(refused.value.headers["Retry-After"])
+
+    receiver.spend(None, 0)
 
 
 def test_as_many_connections_as_are_allowed_are_served_and_one_more_is_refused_until_another_ends(tmp_path):
@@ -235,23 +245,21 @@ def test_a_signal_ends_the_server_after_what_is_in_flight_and_the_next_lands_it_
     light = Light(tmp_path / "base", Limits(roll_seconds=3600))
     with running_light(light) as server:
         server.post(GOOD)
-        answers = []
-
-        def slowly():
-            with closing(socket.create_connection(("127.0.0.1", server.port))) as connection:
-                connection.sendall(HEAD + b"Content-Length: %d\r\n\r\n" % len(GOOD))
-                time.sleep(0.3)
-                connection.sendall(GOOD)
-                answers.append(connection.recv(1000))
-
-        client = threading.Thread(target=slowly)
-        client.start()
-        time.sleep(0.1)
-        psutil.Process(server.process.pid).terminate()
-        client.join()
-        server.process.join(30)
+        with (
+            closing(socket.create_connection(("127.0.0.1", server.port))) as idle,
+            closing(socket.create_connection(("127.0.0.1", server.port))) as slow,
+        ):
+            idle.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+            slow.sendall(HEAD + b"Content-Length: %d\r\n\r\n" % len(GOOD) + GOOD[:5])
+            until(lambda: server.metric("feed_assets_receive_held_bytes"))
+            psutil.Process(server.process.pid).terminate()
+            while idle.recv(1000):  # it is closed when the server begins to end
+                pass
+            slow.sendall(GOOD[5:])
+            answer = slow.recv(1000)
+        server.process.join(HANGS)
         assert server.process.exitcode == 0
-    assert answers[0].startswith(b"HTTP/1.1 202")
+    assert answer.startswith(b"HTTP/1.1 202")
     assert len(light.opened().segments()) == 1
 
     with running_light(light) as server:

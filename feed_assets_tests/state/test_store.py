@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy
+from alembic.script import ScriptDirectory
 
 from feed_assets.state import (
     LastRequest,
@@ -169,6 +170,22 @@ def test_a_database_of_a_newer_program_is_refused_and_left_as_it_is(database):
     assert "has the schema 9999, made by a newer feed_assets: update feed_assets" in refused(database)
     with pytest.raises(StoreError, match="9999"):
         Store(database).events()
+
+
+def test_the_newest_schema_has_the_name_of_its_module():
+    assert store._newest() == ScriptDirectory(str(store.MIGRATIONS)).get_current_head()
+
+
+def test_who_uses_a_database_of_the_newest_schema_loads_no_alembic(database):
+    ask(database)
+    code = """
+import sys
+from feed_assets.state import Store
+assert len(Store(sys.argv[1]).events()) == 1
+assert "alembic" not in sys.modules
+"""
+
+    assert subprocess.run([sys.executable, "-c", code, database], cwd=ROOT, check=False).returncode == 0
 
 
 def test_a_database_that_other_programs_use_is_shared(database):
