@@ -125,7 +125,7 @@ class Pool:
         ours, theirs = self._context.Pipe()
         # A project that writes files of its own whenever it is loaded never settles.
         as_it_is = self._in_vain >= MOST_RELOADS
-        process = self._context.Process(target=_work, args=(theirs, self.module, self.idle, as_it_is), name="worker")
+        process = self._context.Process(target=_work, args=(theirs, self.module, self.idle, as_it_is))
         process.start()
         theirs.close()
         worker = _Worker(process, ours)

@@ -10,6 +10,7 @@ import signal
 import sys
 import time
 from contextlib import suppress
+from multiprocessing import current_process
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from dagster._utils.hosted_user_process import recon_job_from_origin
 from dagster._utils.interrupts import capture_interrupts
 
 from feed_assets.operations.interrupts import lost_interrupts_repeated
+from feed_assets.project.steps_of_workers import WORKER
 from feed_assets.resources.event_log import keep_open
 from feed_assets.workers.pool import BEGUN, DONE, READY
 
@@ -45,6 +47,7 @@ def work(pool: Connection, module: str, idle: float, started: int, *, as_it_is: 
     """
     sys.path.insert(0, str(Path.cwd()))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    current_process().name = WORKER
     from feed_assets.workers.warm import Warm  # noqa: PLC0415 - the forkserver must not load the project's code
 
     with suppress(EOFError, BrokenPipeError):

@@ -64,4 +64,5 @@ def deed(context: dg.AssetExecutionContext, config: Doing) -> None:
 
 
 project = Project.of(sources=Path(os.environ["FEED_ASSETS_SOURCES"]), first_day=date(2019, 11, 1))
-defs = project.definitions(assets=[deed], resources={"spark": NoSpark(spark_config={})})
+apart = dg.define_asset_job("apart", selection=[deed], executor_def=dg.multiprocess_executor)
+defs = project.definitions(assets=[deed], jobs=[apart], resources={"spark": NoSpark(spark_config={})})

@@ -9,6 +9,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 import yaml
 
@@ -114,6 +115,16 @@ def test_a_run_whose_process_dies_fails_at_once_and_its_retry_finds_another_proc
     again = workers.retry(first)
     assert again.status == (FAILURE if ends == "at once" else SUCCESS)
     assert again.worker != first.worker
+
+
+def test_the_processes_of_steps_end_with_the_worker_of_their_run(workers, tmp_path):
+    config = {"waits_for": str(tmp_path / "never"), "in_a_callback": True}
+    run = workers.launch("deed", config={"ops": {"deed": {"config": config}}}, job="apart")
+    until((tmp_path / "never.awaited").exists)
+    steps = psutil.Process(run.worker).children()
+    os.kill(run.worker, signal.SIGKILL)
+    assert run.status == FAILURE
+    until(lambda: not any(is_running(each.pid) for each in steps))
 
 
 def test_code_and_variables_that_have_changed_are_loaded_before_the_next_run(workers):
