@@ -5,11 +5,13 @@ Here: what stays between two runs, and what does not. Not here: which worker tak
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from multiprocessing import current_process
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -69,12 +71,26 @@ def work(pool: Connection, module: str, idle: float, started: int, *, as_it_is: 
             if warm.outdated():
                 return
             # From BEGUN to DONE the pool may send SIGINT; Dagster raises it where a step can be interrupted.
-            with capture_interrupts(), lost_interrupts_repeated():
+            with capture_interrupts(), lost_interrupts_repeated(), _restored():
                 pool.send(BEGUN)
                 status = _execute(run_id)
             if status in UNFIT or not warm.renew() or _surroundings() != surroundings:
                 return
             pool.send(DONE)
+
+
+@contextmanager
+def _restored() -> Iterator[None]:
+    """Restore at the end what a run may change: the mask of new files, and the level and handlers of all logging."""
+    root, mask = logging.getLogger(), os.umask(0o077)
+    os.umask(mask)
+    level, handlers = root.level, list(root.handlers)
+    try:
+        yield
+    finally:
+        os.umask(mask)
+        root.setLevel(level)
+        root.handlers[:] = handlers
 
 
 def _surroundings() -> tuple[object, ...]:

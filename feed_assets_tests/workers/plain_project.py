@@ -1,5 +1,6 @@
 """A project without sources and without Spark, whose one asset does what its configuration says."""
 
+import logging
 import os
 import time
 from datetime import date
@@ -26,6 +27,7 @@ class Doing(dg.Config):
     in_a_callback: bool = False
     goes_to: str = ""
     greets: str = ""
+    hides: bool = False
     ends: str = "well"
 
 
@@ -49,6 +51,9 @@ def wait_for(file: Path) -> None:
 def deed(context: dg.AssetExecutionContext, config: Doing) -> None:
     print("The greeting is", os.environ.get("GREETING"), flush=True)
     context.log.info(f"The place is {Path.cwd()}.")
+    os.umask(mask := os.umask(0))
+    root = logging.getLogger()
+    context.log.info(f"New files lose {mask:o}; the level is {root.level}, for {root.handlers}.")
     if config.in_a_callback:
         Waiting(Path(config.waits_for))
     if config.waits_for:
@@ -57,6 +62,10 @@ def deed(context: dg.AssetExecutionContext, config: Doing) -> None:
         os.chdir(config.goes_to)
     if config.greets:
         os.environ["GREETING"] = config.greets
+    if config.hides:
+        os.umask(0o777)
+        root.setLevel(logging.CRITICAL)
+        root.addHandler(logging.NullHandler())
     if config.ends == "badly":
         raise ValueError(config.ends)
     if config.ends == "at once":

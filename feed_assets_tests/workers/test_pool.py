@@ -156,6 +156,16 @@ def test_a_run_finds_neither_variables_nor_the_directory_of_the_run_before(worke
     assert second.worker not in {None, first.worker}
 
 
+def test_a_run_finds_neither_the_mask_of_files_nor_the_logging_of_the_run_before(workers):
+    first = deed(workers, hides=True)
+    assert first.status == SUCCESS
+    second = deed(workers)
+    assert second.status == SUCCESS
+    assert second.worker == first.worker
+    found = [[each for each in run.messages if each.startswith("New files lose")] for run in (first, second)]
+    assert found[0] == found[1] != []
+
+
 def test_a_run_that_configures_its_resources_has_a_process_of_its_own(workers):
     run = deed(workers, resources={"spark": {"config": {"spark_config": {"spark.sql.shuffle.partitions": "7"}}}})
     assert run.status == SUCCESS
