@@ -117,6 +117,18 @@ def test_a_run_whose_process_dies_fails_at_once_and_its_retry_finds_another_proc
     assert again.worker != first.worker
 
 
+def test_a_run_whose_worker_dies_while_nothing_can_be_stored_fails_as_soon_as_it_can(workers, tmp_path):
+    run = deed(workers, waits_for=str(tmp_path / "never"))
+    worker = until(lambda: run.worker)
+    config, log = workers.home / "dagster.yaml", workers.home / "workers.log"
+    right = config.read_text()
+    config.write_text("no configuration: [")
+    os.kill(worker, signal.SIGKILL)
+    until(lambda: f"The end of run {run.id} could not be stored" in log.read_text())
+    config.write_text(right)
+    assert run.status == FAILURE
+
+
 def test_the_processes_of_steps_end_with_the_worker_of_their_run(workers, tmp_path):
     config = {"waits_for": str(tmp_path / "never"), "in_a_callback": True}
     run = workers.launch("deed", config={"ops": {"deed": {"config": config}}}, job="apart")
