@@ -36,8 +36,9 @@ SET_BY_DAGSTER = "SF_PARTNER"
 
 UNBEGUN = {dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.CANCELING}
 """A run of another status has another process, or needs none."""
-UNFIT = {dg.DagsterRunStatus.CANCELING, dg.DagsterRunStatus.CANCELED}
-"""A run that was interrupted may leave jobs, and a call to Java whose answer nobody has read."""
+FIT = {None, dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE}
+"""A run that was interrupted may leave jobs, and a call to Java whose answer nobody has read. If its end could not be
+stored, the pool reports it."""
 
 
 def work(pool: Connection, module: str, idle: float, started: int, *, as_it_is: bool) -> None:
@@ -74,7 +75,7 @@ def work(pool: Connection, module: str, idle: float, started: int, *, as_it_is: 
             with capture_interrupts(), lost_interrupts_repeated(), _restored():
                 pool.send(BEGUN)
                 status = _execute(run_id)
-            if status in UNFIT or not warm.renew() or _surroundings() != surroundings:
+            if status not in FIT or not warm.renew() or _surroundings() != surroundings:
                 return
             pool.send(DONE)
 

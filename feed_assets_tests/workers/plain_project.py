@@ -47,6 +47,10 @@ def wait_for(file: Path) -> None:
         time.sleep(0.05)
 
 
+def refuse(*_: object) -> None:
+    raise OSError("the database does not answer")
+
+
 @dg.asset(required_resource_keys={"spark"})
 def deed(context: dg.AssetExecutionContext, config: Doing) -> None:
     print("The greeting is", os.environ.get("GREETING"), flush=True)
@@ -68,6 +72,8 @@ def deed(context: dg.AssetExecutionContext, config: Doing) -> None:
         root.addHandler(logging.NullHandler())
     if config.ends == "badly":
         raise ValueError(config.ends)
+    if config.ends == "unheard":
+        context.instance.event_log_storage.store_event = refuse
     if config.ends == "at once":
         os._exit(9)
 

@@ -105,15 +105,15 @@ def test_a_run_that_is_terminated_while_python_drops_errors_ends_before_it_is_ki
     assert 'Execution of step "deed" failed.' in stopped.messages
 
 
-@pytest.mark.parametrize("ends", ["at once", "killed"])
+@pytest.mark.parametrize("ends", ["at once", "unheard", "killed"])
 def test_a_run_whose_process_dies_fails_at_once_and_its_retry_finds_another_process(workers, tmp_path, ends):
-    first = deed(workers, **({"ends": ends} if ends == "at once" else {"waits_for": str(tmp_path / "go")}))
+    first = deed(workers, **({"waits_for": str(tmp_path / "go")} if ends == "killed" else {"ends": ends}))
     if ends == "killed":
         os.kill(until(lambda: first.worker), signal.SIGKILL)
         (tmp_path / "go").touch()
     assert first.status == FAILURE
     again = workers.retry(first)
-    assert again.status == (FAILURE if ends == "at once" else SUCCESS)
+    assert again.status == (SUCCESS if ends == "killed" else FAILURE)
     assert again.worker != first.worker
 
 
