@@ -23,6 +23,7 @@ from feed_assets.assets.warehouse import warehouse_tables
 from feed_assets.io_manager import FileFeedIOManager, declared_feed
 from feed_assets.notices.mail import VARIABLE as SMTP
 from feed_assets.partitions import daily, hourly
+from feed_assets.project.steps_of_workers import end_with_worker
 from feed_assets.resources import (
     BlackboardResource,
     CatalogResource,
@@ -95,6 +96,7 @@ class Project:
         one asset reads two kinds, if an audited asset has no checks, or if two feeds name the same table of the
         warehouse; SpecError if a source is polled by no schedule that Dagster takes.
         """
+        end_with_worker()
         settings, own = self.settings, list(assets)
         _require_audits(own, asset_checks)
         given = {**self._resources(), **(resources or {})}

@@ -28,6 +28,8 @@ GRACE = 15.0
 """Seconds that a worker has to end its run before SIGKILL."""
 IDLE = 600.0
 """Seconds after which all idle workers but one end. A Spark application on a cluster ends as well."""
+REPORT_AGAIN_AFTER = 5.0
+"""Seconds until the end of a run is reported again, if the database did not take it."""
 MOST_STARTS = 3
 """Workers that a run is given to, if they end before they begin it."""
 MOST_RELOADS = 2
@@ -61,6 +63,10 @@ class Pool:
     _starts: dict[str, int] = field(default_factory=dict)
     _in_vain: int = 0
     """How many workers in a row have ended before they were ready."""
+    _unreported: list[_Worker] = field(default_factory=list)
+    """Those that have ended with a run whose end is not stored yet."""
+    _report_at: float = 0
+    """When the database is asked again. On the clock of `time.monotonic`."""
     _stopping: bool = False
     _context: Any = field(default_factory=lambda: get_context("forkserver"))
 
@@ -96,6 +102,7 @@ class Pool:
                 self._ended(worker)
             elif worker.kill_at is not None and time.monotonic() > worker.kill_at:
                 worker.process.kill()
+        self._report_ended()
 
     def _decide(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         if "launch" in request:
@@ -125,7 +132,7 @@ class Pool:
         ours, theirs = self._context.Pipe()
         # A project that writes files of its own whenever it is loaded never settles.
         as_it_is = self._in_vain >= MOST_RELOADS
-        process = self._context.Process(target=_work, args=(theirs, self.module, self.idle, as_it_is), name="worker")
+        process = self._context.Process(target=_work, args=(theirs, self.module, self.idle, as_it_is))
         process.start()
         theirs.close()
         worker = _Worker(process, ours)
@@ -164,14 +171,23 @@ class Pool:
             self._hand_over(worker.run)
         elif worker.run:
             self._starts.pop(worker.run, None)
-            try:
-                self._report(worker)
-            except Exception:  # noqa: BLE001 - a database that is busy must not end the other runs
-                _log.exception("The failure of run %s could not be stored", worker.run)
+            self._unreported.append(worker)
         if not self._stopping and all(each.run for each in self._workers):
             if not worker.ready:
                 time.sleep(1)  # whatever ended it may end the next one as well
             self._start()
+
+    def _report_ended(self) -> None:
+        """Report the runs whose workers have ended; if the database does not take that, again a little later."""
+        if not self._unreported or time.monotonic() < self._report_at:
+            return
+        try:
+            while self._unreported:
+                self._report(self._unreported[0])
+                self._unreported.pop(0)
+        except Exception:  # noqa: BLE001 - a database that does not answer must not end the other runs
+            _log.exception("The end of run %s could not be stored, and is stored later", self._unreported[0].run)
+            self._report_at = time.monotonic() + REPORT_AGAIN_AFTER
 
     def _report(self, worker: _Worker) -> None:
         """Report the run as failed if its worker has not finished it, as Dagster's code server does."""

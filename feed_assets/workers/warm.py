@@ -119,10 +119,12 @@ def _set_variables(module: str) -> None:
 
 
 def _modules() -> set[str]:
-    """The files of all modules that are loaded, but for those of installed packages."""
-    installed = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))
+    """The files of all modules that are loaded; for those of installed packages their directory, with its entries."""
+    paths = sysconfig.get_paths()
+    packages = {paths["purelib"], paths["platlib"]}  # each installation makes or removes entries there
+    installed = (paths["stdlib"], paths["platstdlib"], *packages)
     files = {file for module in list(sys.modules.values()) if (file := getattr(module, "__file__", None))}
-    return {file for file in files if not file.startswith(installed)}
+    return packages | {file for file in files if not file.startswith(installed)}
 
 
 def _files_of(sources: Path) -> set[str]:

@@ -5,11 +5,14 @@ Here: what stays between two runs, and what does not. Not here: which worker tak
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from multiprocessing import current_process
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -19,6 +22,7 @@ from dagster._utils.hosted_user_process import recon_job_from_origin
 from dagster._utils.interrupts import capture_interrupts
 
 from feed_assets.operations.interrupts import lost_interrupts_repeated
+from feed_assets.project.steps_of_workers import WORKER
 from feed_assets.resources.event_log import keep_open
 from feed_assets.workers.pool import BEGUN, DONE, READY
 
@@ -32,8 +36,9 @@ SET_BY_DAGSTER = "SF_PARTNER"
 
 UNBEGUN = {dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.CANCELING}
 """A run of another status has another process, or needs none."""
-UNFIT = {dg.DagsterRunStatus.CANCELING, dg.DagsterRunStatus.CANCELED}
-"""A run that was interrupted may leave jobs, and a call to Java whose answer nobody has read."""
+FIT = {None, dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE}
+"""A run that was interrupted may leave jobs, and a call to Java whose answer nobody has read. If its end could not be
+stored, the pool reports it."""
 
 
 def work(pool: Connection, module: str, idle: float, started: int, *, as_it_is: bool) -> None:
@@ -45,6 +50,7 @@ def work(pool: Connection, module: str, idle: float, started: int, *, as_it_is: 
     """
     sys.path.insert(0, str(Path.cwd()))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    current_process().name = WORKER
     from feed_assets.workers.warm import Warm  # noqa: PLC0415 - the forkserver must not load the project's code
 
     with suppress(EOFError, BrokenPipeError):
@@ -66,12 +72,26 @@ def work(pool: Connection, module: str, idle: float, started: int, *, as_it_is: 
             if warm.outdated():
                 return
             # From BEGUN to DONE the pool may send SIGINT; Dagster raises it where a step can be interrupted.
-            with capture_interrupts(), lost_interrupts_repeated():
+            with capture_interrupts(), lost_interrupts_repeated(), _restored():
                 pool.send(BEGUN)
                 status = _execute(run_id)
-            if status in UNFIT or not warm.renew() or _surroundings() != surroundings:
+            if status not in FIT or not warm.renew() or _surroundings() != surroundings:
                 return
             pool.send(DONE)
+
+
+@contextmanager
+def _restored() -> Iterator[None]:
+    """Restore at the end what a run may change: the mask of new files, and the level and handlers of all logging."""
+    root, mask = logging.getLogger(), os.umask(0o077)
+    os.umask(mask)
+    level, handlers = root.level, list(root.handlers)
+    try:
+        yield
+    finally:
+        os.umask(mask)
+        root.setLevel(level)
+        root.handlers[:] = handlers
 
 
 def _surroundings() -> tuple[object, ...]:

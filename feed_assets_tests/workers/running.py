@@ -51,13 +51,15 @@ class Workers:
         assert not answer.errors, answer.errors
         return answer.data
 
-    def launch(self, *assets: str, config: Mapping[str, Any] | None = None, day: str | None = None) -> Run:
+    def launch(
+        self, *assets: str, config: Mapping[str, Any] | None = None, day: str | None = None, job: str = "__ASSET_JOB"
+    ) -> Run:
         """A run of these assets, launched as the UI does and taken from the queue at once."""
         params = {
             "selector": {
                 "repositoryLocationName": self.module,
                 "repositoryName": "__repository__",
-                "pipelineName": "__ASSET_JOB",
+                "pipelineName": job,
                 "assetSelection": [{"path": [name]} for name in assets],
             },
             "runConfigData": config or {},

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
+import sysconfig
+import venv
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -50,8 +53,7 @@ import theirs
 if multiprocessing.parent_process() and not hasattr(theirs, "GREETING"):
     Path(theirs.__file__).write_text("GREETING = 'the corrected code'")
 """
-PROJECT = """
-from theirs import GREETING
+OWN_PROJECT = """
 import os
 from datetime import date
 from pathlib import Path
@@ -66,6 +68,7 @@ def deed(context) -> None:
 project = Project.of(sources=Path(os.environ["FEED_ASSETS_SOURCES"]), first_day=date(2019, 11, 1))
 defs = project.definitions(assets=[deed], resources={"spark": NoSpark(spark_config={})})
 """
+PROJECT = f"from theirs import GREETING\n{OWN_PROJECT}"
 
 
 def pool_of(code: Path, home: Path) -> AbstractContextManager[Workers]:
@@ -139,3 +142,29 @@ def test_code_that_is_corrected_while_a_worker_fails_to_load_it_is_loaded_anew(t
 
         assert run.status == SUCCESS, run.messages
         assert "This is the corrected code." in run.messages
+
+
+def test_a_run_has_the_code_of_a_package_that_was_installed_anew(tmp_path, monkeypatch):
+    venv.create(tmp_path / "venv", symlinks=True)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "venv/bin/python"))
+    (packages,) = (tmp_path / "venv").glob("lib/python*/site-packages")
+    (packages / "others.pth").write_text(sysconfig.get_path("purelib"))
+
+    def install(version: str) -> None:
+        for before in packages.glob("changing-*"):
+            before.rmdir()
+        (packages / "changing").mkdir(exist_ok=True)
+        (packages / "changing/__init__.py").write_text(f"GREETING = {version!r}\n{OWN_PROJECT}")
+        (packages / f"changing-{version}.dist-info").mkdir()
+
+    install("1.0")
+    with pool_of(tmp_path, tmp_path / "home") as workers:
+        first = workers.launch("deed")
+        assert first.status == SUCCESS, first.messages
+        assert "This is 1.0." in first.messages
+        install("1.1.1")
+        second = workers.launch("deed")
+
+        assert second.status == SUCCESS, second.messages
+        assert second.worker is not None
+        assert "This is 1.1.1." in second.messages

@@ -9,6 +9,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 import yaml
 
@@ -104,16 +105,38 @@ def test_a_run_that_is_terminated_while_python_drops_errors_ends_before_it_is_ki
     assert 'Execution of step "deed" failed.' in stopped.messages
 
 
-@pytest.mark.parametrize("ends", ["at once", "killed"])
+@pytest.mark.parametrize("ends", ["at once", "unheard", "killed"])
 def test_a_run_whose_process_dies_fails_at_once_and_its_retry_finds_another_process(workers, tmp_path, ends):
-    first = deed(workers, **({"ends": ends} if ends == "at once" else {"waits_for": str(tmp_path / "go")}))
+    first = deed(workers, **({"waits_for": str(tmp_path / "go")} if ends == "killed" else {"ends": ends}))
     if ends == "killed":
         os.kill(until(lambda: first.worker), signal.SIGKILL)
         (tmp_path / "go").touch()
     assert first.status == FAILURE
     again = workers.retry(first)
-    assert again.status == (FAILURE if ends == "at once" else SUCCESS)
+    assert again.status == (SUCCESS if ends == "killed" else FAILURE)
     assert again.worker != first.worker
+
+
+def test_a_run_whose_worker_dies_while_nothing_can_be_stored_fails_as_soon_as_it_can(workers, tmp_path):
+    run = deed(workers, waits_for=str(tmp_path / "never"))
+    worker = until(lambda: run.worker)
+    config, log = workers.home / "dagster.yaml", workers.home / "workers.log"
+    right = config.read_text()
+    config.write_text("no configuration: [")
+    os.kill(worker, signal.SIGKILL)
+    until(lambda: f"The end of run {run.id} could not be stored" in log.read_text())
+    config.write_text(right)
+    assert run.status == FAILURE
+
+
+def test_the_processes_of_steps_end_with_the_worker_of_their_run(workers, tmp_path):
+    config = {"waits_for": str(tmp_path / "never"), "in_a_callback": True}
+    run = workers.launch("deed", config={"ops": {"deed": {"config": config}}}, job="apart")
+    until((tmp_path / "never.awaited").exists)
+    steps = psutil.Process(run.worker).children()
+    os.kill(run.worker, signal.SIGKILL)
+    assert run.status == FAILURE
+    until(lambda: not any(is_running(each.pid) for each in steps))
 
 
 def test_code_and_variables_that_have_changed_are_loaded_before_the_next_run(workers):
@@ -143,6 +166,16 @@ def test_a_run_finds_neither_variables_nor_the_directory_of_the_run_before(worke
     assert output(workers, second) == "The greeting is None\n"
     assert f"The place is {workers.home}." in second.messages
     assert second.worker not in {None, first.worker}
+
+
+def test_a_run_finds_neither_the_mask_of_files_nor_the_logging_of_the_run_before(workers):
+    first = deed(workers, hides=True)
+    assert first.status == SUCCESS
+    second = deed(workers)
+    assert second.status == SUCCESS
+    assert second.worker == first.worker
+    found = [[each for each in run.messages if each.startswith("New files lose")] for run in (first, second)]
+    assert found[0] == found[1] != []
 
 
 def test_a_run_that_configures_its_resources_has_a_process_of_its_own(workers):
