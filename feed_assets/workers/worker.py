@@ -31,6 +31,8 @@ MOST_RUNS = 200
 LOOK_EVERY = 1.0
 """Seconds between two looks at the files of the code, while no run is under way."""
 
+_log = logging.getLogger("feed_assets.workers")
+
 SET_BY_DAGSTER = "SF_PARTNER"
 """The variable that each run sets for Snowflake's connector."""
 
@@ -75,7 +77,11 @@ def work(pool: Connection, module: str, idle: float, started: int, *, as_it_is: 
             with capture_interrupts(), lost_interrupts_repeated(), _restored():
                 pool.send(BEGUN)
                 status = _execute(run_id)
-            if status not in FIT or not warm.renew() or _surroundings() != surroundings:
+            if status not in FIT or not warm.renew():
+                return
+            if changed := {name for name, _ in surroundings.items() ^ _surroundings().items()}:
+                names = ", ".join(sorted(changed))
+                _log.warning("Run %s changed %s. So its worker ends: the next run starts another Spark.", run_id, names)
                 return
             pool.send(DONE)
 
@@ -94,11 +100,11 @@ def _restored() -> Iterator[None]:
         root.handlers[:] = handlers
 
 
-def _surroundings() -> tuple[object, ...]:
+def _surroundings() -> dict[str, object]:
     """What a run can change for those after it: the variables of the environment, and the working directory."""
     directory = Path().stat()
     variables = {name: value for name, value in os.environ.items() if name != SET_BY_DAGSTER}
-    return variables, directory.st_dev, directory.st_ino
+    return {**variables, "the working directory": (directory.st_dev, directory.st_ino)}
 
 
 def _execute(run_id: str) -> dg.DagsterRunStatus | None:

@@ -178,8 +178,9 @@ finally:
 """
 RUNS_IT = """
 import sys
-from feed_assets.cli.process_group import run_until_interrupted
-print(run_until_interrupted(sys.argv[1:], grace=1), flush=True)
+from feed_assets.cli import process_group
+process_group.GRACE = 1
+print(process_group.run_until_interrupted(sys.argv[1:]), flush=True)
 """
 
 

@@ -157,8 +157,8 @@ def test_code_and_variables_that_have_changed_are_loaded_before_the_next_run(wor
     assert deed(workers).status == SUCCESS
 
 
-@pytest.mark.parametrize("change", ["greets", "goes_to"])
-def test_a_run_finds_neither_variables_nor_the_directory_of_the_run_before(workers, tmp_path, change):
+@pytest.mark.parametrize(("change", "named"), [("greets", "GREETING"), ("goes_to", "the working directory")])
+def test_a_run_finds_neither_variables_nor_the_directory_of_the_run_before(workers, tmp_path, change, named):
     first = deed(workers, **{change: str(tmp_path)})
     assert first.status == SUCCESS
     second = deed(workers)
@@ -166,6 +166,7 @@ def test_a_run_finds_neither_variables_nor_the_directory_of_the_run_before(worke
     assert output(workers, second) == "The greeting is None\n"
     assert f"The place is {workers.home}." in second.messages
     assert second.worker not in {None, first.worker}
+    assert f"Run {first.id} changed {named}. So its worker ends" in (workers.home / "workers.log").read_text()
 
 
 def test_a_run_finds_neither_the_mask_of_files_nor_the_logging_of_the_run_before(workers):
