@@ -309,7 +309,8 @@ def _header(path: Path, file: BinaryIO, text: DelimitedFormat) -> tuple[tuple[st
             try:
                 columns = tuple(name.strip() for name in _split(names, text))
             except csv.Error as error:
-                raise LandingError(f"{where}: this is no header: {error}; have the file sent again") from error
+                advice = "" if text.line_breaks else ", or write `line_breaks: true` in the source if quotes hold them"
+                raise LandingError(f"{where}: this is no header: {error}; have the file sent again{advice}") from error
             check_column_names(where, columns)
             return columns, number
     raise LandingError(f"{path} is empty, and its source says that it has a header; have it sent again")
