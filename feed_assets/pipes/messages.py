@@ -93,19 +93,8 @@ class _FileReader(dg.PipesMessageReader):
 
     def _read(self, path: Path, handler: dg.PipesMessageHandler, ended: Event) -> None:
         try:
-            with path.open("rb") as messages:
-                line = b""
-                while True:
-                    # Asked before the reading: what a job wrote before its end is read after it.
-                    last = ended.is_set()
-                    while part := messages.readline():
-                        line += part
-                        if line.endswith(b"\n"):
-                            handler.handle_message(json.loads(line))
-                            line = b""
-                    if last:
-                        return
-                    ended.wait(_FILE_INTERVAL_SECONDS)
+            for line in _lines(path, ended):
+                handler.handle_message(json.loads(line))
         except Exception:
             handler.report_pipes_framework_exception("Reading the messages of a job", sys.exc_info())
             raise
@@ -113,6 +102,21 @@ class _FileReader(dg.PipesMessageReader):
     def no_messages_debug_text(self) -> str:
         """See PipesMessageReader."""
         return "Attempted to read messages from a temporary file."
+
+
+def _lines(path: Path, ended: Event) -> Iterator[bytes]:
+    """The whole lines of a file, as it grows until `ended`."""
+    with path.open("rb") as file:
+        last, line = False, b""
+        while not last:
+            # Asked before the reading: what a job wrote before its end is read after it.
+            last = ended.is_set()
+            while part := file.readline():
+                line += part
+                if line.endswith(b"\n"):
+                    yield line
+                    line = b""
+            ended.wait(_FILE_INTERVAL_SECONDS)
 
 
 class _BucketReader(PipesS3MessageReader):
