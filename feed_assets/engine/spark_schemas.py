@@ -1,11 +1,14 @@
-"""Declared columns as Spark's schemas and back, and frames under a schema. Not here: a feed's columns (`datasets`)."""
+"""Declared columns as Spark's schemas and back, frames under a schema, and the columns of a Parquet file.
+
+Not here: a feed's columns (`datasets`).
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
 from functools import cache
-from pathlib import Path
+from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -13,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
 from feed_assets.engine.jvm import java_machine, java_session
-from feed_assets.engine.paths import to_read
+from feed_assets.engine.paths import to_read, to_write
 from feed_assets.engine.sql import is_field_name, parsable_type, stored_type
 from feed_assets.file_feed import Column
 
@@ -31,29 +34,40 @@ def _type(name: str) -> DataType:
     return DataType.fromDDL(parsable_type(stored_type(name)))
 
 
-def readable_columns(spark: SparkSession, file: Path) -> tuple[StructType, dict[str, PySparkException | Py4JJavaError]]:
-    """The columns of a local Parquet file that Spark can read, and for each other column Spark's error.
+def footer(spark: SparkSession, uri: str) -> Any:
+    """What the footer of a Parquet file has, in Java's types: columns, and the writer's own entries. Takes no job.
+
+    Raises Py4JJavaError.
+    """
+    java, configuration = java_machine(spark), java_session(spark).sessionState().newHadoopConf()
+    path = java.org.apache.hadoop.fs.Path(to_write(uri))
+    file = java.org.apache.parquet.hadoop.util.HadoopInputFile.fromPath(path, configuration)
+    # Without these options, Hadoop reads its files of settings again.
+    options = java.org.apache.parquet.HadoopReadOptions.builder(configuration).build()
+    reader = java.org.apache.parquet.hadoop.ParquetFileReader.open(file, options)
+    try:
+        return reader.getFileMetaData()
+    finally:
+        reader.close()
+
+
+def readable_columns(spark: SparkSession, uri: str) -> tuple[StructType, dict[str, PySparkException | Py4JJavaError]]:
+    """The columns of a Parquet file that Spark can read, and for each other column Spark's error.
 
     For a file of which Spark infers no schema: there, one column of a type that it does not know is an error of all.
     Raises such an error if the file is no Parquet.
     """
-    java, path = java_machine(spark), file.absolute()
+    java = java_machine(spark)
     types = java.org.apache.spark.sql.execution.datasources.parquet
     converter = types.ParquetToSparkSchemaConverter(java_session(spark).sessionState().conf())
-    parquet = java.org.apache.parquet
-    reader = parquet.hadoop.ParquetFileReader.open(parquet.io.LocalInputFile(java.java.io.File(str(path)).toPath()))
-    try:
-        columns = list(reader.getFileMetaData().getSchema().getFields())
-    finally:
-        reader.close()
     readable: list[StructField] = []
     errors = {}
-    for column in columns:
+    for column in footer(spark, uri).getSchema().getFields():
         try:
-            converted = converter.convert(parquet.schema.MessageType(column.getName(), [column])).json()
+            converted = converter.convert(java.org.apache.parquet.schema.MessageType(column.getName(), [column])).json()
             schema = StructType.fromJson(json.loads(converted))
             # Spark knows some types, such as TIME, and reads no file with them.
-            readable += spark.read.schema(schema).parquet(to_read(path.as_uri())).schema
+            readable += spark.read.schema(schema).parquet(to_read(uri)).schema
         except (PySparkException, Py4JJavaError) as error:
             errors[column.getName()] = error
     return StructType(readable), errors

@@ -21,10 +21,11 @@ from pyspark import SparkContext
 from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession, functions
 from pyspark.sql.types import StringType, StructField, StructType
 
-from feed_assets.engine.jvm import java_machine, java_session
+from feed_assets.engine.jvm import java_session
 from feed_assets.engine.listed_files import read_listed
 from feed_assets.engine.moments import JSON_TIMES
 from feed_assets.engine.paths import to_write
+from feed_assets.engine.spark_schemas import footer
 from feed_assets.engine.sql import quoted, text_literal
 from feed_assets.file_feed import FeedError, Update
 from feed_assets.file_feed.names import is_hidden
@@ -106,17 +107,8 @@ def parquet_schema(spark: SparkSession, update: Update) -> StructType:
 
 def _stated_schema(spark: SparkSession, uri: str) -> StructType | None:
     """The schema that Spark wrote into the footer of a Parquet file; None if there is none. Takes no job."""
-    java, configuration = java_machine(spark), java_session(spark).sessionState().newHadoopConf()
     try:
-        path = java.org.apache.hadoop.fs.Path(to_write(uri))
-        file = java.org.apache.parquet.hadoop.util.HadoopInputFile.fromPath(path, configuration)
-        # Without these options, Hadoop reads its files of settings again.
-        options = java.org.apache.parquet.HadoopReadOptions.builder(configuration).build()
-        reader = java.org.apache.parquet.hadoop.ParquetFileReader.open(file, options)
-        try:
-            stated = reader.getFileMetaData().getKeyValueMetaData().get(SCHEMA_KEY)
-        finally:
-            reader.close()
+        stated = footer(spark, uri).getKeyValueMetaData().get(SCHEMA_KEY)
     except Py4JJavaError:
         return None  # Spark's own way of reading it has a better message
     return StructType.fromJson(json.loads(stated)) if stated else None

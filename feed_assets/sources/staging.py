@@ -236,7 +236,7 @@ def _parquet_schema(session: SparkSession, path: str, source: Source, sent: Part
         schema = session.read.parquet(path).schema
     except (AnalysisException, Py4JJavaError) as error:
         with suppress(PySparkException, Py4JJavaError):  # no Parquet, as Spark has just said
-            schema, unreadable = readable_columns(session, sent.content)
+            schema, unreadable = readable_columns(session, sent.content.absolute().as_uri())
         if not unreadable:
             reason = _reason(error)
             raise LandingError(f"{sent.path} cannot be read as Parquet: {reason}. Have it sent again") from error
