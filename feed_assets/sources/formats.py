@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Mapping
+from operator import not_
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
@@ -18,14 +19,20 @@ RESERVED_COLUMNS = frozenset(
 )
 """Names that raw files, landing and Spark use, so that no column of a partner can have them."""
 
+USED = Field(exclude_if=not_)
+"""Of a field that came with a later version: until it is used, it changes no digest of a source. Else an upgrade would
+process all days again."""
+
 ColumnName = Annotated[str, StringConstraints(min_length=1)]
 Expression = Annotated[str, StringConstraints(min_length=1, strip_whitespace=True)]
 
 
-class _TextFormat(BaseModel):
-    """Lines of text, whose columns are all strings. Each text format has `columns` and `encoding`."""
-
+class _Format(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class _TextFormat(_Format):
+    """Lines of text, whose columns are all strings. Each text format has `columns` and `encoding`."""
 
     if TYPE_CHECKING:
         # Each format declares this field itself: messages list fields in their order, and inherited ones come first.
@@ -60,7 +67,7 @@ class DelimitedFormat(_TextFormat):
     columns: tuple[ColumnName, ...] = ()
     separator: Annotated[str, StringConstraints(min_length=1)] | None = None
     quote: Annotated[str, StringConstraints(max_length=1)] | None = None
-    line_breaks: bool = False
+    line_breaks: Annotated[bool, USED] = False
     encoding: str = "utf-8"
 
     @property
@@ -107,10 +114,8 @@ class JsonLinesFormat(_TextFormat):
         return self.type, self.columns, self.encoding
 
 
-class ParquetFormat(BaseModel):
+class ParquetFormat(_Format):
     """Parquet files whose columns keep their types: column -> Spark SQL type."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     type: Literal["parquet"]
     columns: Annotated[dict[ColumnName, Expression], Field(min_length=1)]

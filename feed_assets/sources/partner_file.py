@@ -302,9 +302,8 @@ def _header(path: Path, file: BinaryIO, text: DelimitedFormat) -> tuple[tuple[st
         if len(line) == _LONGEST_HEADER:
             long = f"a line of more than {_LONGEST_HEADER:,} bytes is no header"
             raise LandingError(f"{where}: {long}; have the file sent again, with one record a line")
-        names = (
-            line.decode("utf-8-sig" if number == 1 else "utf-8", errors="replace").rstrip("\r\n").replace(BREAK, " ")
-        )
+        encoding = "utf-8-sig" if number == 1 else "utf-8"
+        names = line.decode(encoding, errors="replace").rstrip("\r\n").replace(BREAK, " ")
         if names.strip():
             try:
                 columns = tuple(name.strip() for name in _split(names, text))

@@ -28,7 +28,7 @@ from pydantic import (
 
 from feed_assets.engine.sql import quoted
 from feed_assets.file_feed.digest import short_digest
-from feed_assets.sources.formats import RESERVED_COLUMNS, ColumnName, DelimitedFormat, Expression, Format
+from feed_assets.sources.formats import RESERVED_COLUMNS, USED, ColumnName, Expression, Format
 from feed_assets.sources.kinds import SOURCE, Kind, by_name
 from feed_assets.sources.lookups import Table, read_table
 from feed_assets.sources.poll_spec import Poll
@@ -92,7 +92,7 @@ class Source(BaseModel):
     filter: Expression | None = None
     columns: dict[str, Expression]
     identity: Annotated[tuple[ColumnName, ...], Field(min_length=1)]
-    lookups: dict[Annotated[str, StringConstraints(pattern=r"^[\w.-]+\.csv$")], ColumnName] = Field(
+    lookups: Annotated[dict[Annotated[str, StringConstraints(pattern=r"^[\w.-]+\.csv$")], ColumnName], USED] = Field(
         default_factory=dict
     )
     growth_threshold_percent: Annotated[Decimal, Field(ge=0, allow_inf_nan=False)]
@@ -151,13 +151,7 @@ class Source(BaseModel):
             "recipients",
             "poll",
         }
-        exclude: dict[str, Any] = dict.fromkeys(others, True)
-        # Fields that came with later versions count once they are used: else an upgrade would process all days again.
-        if not self.lookups:
-            exclude["lookups"] = True
-        if not (isinstance(self.format, DelimitedFormat) and self.format.line_breaks):
-            exclude["format"] = {"line_breaks"}
-        described = self.model_dump_json(exclude=exclude)
+        described = self.model_dump_json(exclude=others)
         return short_digest("\n".join((described, *(each.sha256 for each in self.tables))))
 
     @property
