@@ -5,7 +5,6 @@ It is needed because `feed-assets land` writes files without Dagster. `dependenc
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +19,7 @@ from feed_assets.assets import raw_key
 from feed_assets.blackboard import Blackboard
 from feed_assets.datasets import is_day
 from feed_assets.file_feed import RawInput
+from feed_assets.file_feed.digest import short_digest
 from feed_assets.file_feed.wording import counted
 from feed_assets.resources import BlackboardResource, Clock
 from feed_assets.sensors.ticks import MAX_EVENTS, load_cursor
@@ -114,7 +114,7 @@ def report_landings(
     `reported` for each hour of a day that has changed. The events have no data version: a run that read the files
     before they are reported would count as out of date.
     """
-    told = _days_told(last_tick)
+    days = _days_of(last_tick)
     start = now.date() - timedelta(days=source.lookback_days)
     resume = str(last_tick.get("reached"))
     first = min(start, date.fromisoformat(resume) if is_day(resume) else partitions.start.date())
@@ -125,12 +125,12 @@ def report_landings(
     first_key, last_key = partitions.get_first_partition_key() or "~", partitions.get_last_partition_key() or ""
     events: list[dg.AssetMaterialization] = []
     reached = str(last)
-    for day in sorted(present.keys() | {day for day in told if str(first) <= day <= str(last)}):
+    for day in sorted(present.keys() | {day for day in days if str(first) <= day <= str(last)}):
         hours = {key: hour for key, hour in present.get(day, {}).items() if first_key <= key <= last_key}
-        if told.get(day, _digest({})) == _digest(hours):
+        if days.get(day, _digest({})) == _digest(hours):
             continue
         # Of a day that is not in the cursor, nothing was reported.
-        keys = _hour_keys(day, partitions) if day in told else []
+        keys = _hour_keys(day, partitions) if day in days else []
         known = {key: hour for key in keys if (hour := reported(key)) is not None}
         for key in sorted(hours.keys() | known.keys()):
             hour, before = hours.get(key, Hour(0, 0)), known.get(key, Hour(0, 0))
@@ -141,14 +141,14 @@ def report_landings(
                 break
             events.append(_event(source, key, hour, before))
             known[key] = hour
-        told[day] = _digest(known)
+        days[day] = _digest(known)
         if reached == day:
             break
     keep = min(str(start), reached)
-    return LandingReport(tuple(events), {day: digest for day, digest in told.items() if day >= keep}, reached)
+    return LandingReport(tuple(events), {day: digest for day, digest in days.items() if day >= keep}, reached)
 
 
-def _days_told(last_tick: Mapping[str, Any]) -> dict[str, str]:
+def _days_of(last_tick: Mapping[str, Any]) -> dict[str, str]:
     """Day -> digest of its hours as they were reported. Cursors of earlier versions have the hours themselves."""
     days: dict[str, str] = {str(day): str(digest) for day, digest in (last_tick.get("days") or {}).items()}
     hours: dict[str, dict[str, Hour]] = {}
@@ -160,9 +160,9 @@ def _days_told(last_tick: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _digest(hours: Mapping[str, Hour]) -> str:
-    """8 hex digits that change with the hours that have files."""
-    told = sorted((key, hour.files, hour.bytes) for key, hour in hours.items() if hour != Hour(0, 0))
-    return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:8]
+    """The digest of the hours that have files."""
+    filled = sorted((key, hour.files, hour.bytes) for key, hour in hours.items() if hour != Hour(0, 0))
+    return short_digest(json.dumps(filled))
 
 
 def _hour_keys(day: str, partitions: dg.HourlyPartitionsDefinition) -> list[str]:
