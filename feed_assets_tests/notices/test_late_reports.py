@@ -422,6 +422,15 @@ def test_when_the_database_is_lost_the_kept_reports_remain_and_new_ones_are_adde
     assert [each["outcome"] for each in kept(processed.desk)] == ["success", "success"]
 
 
+def run_and_report(shop: Shop) -> None:
+    """A tick requests a run, which succeeds; people are told of both."""
+    (run,) = shop.start(shop.desk.tick("late_growth"))
+    shop.report()
+    shop.publish(run, GREW)
+    shop.end(run)
+    shop.report()
+
+
 def test_data_that_went_back_and_came_again_is_late_again_and_told_and_kept(processed: Shop) -> None:
     processed.grow()
     processed.report()
@@ -433,11 +442,7 @@ def test_data_that_went_back_and_came_again_is_late_again_and_told_and_kept(proc
 
     aside.rename(path)
     again = later.later(hours=1)
-    (run,) = again.start(again.desk.tick("late_growth"))
-    again.report()
-    again.publish(run, GREW)
-    again.end(run)
-    again.report()
+    run_and_report(again)
 
     assert processed.office.subjects == [DETECTED, GONE_BACK, DETECTED, AGAIN]
     assert [each["outcome"] for each in kept(again.desk)] == ["gone back", "success"]
@@ -451,11 +456,7 @@ def test_data_that_is_late_again_after_other_data_took_its_place_is_told_and_kep
     processed.remove("more")
 
     again = later.later(hours=1)
-    (run,) = again.start(again.desk.tick("late_growth"))
-    again.report()
-    again.publish(run, GREW)
-    again.end(run)
-    again.report()
+    run_and_report(again)
 
     assert processed.office.subjects[-1] == AGAIN
     assert [each["outcome"] for each in kept(again.desk)][-1] == "success"
