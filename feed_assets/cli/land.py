@@ -279,9 +279,7 @@ def _backfill(days: Sequence[str]) -> str:
 
 
 def _swept(sweep: Sweep) -> Iterator[str]:
-    """The results of cleaning up after an earlier version, and after landings that were interrupted days ago."""
-    if sweep.moved:
-        yield f"Moved {counted(sweep.moved, 'landing')} of an earlier version to their present place in the ledger."
+    """The results of cleaning up after landings that were interrupted days ago."""
     for landing in sweep.completed:
         yield f"Completed the interrupted landing of {landing.file}: {counted(landing.landed, 'record')}."
     if sweep.removed:

@@ -27,7 +27,7 @@ def compile_for_days(blackboard: Blackboard, sources: Iterable[Source], first: d
 
     It judges by the first days of each source in this period: two listings for each.
 
-    Raises BlackboardError and EarlierLedgerError.
+    Raises BlackboardError.
     """
     _compile_for(each_day(blackboard, source.key, first, last) for source in sources)
 

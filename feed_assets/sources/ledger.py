@@ -15,14 +15,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from dataclasses import fields as dataclass_fields
 from datetime import date, datetime
-from itertools import takewhile
 from typing import Any
 
 from feed_assets.blackboard.listing import list_all
 from feed_assets.blackboard.port import Blackboard, NotFoundError
-from feed_assets.file_feed.wording import counted
 from feed_assets.sources.layout import (
-    LEDGER,
     LandingId,
     entered,
     landed_path,
@@ -32,7 +29,6 @@ from feed_assets.sources.layout import (
     touched_prefix,
     touching,
 )
-from feed_assets.sources.source_errors import EarlierLedgerError
 
 FORMAT = 1
 
@@ -47,8 +43,7 @@ class Landing:
     - Records: `read` = `landed` + `filtered` + the sum of `quarantined`. `malformed` counts the landed records that do
       not parse as declared, but have a time. `quarantined` counts by reason; `quarantine_key` has them as JSON lines.
     - `partitions` are the hours that got records, as `YYYY-MM-DD/HH`, and `records` is the number of these for each
-      hour; empty in landings of earlier versions. `withdrawn` are the hours that got an empty file, because only
-      superseded landings have records in that day.
+      hour. `withdrawn` are the hours that got an empty file, because only superseded landings have records in that day.
     - `description` is the source's `landing_digest` when the file landed, None if unknown.
     - `days` are the days of all records that have a usable time, with the filtered ones.
     - `future_until` is when the first record quarantined as of the future has a usable time; None without such records.
@@ -86,7 +81,7 @@ class Landing:
         return frozenset((*self.days, *(hour[:10] for hour in (*self.partitions, *self.withdrawn))))
 
     def records_of(self, day: str) -> int:
-        """How many records landed in this day; 0 if unknown, as of a landing of an earlier version."""
+        """How many records landed in this day."""
         counts = zip(self.partitions, self.records, strict=False)
         return sum(count for hour, count in counts if hour[:10] == day)
 
@@ -160,24 +155,6 @@ def touched_days(blackboard: Blackboard, source_key: str, first: str, last: str)
             return
         if (landing := touching(name)) is not None:
             yield day, landing
-
-
-def earlier_entries(blackboard: Blackboard, source_key: str) -> list[str]:
-    """The keys of entries where an earlier version put them, below `<day>/` or `again/`. One LIST if there are none."""
-    # They sort before all keys of the present layout.
-    present = touched_prefix(source_key)
-    found = takewhile(lambda entry: entry.key < present, list_all(blackboard, f"{LEDGER}{source_key}/"))
-    return [entry.key for entry in found if entry.key.endswith(".json")]
-
-
-def check_layout(blackboard: Blackboard, source_key: str) -> None:
-    """Raise EarlierLedgerError if the source has `earlier_entries`."""
-    if keys := earlier_entries(blackboard, source_key):
-        raise EarlierLedgerError(
-            f"{blackboard.uri(f'{LEDGER}{source_key}/')} has {counted(len(keys), 'landing')} entered by an earlier "
-            f"version of feed_assets, such as {blackboard.uri(keys[0])}. Until they are moved, their raw files do not "
-            f"count. Move them with `feed-assets land --again {source_key}`"
-        )
 
 
 def read_landing(blackboard: Blackboard, key: str) -> Landing:

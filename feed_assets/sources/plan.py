@@ -21,12 +21,10 @@ from feed_assets.blackboard.port import AlreadyExistsError, Blackboard, Blackboa
 from feed_assets.sources.layout import SENT, STAGING, LandingId, ledger_key, quarantine_key, staging_prefix, touched_key
 from feed_assets.sources.ledger import (
     Landing,
-    earlier_entries,
     entry_json,
     find,
     landing_from_json,
     landing_json,
-    read_landing,
 )
 from feed_assets.sources.scratch import scratch_directory
 from feed_assets.sources.source_errors import LandingError
@@ -52,12 +50,11 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """The result of `sweep_staging`: landings completed, files removed, failures with reasons, ledger entries moved."""
+    """The result of `sweep_staging`: landings completed, files removed, failures with reasons."""
 
     completed: tuple[Landing, ...] = ()
     removed: int = 0
     failures: tuple[str, ...] = ()
-    moved: int = 0
 
 
 def read_plan(blackboard: Blackboard, staging: str) -> Plan | None:
@@ -67,8 +64,7 @@ def read_plan(blackboard: Blackboard, staging: str) -> Plan | None:
     except NotFoundError:
         return None
     copies = tuple((source, key) for source, key in fields["copies"])
-    # Plans of earlier versions have their staged files beside them.
-    return Plan(landing_from_json(fields["landing"]), copies, fields.get("staged", staging))
+    return Plan(landing_from_json(fields["landing"]), copies, fields["staged"])
 
 
 def write_plan(blackboard: Blackboard, staging: str, plan: Plan) -> Plan:
@@ -132,10 +128,9 @@ def sweep_staging(blackboard: Blackboard, source_key: str, *, now: datetime) -> 
     """Complete killed landings of a source that have a plan, and remove the staging of the others.
 
     Only staging without a write for `ABANDONED` is touched. A landing that still works on it fails, and none of its
-    records count. First moves ledger entries of an earlier version. One listing, and a LIST of the ledger, if there is
-    nothing to do.
+    records count. One listing if there is nothing to do.
     """
-    moved, prefix = _move_earlier_entries(blackboard, source_key), f"{STAGING}{source_key}/"
+    prefix = f"{STAGING}{source_key}/"
     newest: dict[str, datetime] = {}
     plans: dict[str, Plan] = {}
     for entry in list_all(blackboard, prefix):
@@ -168,22 +163,7 @@ def sweep_staging(blackboard: Blackboard, source_key: str, *, now: datetime) -> 
         rest = [key for key in keys(blackboard, folder) if not key.startswith(needed)]
         blackboard.delete(*rest)
         removed += len(rest)
-    return Sweep(tuple(completed), removed, tuple(failures), moved)
-
-
-def _move_earlier_entries(blackboard: Blackboard, source_key: str) -> int:
-    """Enter each landing of an earlier layout at its present place, then delete the old entries: can be repeated."""
-    earlier = earlier_entries(blackboard, source_key)
-    landings = [read_landing(blackboard, key) for key in earlier]
-    days: dict[str, set[str]] = {}
-    for landing in landings:
-        days.setdefault(landing.digest, set()).update(landing.touched)
-    for landing in landings:
-        _enter(blackboard, landing)
-        for day in sorted(days[landing.digest]):
-            _touch(blackboard, landing, day)
-    blackboard.delete(*earlier)
-    return len(earlier)
+    return Sweep(tuple(completed), removed, tuple(failures))
 
 
 def keys(blackboard: Blackboard, prefix: str) -> Iterator[str]:

@@ -22,7 +22,7 @@ from feed_assets.blackboard.port import PAGE_SIZE, Blackboard, Entry
 from feed_assets.datasets import is_day
 from feed_assets.file_feed import RawFile, RawInput
 from feed_assets.sources.layout import RAW, LandingId, landed_by, raw_file_key, raw_prefix, records_in, split_raw
-from feed_assets.sources.ledger import check_layout, counting, entries, touched_days
+from feed_assets.sources.ledger import counting, entries, touched_days
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -248,8 +248,7 @@ def _counting_files(
     """The files of a day that count: those of other receivers, and of the newest `known` or `met` landings.
 
     A file of any other landing leads to a lookup of its content's entries: the landing may have been killed right after
-    its entry, or have just completed. Contents without an entry are added to `absent`. For the first of them it looks,
-    with one LIST, for entries of an earlier version, and raises EarlierLedgerError.
+    its entry, or have just completed. Contents without an entry are added to `absent`.
     """
     prefix = f"{raw_prefix(source_key)}{day}/"
     while True:
@@ -258,10 +257,7 @@ def _counting_files(
         found = known | met
         unknown = {each.digest for each in landings.values() if each is not None and each not in found} - absent
         more = {each for digest in unknown for each in entries(blackboard, source_key, digest)} - found
-        lacking = unknown - {each.digest for each in more}
-        if lacking and not absent:
-            check_layout(blackboard, source_key)
-        absent |= lacking
+        absent |= unknown - {each.digest for each in more}
         if not more:
             newest = {None, *counting(found)}
             return [file for file, landing in landings.items() if landing in newest]

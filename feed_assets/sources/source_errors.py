@@ -21,7 +21,3 @@ class OvertakenError(LandingError):
 
 class RawFilesGoneError(SourceError):
     """Raw files of a landing are gone, and nothing else holds their records."""
-
-
-class EarlierLedgerError(SourceError):
-    """The ledger has entries where an earlier version put them, so that their raw files would not count."""

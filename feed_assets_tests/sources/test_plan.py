@@ -1,6 +1,5 @@
 """What killed landings leave behind is finished after a while, whichever store it is in, and without Spark."""
 
-import json
 import os
 from datetime import UTC, date, datetime, timedelta
 from uuid import uuid4
@@ -21,10 +20,9 @@ from feed_assets.sources.layout import (
     sent_key,
     staging_prefix,
 )
-from feed_assets.sources.ledger import Landing, current_landings, entry_json, landing_json
+from feed_assets.sources.ledger import Landing, current_landings, entry_json
 from feed_assets.sources.plan import ABANDONED, Plan, Sweep, sweep_staging, write_plan
-from feed_assets.sources.raw import raw_days, read_set
-from feed_assets.sources.source_errors import EarlierLedgerError
+from feed_assets.sources.raw import raw_days
 from feed_assets_tests.blackboard.shown import keys
 
 SOURCE = "ads/partner"
@@ -86,20 +84,6 @@ def test_staged_files_of_a_plan_that_may_still_be_carried_out_stay(tmp_path):
 
     assert swept == Sweep(removed=1)
     assert keys(board) == [f"{STAGED}rows", f"{staging_prefix(SOURCE, PLANNED)}plan.json"]
-
-
-def test_a_plan_of_an_earlier_version_with_its_staged_files_beside_it_is_completed(tmp_path):
-    board, staging = LocalBlackboard(tmp_path), staging_prefix(SOURCE, PLANNED)
-    entry = Landing(SOURCE, "log.csv", "", PLANNED.digest, 1, 1, 0, 0, {}, None, ("2019-11-24/05",))
-    fields = {"landing": landing_json(entry), "copies": [[f"{staging}attempt/rows", RAW]]}
-    board.create(f"{staging}plan.json", json.dumps(fields).encode())
-    board.create(f"{staging}attempt/rows", b"rows")
-
-    swept = sweep_staging(board, SOURCE, now=datetime.now(UTC) + 2 * ABANDONED)
-
-    assert ([landing.id for landing in swept.completed], swept.removed) == ([PLANNED], 2)
-    assert list(raw_days(board, [SOURCE], date.min, date.max)) == [(SOURCE, date(2019, 11, 24))]
-    assert keys(board, "raw/.staging/") == []
 
 
 @pytest.mark.parametrize("entered", [False, True], ids=["killed before its entry", "killed after its entry"])
@@ -172,24 +156,3 @@ def test_a_plan_that_cannot_be_carried_out_is_named_and_holds_up_nothing_else(tm
     assert (swept.completed, swept.removed, len(swept.failures)) == ((), 1, 1)
     assert "is there with other content than this landing gives it" in swept.failures[0]
     assert raw_days(board, [SOURCE], date.min, date.max) == {}
-
-
-def test_landings_of_an_earlier_layout_are_refused_until_they_are_moved_and_then_count_as_before(blackboard):
-    day, folder = date(2019, 11, 24), f"raw/.landed/{SOURCE}"
-    first, again = (
-        Landing(SOURCE, "log.csv", "", UNPLANNED.digest, 1, 1, 0, 0, {}, None, (f"{day}/{hour}",), generation=number)
-        for number, hour in ((1, "07"), (2, "08"))
-    )
-    late = Landing(SOURCE, "late.csv", "", "00000000000000aa", 1, 1, 0, 0, {}, None, ("2019-11-25/09",))
-    for place, landing in (("2019-11-24", first), ("again", again), ("2019-11-25", late)):
-        blackboard.create(f"{folder}/{place}/{landing.id}.json", entry_json(landing))
-        touched, hour = landing.partitions[0].split("/")
-        blackboard.create(raw_file_key(SOURCE, touched, landed_path(hour, landing.id)), b"rows")
-
-    with pytest.raises(EarlierLedgerError, match=rf"{folder}/ has 3 landings.*`feed-assets land --again {SOURCE}`"):
-        read_set(blackboard, SOURCE, day)
-    assert sweep_staging(blackboard, SOURCE, now=datetime.now(UTC)) == Sweep(moved=3)
-
-    assert [file.path for file in read_set(blackboard, SOURCE, day).files] == [landed_path("08", again.id)]
-    assert list(current_landings(blackboard, SOURCE)) == [late, again]
-    assert sweep_staging(blackboard, SOURCE, now=datetime.now(UTC)) == Sweep()
