@@ -9,6 +9,7 @@ import os
 from dataclasses import asdict
 from datetime import date
 from functools import partial
+from typing import TYPE_CHECKING
 
 import click
 
@@ -18,7 +19,6 @@ from feed_assets.cli.disk import no_space_left
 from feed_assets.cli.exit_codes import FAILED, NO_SPACE
 from feed_assets.cli.installation import (
     BASE,
-    Installation,
     dagster_home,
     load_definitions,
     load_installation,
@@ -28,6 +28,10 @@ from feed_assets.cli.output import complain, json_option, print_json, progress
 from feed_assets.datasets import days_between
 from feed_assets.file_feed.wording import counted
 from feed_assets.operations.fork_server import start_loading
+
+if TYPE_CHECKING:
+    from feed_assets.operations.day_runs import PartitionResult
+    from feed_assets.resources import Settings
 
 MOST_AT_ONCE, RUNS_EACH = 4, 3
 """Each process takes the memory of another Python, and some seconds to start: it needs some runs to be worth it."""
@@ -69,11 +73,7 @@ def backfill(
         stages = runs.stages(installation.definitions, selection)
     except runs.SelectionError as error:
         raise click.BadParameter(str(error), param_hint="--select") from error
-    known = runs.known_days(installation.definitions, selection)
-    if known is None or first < known[0] or last > known[1]:
-        there_are = f"partitions go from {known[0]} to {known[1]}" if known else _none_yet(installation)
-        unknown = last if known and first >= known[0] else first
-        raise click.BadParameter(f"There is no partition {unknown}: {there_are}.", param_hint="--from/--to")
+    _require_partitions(runs.known_days(installation.definitions, selection), first, last, installation.settings)
     definitions, run_config = installation.definitions, dict(installation.settings.run_config)
     count = _at_once(at_once, runs.most_runs_of_a_stage(definitions, stages, days))
     compile_for_days(installation.blackboard, installation.sources, first, last)
@@ -115,16 +115,19 @@ def _at_once(wanted: int | None, runs: int) -> int:
     return wanted or max(1, min(os.cpu_count() or 1, MOST_AT_ONCE, runs // RUNS_EACH))
 
 
-def _none_yet(installation: Installation) -> str:
-    settings = installation.settings
-    return f"the first day is {settings.first_day}, and today is {settings.clock.now():%Y-%m-%d}"
+def _require_partitions(known: tuple[date, date] | None, first: date, last: date, settings: Settings) -> None:
+    """Raise BadParameter unless both days have partitions, as all from the first to the last of `known` have."""
+    if known is None:
+        there_are = f"the first day is {settings.first_day}, and today is {settings.clock.now():%Y-%m-%d}"
+    elif first < known[0] or last > known[1]:
+        there_are = f"partitions go from {known[0]} to {known[1]}"
+    else:
+        return
+    unknown = last if known and first >= known[0] else first
+    raise click.BadParameter(f"There is no partition {unknown}: {there_are}.", param_hint="--from/--to")
 
 
-def _line(result: object) -> str:
-    from feed_assets.operations.day_runs import PartitionResult  # noqa: PLC0415 - loads Dagster
-
-    if not isinstance(result, PartitionResult):
-        raise TypeError(result)
+def _line(result: PartitionResult) -> str:
     if result.success:
         names = dict(result.updates)
         updates = ", ".join(f"{asset} {names.get(asset, '')}".strip() for asset in result.assets)

@@ -11,7 +11,6 @@ remembers the entries that it has read there.
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from datetime import datetime, timedelta
 from typing import Literal, get_args
 
 from feed_assets.blackboard import AlreadyExistsError, BlackboardError, list_all
+from feed_assets.file_feed.digest import short_digest
 from feed_assets.file_feed.feed import Feed
 from feed_assets.file_feed.names import begun, is_partition_name, is_update_name, update_name
 
@@ -138,4 +138,4 @@ def _parse(key: str) -> LogEntry | None:
 
 
 def _digest(key: str) -> str:
-    return hashlib.sha256(key.encode()).hexdigest()[:8]
+    return short_digest(key)[:8]

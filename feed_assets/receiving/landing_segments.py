@@ -78,15 +78,7 @@ def land_segments(place: Place, segments: Sequence[str]) -> list[Outcome]:
             except MEDIUM_ERRORS as error:
                 problems[segment].append(str(error))
         for key, of_segment in files.items():
-            if key not in sources:
-                outcomes: list[Landing | Exception] = [LookupError("is no source any more; describe it again")]
-                outcomes *= len(of_segment)
-            else:
-                paths = list(of_segment.values())
-                try:
-                    outcomes = list(place.land(sources[key], paths))
-                except Exception as error:  # noqa: BLE001 - the other sources land
-                    outcomes = [error] * len(paths)
+            outcomes = _outcomes(place, sources.get(key), list(of_segment.values()))
             for segment, outcome in zip(of_segment, outcomes, strict=True):
                 if isinstance(outcome, Exception):
                     problems[segment].append(f"{key}: {outcome}")
@@ -101,6 +93,16 @@ def land_segments(place: Place, segments: Sequence[str]) -> list[Outcome]:
         )
         for segment in segments
     ]
+
+
+def _outcomes(place: Place, source: Source | None, files: Sequence[Path]) -> Sequence[Landing | Exception]:
+    """The landing of each file, or its error."""
+    if source is None:
+        return [LookupError("is no source any more; describe it again")] * len(files)
+    try:
+        return list(place.land(source, files))
+    except Exception as error:  # noqa: BLE001 - the other sources land
+        return [error] * len(files)
 
 
 def write_files(journal: Journal, segment: str, folder: Path) -> dict[str, Path]:

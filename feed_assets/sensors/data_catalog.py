@@ -135,7 +135,7 @@ def _bring_up_to_date(glue: GlueCatalog, shown: _Shown, tables: Mapping[str, Pre
 def catalog_tables(
     feeds: AssetFeedGraph, sources: Sequence[Source], board: Blackboard, first_day: date, now: datetime
 ) -> Iterator[tuple[str, FeedNode | Source, Callable[..., Wanted | None]]]:
-    """The name of each table, what it is of, and how to find what it should be; the last takes `only`."""
+    """For each table: its name, its feed or source, and a function of `only` that finds what the table should be."""
     for location, node in feeds.feeds.items():
         keys = feeds.keys_of_partitions(location)
         yield (

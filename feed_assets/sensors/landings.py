@@ -42,8 +42,10 @@ class Hour:
         files, size = (event.metadata.get(name) for name in ("files", "bytes"))
         if isinstance(files, dg.IntMetadataValue) and isinstance(size, dg.IntMetadataValue):
             return cls(files.value or 0, size.value or 0)
-        return cls(0, 0)
+        return EMPTY
 
+
+EMPTY = Hour(0, 0)
 
 Reported = Callable[[str], "Hour | None"]
 """The hour of a partition as it was last reported; None if it never was."""
@@ -132,17 +134,14 @@ def report_landings(
         # Of a day that is not in the cursor, nothing was reported.
         keys = _hour_keys(day, partitions) if day in days else []
         known = {key: hour for key in keys if (hour := reported(key)) is not None}
-        for key in sorted(hours.keys() | known.keys()):
-            hour, before = hours.get(key, Hour(0, 0)), known.get(key, Hour(0, 0))
-            if hour == before:
-                continue
-            if len(events) >= limit:
-                reached = min(reached, day)
-                break
-            events.append(_event(source, key, hour, before))
-            known[key] = hour
+        changed = [key for key in sorted({*hours, *known}) if hours.get(key, EMPTY) != known.get(key, EMPTY)]
+        room = limit - len(events)
+        for key in changed[:room]:
+            events.append(_event(source, key, hours.get(key, EMPTY), known.get(key, EMPTY)))
+            known[key] = hours.get(key, EMPTY)
         days[day] = _digest(known)
-        if reached == day:
+        if len(changed) > room:
+            reached = day
             break
     keep = min(str(start), reached)
     return LandingReport(tuple(events), {day: digest for day, digest in days.items() if day >= keep}, reached)
@@ -161,7 +160,7 @@ def _days_of(last_tick: Mapping[str, Any]) -> dict[str, str]:
 
 def _digest(hours: Mapping[str, Hour]) -> str:
     """The digest of the hours that have files."""
-    filled = sorted((key, hour.files, hour.bytes) for key, hour in hours.items() if hour != Hour(0, 0))
+    filled = sorted((key, hour.files, hour.bytes) for key, hour in hours.items() if hour != EMPTY)
     return short_digest(json.dumps(filled))
 
 

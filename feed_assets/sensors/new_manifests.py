@@ -1,7 +1,7 @@
 """The sensor for feeds: reports new and invalidated updates, and runs derived partitions that are stale.
 
-Here: asset events, the cursor, the time limit of a tick, and run requests. Not here: which updates have changed
-(`file_feed.watching`), which partitions a change affects (`dependencies.graph`), and which are stale
+Here: the cursor, the limits of a tick, and run requests. Not here: which updates have changed (`file_feed.watching`),
+their asset events (`update_events`), which partitions a change affects (`dependencies.graph`), and which are stale
 (`dependencies.staleness`).
 """
 
@@ -18,21 +18,16 @@ from feed_assets.blackboard import Blackboard
 from feed_assets.dependencies.catching_up import plan_stale
 from feed_assets.dependencies.graph import FeedNode, affected
 from feed_assets.file_feed import (
-    Change,
     FeedError,
     Look,
     Watch,
     continue_scan,
     look_at_logged,
-    read_record,
 )
 from feed_assets.file_feed.changes import log_page
 from feed_assets.file_feed.wording import counted
-from feed_assets.io_manager.asset_events import INVALIDATED, has_event_about, still_in_force
-from feed_assets.io_manager.metadata import DATA_VERSION_TAG
 from feed_assets.resources import BlackboardResource, Clock, StateResource
 from feed_assets.sensors.asset_graph import AssetFeedGraph
-from feed_assets.sensors.busy import goes_on
 from feed_assets.sensors.ticks import (
     MAX_EVENTS,
     TICK_SECONDS,
@@ -41,6 +36,7 @@ from feed_assets.sensors.ticks import (
     requests_of_tick,
     run_requests,
 )
+from feed_assets.sensors.update_events import UpdateEvents
 from feed_assets.state import Store
 
 SCAN_SECONDS = 10.0
@@ -82,9 +78,10 @@ def new_manifests(
     def sensor(
         context: dg.SensorEvaluationContext, blackboard: BlackboardResource, state: StateResource, clock: Clock
     ) -> dg.SensorResult:
-        feeds = AssetFeedGraph.of(context.repository_def)
+        feeds, board = AssetFeedGraph.of(context.repository_def), blackboard.blackboard
         deadline = time.monotonic() + TICK_SECONDS
-        tick = _Tick(context, feeds, blackboard.blackboard, state.store, clock.now(), deadline)
+        events = UpdateEvents(context.instance, context.log, feeds, board)
+        tick = _Tick(context, feeds, board, state.store, clock.now(), deadline, events)
         return tick.result(lookback_days, timedelta(seconds=scan_seconds), run_config)
 
     return sensor
@@ -100,10 +97,9 @@ class _Tick:
     store: Store
     now: datetime
     deadline: float
+    events: UpdateEvents
     wall: datetime = field(default_factory=lambda: datetime.now(UTC))
-    events: list[dg.AssetMaterialization | dg.AssetObservation] = field(default_factory=list)
     touched: set[tuple[str, str]] = field(default_factory=set)
-    reported: set[tuple[str, str | None, str]] = field(default_factory=set)
 
     def result(
         self, lookback_days: int, scan_interval: timedelta, run_config: Mapping[str, Any] | None
@@ -135,11 +131,11 @@ class _Tick:
             "touched": sorted([self.feeds.feeds[feed].name, partition] for feed, partition in still_open),
             **({"resume": resume} if resume else {}),
         }
-        decided = "; ".join(requests.decided[:3])
+        reported, decided = counted(len(self.events.found), "event"), "; ".join(requests.decided[:3])
         return dg.SensorResult(
             run_requests=runs,
-            asset_events=self.events,
-            skip_reason=None if runs else f"{counted(len(self.events), 'event')} reported, no run needed. {decided}",
+            asset_events=self.events.found,
+            skip_reason=None if runs else f"{reported} reported, no run needed. {decided}",
             cursor=json.dumps(content, sort_keys=True),
         )
 
@@ -157,18 +153,16 @@ class _Tick:
             if isinstance(each, list) and [type(part) for part in each] == [str, str] and each[0] in feeds
         }
 
-    # --- changes -------------------------------------------------------------------------------------------------
-
     def _read_logs(self, watches: dict[str, Watch], first: object) -> str | None:
         """Read the change logs, beginning with the feed `first`; returns the feed for the next tick to begin with."""
         for place, location in enumerate(_starting_at(list(watches), first)):
-            if (place and self._out_of_time()) or len(self.events) >= MAX_EVENTS:
+            if (place and self._out_of_time()) or len(self.events.found) >= MAX_EVENTS:
                 return location
             node, feed = self.feeds.feeds[location], self.feeds.feeds[location].declaration.on(self.board)
             page = log_page(feed, watches[location].position, now=self.wall)
             new = page.new
-            while new and len(self.events) < MAX_EVENTS:
-                some = new[: min(BATCH, MAX_EVENTS - len(self.events))]
+            while new and len(self.events.found) < MAX_EVENTS:
+                some = new[: min(BATCH, MAX_EVENTS - len(self.events.found))]
                 try:
                     known = self._known_versions(node, {entry.partition or "" for entry in some})
                     for look in look_at_logged(feed, some, known, now=self.now):
@@ -193,7 +187,7 @@ class _Tick:
 
         def over() -> bool:
             late = len(self.touched) >= full or time.monotonic() > deadline
-            return len(self.events) >= MAX_EVENTS or (scanned > 0 and late)
+            return len(self.events.found) >= MAX_EVENTS or (scanned > 0 and late)
 
         under_way = sorted(
             (location for location, watch in watches.items() if watch.place is not None),
@@ -225,7 +219,7 @@ class _Tick:
                 )
             return watch
         for change in look.changes:
-            self._report(node, change)
+            self.events.report(node, change)
         if look.touched:
             places = affected(self.feeds, node, look.partition)
             if len(self.touched) < MOST_TOUCHED:
@@ -237,61 +231,6 @@ class _Tick:
     def _known_versions(self, node: FeedNode, partitions: Collection[str] | None = None) -> dict[str, str]:
         key = self.feeds.keys[node.location]
         return known_versions(self.context.instance, key, partitioned=node.partitioned, partitions=partitions)
-
-    # --- events for Dagster --------------------------------------------------------------------------------------
-
-    def _report(self, node: FeedNode, change: Change) -> None:
-        """Report a change that Dagster does not know of."""
-        key = self.feeds.keys[node.location]
-        place = (node.location, change.partition, change.name if change.kind != "invalidated" else "")
-        if place in self.reported or self._is_known(node, change):
-            return
-        self.reported.add(place)
-        self.context.log.info(f"{node.location} {change.sentence()}")
-        if change.kind == "invalidated":
-            event: dg.AssetMaterialization | dg.AssetObservation = still_in_force(
-                self.context.instance,
-                key,
-                change.partition,
-                change.update,
-                why=f"{change.sentence()}.",
-                metadata={INVALIDATED: change.name},
-            )
-        else:
-            event = _event(key, node, change)
-        self.events.append(event)
-
-    def _is_known(self, node: FeedNode, change: Change) -> bool:
-        """Whether Dagster knows of a change from the run that made it, or will know when that run or its retry ends."""
-        if change.kind == "older" and has_event_about(
-            self.context.instance, self.feeds.keys[node.location], change.partition, change.name
-        ):
-            return True
-        record = read_record(node.declaration.on(self.board), change.partition, change.name)
-        run = self.context.instance.get_run_by_id(record.facts.run_id) if record and record.facts.run_id else None
-        if record is None or run is None:
-            return False
-        if change.kind == "invalidated":
-            # Dagster shows a staged update before it is in force, even if it never comes into force.
-            return record.state in {"staged", "publishing", "rejected"} and goes_on(self.context.instance, run)
-        return change.kind == "older" or goes_on(self.context.instance, run)
-
-
-def _event(key: dg.AssetKey, node: FeedNode, change: Change) -> dg.AssetMaterialization | dg.AssetObservation:
-    """The asset event of a change: an observation for an older update that became valid late, as it is not in force."""
-    older, update = change.kind == "older", change.update
-    reported = change.name if older or update is None else update.name
-    metadata: dict[str, Any] = {"update": reported, "change": change.sentence(), "feed": node.location}
-    if update is not None and not older:
-        metadata |= {"path": dg.MetadataValue.path(update.uri), "files": len(update.files), "bytes": update.bytes}
-    make = dg.AssetObservation if older or update is None else dg.AssetMaterialization
-    return make(
-        asset_key=key,
-        partition=change.partition,
-        description=change.sentence(),
-        metadata=metadata,
-        tags={DATA_VERSION_TAG: reported},
-    )
 
 
 def _starting_at(locations: list[str], first: object) -> list[str]:

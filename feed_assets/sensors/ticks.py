@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping
@@ -14,6 +13,7 @@ import dagster as dg
 from feed_assets.blackboard import Blackboard
 from feed_assets.dependencies.requests import Request, Requests
 from feed_assets.file_feed import is_update_name
+from feed_assets.file_feed.digest import short_digest
 from feed_assets.io_manager.metadata import DATA_VERSION_TAG
 from feed_assets.resources.event_log import event_log
 from feed_assets.sensors.asset_graph import AssetFeedGraph
@@ -103,7 +103,7 @@ def _tag(subject: str) -> tuple[str, str]:
     name = subject.partition("@")[0]
     short = re.sub("[^A-Za-z0-9_.-]", "_", name)[:50]
     if short != name:
-        short = f"{short[:41]}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+        short = f"{short[:41]}_{short_digest(name)[:8]}"
     return f"feed_assets/asked_{short}", subject
 
 

@@ -11,13 +11,11 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import datetime
 from typing import Any
 
 import dagster as dg
 
 from feed_assets.assets.warehouse import NOTHING, loaded_metadata
-from feed_assets.blackboard import Blackboard
 from feed_assets.dependencies.requests import Need, Requests, state_of
 from feed_assets.file_feed import FeedError, latest
 from feed_assets.file_feed.wording import counted
@@ -53,10 +51,9 @@ def warehouse_loads(*, interval_seconds: int, run_config: Mapping[str, Any] | No
     ) -> dg.SensorResult:
         feeds = AssetFeedGraph.of(context.repository_def)
         tables = _tables(feeds)
-        board, now = blackboard.blackboard, clock.now()
-        requests = requests_of_tick(context.instance, state.store, board, tables, now)
+        requests = requests_of_tick(context.instance, state.store, blackboard.blackboard, tables, clock.now())
         try:
-            events = _compare(context, feeds, tables, requests, warehouse.warehouse, board, now)
+            events = _compare(context, feeds, tables, requests, warehouse.warehouse)
         except WarehouseError as error:
             if not error.transient:
                 raise
@@ -89,15 +86,13 @@ def _compare(
     tables: AssetFeedGraph,
     requests: Requests,
     warehouse: Warehouse,
-    board: Blackboard,
-    now: datetime,
 ) -> list[dg.AssetMaterialization]:
     """Plan the loads that are due; returns the events on loads that Dagster does not show."""
     events: list[dg.AssetMaterialization] = []
     deadline = time.monotonic() + TICK_SECONDS
     for name, node in tables.feeds.items():
         (above,) = node.upstream
-        feed = feeds.feeds[above].declaration.on(board)
+        feed = feeds.feeds[above].declaration.on(requests.board)
         in_force = known_versions(context.instance, feeds.keys[above], partitioned=node.partitioned)
         shown = known_versions(context.instance, tables.keys[name], partitioned=node.partitioned)
         unlike = {each for each in {*in_force, *shown} if in_force.get(each, "") != shown.get(each, "")}
@@ -109,7 +104,7 @@ def _compare(
             if node.partitioned and not tables.has(name, partition):
                 continue
             try:
-                update = latest(feed, partition or None, now=now)
+                update = latest(feed, partition or None, now=requests.now)
             except FeedError as error:
                 context.log.warning(f"{name} {partition} is not compared with its feed: {error}")
                 continue

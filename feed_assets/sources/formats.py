@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from operator import not_
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
+from pydantic import BaseModel, Field, StringConstraints, field_validator, model_validator
 
 RESERVED_COLUMNS = frozenset(
     {"_file", "_line", "_malformed", "_record", "_day", "_hour", "_sent", "_time", "_outcome", "_key"}
@@ -27,11 +27,7 @@ ColumnName = Annotated[str, StringConstraints(min_length=1)]
 Expression = Annotated[str, StringConstraints(min_length=1, strip_whitespace=True)]
 
 
-class _Format(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class _TextFormat(_Format):
+class _TextFormat(BaseModel, frozen=True, extra="forbid"):
     """Lines of text, whose columns are all strings. Each text format has `columns` and `encoding`."""
 
     if TYPE_CHECKING:
@@ -59,7 +55,7 @@ class _TextFormat(_Format):
             raise ValueError(f"{encoding!r} is no encoding; use a name such as utf-8") from None
 
 
-class DelimitedFormat(_TextFormat):
+class DelimitedFormat(_TextFormat, frozen=True):
     """Lines of separated fields, with or without a line of names at the top."""
 
     type: Literal["csv", "tsv"]
@@ -101,7 +97,7 @@ class DelimitedFormat(_TextFormat):
         return self
 
 
-class JsonLinesFormat(_TextFormat):
+class JsonLinesFormat(_TextFormat, frozen=True):
     """One JSON object a line; a key that a record lacks is NULL."""
 
     type: Literal["jsonl"]
@@ -114,7 +110,7 @@ class JsonLinesFormat(_TextFormat):
         return self.type, self.columns, self.encoding
 
 
-class ParquetFormat(_Format):
+class ParquetFormat(BaseModel, frozen=True, extra="forbid"):
     """Parquet files whose columns keep their types: column -> Spark SQL type."""
 
     type: Literal["parquet"]

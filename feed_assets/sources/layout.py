@@ -5,9 +5,10 @@ Not here: writing under them, and its order (see `landing`), and reading (see `r
 
 from __future__ import annotations
 
-import hashlib
 import re
 from dataclasses import dataclass
+
+from feed_assets.file_feed.digest import short_digest
 
 RAW = "raw/"
 LEDGER = "raw/.landed/"
@@ -15,12 +16,11 @@ SENT = "raw/.sent/"
 STAGING = "raw/.staging/"
 QUARANTINE = "quarantine/landing/"
 
-DIGEST_LENGTH = 16
-
-_LANDING = rf"([0-9a-f]{{{DIGEST_LENGTH}}})(?:-([1-9]\d*))?"
+_DIGEST = "[0-9a-f]{16}"
+_LANDING = rf"({_DIGEST})(?:-([1-9]\d*))?"
 _LANDED_NAME = re.compile(rf"landed-{_LANDING}(?:\.(0|[1-9]\d*))?\.parquet", re.ASCII)
 _RAW_PATH = re.compile(r"(\d{4}-\d\d-\d\d)/((?:[01]\d|2[0-3])/([^/_.][^/]*\.parquet))", re.ASCII)
-_LEDGER_PATH = re.compile(rf"([0-9a-f]{{{DIGEST_LENGTH}}})/([1-9]\d*)\.json", re.ASCII)
+_LEDGER_PATH = re.compile(rf"({_DIGEST})/([1-9]\d*)\.json", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -41,12 +41,12 @@ class LandingId:
 
 def content_digest(source_key: str, sha256: str) -> str:
     """The digest of a source and the SHA-256 of a content."""
-    return hashlib.sha256(f"{source_key}\n{sha256}".encode()).hexdigest()[:DIGEST_LENGTH]
+    return short_digest(f"{source_key}\n{sha256}")
 
 
 def name_digest(source_key: str, name: str) -> str:
     """The digest of a polled source and the name of one of its files."""
-    return hashlib.sha256(f"{source_key}\nname\n{name}".encode()).hexdigest()[:DIGEST_LENGTH]
+    return short_digest(f"{source_key}\nname\n{name}")
 
 
 def raw_prefix(source_key: str) -> str:

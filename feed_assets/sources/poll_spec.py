@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Annotated
 from urllib.parse import SplitResult, urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, Field, field_validator
 
 SCHEMES = ("file", "s3", "sftp", "http", "https")
 
@@ -26,7 +26,7 @@ Component = str | re.Pattern[str]
 """A part of a pattern between two slashes: the only name that it takes, or an expression for its names."""
 
 
-class Poll(BaseModel):
+class Poll(BaseModel, frozen=True, extra="forbid"):
     """Where a partner puts files, and when they are fetched.
 
     - `place` is a directory (if relative, beside the description), or a URL: `file:`, `s3://bucket/prefix`,
@@ -37,8 +37,6 @@ class Poll(BaseModel):
     - Files of the last `lookback_days` are fetched: by the date in their paths, else by when they last changed.
     - A file that changed within the last `settle_seconds` may still be written, and is left for a later poll.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     place: Annotated[str, Field(min_length=1)]
     pattern: Annotated[str, Field(min_length=1)]

@@ -12,7 +12,7 @@ from decimal import Decimal, localcontext
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, Field, StringConstraints
 
 GB = 10**9
 HOUR = 3600
@@ -24,10 +24,8 @@ LEAST_DAYS = 3
 _Amount = Annotated[Decimal, Field(ge=0, allow_inf_nan=False)]
 
 
-class GrowthCosts(BaseModel):
+class GrowthCosts(BaseModel, frozen=True, extra="forbid"):
     """What a run costs and what late data is worth, in one currency. A GB is 10^9 bytes of raw files."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     cost_per_gb: _Amount
     cost_per_hour: _Amount = Decimal(0)

@@ -1,0 +1,81 @@
+"""The asset events of updates of feeds: published, invalidated, or valid late; each once.
+
+Here: what Dagster knows of a change, and the event for one that it does not know of. Not here: finding changes
+(`new_manifests`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from logging import Logger
+from typing import Any
+
+import dagster as dg
+
+from feed_assets.blackboard import Blackboard
+from feed_assets.dependencies.graph import FeedNode
+from feed_assets.file_feed import Change, read_record
+from feed_assets.io_manager.asset_events import INVALIDATED, has_event_about, still_in_force
+from feed_assets.io_manager.metadata import DATA_VERSION_TAG
+from feed_assets.sensors.asset_graph import AssetFeedGraph
+from feed_assets.sensors.busy import goes_on
+
+AssetEvent = dg.AssetMaterialization | dg.AssetObservation
+
+
+@dataclass(slots=True)
+class UpdateEvents:
+    """The events of one tick: `found` in the order in which their changes were reported."""
+
+    instance: dg.DagsterInstance
+    log: Logger
+    feeds: AssetFeedGraph
+    board: Blackboard
+    found: list[AssetEvent] = field(default_factory=list)
+    _reported: set[tuple[str, str | None, str]] = field(default_factory=set)
+
+    def report(self, node: FeedNode, change: Change) -> None:
+        """Add the event of a change that Dagster does not know of."""
+        place = (node.location, change.partition, change.name if change.kind != "invalidated" else "")
+        if place in self._reported or self._is_known(node, change):
+            return
+        self._reported.add(place)
+        self.log.info(f"{node.location} {change.sentence()}")
+        key = self.feeds.keys[node.location]
+        if change.kind == "invalidated":
+            why, metadata = f"{change.sentence()}.", {INVALIDATED: change.name}
+            event = still_in_force(self.instance, key, change.partition, change.update, why=why, metadata=metadata)
+            self.found.append(event)
+        else:
+            self.found.append(_event(key, node, change))
+
+    def _is_known(self, node: FeedNode, change: Change) -> bool:
+        """Whether Dagster knows of a change from the run that made it, or will know when that run or its retry ends."""
+        key = self.feeds.keys[node.location]
+        if change.kind == "older" and has_event_about(self.instance, key, change.partition, change.name):
+            return True
+        record = read_record(node.declaration.on(self.board), change.partition, change.name)
+        run = self.instance.get_run_by_id(record.facts.run_id) if record and record.facts.run_id else None
+        if record is None or run is None:
+            return False
+        if change.kind == "invalidated":
+            # Dagster shows a staged update before it is in force, even if it never comes into force.
+            return record.state in {"staged", "publishing", "rejected"} and goes_on(self.instance, run)
+        return change.kind == "older" or goes_on(self.instance, run)
+
+
+def _event(key: dg.AssetKey, node: FeedNode, change: Change) -> AssetEvent:
+    """The asset event of a change: an observation for an older update that became valid late, as it is not in force."""
+    older, update = change.kind == "older", change.update
+    reported = change.name if older or update is None else update.name
+    metadata: dict[str, Any] = {"update": reported, "change": change.sentence(), "feed": node.location}
+    if update is not None and not older:
+        metadata |= {"path": dg.MetadataValue.path(update.uri), "files": len(update.files), "bytes": update.bytes}
+    make = dg.AssetObservation if older or update is None else dg.AssetMaterialization
+    return make(
+        asset_key=key,
+        partition=change.partition,
+        description=change.sentence(),
+        metadata=metadata,
+        tags={DATA_VERSION_TAG: reported},
+    )
