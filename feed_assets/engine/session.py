@@ -41,9 +41,11 @@ SESSION_SETTINGS: Final[Mapping[str, str]] = MappingProxyType(
         "spark.sql.parser.escapedStringLiterals": "false",
         # Wall time without a zone is read as UTC, then shifted from the source's zone.
         "spark.sql.session.timeZone": "UTC",
+        # With the other type, TIMESTAMP and `to_timestamp` mean wall time, and no update has the declared types.
+        "spark.sql.timestampType": "TIMESTAMP_LTZ",
     }
 )
-"""The settings with which an unreadable value is NULL, texts of SQL have escapes, and times are UTC."""
+"""The settings with which an unreadable value is NULL, texts of SQL have escapes, and times are instants, in UTC."""
 
 ANSWERS_WITHIN = 5
 """Seconds within which a master must answer."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
 from datetime import timedelta
 from pathlib import Path
 
@@ -21,6 +23,7 @@ from feed_assets.file_feed import latest, open_feed
 from feed_assets.sources import load_sources
 from feed_assets.sources.landing import land
 from feed_assets_tests.harness import AS_OF
+from feed_assets_tests.waiting import HANGS
 
 ROOT = Path(__file__).parents[2]
 
@@ -316,6 +319,52 @@ def test_a_backfill_of_two_days_at_once_publishes_the_same_rows_as_one_after_the
         for day in ("2019-11-24", "2019-11-26"):
             alone, beside = (rows(place / feed / "v1.0", day) for place in (base, tmp_path / "beside"))
             assert alone == beside != []
+
+
+OF_A_COMPANY = """\
+spark.sql.adaptive.enabled false
+spark.sql.autoBroadcastJoinThreshold -1
+spark.sql.caseSensitive true
+spark.sql.datetime.java8API.enabled true
+spark.sql.decimalOperations.allowPrecisionLoss false
+spark.sql.execution.arrow.pyspark.enabled true
+spark.sql.files.maxPartitionBytes 20000
+spark.sql.files.maxPartitionNum 3
+spark.sql.files.maxRecordsPerFile 100
+spark.sql.files.minPartitionNum 7
+spark.sql.jsonGenerator.ignoreNullFields false
+spark.sql.mapKeyDedupPolicy LAST_WIN
+spark.sql.optimizer.nestedSchemaPruning.enabled false
+spark.sql.parquet.compression.codec gzip
+spark.sql.parquet.enableVectorizedReader false
+spark.sql.parquet.filterPushdown false
+spark.sql.parquet.mergeSchema true
+spark.sql.parquet.writeLegacyFormat true
+spark.sql.session.timeZone Asia/Tokyo
+spark.sql.shuffle.partitions 3
+spark.sql.sources.partitionOverwriteMode dynamic
+spark.sql.timestampType TIMESTAMP_NTZ
+"""
+"""Settings of a `spark-defaults.conf` that serve other programs well."""
+
+
+def test_what_a_company_sets_for_all_of_its_spark_changes_no_result(run, base, two_days_and_a_gap, tmp_path):
+    (tmp_path / "spark-defaults.conf").write_text(OF_A_COMPANY)
+    elsewhere = {**os.environ, "SPARK_CONF_DIR": str(tmp_path), "FEED_ASSETS_BASE": str(tmp_path / "elsewhere")}
+    commands = [
+        ("land", "open_bandit_ads", str(two_days_and_a_gap)),
+        ("land", "open_bandit_clicks", str(two_days_and_a_gap)),
+        ("backfill", "--from", "2019-11-24", "--to", "2019-11-24", "--at-once", "1"),
+    ]
+    for command in commands:
+        run(*command)
+        program = [sys.executable, "-m", "feed_assets.cli", *command]
+        done = subprocess.run(program, env=elsewhere, capture_output=True, text=True, timeout=HANGS, check=False)
+        assert done.returncode == 0, done.stderr
+
+    for feed in ("clean-ads", "clean-clicks", "ad-effectiveness"):
+        ordinary, other = (rows(place / feed / "v1.0", "2019-11-24") for place in (base, tmp_path / "elsewhere"))
+        assert other == ordinary != []
 
 
 def test_a_backfill_of_selected_assets_makes_no_others(run, base):

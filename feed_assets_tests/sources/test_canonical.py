@@ -273,6 +273,7 @@ def test_what_the_partner_did_not_send_is_shown_as_null(spark: SparkSession) -> 
         ("spark.sql.legacy.timeParserPolicy", "EXCEPTION"),
         ("spark.sql.session.timeZone", "Asia/Tokyo"),
         ("spark.sql.parser.escapedStringLiterals", "true"),
+        ("spark.sql.timestampType", "TIMESTAMP_NTZ"),
     ],
 )
 def test_a_session_in_which_a_value_would_fail_or_shift_or_a_text_would_differ_is_refused(
