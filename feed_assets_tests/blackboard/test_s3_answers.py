@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import ssl
 import traceback
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -25,6 +27,7 @@ from feed_assets.blackboard import (
     list_folders,
 )
 from feed_assets.blackboard.s3 import S3Blackboard
+from feed_assets_tests.certificates import self_signed
 from feed_assets_tests.listening import serving
 
 if TYPE_CHECKING:
@@ -46,9 +49,10 @@ class Scripted(ThreadingHTTPServer):
         self.asked: list[str] = []
 
     def blackboard(self, **settings: Any) -> S3Blackboard:
+        scheme = "https" if isinstance(self.socket, ssl.SSLSocket) else "http"
         client = boto3.client(
             "s3",
-            endpoint_url=f"http://127.0.0.1:{self.server_address[1]}",
+            endpoint_url=f"{scheme}://127.0.0.1:{self.server_address[1]}",
             region_name="us-east-1",
             aws_access_key_id="AKIDEXAMPLE",
             aws_secret_access_key=SECRET,
@@ -160,6 +164,36 @@ def test_a_body_that_breaks_off_is_read_again_and_is_unavailable_if_it_always_do
     with pytest.raises(UnavailableError, match="Could not read s3://bucket/a: 6 times the connection broke") as raised:
         store.blackboard().read("a", limit=limit)
     assert raised.value.transient
+
+
+def test_a_body_that_tls_finds_damaged_is_read_again(store: Scripted, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    certificate, key = self_signed(tmp_path)
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(certificate, key)
+    store.socket = tls.wrap_socket(store.socket, server_side=True)
+    monkeypatch.setenv("AWS_CA_BUNDLE", certificate)
+    damaged = [True, False, True, False]
+
+    def damages(handler: BaseHTTPRequestHandler) -> None:
+        handler.send_response(206 if handler.headers["Range"] else 200)
+        handler.send_header("ETag", '"tag"')
+        handler.send_header("Last-Modified", "Tue, 01 Jan 2019 00:00:00 GMT")
+        body = b"all of this"[int(handler.headers.get("Range", "bytes=0-")[len("bytes=") : -1]) :]
+        handler.send_header("Content-Length", str(len(body)))
+        handler.end_headers()
+        if damaged.pop(0):
+            handler.wfile.write(body[:3])
+            record = b"\x17\x03\x03\x00\x20" + bytes(32)  # of TLS 1.2 and later, with data that nobody has encrypted
+            os.write(handler.connection.fileno(), record)
+        else:
+            handler.wfile.write(body)
+        handler.close_connection = True
+
+    monkeypatch.setattr(_ScriptedHandler, "do_GET", damages)
+    assert store.blackboard().read("a").data == b"all of this"
+    store.blackboard().download("a", tmp_path / "copy")
+    assert (tmp_path / "copy").read_bytes() == b"all of this"
+    assert damaged == []
 
 
 KEY = (
