@@ -80,7 +80,7 @@ class _ScriptedHandler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    do_GET = do_PUT = do_DELETE = answer  # noqa: N815 - http.server looks for these names
+    do_GET = do_HEAD = do_PUT = do_DELETE = answer  # noqa: N815 - http.server looks for these names
 
     def log_message(self, *_: object) -> None:
         pass
@@ -260,6 +260,12 @@ def test_an_error_says_what_was_tried_and_what_to_do(store: Scripted, tmp_path: 
         with pytest.raises(UnavailableError, match=f"Could not {doing}.*{advice}") as raised:
             operation(store.blackboard())
         assert SECRET not in "".join(traceback.format_exception(raised.value))
+
+
+def test_a_copy_that_is_refused_without_a_reason_says_that_credentials_may_have_expired(store: Scripted):
+    store.answers = [(400, "")] * 2  # boto3 asks for the bucket's region as well
+    with pytest.raises(UnavailableError, match=r"Could not copy s3://bucket/a: .* answered 400 .*Log in again"):
+        store.blackboard().copy("a", "b")
 
 
 def test_a_missing_bucket_is_an_error_not_an_empty_listing(s3_client: S3Client):
