@@ -43,6 +43,7 @@ from botocore.exceptions import (
     HTTPClientError,
     IncompleteReadError,
 )
+from urllib3.exceptions import SSLError
 
 from feed_assets.blackboard.keys import check_key, check_prefix
 from feed_assets.blackboard.port import (
@@ -78,7 +79,8 @@ _MOST_PARTS: Final = 10_000
 _ATTEMPTS: Final = 6
 _FIRST_PAUSE_SECONDS: Final = 0.05
 
-_BROKEN: Final = (IncompleteReadError, HTTPClientError)
+# SSLError: TLS found damaged bytes within a body. botocore passes this error of urllib3 on.
+_BROKEN: Final = (IncompleteReadError, HTTPClientError, SSLError)
 _log = logging.getLogger("feed_assets.blackboard")
 _Answer = TypeVar("_Answer")
 

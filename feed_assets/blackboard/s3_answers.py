@@ -40,6 +40,8 @@ _ADVICE: Final = {
     "AccessDenied": _RIGHTS,
     "AllAccessDisabled": _RIGHTS,
     "403": _RIGHTS,
+    # The answer to a HEAD has no body, so S3 cannot say which of these is wrong.
+    "400": "Log in again if the credentials may have expired, and check the bucket's region (AWS_DEFAULT_REGION)",
     "ExpiredToken": "Log in again, and restart what runs already: the credentials have expired",
     "InvalidAccessKeyId": _CREDENTIALS,
     "InvalidToken": _CREDENTIALS,

@@ -85,7 +85,8 @@ def bucket_settings(client: S3Client) -> dict[str, str]:
     found = {**_BUCKET_SETTINGS, "fs.s3a.endpoint.region": client.meta.region_name}
     endpoint = client.meta.endpoint_url
     if re.fullmatch(r"https://s3[.\w-]*\.amazonaws\.com(\.cn)?", endpoint):
-        return found
+        # S3A states this to Java's SDK, which therefore does not look for AWS_USE_FIPS_ENDPOINT itself.
+        return {**found, "fs.s3a.endpoint.fips": str("s3-fips." in endpoint).lower()}
     # boto3 does likewise for a store other than AWS.
     style = (getattr(client.meta.config, "s3", None) or {}).get("addressing_style")
     path_style = "false" if style == "virtual" else "true"

@@ -17,6 +17,7 @@ PASSING_JAVA_ERRORS = (
     "java.net.UnknownHostException",
     "org.apache.hadoop.fs.s3a.AWSServiceThrottledException",
     "org.apache.hadoop.fs.s3a.AWSStatus500Exception",
+    "org.apache.hadoop.fs.s3a.HttpChannelEOFException",  # the connection ended without an answer
     "org.apache.hadoop.fs.s3a.RemoteFileChangedException",
     "software.amazon.awssdk.core.exception.ApiCallAttemptTimeoutException",
     "software.amazon.awssdk.core.exception.ApiCallTimeoutException",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import ssl
 import traceback
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -25,6 +27,7 @@ from feed_assets.blackboard import (
     list_folders,
 )
 from feed_assets.blackboard.s3 import S3Blackboard
+from feed_assets_tests.certificates import self_signed
 from feed_assets_tests.listening import serving
 
 if TYPE_CHECKING:
@@ -46,9 +49,10 @@ class Scripted(ThreadingHTTPServer):
         self.asked: list[str] = []
 
     def blackboard(self, **settings: Any) -> S3Blackboard:
+        scheme = "https" if isinstance(self.socket, ssl.SSLSocket) else "http"
         client = boto3.client(
             "s3",
-            endpoint_url=f"http://127.0.0.1:{self.server_address[1]}",
+            endpoint_url=f"{scheme}://127.0.0.1:{self.server_address[1]}",
             region_name="us-east-1",
             aws_access_key_id="AKIDEXAMPLE",
             aws_secret_access_key=SECRET,
@@ -76,7 +80,7 @@ class _ScriptedHandler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    do_GET = do_PUT = do_DELETE = answer  # noqa: N815 - http.server looks for these names
+    do_GET = do_HEAD = do_PUT = do_DELETE = answer  # noqa: N815 - http.server looks for these names
 
     def log_message(self, *_: object) -> None:
         pass
@@ -162,6 +166,36 @@ def test_a_body_that_breaks_off_is_read_again_and_is_unavailable_if_it_always_do
     assert raised.value.transient
 
 
+def test_a_body_that_tls_finds_damaged_is_read_again(store: Scripted, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    certificate, key = self_signed(tmp_path)
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(certificate, key)
+    store.socket = tls.wrap_socket(store.socket, server_side=True)
+    monkeypatch.setenv("AWS_CA_BUNDLE", certificate)
+    damaged = [True, False, True, False]
+
+    def damages(handler: BaseHTTPRequestHandler) -> None:
+        handler.send_response(206 if handler.headers["Range"] else 200)
+        handler.send_header("ETag", '"tag"')
+        handler.send_header("Last-Modified", "Tue, 01 Jan 2019 00:00:00 GMT")
+        body = b"all of this"[int(handler.headers.get("Range", "bytes=0-")[len("bytes=") : -1]) :]
+        handler.send_header("Content-Length", str(len(body)))
+        handler.end_headers()
+        if damaged.pop(0):
+            handler.wfile.write(body[:3])
+            record = b"\x17\x03\x03\x00\x20" + bytes(32)  # of TLS 1.2 and later, with data that nobody has encrypted
+            os.write(handler.connection.fileno(), record)
+        else:
+            handler.wfile.write(body)
+        handler.close_connection = True
+
+    monkeypatch.setattr(_ScriptedHandler, "do_GET", damages)
+    assert store.blackboard().read("a").data == b"all of this"
+    store.blackboard().download("a", tmp_path / "copy")
+    assert (tmp_path / "copy").read_bytes() == b"all of this"
+    assert damaged == []
+
+
 KEY = (
     "<Contents><Key>p/a</Key><Size>1</Size><ETag>t</ETag>"
     "<LastModified>2019-01-01T00:00:00.000Z</LastModified></Contents>"
@@ -226,6 +260,12 @@ def test_an_error_says_what_was_tried_and_what_to_do(store: Scripted, tmp_path: 
         with pytest.raises(UnavailableError, match=f"Could not {doing}.*{advice}") as raised:
             operation(store.blackboard())
         assert SECRET not in "".join(traceback.format_exception(raised.value))
+
+
+def test_a_copy_that_is_refused_without_a_reason_says_that_credentials_may_have_expired(store: Scripted):
+    store.answers = [(400, "")] * 2  # boto3 asks for the bucket's region as well
+    with pytest.raises(UnavailableError, match=r"Could not copy s3://bucket/a: .* answered 400 .*Log in again"):
+        store.blackboard().copy("a", "b")
 
 
 def test_a_missing_bucket_is_an_error_not_an_empty_listing(s3_client: S3Client):

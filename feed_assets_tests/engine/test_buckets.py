@@ -41,6 +41,13 @@ def test_for_aws_itself_the_region_says_where_the_bucket_is(region):
     assert ENDPOINT not in found
 
 
+@pytest.mark.parametrize("fips", ["true", "false"])
+def test_spark_uses_the_fips_endpoints_of_aws_if_boto3_does(monkeypatch, fips):
+    monkeypatch.setenv("AWS_USE_FIPS_ENDPOINT", fips)
+
+    assert bucket_settings(client("us-gov-west-1"))["fs.s3a.endpoint.fips"] == fips
+
+
 def test_no_credential_is_in_sparks_configuration():
     found = " ".join(bucket_settings(client(endpoint_url="http://127.0.0.1:7480")).values())
 

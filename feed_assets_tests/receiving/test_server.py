@@ -6,7 +6,6 @@ import asyncio
 import datetime as dt
 import gzip
 import http.client
-import ipaddress
 import json
 import os
 import socket
@@ -19,10 +18,6 @@ from types import SimpleNamespace
 
 import psutil
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 from fastapi import HTTPException
 
 from feed_assets.receiving.access import add_token
@@ -32,6 +27,7 @@ from feed_assets.receiving.limits import Limits
 from feed_assets.receiving.metrics import Metrics
 from feed_assets.receiving.server import Receiver, create_app
 from feed_assets.state.tokens import remove_token
+from feed_assets_tests.certificates import self_signed
 from feed_assets_tests.listening import family, listening
 from feed_assets_tests.receiving.light import Light, describe, running_light
 from feed_assets_tests.receiving.serving import SOURCE
@@ -55,15 +51,7 @@ def open_server(tmp_path_factory):
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory):
     """A certificate of 127.0.0.1 and its key, which it has signed itself."""
-    folder, key = tmp_path_factory.mktemp("tls"), ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
-    names = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
-    made = x509.CertificateBuilder(name, name, key.public_key(), 1, NOW, NOW + dt.timedelta(days=1))
-    signed = made.add_extension(names, critical=False).sign(key, hashes.SHA256())
-    pem, plain = serialization.Encoding.PEM, serialization.NoEncryption()
-    (folder / "certificate.pem").write_bytes(signed.public_bytes(pem))
-    (folder / "key.pem").write_bytes(key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain))
-    return str(folder / "certificate.pem"), str(folder / "key.pem")
+    return self_signed(tmp_path_factory.mktemp("tls"))
 
 
 def test_good_and_bad_records_are_answered_with_counts_and_an_error_for_each_bad_one(open_server):

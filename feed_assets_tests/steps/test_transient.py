@@ -10,6 +10,7 @@ import pytest
 from botocore.exceptions import NoCredentialsError, ReadTimeoutError
 from botocore.stub import Stubber
 from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 
 from feed_assets.blackboard import InvalidKeyError, LocalBlackboard, UnavailableError
 from feed_assets.blackboard.s3 import S3Blackboard
@@ -74,6 +75,16 @@ def test_an_error_that_waiting_does_not_cure_is_not_tried_again(tmp_path, monkey
         ValueError("bad data"),
     ):
         assert not is_transient(error), error
+
+
+def test_a_store_that_ends_sparks_connection_without_an_answer_is_tried_again():
+    said_by_s3a = (
+        "org.apache.hadoop.fs.s3a.HttpChannelEOFException: getFileStatus on s3a://bucket/key: "
+        "software.amazon.awssdk.core.exception.SdkClientException: Unable to execute HTTP request: "
+        "The target server failed to respond (SDK Attempt Count: 2)"
+    )
+
+    assert is_transient(PySparkException(said_by_s3a))
 
 
 def test_sparks_own_errors_are_told_apart_by_their_cause(spark):
