@@ -26,6 +26,7 @@ def workers(tmp_path: Path) -> Iterator[Workers]:
         "FEED_ASSETS_SOURCES": str(write_sources(tmp_path / "sources")),
         "FEED_ASSETS_FIRST_DAY": DAY,
         "FEED_ASSETS_AS_OF": "2019-12-01",
+        "FEED_ASSETS_SPARK_LOG_LEVEL": "off",  # as for commands
         **cluster.environment,
     }
     try:
@@ -39,11 +40,15 @@ def launched(workers: Workers, asset: str, finds: Path, **config: str) -> Run:
     return workers.launch(asset, config={"ops": {asset: {"config": {"finds": str(finds), **config}}}})
 
 
-def test_of_two_runs_at_once_the_second_gets_the_cores_as_soon_as_the_first_has_ended(workers, tmp_path):
+def test_of_two_runs_at_once_the_second_waits_audibly_and_gets_the_cores_as_soon_as_the_first_has_ended(
+    workers, tmp_path
+):
     first = launched(workers, "endless", tmp_path / "first", waits_for=str(tmp_path / "go"))
     until((tmp_path / "first").exists)
     second = launched(workers, "kept", tmp_path / "second")
-    until(lambda: second.worker)
+    log = workers.home / "workers.log"
+    until(lambda: "Initial job has not accepted any resources" in log.read_text())
+    assert "main ERROR" not in log.read_text()  # of log4j about its configuration
     (tmp_path / "go").touch()
     assert (first.status, second.status) == (SUCCESS, SUCCESS)
     # The worker of the first is still there, and starts another application.
