@@ -152,6 +152,7 @@ class Store:
                 if file.exists():
                     return
                 new = Path(folder) / file.name
+                new.touch()  # SQLite itself would let only this user write, whatever the mask of new files
                 with create_engine(self._url.set(database=str(new)), poolclass=NullPool).connect() as connection:
                     connection.exec_driver_sql("PRAGMA journal_mode = WAL")
                 for ending in ("-wal", "-shm"):

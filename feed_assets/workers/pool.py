@@ -22,6 +22,8 @@ from feed_assets.workers.requests import answer
 
 READY, BEGUN, DONE = "ready", "begun", "done"
 """The messages of a worker: it waits for a run; it may be interrupted; it has executed the run."""
+MAKE_WAY = ""
+"""The message to an idle worker that another has a run, which may wait for the cores of its Spark. Others are runs."""
 PRELOADED = ["dagster", "dagster_pyspark", "pyspark.sql", "boto3", "duckdb", "dagster._grpc.impl"]
 """What every worker imports, loaded once; none of it is the user's code."""
 GRACE = 15.0
@@ -46,6 +48,8 @@ class _Worker:
     """The id of the run that it holds; empty if it is idle."""
     begun: bool = False
     ready: bool = False
+    in_the_way: bool = True
+    """Whether its Spark may hold cores of a cluster: it was not told to make way since its last run."""
     kill_at: float | None = None
     """When it is killed: its run is to end. On the clock of `time.monotonic`, as `since`."""
     since: float = field(default_factory=time.monotonic)
@@ -79,6 +83,7 @@ class Pool:
         server.listen()
         while not self._stopping:
             self._turn([server])
+            self._make_way()
             self._end_surplus()
         server.close()  # from now on, runs go to processes of their own
         while self._workers:
@@ -124,7 +129,7 @@ class Pool:
         worker = next((each for each in reversed(idle) if each.ready), None) or (idle[-1] if idle else self._start())
         self._workers.remove(worker)
         self._workers.append(worker)
-        worker.run, worker.begun = run_id, False
+        worker.run, worker.begun, worker.in_the_way = run_id, False, True
         with suppress(OSError):  # it has ended, and its run goes to the next
             worker.connection.send(run_id)
 
@@ -152,6 +157,15 @@ class Pool:
                     worker.run, worker.begun, worker.kill_at, worker.since = "", False, None, time.monotonic()
         except (EOFError, OSError):
             return
+
+    def _make_way(self) -> None:
+        """While a run is under way, let no idle worker hold the cores that the run may wait for."""
+        if any(each.run for each in self._workers):
+            for worker in self._workers:
+                if worker.ready and worker.in_the_way and not worker.run:
+                    worker.in_the_way = False
+                    with suppress(OSError):  # it has ended
+                        worker.connection.send(MAKE_WAY)
 
     def _end_surplus(self) -> None:
         """End those that have been idle for long, but for the last."""

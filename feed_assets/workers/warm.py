@@ -32,6 +32,8 @@ from feed_assets.sources import SourceError
 
 ENVIRONMENT = ".env"
 """In the working directory."""
+DYNAMIC = "spark.dynamicAllocation.enabled"
+"""With this, Spark itself gives back the cores of an idle application."""
 
 _log = logging.getLogger("feed_assets.workers")
 
@@ -95,6 +97,14 @@ class Warm:
         spark = SparkSession.getActiveSession()
         if spark is not None and not (spark.sparkContext.master or "").startswith("local"):
             spark.stop()
+
+    def make_way(self) -> None:
+        """End an application that holds all cores of a standalone cluster, as each does without a limit."""
+        spark = SparkSession.getActiveSession()
+        if spark is not None and (spark.sparkContext.master or "").startswith("spark://"):
+            settings = spark.sparkContext.getConf()
+            if not settings.contains("spark.cores.max") and settings.get(DYNAMIC, "false") != "true":
+                spark.stop()
 
     def renew(self) -> bool:
         """Give the next run a Spark session of its own. False if there can be no next run in this process."""

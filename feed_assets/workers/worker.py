@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from multiprocessing import current_process
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import dagster as dg
 from dagster._grpc.impl import core_execute_run
@@ -24,7 +25,10 @@ from dagster._utils.interrupts import capture_interrupts
 from feed_assets.operations.interrupts import lost_interrupts_repeated
 from feed_assets.project.steps_of_workers import WORKER
 from feed_assets.resources.event_log import keep_open
-from feed_assets.workers.pool import BEGUN, DONE, READY
+from feed_assets.workers.pool import BEGUN, DONE, MAKE_WAY, READY
+
+if TYPE_CHECKING:
+    from feed_assets.workers.warm import Warm
 
 MOST_RUNS = 200
 """Runs after which a worker ends, so that what they leave behind does not add up."""
@@ -64,14 +68,7 @@ def work(pool: Connection, module: str, idle: float, started: int, *, as_it_is: 
         for _ in range(MOST_RUNS):
             # Dagster leaves SIGTERM with what it finds for SIGINT.
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
-            since = time.monotonic()
-            while not pool.poll(LOOK_EVERY):
-                if warm.outdated():
-                    return
-                if time.monotonic() - since > idle:
-                    warm.give_back()
-            run_id = pool.recv()
-            if warm.outdated():
+            if (run_id := _next_run(pool, warm, idle)) is None:
                 return
             # From BEGUN to DONE the pool may send SIGINT; Dagster raises it where a step can be interrupted.
             with capture_interrupts(), lost_interrupts_repeated(), _restored():
@@ -84,6 +81,21 @@ def work(pool: Connection, module: str, idle: float, started: int, *, as_it_is: 
                 _log.warning("Run %s changed %s. So its worker ends: the next run starts another Spark.", run_id, names)
                 return
             pool.send(DONE)
+
+
+def _next_run(pool: Connection, warm: Warm, idle: float) -> str | None:
+    """Wait for the next run. None if the code has changed, or Spark has lost its master."""
+    run_id, since = MAKE_WAY, time.monotonic()
+    while run_id == MAKE_WAY:
+        if pool.poll(LOOK_EVERY):
+            run_id = pool.recv()
+            if run_id == MAKE_WAY:
+                warm.make_way()
+        elif time.monotonic() - since > idle:
+            warm.give_back()
+        if warm.outdated():
+            return None
+    return run_id
 
 
 @contextmanager

@@ -163,6 +163,7 @@ def test_a_backfill_goes_on_when_a_worker_is_killed_and_publishes_each_day_once(
     base = f"s3://{bucket}/base"
     quick = {
         "spark.sql.shuffle.partitions": 4,  # 200 take half a minute
+        "spark.starvation.timeout": f"{HANGS:.0f}s",  # on a busy machine, executors take long to start
         "spark.executor.extraJavaOptions": os.environ.get("SPARK_DAEMON_JAVA_OPTS", ""),
     }
     options = [part for name, value in quick.items() for part in ("--conf", f"{name}={value}")]

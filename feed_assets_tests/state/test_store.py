@@ -291,6 +291,17 @@ def test_a_file_that_this_user_may_not_write_is_named():
         shutil.rmtree(folder)
 
 
+def test_a_file_and_its_log_can_be_written_by_a_group_that_the_mask_of_new_files_lets_write(file):
+    before = os.umask(0o002)
+    try:
+        ask(sqlite_url(file))
+        with Store(sqlite_url(file)).writing():
+            modes = {each.name: f"{each.stat().st_mode & 0o777:o}" for each in file.parent.glob("state.db*")}
+    finally:
+        os.umask(before)
+    assert modes == dict.fromkeys(("state.db", "state.db-shm", "state.db-wal"), "664")
+
+
 def test_a_file_that_is_no_database_and_a_path_that_is_none_are_named(file):
     file.write_text("no database, but long enough to be looked at" * 100, encoding="utf-8")
 
