@@ -40,6 +40,7 @@ from feed_assets.sensors.ticks import (
     load_cursor,
     requests_of_tick,
     run_requests,
+    starting_at,
 )
 from feed_assets.state import Store
 
@@ -161,7 +162,7 @@ class _Tick:
 
     def _read_logs(self, watches: dict[str, Watch], first: object) -> str | None:
         """Read the change logs, beginning with the feed `first`; returns the feed for the next tick to begin with."""
-        for place, location in enumerate(_starting_at(list(watches), first)):
+        for place, location in enumerate(starting_at(list(watches), first)):
             if (place and self._out_of_time()) or len(self.events) >= MAX_EVENTS:
                 return location
             node, feed = self.feeds.feeds[location], self.feeds.feeds[location].declaration.on(self.board)
@@ -292,9 +293,3 @@ def _event(key: dg.AssetKey, node: FeedNode, change: Change) -> dg.AssetMaterial
         metadata=metadata,
         tags={DATA_VERSION_TAG: reported},
     )
-
-
-def _starting_at(locations: list[str], first: object) -> list[str]:
-    """The feeds in a cycle that begins with `first`."""
-    at = locations.index(first) if isinstance(first, str) and first in locations else 0
-    return [*locations[at:], *locations[:at]]
