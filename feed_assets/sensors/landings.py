@@ -19,11 +19,12 @@ import dagster as dg
 from feed_assets.assets import raw_key
 from feed_assets.blackboard import Blackboard
 from feed_assets.datasets import is_day
+from feed_assets.dependencies.graph import starting_at
 from feed_assets.file_feed import RawInput
 from feed_assets.file_feed.digest import short_digest
 from feed_assets.file_feed.wording import counted
 from feed_assets.resources import BlackboardResource, Clock
-from feed_assets.sensors.ticks import MAX_EVENTS, TICK_SECONDS, load_cursor, starting_at
+from feed_assets.sensors.ticks import MAX_EVENTS, TICK_SECONDS, load_cursor
 from feed_assets.sources import Source, raw_days
 
 DAYS_AT_ONCE = 31

@@ -16,7 +16,7 @@ import dagster as dg
 
 from feed_assets.blackboard import Blackboard
 from feed_assets.dependencies.catching_up import plan_stale
-from feed_assets.dependencies.graph import FeedNode, affected
+from feed_assets.dependencies.graph import FeedNode, affected, starting_at
 from feed_assets.file_feed import (
     Change,
     FeedError,
@@ -40,7 +40,6 @@ from feed_assets.sensors.ticks import (
     load_cursor,
     requests_of_tick,
     run_requests,
-    starting_at,
 )
 from feed_assets.state import Store
 
@@ -121,12 +120,13 @@ class _Tick:
         resume = self._read_logs(watches, cursor.get("resume"))
         self._scan(watches)
 
-        still_open = plan_stale(
+        still_open, compare = plan_stale(
             requests,
             self.touched,
             lookback_days=lookback_days,
             out_of_time=self._out_of_time,
             warn=self.context.log.warning,
+            first=cursor.get("compare"),
         )
         runs = run_requests("new_manifests", self.feeds, requests.put_on_record(), run_config)
         for note in requests.decided:
@@ -135,6 +135,7 @@ class _Tick:
             "feeds": {location: watch.to_plain() for location, watch in watches.items()},
             "touched": sorted([self.feeds.feeds[feed].name, partition] for feed, partition in still_open),
             **({"resume": resume} if resume else {}),
+            **({"compare": compare} if compare else {}),
         }
         decided = "; ".join(requests.decided[:3])
         return dg.SensorResult(

@@ -38,12 +38,6 @@ def load_cursor(text: str | None) -> dict[str, object]:
     return content if isinstance(content, dict) else {}
 
 
-def starting_at(names: list[str], first: object) -> list[str]:
-    """The names in a cycle that begins with `first`."""
-    at = names.index(first) if isinstance(first, str) and first in names else 0
-    return [*names[at:], *names[:at]]
-
-
 def known_versions(
     instance: dg.DagsterInstance, key: dg.AssetKey, *, partitioned: bool, partitions: Collection[str] | None = None
 ) -> dict[str, str]:
