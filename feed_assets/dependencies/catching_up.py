@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from datetime import timedelta
 
 from feed_assets.datasets import midnight
-from feed_assets.dependencies.graph import derived
+from feed_assets.dependencies.graph import derived, starting_at
 from feed_assets.dependencies.requests import Need, Requests
 from feed_assets.dependencies.staleness import staleness
 from feed_assets.file_feed import FeedError
@@ -19,16 +19,24 @@ def plan_stale(
     lookback_days: int,
     out_of_time: Callable[[], bool],
     warn: Callable[[str], None],
-) -> set[tuple[str, str]]:
-    """Plan runs of stale partitions in the lookback and in `touched`. Plan at least one run, even if `out_of_time`.
+    first: object = None,
+) -> tuple[set[tuple[str, str]], str | None]:
+    """Plan runs of stale partitions in the lookback and in `touched`, beginning with the feed `first`.
 
-    If a feed cannot be read, `warn` gets a message and the other feeds go on. Returns the touched partitions beyond
-    the lookback that the next tick must check again.
+    Compares at least one feed and plans at least one run, even if `out_of_time`. If a feed cannot be read, `warn` gets
+    a message and the other feeds go on. Returns the touched partitions that the next tick must check again, and the
+    feed for it to begin with; None if all were compared.
     """
     graph = requests.graph
     today = midnight(requests.now.date())
-    still_open = set()
-    for node in derived(graph):
+    still_open: set[tuple[str, str]] = set()
+    nodes = {node.location: node for node in derived(graph)}
+    in_turn = starting_at(list(nodes), first)
+    for place_in_turn, location in enumerate(in_turn):
+        if place_in_turn and out_of_time():
+            left = set(in_turn[place_in_turn:])
+            return still_open | {each for each in touched if each[0] in left}, location
+        node = nodes[location]
         watched = graph.between(node.location, today - timedelta(days=lookback_days), today)
         older = {partition for feed, partition in touched if feed == node.location} - watched
         try:
@@ -47,4 +55,4 @@ def plan_stale(
                 requests.add(Need(answer.partition, due, answer.reason))
             if answer.partition in older and place not in requests.given_up:
                 still_open.add(place)
-    return still_open
+    return still_open, None

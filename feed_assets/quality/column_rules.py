@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from math import inf
-from typing import Any
+from typing import Any, Final
 
 from feed_assets.engine.sql import quoted, stored_type
 from feed_assets.quality.expectation import (
@@ -25,6 +25,9 @@ from feed_assets.quality.expectation import (
     Subject,
 )
 from feed_assets.quality.rule_text import Value, check_name, joined, literal, rows_counted, single_literal
+
+LONGEST_EXAMPLE: Final = 100
+"""Characters of a value that a sentence gives as an example; records, events and alerts have the sentence."""
 
 
 def schema_as_declared(*, blocking: bool = True) -> Expectation:
@@ -196,11 +199,13 @@ def _no_row_where(name: str, description: str, wrong: str, column: str, fault: s
         observed: dict[str, Any] = {"rows": counted["rows"], "rows not as expected": counted["wrong"]}
         example = ""
         if counted["wrong"]:
-            observed["for example"] = counted["example"]
-            example = f" (for example {counted['example']})"
+            value = counted["example"]
+            shown = f"{value[:LONGEST_EXAMPLE]}..." if value and len(value) > LONGEST_EXAMPLE else value
+            observed["for example"] = shown
+            example = f" (for example {shown})"
         sentence = f"{counted['wrong']:,} of {rows_counted(counted['rows'])} {fault}{example}, limit 0."
         return Judgement(counted["wrong"] == 0, observed, sentence)
 
-    example = f"min(IF({wrong}, string({quoted(column)}), NULL))"
+    example = f"left(min(IF({wrong}, string({quoted(column)}), NULL)), {LONGEST_EXAMPLE + 1})"
     counts = {"rows": "count(1)", "wrong": f"count_if({wrong})", "example": example}
     return Expectation(name, description, judge, counts, blocking)

@@ -1,21 +1,24 @@
 """The sensor of installations that check hour by hour: it runs the hours that are complete, or have changed since.
 
-Here: run requests and the log. Not here: the decisions (`dependencies.complete_hours`).
+Here: the time limit, run requests and the log. Not here: the decisions (`dependencies.complete_hours`).
 """
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import dagster as dg
 
 from feed_assets.dependencies.complete_hours import due_hours
+from feed_assets.dependencies.graph import starting_at
 from feed_assets.dependencies.requests import Need, state_of
 from feed_assets.file_feed import FeedError
 from feed_assets.resources import BlackboardResource, Clock, StateResource
 from feed_assets.sensors.asset_graph import AssetFeedGraph
-from feed_assets.sensors.ticks import requests_of_tick, run_requests
+from feed_assets.sensors.ticks import TICK_SECONDS, load_cursor, requests_of_tick, run_requests
 from feed_assets.sources import Source
 
 
@@ -41,11 +44,16 @@ def complete_hours(
     def sensor(
         context: dg.SensorEvaluationContext, blackboard: BlackboardResource, state: StateResource, clock: Clock
     ) -> dg.SensorResult:
+        deadline, resume = time.monotonic() + TICK_SECONDS, None
         feeds, board, now = AssetFeedGraph.of(context.repository_def), blackboard.blackboard, clock.now()
         requests = requests_of_tick(context.instance, state.store, board, feeds, now)
-        for source in sources:
-            if source.key not in checked:
-                continue
+        by_key = {source.key: source for source in sources if source.key in checked}
+        in_turn = starting_at(list(by_key), load_cursor(context.cursor).get("resume"))
+        for place, source in enumerate(by_key[key] for key in in_turn):
+            # Every tick looks at one source at least, and the next tick begins where it stopped.
+            if place and time.monotonic() > deadline:
+                resume = source.key
+                break
             location = feeds.locations[checked[source.key]]
             of_kind = [each for each in sources if each.kind == source.kind]
             try:
@@ -63,6 +71,7 @@ def complete_hours(
         for note in requests.decided:
             context.log.info(note)
         reason = None if runs else f"No hour is due. {'; '.join(requests.decided[:3])}".strip()
-        return dg.SensorResult(run_requests=runs, skip_reason=reason)
+        cursor = json.dumps({"resume": resume} if resume else {})
+        return dg.SensorResult(run_requests=runs, skip_reason=reason, cursor=cursor)
 
     return sensor

@@ -6,6 +6,7 @@ It is needed because `feed-assets land` writes files without Dagster. `dependenc
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,11 +19,12 @@ import dagster as dg
 from feed_assets.assets import raw_key
 from feed_assets.blackboard import Blackboard
 from feed_assets.datasets import is_day
+from feed_assets.dependencies.graph import starting_at
 from feed_assets.file_feed import RawInput
 from feed_assets.file_feed.digest import short_digest
 from feed_assets.file_feed.wording import counted
 from feed_assets.resources import BlackboardResource, Clock
-from feed_assets.sensors.ticks import MAX_EVENTS, load_cursor
+from feed_assets.sensors.ticks import MAX_EVENTS, TICK_SECONDS, load_cursor
 from feed_assets.sources import Source, raw_days
 
 DAYS_AT_ONCE = 31
@@ -78,18 +80,24 @@ def landings(
         ),
     )
     def sensor(context: dg.SensorEvaluationContext, blackboard: BlackboardResource, clock: Clock) -> dg.SensorResult:
+        deadline = time.monotonic() + TICK_SECONDS
         cursor, now = load_cursor(context.cursor), clock.now()
         events: list[dg.AssetMaterialization] = []
-        for source in sources:
-            last = cursor.get(source.key)
+        by_key = {source.key: source for source in sources}
+        for place, key in enumerate(starting_at(list(by_key), cursor.pop("resume", None))):
+            # Every tick looks at one source at least, and the next tick begins where it stopped.
+            if place and (time.monotonic() > deadline or len(events) >= MAX_EVENTS):
+                cursor["resume"] = key
+                break
+            source, last = by_key[key], cursor.get(key)
             last = last if isinstance(last, dict) else {}
             limit = MAX_EVENTS - len(events)
             reported = partial(_last_reported, context.instance, raw_key(source))
             report = report_landings(blackboard.blackboard, source, partitions, last, reported, now=now, limit=limit)
-            cursor[source.key] = {"days": report.days, "reached": report.reached}
+            cursor[key] = {"days": report.days, "reached": report.reached}
             events += report.events
             if report.events:
-                context.log.info(f"{source.key}: {counted(len(report.events), 'raw hour')} changed")
+                context.log.info(f"{key}: {counted(len(report.events), 'raw hour')} changed")
         return dg.SensorResult(
             asset_events=events,
             skip_reason=None if events else "No raw hour has changed.",

@@ -16,7 +16,7 @@ import dagster as dg
 
 from feed_assets.blackboard import Blackboard
 from feed_assets.dependencies.catching_up import plan_stale
-from feed_assets.dependencies.graph import FeedNode, affected
+from feed_assets.dependencies.graph import FeedNode, affected, starting_at
 from feed_assets.file_feed import (
     FeedError,
     Look,
@@ -116,12 +116,13 @@ class _Tick:
         resume = self._read_logs(watches, cursor.get("resume"))
         self._scan(watches)
 
-        still_open = plan_stale(
+        still_open, compare = plan_stale(
             requests,
             self.touched,
             lookback_days=lookback_days,
             out_of_time=self._out_of_time,
             warn=self.context.log.warning,
+            first=cursor.get("compare"),
         )
         runs = run_requests("new_manifests", self.feeds, requests.put_on_record(), run_config)
         for note in requests.decided:
@@ -130,6 +131,7 @@ class _Tick:
             "feeds": {location: watch.to_plain() for location, watch in watches.items()},
             "touched": sorted([self.feeds.feeds[feed].name, partition] for feed, partition in still_open),
             **({"resume": resume} if resume else {}),
+            **({"compare": compare} if compare else {}),
         }
         reported, decided = counted(len(self.events.found), "event"), "; ".join(requests.decided[:3])
         return dg.SensorResult(
@@ -155,7 +157,7 @@ class _Tick:
 
     def _read_logs(self, watches: dict[str, Watch], first: object) -> str | None:
         """Read the change logs, beginning with the feed `first`; returns the feed for the next tick to begin with."""
-        for place, location in enumerate(_starting_at(list(watches), first)):
+        for place, location in enumerate(starting_at(list(watches), first)):
             if (place and self._out_of_time()) or len(self.events.found) >= MAX_EVENTS:
                 return location
             node, feed = self.feeds.feeds[location], self.feeds.feeds[location].declaration.on(self.board)
@@ -231,9 +233,3 @@ class _Tick:
     def _known_versions(self, node: FeedNode, partitions: Collection[str] | None = None) -> dict[str, str]:
         key = self.feeds.keys[node.location]
         return known_versions(self.context.instance, key, partitioned=node.partitioned, partitions=partitions)
-
-
-def _starting_at(locations: list[str], first: object) -> list[str]:
-    """The feeds in a cycle that begins with `first`."""
-    at = locations.index(first) if isinstance(first, str) and first in locations else 0
-    return [*locations[at:], *locations[:at]]

@@ -23,6 +23,8 @@ LINE_SETTINGS = {
     # A partition for each split of a file, as a split of these bytes costs no less than it is allowed to.
     "spark.sql.files.maxPartitionBytes": str(SPLIT_BYTES),
     "spark.sql.files.openCostInBytes": str(SPLIT_BYTES),
+    # A lower limit in `spark-defaults.conf` would put several splits, or files, into one partition.
+    "spark.sql.files.maxPartitionNum": str(2**31 - 1),
     # A digest of nothing but digits is no number.
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
 }

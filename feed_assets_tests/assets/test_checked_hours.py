@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 from dataclasses import replace
 from datetime import date, datetime, timedelta
 
@@ -188,6 +189,18 @@ def test_a_small_change_of_an_hour_of_many_files_waits_too_and_its_listing_is_re
     assert early.tick("complete_hours").requests == ()
     assert early.tick("complete_hours").requests == ()
     assert len([each for each in recording.requests if each.operation == "read" and "read-sets" in each.key]) == 1
+
+
+def test_a_tick_without_time_looks_at_one_source_and_the_next_goes_on(desk, sources, monkeypatch) -> None:
+    monkeypatch.setattr(sys.modules["feed_assets.sensors.complete_hours"], "TICK_SECONDS", -1)
+    desk.raw_bytes(DAY, {"a": 1000}, hour="05")
+    desk.raw_bytes(DAY, {"a": 1000}, "clicks/shop_clicks", hour="05")
+    early = hourly(desk.at(WHILE_OPEN))
+
+    ticks = [early.tick("complete_hours").requests for _ in range(3)]
+    asked = [[key.path[-1] for each in requests for key in each.asset_selection] for requests in ticks]
+
+    assert asked == [["shop_ads"], ["shop_clicks"], []]
 
 
 def test_an_hour_whose_run_was_killed_before_it_published_is_asked_for_again(desk, sources) -> None:

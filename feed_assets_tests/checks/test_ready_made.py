@@ -197,6 +197,15 @@ def test_nan_is_in_no_range_and_is_a_value_that_another_feed_may_lack(shop):
     assert found["references_x"].description == "1 of 3 rows have values of x that others/v1.0 lacks, limit 0."
 
 
+def test_a_long_value_is_an_example_by_its_beginning(shop):
+    found = outcomes(shop, "SELECT repeat('x', 1000000) AS x", [checks.accepted_values("x", "y")])["accepted_values_x"]
+
+    example = f"{'x' * 100}..."
+    sentence = f"1 of 1 row have another x than the 1 accepted (for example {example}), limit 0."
+    assert found.description == sentence
+    assert found.metadata["for example"].value == example
+
+
 def test_a_number_is_compared_with_a_float_column_as_a_float(shop):
     rows = "SELECT float('0.1') AS x, 0.1BD AS d UNION ALL SELECT float('0.2'), 0.2BD"
     found = outcomes(

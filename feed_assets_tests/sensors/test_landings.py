@@ -69,6 +69,32 @@ def test_a_tick_reports_a_bounded_number_and_the_next_goes_on(desk, reported, mo
     assert len({hour for each in ticks for hour in each}) == 5
 
 
+def test_a_source_that_changes_all_the_time_keeps_no_other_from_being_reported(desk, reported, monkeypatch):
+    monkeypatch.setattr(importlib.import_module("feed_assets.sensors.landings"), "MAX_EVENTS", 2)
+    desk.land_clicks([click("k1", f"{NEXT_DAY} 05:00:00")])
+    seen = set()
+    for tick in range(4):
+        for hour in ("01", "02"):
+            desk.raw_bytes(DAY, {f"{tick}": 10}, hour=hour)
+        seen |= set(reported())
+
+    assert seen == {
+        ("ads/shop_ads", f"{DAY}-01:00"),
+        ("ads/shop_ads", f"{DAY}-02:00"),
+        ("clicks/shop_clicks", f"{NEXT_DAY}-05:00"),
+    }
+
+
+def test_a_tick_without_time_looks_at_one_source_and_the_next_goes_on(desk, reported, monkeypatch):
+    monkeypatch.setattr(importlib.import_module("feed_assets.sensors.landings"), "TICK_SECONDS", -1)
+    desk.raw_bytes(DAY, {"a": 100})
+    desk.land_clicks([click("k1", f"{NEXT_DAY} 05:00:00")])
+
+    ticks = [{source for source, _ in reported()} for _ in range(3)]
+
+    assert ticks == [{"ads/shop_ads"}, {"clicks/shop_clicks"}, set()]
+
+
 def test_days_before_the_lookback_are_reported_once_and_not_kept(desk, reported):
     desk.raw_bytes("2019-11-20", {"a": 10})
     desk.raw_bytes("2019-11-30", {"a": 10})

@@ -509,6 +509,35 @@ def test_a_tick_whose_time_is_up_before_anything_is_asked_for_asks_for_a_run_at_
     assert asked == [*([day] for day in days(3)), []]
 
 
+def test_a_tick_without_time_compares_one_feed_with_its_inputs_and_the_next_goes_on(desk, monkeypatch):
+    def copy(name):
+        @dg.asset(
+            name=name,
+            ins={"clean_ads": dg.AssetIn()},
+            partitions_def=daily(desk.settings),
+            io_manager_key="file_feed",
+            metadata=feed_metadata(f"{name}/v1.0", BIDS),
+        )
+        def made(clean_ads):
+            return clean_ads
+
+        return made
+
+    desk.process()
+    monkeypatch.setattr(NEW_MANIFESTS, "TICK_SECONDS", -1)
+    compared, cursors = [], {}
+    for _ in range(6):
+        recording = RecordingBlackboard(desk.board)
+        both = with_more(using_board(replace(desk, cursors=cursors), recording), copy("one"), copy("two"))
+        both.tick("new_manifests")
+        listed = {each.key.partition("/.feed/records/")[0] for each in recording.requests if "/records/" in each.key}
+        compared.append(listed & {"one/v1.0", "two/v1.0", EFFECTIVENESS})
+
+    assert [len(each) for each in compared] == [1] * 6
+    assert compared[:3] == compared[3:]
+    assert set.union(*compared) == {"one/v1.0", "two/v1.0", EFFECTIVENESS}
+
+
 def test_a_tick_that_runs_out_of_time_leaves_the_rest_to_the_next(settled, tmp_path, monkeypatch):
     monkeypatch.setattr(NEW_MANIFESTS, "TICK_SECONDS", -1)
     settled.publish(CATALOG, None, CATALOG_CSV, tmp_path / "catalog")

@@ -7,6 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
 
 from feed_assets.ads import KINDS
 from feed_assets.blackboard.local import LocalBlackboard
@@ -102,6 +103,23 @@ def test_each_file_keeps_its_own_lines_header_columns_and_packing(spark, blackbo
         ("plain.csv", 3, "b"),
         ("wider.csv", 2, "e"),
     ]
+
+
+def test_a_limit_of_sparks_partitions_mixes_no_lines_of_two_files(spark, blackboard, sent, monkeypatch):
+    make = SparkSession.newSession
+
+    def with_defaults(session):
+        """A session as with this line in `spark-defaults.conf`."""
+        made = make(session)
+        made.conf.set("spark.sql.files.maxPartitionNum", "1")
+        return made
+
+    monkeypatch.setattr(SparkSession, "newSession", with_defaults)
+
+    landings = list(land_files(spark, blackboard, SOURCE, [sent("1.csv", "a", "b"), sent("2.csv", "c")], now=NOW))
+
+    assert [(each.read, each.quarantined) for each in landings] == [(2, {}), (1, {})]
+    assert places(spark, blackboard) == [("1.csv", 2, "a"), ("1.csv", 3, "b"), ("2.csv", 2, "c")]
 
 
 def test_a_file_that_cannot_land_holds_up_no_other(spark, blackboard, sent, tmp_path):
