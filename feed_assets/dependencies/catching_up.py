@@ -26,10 +26,10 @@ def plan_stale(
     the lookback that the next tick must check again.
     """
     graph = requests.graph
-    today = midnight(requests.now.date())
+    first = midnight(requests.now.date()) - timedelta(days=lookback_days)
     still_open = set()
     for node in derived(graph):
-        watched = graph.between(node.location, today - timedelta(days=lookback_days), today)
+        watched = graph.between(node.location, first, requests.now)
         older = {partition for feed, partition in touched if feed == node.location} - watched
         try:
             answers = list(staleness(requests.board, graph, node, watched | older, now=requests.now))
