@@ -56,8 +56,8 @@ def cleaned(
     if not are_utc_days(partitions):
         raise dg.DagsterInvalidDefinitionError(
             f"{name}: records are cleaned day by day, and the days of raw data are UTC days. So `partitions` must be "
-            "days from midnight to midnight UTC, such as `project.days`. For other partitions, write an asset that "
-            "reads this feed."
+            "days from midnight to midnight UTC, named as 2019-11-24, such as `project.days`. For other partitions, "
+            "write an asset that reads this feed."
         )
     mine = [source for source in sources if source.kind == kind.name]
 

@@ -205,14 +205,16 @@ def test_a_third_partner_is_one_more_description(tmp_path):
 
 @pytest.mark.parametrize(
     "other",
-    [{"hour_offset": 6}, {"minute_offset": 30}, {"timezone": "Europe/Berlin"}],
+    [{"hour_offset": 6}, {"minute_offset": 30}, {"timezone": "Europe/Berlin"}, {"fmt": "%Y%m%d"}],
     ids=lambda other: next(iter(other)),
 )
-def test_a_daily_asset_of_raw_data_whose_days_do_not_begin_at_midnight_utc_is_refused(tmp_path, other):
+def test_a_daily_asset_of_raw_data_whose_days_are_not_those_of_raw_data_is_refused(tmp_path, other):
     settings = settings_below(tmp_path, partners_directory())
     source = next(iter(load_sources(partners_directory(), KINDS)))
 
-    @dg.asset(deps=[raw_key(source)], partitions_def=dg.DailyPartitionsDefinition("2019-11-24", **other))
+    @dg.asset(
+        deps=[raw_key(source)], partitions_def=dg.DailyPartitionsDefinition(datetime(2019, 11, 24, tzinfo=UTC), **other)
+    )
     def shifted() -> None: ...
 
     with pytest.raises(dg.DagsterInvalidDefinitionError, match="shifted reads raw data, and late data is compared by"):
