@@ -28,6 +28,16 @@ def hourly(settings: Settings) -> dg.HourlyPartitionsDefinition:
     )
 
 
+def are_utc_days(partitions: dg.PartitionsDefinition | None) -> bool:
+    """Whether they are days from midnight to midnight UTC with names as `2019-11-24`, as the days of raw data are."""
+    return (
+        isinstance(partitions, dg.DailyPartitionsDefinition)
+        and not (partitions.hour_offset or partitions.minute_offset)
+        and partitions.timezone == "UTC"
+        and partitions.fmt == "%Y-%m-%d"
+    )
+
+
 with warnings.catch_warnings():
     # Upstream partitions that do not exist are a beta feature; the first and the last day need it.
     warnings.simplefilter("ignore", dg.BetaWarning)

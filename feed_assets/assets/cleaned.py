@@ -18,6 +18,7 @@ from feed_assets.assets.column_lineage import clean_lineage
 from feed_assets.assets.external import raw_key
 from feed_assets.datasets import ONE_DAY
 from feed_assets.io_manager.asset_metadata import CONFIGURATION, EVENING_BEFORE
+from feed_assets.partitions import are_utc_days
 from feed_assets.sources import Kind, Source
 from feed_assets.sources.canonical import VERSION, canonical
 from feed_assets.sources.kinds import SOURCE
@@ -52,11 +53,11 @@ def cleaned(
     Raises DagsterInvalidDefinitionError for `partitions` that are not UTC days, as those of raw data are. Without a
     source of this kind, the asset is defined and its runs fail.
     """
-    if not _are_utc_days(partitions):
+    if not are_utc_days(partitions):
         raise dg.DagsterInvalidDefinitionError(
             f"{name}: records are cleaned day by day, and the days of raw data are UTC days. So `partitions` must be "
-            "days from midnight to midnight UTC, such as `project.days`. For other partitions, write an asset that "
-            "reads this feed."
+            "days from midnight to midnight UTC, named as 2019-11-24, such as `project.days`. For other partitions, "
+            "write an asset that reads this feed."
         )
     mine = [source for source in sources if source.kind == kind.name]
 
@@ -84,14 +85,6 @@ def cleaned(
         return judge(context, _union(today), day, _union(before) if before else None)
 
     return clean
-
-
-def _are_utc_days(partitions: dg.PartitionsDefinition) -> bool:
-    return (
-        isinstance(partitions, dg.DailyPartitionsDefinition)
-        and not (partitions.hour_offset or partitions.minute_offset)
-        and partitions.timezone == "UTC"
-    )
 
 
 def _events(

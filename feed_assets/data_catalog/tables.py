@@ -24,7 +24,8 @@ from feed_assets.sources.layout import raw_file_key, raw_prefix
 from feed_assets.sources.raw import RECORD_COLUMNS
 
 DATE, HOUR = "date", "hour"
-_HOUR_NAME = re.compile(r"(\d{4}-\d\d-\d\d)-(\d\d):00")
+_HOUR_NAME = re.compile(r"(\d{4}-\d\d-\d\d)-(\d\d)(?::00)?(.*)")
+"""The name of an hour: day, hour, and what tells it apart if the clock changes: `+0100` or `:30`."""
 _SAME_TYPES = {"integer": "int", "long": "bigint", "short": "smallint", "byte": "tinyint", "real": "float"}
 _TIMES = re.compile(r"\btimestamp_(?:ntz|ltz)\b")
 _UNKNOWN = re.compile(r"\b(interval|variant|void|time\()")
@@ -138,7 +139,7 @@ def _keys(names: Iterable[str], columns: Iterable[str]) -> tuple[str, ...]:
 def _values(name: str, keys: int) -> tuple[str, ...]:
     """The values of the keys of a partition with this name."""
     hour = _HOUR_NAME.fullmatch(name)
-    return (hour[1], hour[2]) if hour and keys == len((DATE, HOUR)) else (name,)
+    return (hour[1], hour[2] + hour[3]) if hour and keys == len((DATE, HOUR)) else (name,)
 
 
 def _format(update: Update) -> str:

@@ -28,7 +28,7 @@ def plan_stale(
     feed for it to begin with; None if all were compared.
     """
     graph = requests.graph
-    today = midnight(requests.now.date())
+    since = midnight(requests.now.date()) - timedelta(days=lookback_days)
     still_open: set[tuple[str, str]] = set()
     nodes = {node.location: node for node in derived(graph)}
     in_turn = starting_at(list(nodes), first)
@@ -37,7 +37,7 @@ def plan_stale(
             left = set(in_turn[place_in_turn:])
             return still_open | {each for each in touched if each[0] in left}, location
         node = nodes[location]
-        watched = graph.between(node.location, today - timedelta(days=lookback_days), today)
+        watched = graph.between(node.location, since, requests.now)
         older = {partition for feed, partition in touched if feed == node.location} - watched
         try:
             answers = list(staleness(requests.board, graph, node, watched | older, now=requests.now))

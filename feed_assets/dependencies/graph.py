@@ -70,7 +70,7 @@ class FeedGraph(Protocol):
         """Whether the partition is a period of time, not only a name."""
 
     def between(self, feed: str, start: datetime, end: datetime) -> set[str]:
-        """The partitions of the feed that begin in this time; none if its partitions are not times."""
+        """The partitions of the feed that lie in this time, the first perhaps in part; none if they are not times."""
 
     def of_day(self, feed: str, day: date) -> Sequence[str]:
         """The partitions of the feed that begin on this day, or else those in which it lies.

@@ -89,7 +89,7 @@ class Requests:
     _times: dict[tuple[str, str], int] = field(default_factory=dict)
     """How often a feed and partition is requested, this tick's request included."""
     _renewed: set[tuple[str, str]] = field(default_factory=set)
-    """The feeds and partitions whose recorded request is renewed, as a run of them is under way."""
+    """The feeds and partitions whose recorded request is renewed: a run is under way, or its time is to come."""
 
     @property
     def decided(self) -> list[str]:
@@ -134,6 +134,8 @@ class Requests:
         """
         if self.now >= last.at + FIRST_PAUSE / 2 and feed in self.busy.get(partition, frozenset()):
             self._renewed.add((feed, partition))
+        if self.now < last.at - FIRST_PAUSE / 2:
+            self._renewed.add((feed, partition))  # a clock was ahead: the pause begins now, not when that time has come
         if self.now < last.at + FIRST_PAUSE:
             return None
         if not self.became_a_run(feed, partition, last):
@@ -155,7 +157,7 @@ class Requests:
     def put_on_record(self) -> list[Request]:
         """Record and return the planned requests, without feeds that another tick has requested meanwhile.
 
-        Renew the requests whose runs are under way.
+        Renew the requests whose runs are under way, and those of a clock that was ahead.
 
         A report on a run is recorded in the same transaction, so there is never one without the other.
 

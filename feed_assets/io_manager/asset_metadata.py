@@ -153,7 +153,11 @@ def is_required(metadata: Mapping[str, Any], window: dg.TimeWindow | None, own: 
 
 def shares_time(window: dg.TimeWindow | None, own: dg.TimeWindow | None) -> bool:
     """Whether an upstream partition and the output overlap in time. A partition without a time always does."""
-    return window is None or (own is not None and own.start < window.end and window.start < own.end)
+    if window is None or own is None:
+        return window is None
+    # Python compares times of one zone by the clock on the wall, by which the hour before winter time has no length.
+    (first, end), (own_first, own_end) = ((each.start.timestamp(), each.end.timestamp()) for each in (window, own))
+    return own_first < end and first < own_end
 
 
 def _figures(stored: Mapping[str, Any] | None) -> Figures | None:

@@ -33,7 +33,8 @@ def partition_keys(definition: dg.PartitionsDefinition | None) -> tuple[str, ...
     if isinstance(definition, dg.TimeWindowPartitionsDefinition):
         if definition.fmt == "%Y-%m-%d":
             return ("date",)
-        if isinstance(definition, dg.HourlyPartitionsDefinition) and definition.minute_offset == 0:
+        hourly = isinstance(definition, dg.HourlyPartitionsDefinition) and definition.minute_offset == 0
+        if hourly and definition.fmt == "%Y-%m-%d-%H:%M":
             return ("date", "hour")
     return () if definition is None else ("partition",)
 

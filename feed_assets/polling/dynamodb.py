@@ -19,7 +19,16 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from feed_assets.blackboard import check_key
 from feed_assets.polling.port import PartnersFile
-from feed_assets.polling.taken import CLAIMED_FOR, POLLED, BlackboardIndex, Taken, TakenState, newest, state_of
+from feed_assets.polling.taken import (
+    CLAIMED_FOR,
+    LONGEST_CLAIM,
+    POLLED,
+    BlackboardIndex,
+    Taken,
+    TakenState,
+    newest,
+    state_of,
+)
 from feed_assets.sources.layout import LandingId, touching
 
 if TYPE_CHECKING:
@@ -58,6 +67,7 @@ class DynamoDBIndex:
         check_key(f"{POLLED}{source_key}/{file.day}/{file.name}")
         state, moment, token = state_of(file), int(now.timestamp()), uuid4().hex
         free = Attr(_UNTIL).not_exists() | Attr(_UNTIL).lte(moment) | Attr(_CLAIM).ne(state)
+        free |= Attr(_UNTIL).gt(moment + int(LONGEST_CLAIM.total_seconds()))
         free |= Attr(_BY).eq(token)  # the client sends it again if the answer was lost
         # Of an item without this attribute, no comparison holds but `ne`.
         as_seen: ConditionBase = Attr(_STATE).ne(state)

@@ -157,12 +157,13 @@ class Poller:
         return work.overtaken
 
     def _settled(self, due: Sequence[PartnersFile], seconds: int, polled: Polled) -> Sequence[PartnersFile]:
-        """Leave files that may still be written. Where the place shows no times, wait before the second look."""
-        first = self.clock() - timedelta(seconds=seconds)
+        """Leave files that may still be written. Without a time, or with one to come, wait before the second look."""
+        now = self.clock()
+        first = now - timedelta(seconds=seconds)
         for file in due:
-            if seconds and file.modified is not None and file.modified > first:
+            if seconds and file.modified is not None and first < file.modified <= now:
                 polled.left[file.name] = f"it changed at {file.modified:%Y-%m-%d %H:%M:%S}, and may still be written"
-        if any(file.modified is None for file in due):
+        if any(file.modified is None or file.modified > now for file in due):
             self.begin(f"waiting {seconds} s, as files may still be written")
             self.wait(seconds)
         return [file for file in due if file.name not in polled.left]

@@ -28,6 +28,8 @@ from feed_assets.sources.layout import LandingId, touching
 POLLED = "raw/.polled/"
 CLAIMED_FOR = timedelta(hours=1)
 """A claim of a poller that was killed lasts so long."""
+LONGEST_CLAIM = 2 * CLAIMED_FOR
+"""A claim that lasts longer from now on is of a clock that was ahead, and counts as expired."""
 _CLAIM = "claim"
 
 
@@ -143,7 +145,7 @@ class BlackboardIndex:
         """Whether the claim that is there has this content, or has expired and is replaced by it."""
         with suppress(NotFoundError):  # another poller was faster
             held = self.blackboard.read(key)
-            if datetime.fromisoformat(json.loads(held.data)["until"]) <= now:
+            if not now < datetime.fromisoformat(json.loads(held.data)["until"]) <= now + LONGEST_CLAIM:
                 with suppress(ConflictError):
                     self.blackboard.replace(key, content, tag=held.entry.tag)
                 held = self.blackboard.read(key)

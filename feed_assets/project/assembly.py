@@ -22,7 +22,7 @@ from feed_assets.assets.late_data_reports import late_data_reports
 from feed_assets.assets.warehouse import warehouse_tables
 from feed_assets.io_manager import FileFeedIOManager, declared_feed
 from feed_assets.notices.mail import VARIABLE as SMTP
-from feed_assets.partitions import daily, hourly
+from feed_assets.partitions import are_utc_days, daily, hourly
 from feed_assets.project.steps_of_workers import end_with_worker
 from feed_assets.resources import (
     BlackboardResource,
@@ -93,8 +93,9 @@ class Project:
         `resources` are added, or replace the project's own: `blackboard`, `state`, `spark`, `clock`, `limits`,
         `notifier`, `mail`, `warehouse`, `catalog`. `domain` is a tag of every asset. Add anything else with
         `dg.Definitions.merge`. Raises DagsterInvalidDefinitionError if two daily assets read raw data of one kind, if
-        one asset reads two kinds, if an audited asset has no checks, or if two feeds name the same table of the
-        warehouse; SpecError if a source is polled by no schedule that Dagster takes.
+        one asset reads two kinds, if a daily asset of raw data has other days than from midnight to midnight UTC, if an
+        audited asset has no checks, or if two feeds name the same table of the warehouse; SpecError if a source is
+        polled by no schedule that Dagster takes.
         """
         end_with_worker()
         settings, own = self.settings, list(assets)
@@ -183,6 +184,11 @@ class Project:
                         raise dg.DagsterInvalidDefinitionError(
                             f"{key.to_user_string()} reads raw data of the kind {kind}, but late data runs one daily "
                             "asset of each kind: let one asset clean one kind, and the others read its feed."
+                        )
+                    if not are_utc_days(asset.partitions_def):
+                        raise dg.DagsterInvalidDefinitionError(
+                            f"{key.to_user_string()} reads raw data, and late data is compared by UTC days: let an "
+                            "asset with the partitions `project.days` clean it, and the others read its feed."
                         )
                     found[kind] = key
         return found

@@ -23,7 +23,8 @@ def fresh(column: str, *, within: timedelta, blocking: bool = True, name: str = 
     """
 
     def judge(subject: Subject, counted: Mapping[str, Any]) -> Judgement:
-        due = min(subject.now, subject.window[1]) if subject.window else subject.now
+        end = subject.window[1] if subject.window else subject.now
+        due = min(subject.now, end).astimezone(UTC)
         if counted["newest"] is None:
             return Judgement(passed=False, observed={"newest": "none"}, sentence=f"No row has a {column}.")
         newest = counted["newest"]

@@ -102,12 +102,14 @@ class AssetFeedGraph:
         return bool(self._partitions(one) == self._partitions(other))
 
     def between(self, feed: str, start: datetime, end: datetime) -> set[str]:
-        """The partitions of the feed that begin in this time; none if its partitions are not times."""
+        """The partitions of the feed that lie in this time, the first perhaps in part; none if they are not times."""
         definition = self._partitions(feed)
         if not isinstance(definition, dg.TimeWindowPartitionsDefinition):
             return set()
         keys = definition.get_partition_keys_in_time_window(dg.TimeWindow(start, end))
-        return {partition for partition in keys if self.has(feed, partition)}
+        # A month is over long after it began.
+        first = definition.get_partition_key_for_timestamp(start.timestamp())
+        return {partition for partition in [first, *keys] if self.has(feed, partition)}
 
     def of_day(self, feed: str, day: date) -> Sequence[str]:
         """The partitions of the feed that begin on this day, or else those in which it lies.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import dagster as dg
 import pytest
 
@@ -30,14 +32,14 @@ def clean(sources, partitions):
 
 @pytest.mark.parametrize(
     "other",
-    [{"hour_offset": 6}, {"minute_offset": 30}, {"timezone": "Europe/Berlin"}],
+    [{"hour_offset": 6}, {"minute_offset": 30}, {"timezone": "Europe/Berlin"}, {"fmt": "%Y%m%d"}],
     ids=lambda other: next(iter(other)),
 )
-def test_days_that_do_not_begin_at_midnight_utc_are_refused(tmp_path, other):
+def test_days_that_do_not_begin_at_midnight_utc_or_have_other_names_are_refused(tmp_path, other):
     sources = load_sources(write_sources(tmp_path, SHOP_ADS), KINDS)
 
     with pytest.raises(dg.DagsterInvalidDefinitionError, match="days of raw data are UTC days"):
-        clean(sources, dg.DailyPartitionsDefinition("2019-11-20", **other))
+        clean(sources, dg.DailyPartitionsDefinition(datetime(2019, 11, 20, tzinfo=UTC), **other))
 
 
 def test_a_source_may_have_a_name_that_python_or_dagster_keeps_for_itself(tmp_path, dagster_instance, spark):

@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
+import dagster as dg
 import pytest
 from botocore.exceptions import EndpointConnectionError
 
@@ -25,6 +26,7 @@ from feed_assets.data_catalog import (
     unknown_tables,
 )
 from feed_assets.file_feed import Column, publish_files
+from feed_assets.io_manager.time_windows import partition_keys
 from feed_assets.sources import Source as PartnerSource
 from feed_assets.sources import load_sources
 from feed_assets_tests.harness import SHOP_ADS, write_sources
@@ -156,6 +158,25 @@ def test_any_partition_has_a_value_for_each_key(glue, catalog, source, name) -> 
     keys = ("date", "hour") if name.endswith(":00") else ("partition",)
     repair(catalog, wanted(source, keys))
     assert list(locations(glue, catalog)) == [("2019-11-24", "05") if name.endswith(":00") else (name,)]
+    assert repair(catalog, wanted(source, keys)) == []
+
+
+@pytest.mark.parametrize(
+    "hours",
+    [
+        dg.HourlyPartitionsDefinition("2024-10-27-00:00", timezone="Europe/Berlin", end_date="2024-10-27-05:00"),
+        dg.HourlyPartitionsDefinition("2024-04-07-00:00", timezone="Australia/Lord_Howe", end_date="2024-04-07-05:00"),
+        dg.HourlyPartitionsDefinition("2024102700", fmt="%Y%m%d%H", end_date="2024102705"),
+    ],
+    ids=["an hour that comes twice", "half an hour that does", "names of your own"],
+)
+def test_each_hour_of_any_definition_has_values_of_its_own_for_each_key(glue, catalog, source, hours) -> None:
+    keys, names = partition_keys(hours), hours.get_partition_keys()
+    for name in names:
+        source.publish(1, name)
+    repair(catalog, wanted(source, keys))
+    assert {len(values) for values in locations(glue, catalog)} == {len(keys)}
+    assert len(locations(glue, catalog)) == len(names)
     assert repair(catalog, wanted(source, keys)) == []
 
 

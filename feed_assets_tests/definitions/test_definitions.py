@@ -13,8 +13,10 @@ import pytest
 
 from feed_assets.ads import KINDS
 from feed_assets.ads.partners import partners_directory
+from feed_assets.assets import raw_key
 from feed_assets.definitions import build_definitions
 from feed_assets.io_manager.asset_metadata import declared_feed
+from feed_assets.project import Project
 from feed_assets.resources import Settings
 from feed_assets.sources import load_sources
 from feed_assets_tests.harness import settings_below
@@ -199,6 +201,24 @@ def test_a_third_partner_is_one_more_description(tmp_path):
     graph = build_definitions(settings_below(tmp_path, sources)).resolve_asset_graph()
 
     assert dg.AssetKey(["raw", "ads", "third"]) in graph.get(dg.AssetKey("clean_ads")).parent_keys
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"hour_offset": 6}, {"minute_offset": 30}, {"timezone": "Europe/Berlin"}, {"fmt": "%Y%m%d"}],
+    ids=lambda other: next(iter(other)),
+)
+def test_a_daily_asset_of_raw_data_whose_days_are_not_those_of_raw_data_is_refused(tmp_path, other):
+    settings = settings_below(tmp_path, partners_directory())
+    source = next(iter(load_sources(partners_directory(), KINDS)))
+
+    @dg.asset(
+        deps=[raw_key(source)], partitions_def=dg.DailyPartitionsDefinition(datetime(2019, 11, 24, tzinfo=UTC), **other)
+    )
+    def shifted() -> None: ...
+
+    with pytest.raises(dg.DagsterInvalidDefinitionError, match="shifted reads raw data, and late data is compared by"):
+        Project(settings, (source,)).definitions(assets=[shifted])
 
 
 def test_resources_that_are_replaced_are_those_the_io_manager_uses(tmp_path):

@@ -337,6 +337,24 @@ def test_a_file_that_may_still_be_written_is_left_and_so_is_one_that_changes_whi
     )
 
 
+def test_a_file_whose_time_is_to_come_is_taken_after_a_wait_unless_it_changes_meanwhile(tmp_path, outbox):
+    """The partner's clock is ahead, or the file was copied with a time that somebody set."""
+    source, board, waits = describe(tmp_path / "shop_ads.yaml", outbox, settle_seconds=60), MemoryBlackboard(), []
+    a_year_on = (TODAY + timedelta(days=365)).timestamp()
+    send(outbox, "2019-11-28/a.csv", "1", time=a_year_on)
+    send(outbox, "2019-11-28/b.csv", "2", time=a_year_on)
+
+    def wait(seconds):
+        waits.append(seconds)
+        send(outbox, "2019-11-28/b.csv", "2", "3", time=a_year_on + 1)
+
+    polled = poller(board, clock=lambda: TODAY, wait=wait).poll(source)
+
+    assert (polled.taken, polled.left) == (["2019-11-28/a.csv"], {"2019-11-28/b.csv": "it changed since it was listed"})
+    assert poller(board, clock=lambda: TODAY, wait=waits.append).poll(source).taken == ["2019-11-28/b.csv"]
+    assert (landed(board), waits) == (["1", "2", "3"], [60, 60])
+
+
 def test_a_file_that_cannot_land_keeps_no_other_back_and_lands_once_it_is_right(outbox, source):
     send(outbox, "2019-11-28/a.csv", "1")
     (outbox / "2019-11-28" / "b.csv").write_bytes(b"")

@@ -84,6 +84,13 @@ def test_a_state_is_claimed_by_one_poll_for_an_hour_or_until_it_is_given_back(in
     assert index.taken(KEY, DAY) == {}
 
 
+def test_a_claim_of_a_clock_that_was_a_day_ahead_keeps_nobody_back_once_the_clock_is_right(index):
+    assert index.claim(KEY, FILE, None, now=TODAY + timedelta(days=1))
+    assert index.claim(KEY, FILE, None, now=TODAY)
+
+    assert not index.claim(KEY, FILE, None, now=TODAY - timedelta(minutes=5))
+
+
 def test_a_name_that_is_too_long_is_refused_and_not_the_index(index):
     with pytest.raises(InvalidKeyError, match="longer than 1024 bytes"):
         index.claim(KEY, replace(FILE, name="/".join(["b" * 205] * 5)), None, now=TODAY)

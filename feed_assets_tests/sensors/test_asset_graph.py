@@ -125,3 +125,23 @@ def test_the_hour_that_comes_twice_when_summer_time_ends_is_two_partitions():
     assert not graph.can_have("hourly/v1", "2024-10-27-02:00+0200")
     for before, here, after in zip(names, names[1:], names[2:], strict=False):
         assert graph.neighbours("hourly/v1", here) == {"before": before, "after": after}
+
+
+def test_each_of_the_two_hours_when_summer_time_ends_waits_for_its_input_and_runs():
+    hours = dg.HourlyPartitionsDefinition("2024-10-27-00:00", timezone="Europe/Berlin", end_date="2024-10-27-05:00")
+    hourly = dg.AssetSpec("hourly", partitions_def=hours, metadata=feed_metadata("hourly/v1", AD_CATALOG))
+
+    @dg.asset(deps=[hourly], partitions_def=hours, metadata=feed_metadata("checked/v1", AD_CATALOG))
+    def checked() -> None: ...
+
+    graph = AssetFeedGraph.of(dg.Definitions([hourly, checked]).get_repository_def())
+    board, now = MemoryBlackboard(), datetime(2024, 10, 28, tzinfo=UTC)
+    names = ["2024-10-27-02:00", "2024-10-27-02:00+0100"]
+
+    def answers():
+        return [each.reason for each in staleness(board, graph, graph.feeds["checked/v1"], names, now=now)]
+
+    assert answers() == [f"waits for hourly/v1 {name}" for name in names]
+    for name in names:
+        publish_files(Feed(board, "hourly/v1"), name, [], now=now, owner="me")
+    assert answers() == ["its inputs are there, and it was never computed"] * 2

@@ -6,12 +6,12 @@ import json
 import os
 import sys
 from dataclasses import replace
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 
 import dagster as dg
 import pytest
 from dagster._core.execution.backfill import BulkActionStatus, PartitionBackfill
-from dagster._core.test_utils import create_run_for_test
+from dagster._core.test_utils import create_run_for_test, freeze_time
 from pyspark.sql.types import StringType, StructField, StructType
 
 from feed_assets.file_feed import Facts, FeedInput, claim, invalidate, stage
@@ -349,6 +349,46 @@ def test_named_partitions_made_of_all_days_that_there_are_follow_each_of_them(de
 
     both.process(NEXT_DAY)
     assert both.tick("new_manifests").asked == {"eu": ("by_region",), "us": ("by_region",)}
+
+
+@pytest.mark.parametrize(
+    ("partitions", "last_input", "partition"),
+    [
+        (dg.MonthlyPartitionsDefinition("2019-11-01"), "2019-11-30", "2019-11-01"),
+        (dg.WeeklyPartitionsDefinition("2019-11-04", day_offset=1), "2019-12-01", "2019-11-25"),
+        (dg.HourlyPartitionsDefinition("2019-11-30-00:00"), "2019-12-01-05:00", "2019-12-01-05:00"),
+    ],
+    ids=["month", "week", "hour"],
+)
+def test_a_partition_whose_last_input_came_before_it_was_over_runs_when_it_is(
+    desk, tmp_path, partitions, last_input, partition
+):
+    """The partner's clock is ahead by some minutes, or the partner lives east of UTC."""
+    hours = isinstance(partitions, dg.HourlyPartitionsDefinition)
+    inputs = partitions if hours else dg.DailyPartitionsDefinition("2019-11-01")
+    sent = dg.AssetSpec("sent", partitions_def=inputs, metadata=feed_metadata("sent/v1.0", BIDS))
+
+    @dg.asset(
+        ins={"sent": dg.AssetIn(metadata={OPTIONAL: True})},
+        partitions_def=partitions,
+        io_manager_key="file_feed",
+        metadata=feed_metadata("summary/v1.0", BIDS),
+    )
+    def summary(sent):
+        return sent
+
+    end = partitions.time_window_for_partition_key(partition).end
+    rarely = replace(desk, settings=replace(desk.settings, scan_seconds=3600))
+
+    def asked(moment):
+        with freeze_time(moment):
+            return with_more(rarely.at(moment), sent, summary).tick("new_manifests").asked
+
+    assert asked(end - timedelta(minutes=10)) == {}
+    desk.publish("sent/v1.0", last_input, {"part-0": "x"}, tmp_path / "sent")
+    assert asked(end - timedelta(minutes=5)) == {}
+
+    assert asked(end + timedelta(minutes=5)) == {partition: ("summary",)}
 
 
 def test_what_has_no_partitions_is_for_others_to_run_and_holds_up_nothing(desk):
