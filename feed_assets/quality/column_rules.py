@@ -96,7 +96,7 @@ def accepted_values(column: str, *values: Value, blocking: bool = True, name: st
 def in_range(
     column: str, *, at_least: Value | None = None, at_most: Value | None = None, blocking: bool = True, name: str = ""
 ) -> Expectation:
-    """The column's values lie between two bounds, both included. NULL passes, and NaN does not.
+    """The column's values lie between two bounds, both included. NULL passes; NaN and a text that is no number do not.
 
     A bound that is a time without a zone is in UTC. Raises ValueError without a bound.
     """
@@ -114,7 +114,9 @@ def in_range(
         _compared(
             column,
             lambda as_sql: (
-                f"NOT ({' AND '.join(f'{quoted(column)} {sign} {as_sql(bound)}' for sign, bound in limits)})"
+                # A comparison with a text that is no number is NULL, and so is one with NULL.
+                f"NOT coalesce({' AND '.join(f'{quoted(column)} {sign} {as_sql(bound)}' for sign, bound in limits)}, "
+                f"{quoted(column)} IS NULL)"
             ),
         ),
         column,

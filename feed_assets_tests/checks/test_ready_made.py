@@ -197,6 +197,15 @@ def test_nan_is_in_no_range_and_is_a_value_that_another_feed_may_lack(shop):
     assert found["references_x"].description == "1 of 3 rows have values of x that others/v1.0 lacks, limit 0."
 
 
+def test_a_text_that_is_no_number_is_in_no_range(shop):
+    rows = "SELECT 'DE7' AS x UNION ALL SELECT '12' UNION ALL SELECT NULL"
+
+    found = outcomes(shop, rows, [checks.in_range("x", at_least=1), checks.in_range("x", at_most=20, name="at_most")])
+
+    assert [each.passed for each in found.values()] == [False, False]
+    assert found["at_most"].description == "1 of 3 rows have x not at most 20 (for example DE7), limit 0."
+
+
 def test_a_number_is_compared_with_a_float_column_as_a_float(shop):
     rows = "SELECT float('0.1') AS x, 0.1BD AS d UNION ALL SELECT float('0.2'), 0.2BD"
     found = outcomes(
