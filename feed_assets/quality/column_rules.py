@@ -164,21 +164,21 @@ def references(
     )
 
 
-def has_declared_schema(subject: Subject) -> bool:
-    """Whether the files have the declared columns and types. Without them nothing else can be counted."""
-    return bool(_schema_as_declared(subject, {}).passed)
-
-
-def _schema_as_declared(subject: Subject, _: Mapping[str, Any]) -> Judgement:
+def schema_differences(subject: Subject) -> str:
+    """How the columns of the files differ from the declared ones, or "". If they do, nothing else can be counted."""
     declared = {column.name: stored_type(column.type) for column in subject.promised}
     found = {column.name: column.type for column in subject.found}
-    differences = "; ".join(
+    return "; ".join(
         f"{name}: declared {declared.get(name, 'nothing')}, found {found.get(name, 'nothing')}"
         for name in [*declared, *(found.keys() - declared.keys())]
         if declared.get(name) != found.get(name)
     )
-    sentence = f"{differences}." if differences else f"All {len(declared)} columns are as declared."
-    return Judgement(not differences, {"differences": differences or "none", "columns": len(found)}, sentence)
+
+
+def _schema_as_declared(subject: Subject, _: Mapping[str, Any]) -> Judgement:
+    differences = schema_differences(subject)
+    sentence = f"{differences}." if differences else f"All {len(subject.promised)} columns are as declared."
+    return Judgement(not differences, {"differences": differences or "none", "columns": len(subject.found)}, sentence)
 
 
 def _compared(column: str, condition: Callable[[Callable[[Value], str]], str]) -> str:

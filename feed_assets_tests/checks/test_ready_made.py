@@ -197,6 +197,15 @@ def test_nan_is_in_no_range_and_is_a_value_that_another_feed_may_lack(shop):
     assert found["references_x"].description == "1 of 3 rows have values of x that others/v1.0 lacks, limit 0."
 
 
+def test_a_check_that_cannot_count_names_the_columns_that_are_not_as_declared(shop):
+    declared = StructType([StructField("id", StringType()), StructField("n", LongType())])
+
+    found = outcomes(shop, "SELECT 'a' AS id, '1' AS n", [checks.not_null("id")], declared)
+
+    said = found["not_null_id"].description
+    assert said == "Not counted: the files are not as declared (n: declared bigint, found string)."
+
+
 def test_a_text_that_is_no_number_is_in_no_range(shop):
     rows = "SELECT 'DE7' AS x UNION ALL SELECT '12' UNION ALL SELECT NULL"
 
