@@ -106,6 +106,9 @@ def _evaluate(
             judgement = Judgement(passed=False, observed={"not counted": reason}, sentence=f"Not counted: {reason}.")
         else:
             judgement = expectation.judge(subject, values)
+            if not isinstance(judgement, Judgement):
+                whose = f"The function of the expectation {expectation.name}"
+                raise TypeError(f"{whose} returned {judgement!r}: let it return a Judgement.")
         # A lost record is lost lineage, not lost data: if the answer is unknown, the update keeps its state.
         warns = judgement.passed is None and subject.published
         outcomes.append(

@@ -206,6 +206,19 @@ def test_a_check_that_cannot_count_names_the_columns_that_are_not_as_declared(sh
     assert said == "Not counted: the files are not as declared (n: declared bigint, found string)."
 
 
+def test_an_expectation_that_returns_no_judgement_is_named(shop):
+    @dg.asset(io_manager_key="file_feed", metadata=feed_metadata("odd/v1.0", CATALOG, audited=True))
+    def odd():
+        return SparkSession.active().sql("SELECT 'a' AS name")
+
+    many = checks.Expectation("many", "There are many.", lambda _, counted: counted["rows"] > 9, {"rows": "count(1)"})
+    result = shop.with_assets(odd, checks=[checks.audit(odd, [many])]).run("odd", day=None)
+
+    assert "The function of the expectation many returned False: let it return a Judgement." in "".join(
+        messages(result)
+    )
+
+
 def test_a_text_that_is_no_number_is_in_no_range(shop):
     rows = "SELECT 'DE7' AS x UNION ALL SELECT '12' UNION ALL SELECT NULL"
 
