@@ -1,0 +1,31 @@
+"""Mistakes in the definitions of a project: each is refused when the code is loaded, with a message that names it."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from feed_assets.ads import KINDS
+from feed_assets.io_manager import feed_metadata
+from feed_assets.project import Project
+
+SCHEMA = StructType([StructField("account", StringType()), StructField("n", LongType())])
+
+
+def asset(name: str, location: str, **more: Any) -> dg.AssetsDefinition:
+    metadata = feed_metadata(location, SCHEMA, **more)
+    return dg.asset(name=name, io_manager_key="file_feed", metadata=metadata)(lambda: None)
+
+
+def test_two_assets_cannot_publish_to_one_feed(tmp_path: Path):
+    project = Project.of(*KINDS, sources=tmp_path, first_day=date(2024, 1, 1))
+
+    with pytest.raises(
+        dg.DagsterInvalidDefinitionError, match=r"one and two publish to the same feed, sums/v1\.0: give"
+    ):
+        project.definitions(assets=[asset("one", "sums/v1.0"), asset("two", "sums/v1.0")])
