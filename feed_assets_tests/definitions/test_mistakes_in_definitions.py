@@ -10,6 +10,7 @@ import dagster as dg
 import pytest
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+from feed_assets import checks
 from feed_assets.ads import KINDS
 from feed_assets.io_manager import feed_metadata
 from feed_assets.project import Project
@@ -29,3 +30,24 @@ def test_two_assets_cannot_publish_to_one_feed(tmp_path: Path):
         dg.DagsterInvalidDefinitionError, match=r"one and two publish to the same feed, sums/v1\.0: give"
     ):
         project.definitions(assets=[asset("one", "sums/v1.0"), asset("two", "sums/v1.0")])
+
+
+def test_an_identity_names_columns_of_the_feed():
+    with pytest.raises(
+        dg.DagsterInvalidDefinitionError, match=r"has no column acount, which `identity` names; it has acc"
+    ):
+        feed_metadata("sums/v1.0", SCHEMA, identity=["acount"])
+
+
+@pytest.mark.parametrize("schema", ["account STRING", {"account": "string"}])
+def test_a_schema_is_a_struct_type(schema: Any):
+    with pytest.raises(dg.DagsterInvalidDefinitionError, match=r"The schema of sums/v1\.0 is .*: give a StructType"):
+        feed_metadata("sums/v1.0", schema)
+
+
+@pytest.mark.parametrize("expectations", [checks.not_empty(), [checks.not_empty]])
+def test_an_audit_takes_a_list_of_expectations(expectations: Any):
+    with pytest.raises(
+        dg.DagsterInvalidDefinitionError, match=r"The audit of one takes a list of expectations, such as"
+    ):
+        checks.audit(asset("one", "sums/v1.0", audited=True), expectations)
