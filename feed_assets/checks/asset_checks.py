@@ -55,12 +55,16 @@ def audit(
     published update, a failed blocking expectation invalidates it, and an expectation that cannot be judged any more
     warns. The checks need the resources `blackboard`, `spark`, `clock` and `limits`.
 
-    Raises DagsterInvalidDefinitionError if the asset is not an audited feed, or two expectations have the same name.
+    Raises DagsterInvalidDefinitionError if the asset is not an audited feed, if the expectations are no list, or if
+    two have the same name.
     """
     key = asset.key if key is None else dg.AssetKey.from_user_string(key) if isinstance(key, str) else key
     declaration = declared_feed(asset.metadata_by_key[key])
     if declaration is None or not declaration.audited:
         message = f"{key.to_user_string()} is not an audited feed: give it `metadata=feed_metadata(..., audited=True)`."
+        raise dg.DagsterInvalidDefinitionError(message)
+    if isinstance(expectations, Expectation) or not all(isinstance(each, Expectation) for each in expectations):
+        message = f"The audit of {key.to_user_string()} takes a list of expectations, such as `[checks.not_empty()]`."
         raise dg.DagsterInvalidDefinitionError(message)
     if twice := [name for name, times in Counter(each.name for each in expectations).items() if times > 1]:
         message = f"Two expectations of {key.to_user_string()} are named {', '.join(twice)}: give one another `name`."

@@ -47,6 +47,19 @@ def init(name: str) -> None:
 
     The project cleans orders and refunds. It has audits, sensors and sample deliveries. Change it into your own.
     """
+    try:
+        _copy_template(name)
+    except OSError as error:
+        message = f"{Path(name).absolute()} cannot be written ({error.strerror}): go to a folder of your own."
+        raise click.ClickException(message) from None
+    print_text(f"{Path(name).absolute()} is a project to start from. Next:")
+    landing = "feed-assets land web_orders sample/orders.csv"
+    for line in (f"cd {name}", "pip install -e .", f"python -m {name}.sample", landing, "feed-assets dev"):
+        print_text(f"  {line}")
+    print_text("Its README.md explains each step, and which file to change.")
+
+
+def _copy_template(name: str) -> None:
     for path in sorted(TEMPLATE.rglob("*")):
         parts = path.relative_to(TEMPLATE).parts
         if path.is_dir() or any(NOT_COPIED.fullmatch(part) for part in parts):
@@ -54,8 +67,3 @@ def init(name: str) -> None:
         target = Path(name, *(name if part == PACKAGE else part for part in parts))
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(re.sub(rf"\b{PACKAGE}\b", name, path.read_text(encoding="utf-8")), encoding="utf-8")
-    print_text(f"{Path(name).absolute()} is a project to start from. Next:")
-    landing = "feed-assets land web_orders sample/orders.csv"
-    for line in (f"cd {name}", "pip install -e .", f"python -m {name}.sample", landing, "feed-assets dev"):
-        print_text(f"  {line}")
-    print_text("Its README.md explains each step, and which file to change.")

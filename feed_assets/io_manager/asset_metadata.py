@@ -82,8 +82,9 @@ def feed_metadata(
     Reports on late data compare the updates before and after by `figures`; the sensor fetches both from a bucket, so
     name figures for feeds of results, not of records.
 
-    Raises DagsterInvalidDefinitionError for another location, if the table is not a plain name, if the schema has not
-    the columns of `figures`, or if a field of a STRUCT has a name with one of `<>,:` or a backtick.
+    Raises DagsterInvalidDefinitionError for another location, if the table is not a plain name, if the schema is no
+    StructType or lacks columns of `identity` or `figures`, or if a field of a STRUCT has a name with one of `<>,:` or a
+    backtick.
     """
     try:
         check_key(location)
@@ -95,11 +96,19 @@ def feed_metadata(
         raise dg.DagsterInvalidDefinitionError(
             f"{warehouse!r} cannot be a table of the warehouse: use a letter, then up to 62 of a to z, 0 to 9 and _."
         )
+    if not isinstance(schema, StructType):
+        raise dg.DagsterInvalidDefinitionError(
+            f"The schema of {location} is {schema!r}: give a StructType of Spark, such as from `StructType.fromDDL`."
+        )
     if unreadable := unreadable_fields(schema):
         raise dg.DagsterInvalidDefinitionError(
             f"{location}: Spark could not read the field {unreadable[0]!r} of a STRUCT by its declared type. Give it a "
             "name of at least one character, without <, >, commas, colons and backticks."
         )
+    columns = {each.casefold() for each in schema.names}
+    if missing := [each for each in identity if each.casefold() not in columns]:
+        message = f"{location} has no column {', '.join(missing)}, which `identity` names; it has "
+        raise dg.DagsterInvalidDefinitionError(f"{message}{', '.join(schema.names)}.")
     if figures and (unknown := {figures.by, *figures.sums} - set(schema.names)):
         message = f"{location} has no column {', '.join(sorted(unknown))}, by which reports are to compare its updates."
         raise dg.DagsterInvalidDefinitionError(message)

@@ -96,9 +96,10 @@ def frames_by_partition(
         return {keys[0]: obj}
     if isinstance(obj, Mapping) and set(obj) == set(keys):
         return {key: obj[key] for key in keys if key is not None}
-    got = sorted(obj) if isinstance(obj, Mapping) else type(obj).__name__
+    named = "None" if obj is None else f"{type(obj).__module__}.{type(obj).__qualname__}"
+    got = sorted(obj) if isinstance(obj, Mapping) else named
     raise dg.DagsterInvariantViolationError(
-        f"{context.asset_key.to_user_string()} returned {got} for the partitions {keys}: return one DataFrame "
+        f"{context.asset_key.to_user_string()} returned {got} for the partitions {keys}: return one DataFrame of Spark "
         "in a run over one partition, and a dict with a DataFrame for each key in a run over several."
     )
 

@@ -94,11 +94,12 @@ class Project:
         `notifier`, `mail`, `warehouse`, `catalog`. `domain` is a tag of every asset. Add anything else with
         `dg.Definitions.merge`. Raises DagsterInvalidDefinitionError if two daily assets read raw data of one kind, if
         one asset reads two kinds, if a daily asset of raw data has other days than from midnight to midnight UTC, if an
-        audited asset has no checks, or if two feeds name the same table of the warehouse; SpecError if a source is
-        polled by no schedule that Dagster takes.
+        audited asset has no checks, if two assets publish to one feed, or if two feeds name the same table of the
+        warehouse; SpecError if a source is polled by no schedule that Dagster takes.
         """
         end_with_worker()
         settings, own = self.settings, list(assets)
+        _require_own_feeds(own)
         _require_audits(own, asset_checks)
         given = {**self._resources(), **(resources or {})}
         # The IO manager shares its resources with checks and sensors.
@@ -192,6 +193,22 @@ class Project:
                         )
                     found[kind] = key
         return found
+
+
+def _require_own_feeds(assets: Iterable[dg.AssetsDefinition | dg.AssetSpec]) -> None:
+    """Raise DagsterInvalidDefinitionError if two assets publish to one feed: each would replace the other's updates."""
+    publishers: dict[str, dg.AssetKey] = {}
+    for asset in assets:
+        for spec in asset.specs if isinstance(asset, dg.AssetsDefinition) else ():
+            declared = declared_feed(spec.metadata)
+            if declared is None:
+                continue
+            other = publishers.setdefault(declared.location, spec.key)
+            if other != spec.key:
+                names = f"{other.to_user_string()} and {spec.key.to_user_string()}"
+                raise dg.DagsterInvalidDefinitionError(
+                    f"{names} publish to the same feed, {declared.location}: give each its own location."
+                )
 
 
 def _require_audits(

@@ -99,7 +99,7 @@ def accepted_values(column: str, *values: Value, blocking: bool = True, name: st
 def in_range(
     column: str, *, at_least: Value | None = None, at_most: Value | None = None, blocking: bool = True, name: str = ""
 ) -> Expectation:
-    """The column's values lie between two bounds, both included. NULL passes, and NaN does not.
+    """The column's values lie between two bounds, both included. NULL passes; NaN and a text that is no number do not.
 
     A bound that is a time without a zone is in UTC. Raises ValueError without a bound.
     """
@@ -117,7 +117,9 @@ def in_range(
         _compared(
             column,
             lambda as_sql: (
-                f"NOT ({' AND '.join(f'{quoted(column)} {sign} {as_sql(bound)}' for sign, bound in limits)})"
+                # A comparison with a text that is no number is NULL, and so is one with NULL.
+                f"NOT coalesce({' AND '.join(f'{quoted(column)} {sign} {as_sql(bound)}' for sign, bound in limits)}, "
+                f"{quoted(column)} IS NULL)"
             ),
         ),
         column,
@@ -165,21 +167,21 @@ def references(
     )
 
 
-def has_declared_schema(subject: Subject) -> bool:
-    """Whether the files have the declared columns and types. Without them nothing else can be counted."""
-    return bool(_schema_as_declared(subject, {}).passed)
-
-
-def _schema_as_declared(subject: Subject, _: Mapping[str, Any]) -> Judgement:
+def schema_differences(subject: Subject) -> str:
+    """How the columns of the files differ from the declared ones, or "". If they do, nothing else can be counted."""
     declared = {column.name: stored_type(column.type) for column in subject.promised}
     found = {column.name: column.type for column in subject.found}
-    differences = "; ".join(
+    return "; ".join(
         f"{name}: declared {declared.get(name, 'nothing')}, found {found.get(name, 'nothing')}"
         for name in [*declared, *(found.keys() - declared.keys())]
         if declared.get(name) != found.get(name)
     )
-    sentence = f"{differences}." if differences else f"All {len(declared)} columns are as declared."
-    return Judgement(not differences, {"differences": differences or "none", "columns": len(found)}, sentence)
+
+
+def _schema_as_declared(subject: Subject, _: Mapping[str, Any]) -> Judgement:
+    differences = schema_differences(subject)
+    sentence = f"{differences}." if differences else f"All {len(subject.promised)} columns are as declared."
+    return Judgement(not differences, {"differences": differences or "none", "columns": len(subject.found)}, sentence)
 
 
 def _compared(column: str, condition: Callable[[Callable[[Value], str]], str]) -> str:

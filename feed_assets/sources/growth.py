@@ -103,12 +103,13 @@ class Decision:
                 return self.kind.replace("_", " ")
 
     def _numbers(self) -> str:
-        files = f"{self.baseline_files} -> {self.current_files} files"
+        files = f"{self.baseline_files:,} -> {self.current_files:,} files"
         differences = f" ({self.added} added, {self.removed} removed, {self.changed} changed)"
         known = differences if self.removed is not None else ""
-        records = f"{self.baseline_records} -> {self.current_records} records, "
-        counted = records if self.baseline_records is not None else ""
-        return f"{counted}{self.baseline_bytes} -> {self.current_bytes} bytes, {files}{known}"
+        counted = ""
+        if self.baseline_records is not None:
+            counted = f"{self.baseline_records:,} -> {self.current_records:,} records, "
+        return f"{counted}{self.baseline_bytes:,} -> {self.current_bytes:,} bytes, {files}{known}"
 
 
 def decide(

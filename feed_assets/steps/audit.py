@@ -19,7 +19,7 @@ from feed_assets.file_feed import (
     publish_both,
     reject_both,
 )
-from feed_assets.quality.column_rules import has_declared_schema
+from feed_assets.quality.column_rules import schema_differences
 from feed_assets.quality.expectation import Expectation, Judgement, Subject
 from feed_assets.quality.subject import Tolerance, count, describe
 from feed_assets.steps.candidate import Candidate, NothingToAudit, find_candidate
@@ -85,26 +85,30 @@ def audit_output(
         tolerance=tolerance,
         now=run.now(),
     )
-    countable = expectations if has_declared_schema(subject) else ()
+    differences = schema_differences(subject)
+    countable = () if differences else expectations
     counted = count(spark, found.update, declaration, countable, now=run.now())
-    outcomes = _evaluate(expectations, subject, counted)
+    outcomes = _evaluate(expectations, subject, counted, differences)
     done = _settle(run, found, outcomes)
     run.log.info(done)
     return Audited(found.update.name, outcomes, done, found)
 
 
 def _evaluate(
-    expectations: Sequence[Expectation], subject: Subject, counted: Mapping[tuple[str, str], Any]
+    expectations: Sequence[Expectation], subject: Subject, counted: Mapping[tuple[str, str], Any], differences: str
 ) -> tuple[CheckOutcome, ...]:
     """The outcome of each expectation on these counts; an expectation without its counts fails."""
     outcomes = []
     for expectation in expectations:
         values = {name: counted.get((expectation.name, name), UNCOUNTED) for name in expectation.counted_names}
         if UNCOUNTED in values.values():
-            reason = "the files are not as declared"
+            reason = f"the files are not as declared ({differences})"
             judgement = Judgement(passed=False, observed={"not counted": reason}, sentence=f"Not counted: {reason}.")
         else:
             judgement = expectation.judge(subject, values)
+            if not isinstance(judgement, Judgement):
+                whose = f"The function of the expectation {expectation.name}"
+                raise TypeError(f"{whose} returned {judgement!r}: let it return a Judgement.")
         # A lost record is lost lineage, not lost data: if the answer is unknown, the update keeps its state.
         warns = judgement.passed is None and subject.published
         outcomes.append(

@@ -206,6 +206,37 @@ def test_a_long_value_is_an_example_by_its_beginning(shop):
     assert found.metadata["for example"].value == example
 
 
+def test_a_check_that_cannot_count_names_the_columns_that_are_not_as_declared(shop):
+    declared = StructType([StructField("id", StringType()), StructField("n", LongType())])
+
+    found = outcomes(shop, "SELECT 'a' AS id, '1' AS n", [checks.not_null("id")], declared)
+
+    said = found["not_null_id"].description
+    assert said == "Not counted: the files are not as declared (n: declared bigint, found string)."
+
+
+def test_an_expectation_that_returns_no_judgement_is_named(shop):
+    @dg.asset(io_manager_key="file_feed", metadata=feed_metadata("odd/v1.0", CATALOG, audited=True))
+    def odd():
+        return SparkSession.active().sql("SELECT 'a' AS name")
+
+    many = checks.Expectation("many", "There are many.", lambda _, counted: counted["rows"] > 9, {"rows": "count(1)"})
+    result = shop.with_assets(odd, checks=[checks.audit(odd, [many])]).run("odd", day=None)
+
+    assert "The function of the expectation many returned False: let it return a Judgement." in "".join(
+        messages(result)
+    )
+
+
+def test_a_text_that_is_no_number_is_in_no_range(shop):
+    rows = "SELECT 'DE7' AS x UNION ALL SELECT '12' UNION ALL SELECT NULL"
+
+    found = outcomes(shop, rows, [checks.in_range("x", at_least=1), checks.in_range("x", at_most=20, name="at_most")])
+
+    assert [each.passed for each in found.values()] == [False, False]
+    assert found["at_most"].description == "1 of 3 rows have x not at most 20 (for example DE7), limit 0."
+
+
 def test_a_number_is_compared_with_a_float_column_as_a_float(shop):
     rows = "SELECT float('0.1') AS x, 0.1BD AS d UNION ALL SELECT float('0.2'), 0.2BD"
     found = outcomes(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import sys
 from collections.abc import Callable
@@ -39,6 +41,17 @@ def test_the_example_is_what_init_writes(run: Run, folder: Path):
     assert len((folder / "shop/shop/definitions.py").read_text().splitlines()) < 60
     run("init", "my_orders")
     assert not any("shop" in name or "shop" in text for name, text in contents(folder / "my_orders").items())
+
+
+def test_a_folder_that_cannot_be_written_is_named(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch):
+    def mkdir(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(Path, "mkdir", mkdir)
+
+    said = run("init", "shop", code=1).stderr
+
+    assert f"{folder}/shop cannot be written (Read-only file system): go to a folder" in " ".join(said.split())
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def test_of_100_gb_a_day_at_5_percent_the_day_that_grew_to_110_runs_again_alone(
         "2020-02-28": (GrowthKind.BELOW_THRESHOLD, 4),
         "2020-02-29": (GrowthKind.BELOW_THRESHOLD, 1),
     }
-    assert "100000000000 -> 110000000000 bytes" in asked[0].need.reason
+    assert "100,000,000,000 -> 110,000,000,000 bytes" in asked[0].need.reason
     there.process("2020-02-27")
     assert there.tick()[1] == []
     assert "2020-02-27" not in {each.day for each in there.tick()[0] if each.differs}

@@ -1,6 +1,7 @@
 """What becomes of an asset's result: the files of an update, its record, and what Dagster is told."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import dagster as dg
 import pytest
@@ -59,6 +60,23 @@ def test_an_update_holds_its_data_files_and_the_manifest_that_counts_them_and_no
     assert files[0].startswith("part-")
     assert files[0].endswith(".parquet")
     assert (update / "_SUCCESS").read_text() == "1"
+
+
+@pytest.mark.parametrize(
+    ("result", "named"),
+    [(lambda _: None, "None"), (lambda records: SimpleNamespace(of=records), "types.SimpleNamespace")],
+    ids=["nothing", "no frame of Spark"],
+)
+def test_a_result_that_is_no_frame_of_spark_is_named_with_its_module(shop, result, named):
+    def compute(records: DataFrame):
+        return result(records)
+
+    shop.land(ads(1))
+
+    failed = copies(shop, compute).run("copies")
+
+    expected = f"copies returned {named} for the partitions ['{DAY}']: return one DataFrame of Spark in a run over one"
+    assert expected in "".join(messages(failed))
 
 
 def test_nothing_of_sparks_is_left_anywhere_below_the_base(shop):

@@ -41,7 +41,7 @@ def test_late_data_is_told_in_the_first_tick_after_its_detection_and_once(proces
     to, mail = processed.office.mails[0]
     assert to == ["ads@example.com", "all@example.com"]
     text = mail.get_body(("plain",)).get_content()
-    assert "ads/shop_ads 2019-11-24: grown, +10 % (threshold 5 %): 1000 -> 1100 bytes, 1 -> 2 files" in text
+    assert "ads/shop_ads 2019-11-24: grown, +10 % (threshold 5 %): 1,000 -> 1,100 bytes, 1 -> 2 files" in text
     assert f"{ADS} 20191201.000000" in text
 
 

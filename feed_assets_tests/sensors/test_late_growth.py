@@ -201,7 +201,7 @@ def test_an_update_that_was_invalidated_moves_no_baseline(processed):
     tick = processed.tick("late_growth")
 
     assert tick.asked == {DAY: ("clean_ads",)}
-    assert "1000 -> 1051 bytes" in tick.requests[0].tags["feed_assets/why"]
+    assert "1,000 -> 1,051 bytes" in tick.requests[0].tags["feed_assets/why"]
 
 
 def test_what_a_person_invalidated_is_not_made_once_more_from_the_same_input(processed):

@@ -168,7 +168,7 @@ def test_a_landing_that_replaces_another_by_as_many_records_is_a_replacement():
             day(a=100_000),
             day(a=100_000, b=4_999),
             (
-                "below threshold, +4.99 % (threshold 5 %): 100000 -> 104999 bytes, 1 -> 2 files "
+                "below threshold, +4.99 % (threshold 5 %): 100,000 -> 104,999 bytes, 1 -> 2 files "
                 "(1 added, 0 removed, 0 changed); left as it is"
             ),
         ),
@@ -185,7 +185,7 @@ def test_a_landing_that_replaces_another_by_as_many_records_is_a_replacement():
             sent(a=90),
             sent(a=90, b=10),
             (
-                "grown, +11.11 % (threshold 5 %): 90 -> 100 records, 1800 -> 2800 bytes, 1 -> 2 files "
+                "grown, +11.11 % (threshold 5 %): 90 -> 100 records, 1,800 -> 2,800 bytes, 1 -> 2 files "
                 "(1 added, 0 removed, 0 changed); to be processed again"
             ),
         ),
