@@ -63,7 +63,7 @@ def audit(
     if declaration is None or not declaration.audited:
         message = f"{key.to_user_string()} is not an audited feed: give it `metadata=feed_metadata(..., audited=True)`."
         raise dg.DagsterInvalidDefinitionError(message)
-    if isinstance(expectations, Expectation) or not all(isinstance(each, Expectation) for each in expectations):
+    if not isinstance(expectations, Sequence) or not all(isinstance(each, Expectation) for each in expectations):
         message = f"The audit of {key.to_user_string()} takes a list of expectations, such as `[checks.not_empty()]`."
         raise dg.DagsterInvalidDefinitionError(message)
     if twice := [name for name, times in Counter(each.name for each in expectations).items() if times > 1]:

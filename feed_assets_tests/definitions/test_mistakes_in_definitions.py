@@ -45,7 +45,7 @@ def test_a_schema_is_a_struct_type(schema: Any):
         feed_metadata("sums/v1.0", schema)
 
 
-@pytest.mark.parametrize("expectations", [checks.not_empty(), [checks.not_empty]])
+@pytest.mark.parametrize("expectations", [checks.not_empty(), [checks.not_empty], iter([checks.not_empty()])])
 def test_an_audit_takes_a_list_of_expectations(expectations: Any):
     with pytest.raises(
         dg.DagsterInvalidDefinitionError, match=r"The audit of one takes a list of expectations, such as"
