@@ -13,12 +13,27 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    ByteType,
+    DataType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    ShortType,
+    StructField,
+    StructType,
+)
 
 from feed_assets.engine.jvm import java_machine, java_session
 from feed_assets.engine.paths import to_read, to_write
 from feed_assets.engine.sql import is_field_name, parsable_type, stored_type
 from feed_assets.file_feed import Column
+
+_EVER_WIDER = (ByteType, ShortType, IntegerType, LongType), (FloatType, DoubleType)
 
 
 def spark_schema(columns: Iterable[Column]) -> StructType:
@@ -32,6 +47,21 @@ def spark_schema(columns: Iterable[Column]) -> StructType:
 def _type(name: str) -> DataType:
     # Spark reads no file as VARCHAR or CHAR.
     return DataType.fromDDL(parsable_type(stored_type(name)))
+
+
+def keeps_values(sent: DataType, declared: str) -> bool:
+    """Whether a column of files, read as the declared type, keeps each value: an INT as BIGINT, not a BIGINT as INT.
+
+    Raises ParseException if Spark does not know the declared type.
+    """
+    wanted = _type(declared)
+    if isinstance(sent, DecimalType) and isinstance(wanted, DecimalType):
+        whole_digits = wanted.precision - wanted.scale
+        return wanted.scale >= sent.scale and whole_digits >= sent.precision - sent.scale
+    for types in _EVER_WIDER:
+        if type(sent) in types and type(wanted) in types:
+            return types.index(type(wanted)) >= types.index(type(sent))
+    return wanted.simpleString() == sent.simpleString()
 
 
 def footer(spark: SparkSession, uri: str) -> Any:

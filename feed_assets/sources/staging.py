@@ -23,7 +23,7 @@ from pyspark.sql.types import StructType
 from feed_assets.blackboard.listing import list_all
 from feed_assets.blackboard.port import AlreadyExistsError, Blackboard, BlackboardError, UnavailableError
 from feed_assets.engine.paths import to_read, to_write
-from feed_assets.engine.spark_schemas import readable_columns
+from feed_assets.engine.spark_schemas import keeps_values, readable_columns
 from feed_assets.sources.expressions import needed_columns
 from feed_assets.sources.formats import ParquetFormat
 from feed_assets.sources.layout import (
@@ -240,7 +240,7 @@ def _parquet_schema(session: SparkSession, path: str, source: Source, sent: Part
         if not unreadable:
             reason = _reason(error)
             raise LandingError(f"{sent.path} cannot be read as Parquet: {reason}. Have it sent again") from error
-    types = {column.name: column.dataType.simpleString() for column in schema}
+    types = {column.name: column.dataType for column in schema}
     check_column_names(str(sent.path), schema.names)
     declared = {name.lower() for name in source.format.declared}
     if refused := [f"{name} ({_reason(error)})" for name, error in unreadable.items() if name.lower() in declared]:
@@ -250,9 +250,9 @@ def _parquet_schema(session: SparkSession, path: str, source: Source, sent: Part
         )
     problems = [f"lacks the column {name}" for name in needed_columns(session, source) if name not in types]
     problems += [
-        f"has {name} as {types[name]}, not as {type_}"
+        f"has {name} as {types[name].simpleString()}, not as {type_}"
         for name, type_ in source.format.declared.items()
-        if name in types and types[name] != type_.lower().replace(" ", "")
+        if name in types and not keeps_values(types[name], type_)
     ]
     if problems:
         what = "; it ".join(problems)

@@ -3,6 +3,7 @@
 import csv
 import gzip
 import json
+import re
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -322,11 +323,71 @@ def test_parquet_keeps_its_types_and_counts_its_records(spark, blackboard, descr
         ("2019-11-24/07", 2, 3),
     ]
     assert [json.loads(record["record"]) for record in quarantined(blackboard, landing)] == [{"id": 9, "ad": "b"}]
-    changed = described("type: parquet, columns: {id: bigint, time: timestamp, ad: string, other: string}")
+    changed = described("type: parquet, columns: {id: smallint, time: timestamp, ad: string, other: string}")
     another = LocalBlackboard(tmp_path / "another")
-    with pytest.raises(LandingError, match="has id as int, not as bigint"):
+    with pytest.raises(LandingError, match="has id as int, not as smallint"):
         land(spark, another, changed, file, now=NOW)
     assert keys(another) == []
+
+
+@pytest.mark.parametrize("vectorized", ["true", "false"])
+def test_parquet_may_have_narrower_types_than_the_source_declares(spark, blackboard, described, tmp_path, vectorized):
+    source = described(
+        "type: parquet, columns: {id: bigint, time: timestamp, ad: string, small: int, price: 'decimal(10, 3)', "
+        "ratio: double}"
+    )
+    moments = [datetime(2019, 11, 24, 5, tzinfo=UTC)] * 2
+    for name, whole, price, ratio in (
+        ("narrow.parquet", pa.int8(), pa.decimal128(4, 2), pa.float32()),
+        ("wide.parquet", pa.int32(), pa.decimal128(10, 3), pa.float64()),
+    ):
+        columns = {
+            "id": pa.array([-128, 127], whole),
+            "time": pa.array(moments, pa.timestamp("us", "UTC")),
+            "ad": pa.array([name, None]),
+            "small": pa.array([1, None], whole),
+            "price": pa.array([Decimal("12.34"), Decimal("-0.01")], price),
+            "ratio": pa.array([0.5, None], ratio),
+        }
+        pq.write_table(pa.table(columns), tmp_path / name)
+        land(spark, blackboard, source, tmp_path / name, now=NOW)
+
+    spark.conf.set("spark.sql.parquet.enableVectorizedReader", vectorized)
+    try:
+        found = [record for _, record in records(spark, blackboard, source)]
+    finally:
+        spark.conf.unset("spark.sql.parquet.enableVectorizedReader")
+
+    wanted = [(-128, 1, Decimal("12.340"), 0.5), (127, None, Decimal("-0.010"), None)]
+    assert sorted((each["id"], each["small"], each["price"], each["ratio"]) for each in found) == sorted(2 * wanted)
+
+
+@pytest.mark.parametrize(
+    ("sent", "declared"),
+    [
+        (pa.int64(), "int"),
+        (pa.float64(), "float"),
+        (pa.decimal128(10, 3), "'decimal(10, 2)'"),
+        (pa.decimal128(10, 2), "'decimal(10, 3)'"),
+        (pa.int32(), "double"),
+        (pa.string(), "int"),
+    ],
+    ids=str,
+)
+def test_parquet_of_a_type_whose_values_the_declared_one_may_not_hold_is_refused(
+    spark, blackboard, described, tmp_path, sent, declared
+):
+    source = described(f"type: parquet, columns: {{id: {declared}, time: timestamp, ad: string}}")
+    columns = {
+        "id": pa.array([None], sent),
+        "time": pa.array([NOW], pa.timestamp("us", "UTC")),
+        "ad": pa.array(["a"]),
+    }
+    pq.write_table(pa.table(columns), tmp_path / "log.parquet")
+
+    with pytest.raises(LandingError, match=rf"log.parquet has id as .*, not as {re.escape(declared.strip(chr(39)))}"):
+        land(spark, blackboard, source, tmp_path / "log.parquet", now=NOW)
+    assert keys(blackboard) == []
 
 
 @pytest.mark.parametrize(
