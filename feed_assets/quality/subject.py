@@ -11,6 +11,7 @@ from datetime import UTC, date, datetime, time
 from functools import partial, reduce
 from typing import Any, Final
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes Spark
 from pyspark.sql.types import StructField, StructType
@@ -158,15 +159,31 @@ def _identity(expectation: Expectation, value: str) -> str:
     return f"IF({unnamed}, NULL, {value}({', '.join(columns)}))"
 
 
+def _wrong(passes: Sequence[_Pass]) -> str:
+    """The expectations with a count that is no aggregate of these rows."""
+    names = []
+    for rows, counts in passes:
+        for (name, _), sql in counts.items():
+            try:
+                rows.selectExpr(sql, "count(1)")
+            except AnalysisException:
+                names.append(name)
+    return ", ".join(dict.fromkeys(names))
+
+
 def _counted(passes: Sequence[_Pass]) -> dict[tuple[str, str], Any]:
     """The counts of these passes, taken in one query; Spark runs the passes side by side."""
     some = [(rows, counts) for rows, counts in passes if counts]
-    frames = [
-        rows.selectExpr(*counts.values(), str(number)).toDF(
-            *(f"c{number}_{each}" for each in range(len(counts))), "pass"
-        )
-        for number, (rows, counts) in enumerate(some)
-    ]
+    try:
+        frames = [
+            rows.selectExpr(*counts.values(), str(number)).toDF(
+                *(f"c{number}_{each}" for each in range(len(counts))), "pass"
+            )
+            for number, (rows, counts) in enumerate(some)
+        ]
+    except AnalysisException as error:
+        error.add_note(f"Correct the counts of the expectation {_wrong(some)}.")
+        raise
     found = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), frames).collect() if frames else []
     return {
         name: row[f"c{row['pass']}_{position}"] for row in found for position, name in enumerate(some[row["pass"]][1])

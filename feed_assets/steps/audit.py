@@ -94,6 +94,18 @@ def audit_output(
     return Audited(found.update.name, outcomes, done, found)
 
 
+def _judge(expectation: Expectation, subject: Subject, counted: Mapping[str, Any]) -> Judgement:
+    try:
+        judgement = expectation.judge(subject, counted)
+    except Exception as error:
+        error.add_note(f"Correct the function of the expectation {expectation.name}.")
+        raise
+    if not isinstance(judgement, Judgement):
+        whose = f"The function of the expectation {expectation.name}"
+        raise TypeError(f"{whose} returned {judgement!r}: let it return a Judgement.")
+    return judgement
+
+
 def _evaluate(
     expectations: Sequence[Expectation], subject: Subject, counted: Mapping[tuple[str, str], Any], differences: str
 ) -> tuple[CheckOutcome, ...]:
@@ -105,10 +117,7 @@ def _evaluate(
             reason = f"the files are not as declared ({differences})"
             judgement = Judgement(passed=False, observed={"not counted": reason}, sentence=f"Not counted: {reason}.")
         else:
-            judgement = expectation.judge(subject, values)
-            if not isinstance(judgement, Judgement):
-                whose = f"The function of the expectation {expectation.name}"
-                raise TypeError(f"{whose} returned {judgement!r}: let it return a Judgement.")
+            judgement = _judge(expectation, subject, values)
         # A lost record is lost lineage, not lost data: if the answer is unknown, the update keeps its state.
         warns = judgement.passed is None and subject.published
         outcomes.append(

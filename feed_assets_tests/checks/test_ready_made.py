@@ -215,17 +215,26 @@ def test_a_check_that_cannot_count_names_the_columns_that_are_not_as_declared(sh
     assert said == "Not counted: the files are not as declared (n: declared bigint, found string)."
 
 
-def test_an_expectation_that_returns_no_judgement_is_named(shop):
+@pytest.mark.parametrize(
+    ("judge", "count", "said"),
+    [
+        (lambda _, counted: counted["rows"] > 9, "count(1)", "many returned False: let it return a Judgement."),
+        (lambda _, counted: counted["row"], "count(1)", "Correct the function of the expectation many."),
+        (lambda _, counted: counted["rows"], "count(nmae)", "Correct the counts of the expectation many."),
+        (lambda _, counted: counted["rows"], "count(", "Correct the counts of the expectation many."),
+        (lambda _, counted: counted["rows"], "name", "Correct the counts of the expectation many."),
+    ],
+    ids=["no Judgement", "an error", "a misspelt column", "no SQL", "no aggregate"],
+)
+def test_an_expectation_with_a_mistake_is_named(shop, judge, count, said):
     @dg.asset(io_manager_key="file_feed", metadata=feed_metadata("odd/v1.0", CATALOG, audited=True))
     def odd():
         return SparkSession.active().sql("SELECT 'a' AS name")
 
-    many = checks.Expectation("many", "There are many.", lambda _, counted: counted["rows"] > 9, {"rows": "count(1)"})
-    result = shop.with_assets(odd, checks=[checks.audit(odd, [many])]).run("odd", day=None)
+    many = checks.Expectation("many", "There are many.", judge, {"rows": count})
+    result = shop.with_assets(odd, checks=[checks.audit(odd, [checks.not_empty(), many])]).run("odd", day=None)
 
-    assert "The function of the expectation many returned False: let it return a Judgement." in "".join(
-        messages(result)
-    )
+    assert said in "".join(messages(result))
 
 
 def test_a_text_that_is_no_number_is_in_no_range(shop):
