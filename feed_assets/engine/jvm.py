@@ -212,6 +212,11 @@ def is_stopped(spark: SparkSession) -> bool:
     return bool(java_session(spark).sparkContext().isStopped())
 
 
+def executors(spark: SparkSession) -> int:
+    """How many executors of a cluster its application has now."""
+    return int(java_session(spark).sparkContext().getExecutorMemoryStatus().size()) - 1  # the driver counts, too
+
+
 def end_with_java(spark: SparkSession) -> None:
     """End this process as soon as its Java ends: without Java it is useless, and Dagster tries a crashed run again."""
     gateway: Any = spark.sparkContext._gateway  # noqa: SLF001 - pyspark has no public way

@@ -24,7 +24,7 @@ from pyspark.sql import SparkSession
 from feed_assets.blackboard import BlackboardError
 from feed_assets.cli.code_location import load_project
 from feed_assets.cli.installation import Installation
-from feed_assets.engine.jvm import end_with_java, is_stopped
+from feed_assets.engine.jvm import end_with_java, executors, is_stopped
 from feed_assets.engine.session import replace_session, warm_up
 from feed_assets.operations.java_compiler import compile_for_latest_days
 from feed_assets.resources import SparkResource
@@ -34,6 +34,8 @@ ENVIRONMENT = ".env"
 """In the working directory."""
 DYNAMIC = "spark.dynamicAllocation.enabled"
 """With this, Spark itself gives back the cores of an idle application."""
+LIMIT = "spark.cores.max"
+"""With this, an application leaves cores to others."""
 
 _log = logging.getLogger("feed_assets.workers")
 
@@ -53,6 +55,8 @@ class Warm:
     """Whether the process may execute more than one run."""
     settled: bool = True
     """Whether no file has changed while it was loaded: else the code may be that of before."""
+    computing: str = ""
+    """The last application that had executors of a standalone cluster."""
 
     @classmethod
     def of(cls, module: str, started: int, *, awaited: Callable[[], bool]) -> Warm:
@@ -86,7 +90,7 @@ class Warm:
         Modules that are loaded later count from their first look on.
         """
         spark = SparkSession.getActiveSession()
-        if spark is not None and is_stopped(spark):
+        if spark is not None and (is_stopped(spark) or self._is_forgotten(spark)):
             return True
         now = _states(_modules())
         self.modules = now | self.modules
@@ -101,10 +105,18 @@ class Warm:
     def make_way(self) -> None:
         """End an application that holds all cores of a standalone cluster, as each does without a limit."""
         spark = SparkSession.getActiveSession()
-        if spark is not None and (spark.sparkContext.master or "").startswith("spark://"):
-            settings = spark.sparkContext.getConf()
-            if not settings.contains("spark.cores.max") and settings.get(DYNAMIC, "false") != "true":
-                spark.stop()
+        if spark is not None and _keeps_executors(spark) and not spark.sparkContext.getConf().contains(LIMIT):
+            spark.stop()
+
+    def _is_forgotten(self, spark: SparkSession) -> bool:
+        """Whether its executors are gone: a master that was started again does not know it, and gives it no others."""
+        if not _keeps_executors(spark):
+            return False
+        application = str(spark.sparkContext.applicationId)
+        if executors(spark):
+            self.computing = application
+            return False
+        return self.computing == application
 
     def renew(self) -> bool:
         """Give the next run a Spark session of its own. False if there can be no next run in this process."""
@@ -114,6 +126,12 @@ class Warm:
         except (Py4JError, OSError):
             return False
         return self.fit
+
+
+def _keeps_executors(spark: SparkSession) -> bool:
+    """Whether it is an application of a standalone cluster that has executors also while it is idle."""
+    context = spark.sparkContext
+    return (context.master or "").startswith("spark://") and context.getConf().get(DYNAMIC, "false") != "true"
 
 
 def _choose_compiler(installation: Installation) -> None:

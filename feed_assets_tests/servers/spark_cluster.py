@@ -42,7 +42,7 @@ class SparkCluster(LocalServer):
 
     def start(self) -> None:
         """See `LocalServer.start`."""
-        self._start("master", "Master", "127.0.0.1", "--host", "127.0.0.1", "--port", str(self.port))
+        self._start_master()
         self._wait(self._answers)
         for _ in range(WORKERS):
             self.start_worker()
@@ -60,6 +60,16 @@ class SparkCluster(LocalServer):
                 raise RuntimeError(f"a worker did not start; see {self._log(_PROGRAM.name)}")
             time.sleep(0.1)
 
+    def restart_master(self) -> None:
+        """Kill the master and start it again, without memory of applications; the workers come back to it."""
+        master, *workers = self._processes
+        master.kill()
+        master.wait()
+        expected = self._registered() + len(workers)
+        self._start_master()
+        self._processes = [self._processes[-1], *workers]
+        self._wait(lambda: self._registered() >= expected)
+
     def kill_worker(self) -> None:
         """End the newest worker at once, and with it its executors."""
         process = self._processes.pop()
@@ -76,6 +86,9 @@ class SparkCluster(LocalServer):
                     if "CoarseGrainedExecutorBackend" in " ".join(each.cmdline()):
                         found.append(each)
         return found
+
+    def _start_master(self) -> None:
+        self._start("master", "Master", "127.0.0.1", "--host", "127.0.0.1", "--port", str(self.port))
 
     def _start(self, package: str, name: str, host: str, *options: str) -> None:
         ensure_java()

@@ -17,10 +17,16 @@ NEVER = "100000"
 """Seconds until an idle worker gives its application back by itself."""
 
 
-@pytest.fixture
-def workers(tmp_path: Path) -> Iterator[Workers]:
-    cluster = SparkCluster(tmp_path / "cluster" / "workers")
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
+    cluster = SparkCluster(tmp_path_factory.mktemp("cluster") / "workers")
     cluster.start()
+    yield cluster
+    cluster.stop()
+
+
+@pytest.fixture
+def workers(tmp_path: Path, cluster: SparkCluster) -> Iterator[Workers]:
     environment = {
         "FEED_ASSETS_BASE": str(tmp_path / "base"),
         "FEED_ASSETS_SOURCES": str(write_sources(tmp_path / "sources")),
@@ -29,11 +35,8 @@ def workers(tmp_path: Path) -> Iterator[Workers]:
         "FEED_ASSETS_SPARK_LOG_LEVEL": "off",  # as for commands
         **cluster.environment,
     }
-    try:
-        with running(tmp_path / "home", PROJECT, environment, ["--idle", NEVER]) as workers:
-            yield workers
-    finally:
-        cluster.stop()
+    with running(tmp_path / "home", PROJECT, environment, ["--idle", NEVER]) as workers:
+        yield workers
 
 
 def launched(workers: Workers, asset: str, finds: Path, **config: str) -> Run:
@@ -55,3 +58,13 @@ def test_of_two_runs_at_once_the_second_waits_audibly_and_gets_the_cores_as_soon
     again = [launched(workers, "kept", tmp_path / name) for name in ("third", "fourth")]
     assert [run.status for run in again] == [SUCCESS, SUCCESS]
     assert {run.worker for run in again} == {first.worker, second.worker}
+
+
+def test_a_master_that_was_started_again_gives_the_next_run_an_application_that_it_knows(workers, cluster, tmp_path):
+    assert launched(workers, "kept", tmp_path / "first").status == SUCCESS
+    until(cluster.executors)
+    cluster.restart_master()
+    until(lambda: not cluster.executors())  # the new master does not know their application
+    until(cluster.executors)  # of the worker that takes the place of the first
+
+    assert launched(workers, "kept", tmp_path / "second").status == SUCCESS
