@@ -50,6 +50,8 @@ _ADVICE: Final = {
     "PermanentRedirect": _REGION,
     "301": _REGION,
     "RequestTimeTooSkewed": "Set this machine's clock",
+    "InvalidBucketName": "Correct the name of the bucket: 3 to 63 small letters, digits, dots and hyphens",
+    "KeyTooLongError": "Use a shorter name: with the base, S3 takes 1,024 bytes",
     "NotImplemented": "Use a store that has conditional writes and StartAfter",
     "BadDigest": _DAMAGE,
     "XAmzContentSHA256Mismatch": _DAMAGE,

@@ -240,6 +240,8 @@ def test_a_listing_that_repeats_its_last_page_for_ever_ends_with_an_error(
         ((403, "SignatureDoesNotMatch"), "Check the credentials"),
         ((400, "ExpiredToken"), "Log in again, and restart what runs already"),
         ((403, "RequestTimeTooSkewed"), "clock"),
+        ((400, "InvalidBucketName"), "Correct the name of the bucket"),
+        ((400, "KeyTooLongError"), "Use a shorter name"),
         ((404, "NoSuchBucket"), "There is no bucket 'bucket' at 127.0.0.1.*create it"),
         ((501, "NotImplemented"), "conditional writes and StartAfter"),
         ((418, "Teapot"), "Teapot .said the store."),
