@@ -143,14 +143,16 @@ def machine() -> dict[str, Any]:
 def show(report: Report, console: Console) -> None:
     """Print a report as a table, with what it is compared with below."""
     names = list(dict.fromkeys(name for row in report.rows for name in row.values))
-    table = Table(title=f"{report.name}: {report.title}", title_justify="left")
+    console.print(f"{report.name}: {report.title}", style="italic")
+    table = Table()
     table.add_column("size")
     table.add_column("what")
     for name in names:
         table.add_column(name.replace("_", " "), justify="right")
     for row in report.rows:
         table.add_row(row.size, row.subject, *(_cell(row.values.get(name)) for name in names))
-    console.print(table)
+    if report.rows:
+        console.print(table)
     for each in report.comparisons:
         verdict = {True: "reached", False: "missed", None: ""}[each.reached]
         console.print(f"  {each.name}: {each.value:.2f}  {each.goal and f'(goal {each.goal})'} {verdict}".rstrip())
