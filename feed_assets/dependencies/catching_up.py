@@ -6,9 +6,10 @@ from collections.abc import Callable, Collection
 from datetime import timedelta
 
 from feed_assets.datasets import midnight
-from feed_assets.dependencies.graph import derived, starting_at
+from feed_assets.dependencies.graph import derived
 from feed_assets.dependencies.requests import Need, Requests
 from feed_assets.dependencies.staleness import staleness
+from feed_assets.dependencies.turns import Turns
 from feed_assets.file_feed import FeedError
 
 
@@ -31,11 +32,8 @@ def plan_stale(
     since = midnight(requests.now.date()) - timedelta(days=lookback_days)
     still_open: set[tuple[str, str]] = set()
     nodes = {node.location: node for node in derived(graph)}
-    in_turn = starting_at(list(nodes), first)
-    for place_in_turn, location in enumerate(in_turn):
-        if place_in_turn and out_of_time():
-            left = set(in_turn[place_in_turn:])
-            return still_open | {each for each in touched if each[0] in left}, location
+    turns = Turns(list(nodes), first, out_of_time)
+    for location in turns:
         node = nodes[location]
         watched = graph.between(node.location, since, requests.now)
         older = {partition for feed, partition in touched if feed == node.location} - watched
@@ -55,4 +53,4 @@ def plan_stale(
                 requests.add(Need(answer.partition, due, answer.reason))
             if answer.partition in older and place not in requests.given_up:
                 still_open.add(place)
-    return still_open, None
+    return still_open | {each for each in touched if each[0] in turns.left}, turns.resume

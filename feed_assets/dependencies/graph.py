@@ -91,12 +91,6 @@ class FeedGraph(Protocol):
         """Whether both feeds have the same partitions, so that one run can compute them."""
 
 
-def starting_at(names: list[str], first: object) -> list[str]:
-    """The names in a cycle that begins with `first`."""
-    at = names.index(first) if isinstance(first, str) and first in names else 0
-    return [*names[at:], *names[:at]]
-
-
 def derived(graph: FeedGraph) -> list[FeedNode]:
     """The partitioned feeds made here from other feeds, upstream first."""
     return [node for node in graph.feeds.values() if node.made_here and node.partitioned and node.upstream]

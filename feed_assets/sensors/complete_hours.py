@@ -13,8 +13,8 @@ from typing import Any
 import dagster as dg
 
 from feed_assets.dependencies.complete_hours import due_hours
-from feed_assets.dependencies.graph import starting_at
 from feed_assets.dependencies.requests import Need, state_of
+from feed_assets.dependencies.turns import Turns
 from feed_assets.file_feed import FeedError
 from feed_assets.resources import BlackboardResource, Clock, StateResource
 from feed_assets.sensors.asset_graph import AssetFeedGraph
@@ -44,16 +44,13 @@ def complete_hours(
     def sensor(
         context: dg.SensorEvaluationContext, blackboard: BlackboardResource, state: StateResource, clock: Clock
     ) -> dg.SensorResult:
-        deadline, resume = time.monotonic() + TICK_SECONDS, None
+        deadline = time.monotonic() + TICK_SECONDS
         feeds, board, now = AssetFeedGraph.of(context.repository_def), blackboard.blackboard, clock.now()
         requests = requests_of_tick(context.instance, state.store, board, feeds, now)
         by_key = {source.key: source for source in sources if source.key in checked}
-        in_turn = starting_at(list(by_key), load_cursor(context.cursor).get("resume"))
-        for place, source in enumerate(by_key[key] for key in in_turn):
-            # Every tick looks at one source at least, and the next tick begins where it stopped.
-            if place and time.monotonic() > deadline:
-                resume = source.key
-                break
+        first = load_cursor(context.cursor).get("resume")
+        turns = Turns(list(by_key), first, over=lambda: time.monotonic() > deadline)
+        for source in map(by_key.__getitem__, turns):
             location = feeds.locations[checked[source.key]]
             of_kind = [each for each in sources if each.kind == source.kind]
             try:
@@ -71,7 +68,7 @@ def complete_hours(
         for note in requests.decided:
             context.log.info(note)
         reason = None if runs else f"No hour is due. {'; '.join(requests.decided[:3])}".strip()
-        cursor = json.dumps({"resume": resume} if resume else {})
+        cursor = json.dumps({"resume": turns.resume} if turns.resume else {})
         return dg.SensorResult(run_requests=runs, skip_reason=reason, cursor=cursor)
 
     return sensor

@@ -19,7 +19,7 @@ import dagster as dg
 from feed_assets.assets import raw_key
 from feed_assets.blackboard import Blackboard
 from feed_assets.datasets import is_day
-from feed_assets.dependencies.graph import starting_at
+from feed_assets.dependencies.turns import Turns
 from feed_assets.file_feed import RawInput
 from feed_assets.file_feed.digest import short_digest
 from feed_assets.file_feed.wording import counted
@@ -84,11 +84,9 @@ def landings(
         cursor, now = load_cursor(context.cursor), clock.now()
         events: list[dg.AssetMaterialization] = []
         by_key = {source.key: source for source in sources}
-        for place, key in enumerate(starting_at(list(by_key), cursor.pop("resume", None))):
-            # Every tick looks at one source at least, and the next tick begins where it stopped.
-            if place and (time.monotonic() > deadline or len(events) >= MAX_EVENTS):
-                cursor["resume"] = key
-                break
+        first = cursor.pop("resume", None)
+        turns = Turns(list(by_key), first, over=lambda: time.monotonic() > deadline or len(events) >= MAX_EVENTS)
+        for key in turns:
             source, last = by_key[key], cursor.get(key)
             last = last if isinstance(last, dict) else {}
             limit = MAX_EVENTS - len(events)
@@ -98,6 +96,8 @@ def landings(
             events += report.events
             if report.events:
                 context.log.info(f"{key}: {counted(len(report.events), 'raw hour')} changed")
+        if turns.resume:
+            cursor["resume"] = turns.resume
         return dg.SensorResult(
             asset_events=events,
             skip_reason=None if events else "No raw hour has changed.",

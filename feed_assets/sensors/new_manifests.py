@@ -16,7 +16,8 @@ import dagster as dg
 
 from feed_assets.blackboard import Blackboard
 from feed_assets.dependencies.catching_up import plan_stale
-from feed_assets.dependencies.graph import FeedNode, affected, starting_at
+from feed_assets.dependencies.graph import FeedNode, affected
+from feed_assets.dependencies.turns import Turns
 from feed_assets.file_feed import (
     FeedError,
     Look,
@@ -157,9 +158,8 @@ class _Tick:
 
     def _read_logs(self, watches: dict[str, Watch], first: object) -> str | None:
         """Read the change logs, beginning with the feed `first`; returns the feed for the next tick to begin with."""
-        for place, location in enumerate(starting_at(list(watches), first)):
-            if (place and self._out_of_time()) or len(self.events.found) >= MAX_EVENTS:
-                return location
+        turns = Turns(list(watches), first, over=lambda: self._out_of_time() or len(self.events.found) >= MAX_EVENTS)
+        for location in turns:
             node, feed = self.feeds.feeds[location], self.feeds.feeds[location].declaration.on(self.board)
             page = log_page(feed, watches[location].position, now=self.wall)
             new = page.new
@@ -178,7 +178,7 @@ class _Tick:
             watches[location] = replace(watches[location], position=position)
             if new:
                 return location
-        return None
+        return turns.resume
 
     def _scan(self, watches: dict[str, Watch]) -> None:
         """Continue the scans under way, the oldest first, by at least one partition."""
