@@ -19,7 +19,7 @@ from feed_assets.cli.exit_codes import FAILED
 from feed_assets.cli.installation import load_installation
 from feed_assets.cli.output import complain, file_size, json_option, print_json, print_table, progress, say
 from feed_assets.cli.source_names import source_named, sources_named
-from feed_assets.file_feed.wording import counted
+from feed_assets.file_feed.wording import counted, shortened
 
 if TYPE_CHECKING:
     from feed_assets.operations.trial import Trial
@@ -141,16 +141,17 @@ def _remarks(trial: Trial) -> Iterator[str]:
         yield f"The filter leaves out {counted(landing.filtered, 'record')}."
     for group in trial.not_landed:
         records = counted(group.records, "record")
-        yield f"Landing would quarantine {records}: {group.reason}. Line {group.line}: {_shortened(group.example)}"
+        example = shortened(group.example, LONGEST_EXAMPLE)
+        yield f"Landing would quarantine {records}: {group.reason}. Line {group.line}: {example}"
     if trial.first_malformed is not None:
         first = trial.first_malformed
         yield (
             f"{counted(landing.malformed, 'malformed record')} would land, as the event time is readable. "
-            f"Line {first.line}: {_shortened(first.record)}"
+            f"Line {first.line}: {shortened(first.record, LONGEST_EXAMPLE)}"
         )
     for column in trial.columns:
         if (wrong := column.first_unparsable) is not None:
-            yield f"{column.name} cannot be read in line {wrong.line}: {_shortened(wrong.record)}"
+            yield f"{column.name} cannot be read in line {wrong.line}: {shortened(wrong.record, LONGEST_EXAMPLE)}"
     if trial.redelivered:
         yield (
             f"{counted(trial.redelivered, 'record')} with the id of another record of this file: "
@@ -160,10 +161,6 @@ def _remarks(trial: Trial) -> Iterator[str]:
 
 def _hour(partition: str) -> str:
     return f"{partition.replace('/', ' ')}:00"
-
-
-def _shortened(record: str) -> str:
-    return record if len(record) <= LONGEST_EXAMPLE else f"{record[:LONGEST_EXAMPLE]}..."
 
 
 def _row(source: Source, days: Sequence[date]) -> dict[str, Any]:

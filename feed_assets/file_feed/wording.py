@@ -8,6 +8,11 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def shortened(text: str, most: int) -> str:
+    """The text, or its first `most` characters with three dots behind them."""
+    return text if len(text) <= most else f"{text[:most]}..."
+
+
 def first_line(error: Exception) -> str:
     """The first line of an error's message. DuckDB shows the statement below it."""
     return str(error).partition("\n")[0]

@@ -15,6 +15,7 @@ from math import inf
 from typing import Any, Final
 
 from feed_assets.engine.sql import quoted, stored_type
+from feed_assets.file_feed.wording import shortened
 from feed_assets.quality.expectation import (
     IDENTITIES,
     ROWS,
@@ -202,7 +203,7 @@ def _no_row_where(name: str, description: str, wrong: str, column: str, fault: s
         example = ""
         if counted["wrong"]:
             value = counted["example"]
-            shown = f"{value[:LONGEST_EXAMPLE]}..." if value and len(value) > LONGEST_EXAMPLE else value
+            shown = value and shortened(value, LONGEST_EXAMPLE)
             observed["for example"] = shown
             example = f" (for example {shown})"
         sentence = f"{counted['wrong']:,} of {rows_counted(counted['rows'])} {fault}{example}, limit 0."

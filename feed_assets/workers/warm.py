@@ -105,7 +105,7 @@ class Warm:
     def make_way(self) -> None:
         """End an application that holds all cores of a standalone cluster, as each does without a limit."""
         spark = SparkSession.getActiveSession()
-        if spark is not None and _keeps_executors(spark) and not spark.sparkContext.getConf().contains(LIMIT):
+        if spark is not None and _keeps_executors(spark) and spark.conf.get(LIMIT, None) is None:
             spark.stop()
 
     def _is_forgotten(self, spark: SparkSession) -> bool:
@@ -130,8 +130,7 @@ class Warm:
 
 def _keeps_executors(spark: SparkSession) -> bool:
     """Whether it is an application of a standalone cluster that has executors also while it is idle."""
-    context = spark.sparkContext
-    return (context.master or "").startswith("spark://") and context.getConf().get(DYNAMIC, "false") != "true"
+    return (spark.sparkContext.master or "").startswith("spark://") and spark.conf.get(DYNAMIC, "false") != "true"
 
 
 def _choose_compiler(installation: Installation) -> None:
