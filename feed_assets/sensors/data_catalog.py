@@ -32,6 +32,7 @@ from feed_assets.data_catalog import (
     table_name,
 )
 from feed_assets.dependencies.graph import FeedNode
+from feed_assets.dependencies.turns import Turns
 from feed_assets.file_feed import FeedError
 from feed_assets.file_feed.digest import short_digest
 from feed_assets.resources import BlackboardResource, CatalogResource, Clock
@@ -74,41 +75,42 @@ def data_catalog(sources: Sequence[Source], first_day: date, *, interval_seconds
         context: dg.SensorEvaluationContext, blackboard: BlackboardResource, clock: Clock, catalog: CatalogResource
     ) -> dg.SensorResult:
         deadline = time.monotonic() + TICK_SECONDS
-        cursor = {str(name): str(digest) for name, digest in load_cursor(context.cursor).items()}
+        cursor = load_cursor(context.cursor)
+        described = cursor.get("described")
+        described = dict(described) if isinstance(described, dict) else {}
         feeds = AssetFeedGraph.of(context.repository_def)
         glue, board, now = catalog.catalog, blackboard.blackboard, clock.now()
-        changed = [
-            each
+        changed = {
+            each.table: each
             for each in _shown(context.instance, feeds, catalog_tables(feeds, sources, board, first_day, now))
             # What was never published has no table.
-            if (each.partitions or each.table in cursor) and each.digest != cursor.get(each.table)
-        ]
+            if (each.partitions or each.table in described) and each.digest != described.get(each.table)
+        }
+        turns = Turns(list(changed), cursor.get("resume"), over=lambda: time.monotonic() > deadline)
         remarks: list[str] = []
         try:
             tables = glue.tables() if changed else {}
-            for each in changed:
-                if time.monotonic() > deadline:
-                    break
+            for table in turns:
                 try:
-                    differed, done = _bring_up_to_date(glue, each, tables)
+                    differed, done = _bring_up_to_date(glue, changed[table], tables)
                 except (FeedError, CatalogError) as error:
                     if isinstance(error, CatalogError) and error.transient:
                         raise
                     # Whatever is wrong with this table, the others go on.
-                    remarks.append(f"{each.table} is not described in {glue.title}: {error}")
+                    remarks.append(f"{table} is not described in {glue.title}: {error}")
                     context.log.warning(remarks[-1])
                     continue
                 if differed:
-                    remarks.append(f"{each.table}: {differed} described")
+                    remarks.append(f"{table}: {differed} described")
                 if done:
-                    cursor[each.table] = each.digest
+                    described[table] = changed[table].digest
         except CatalogError as error:
             if not error.transient:
                 raise
             remarks.append(str(error))
         return dg.SensorResult(
             skip_reason="; ".join(remarks) or "The catalog has what Dagster shows.",
-            cursor=json.dumps(cursor, sort_keys=True),
+            cursor=json.dumps({"described": described, "resume": turns.resume}, sort_keys=True),
         )
 
     return sensor

@@ -8,6 +8,7 @@ database for each table, and a lost database costs a comparison of all partition
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -17,13 +18,21 @@ import dagster as dg
 
 from feed_assets.assets.warehouse import NOTHING, loaded_metadata
 from feed_assets.dependencies.requests import Need, Requests, state_of
+from feed_assets.dependencies.turns import Turns
 from feed_assets.file_feed import FeedError, latest
 from feed_assets.file_feed.wording import counted
 from feed_assets.io_manager.asset_metadata import LOADS, plain
 from feed_assets.io_manager.metadata import DATA_VERSION_TAG
 from feed_assets.resources import BlackboardResource, Clock, StateResource, WarehouseResource
 from feed_assets.sensors.asset_graph import AssetFeedGraph
-from feed_assets.sensors.ticks import MAX_EVENTS, TICK_SECONDS, known_versions, requests_of_tick, run_requests
+from feed_assets.sensors.ticks import (
+    MAX_EVENTS,
+    TICK_SECONDS,
+    known_versions,
+    load_cursor,
+    requests_of_tick,
+    run_requests,
+)
 from feed_assets.warehouse import Warehouse, WarehouseError
 
 NAME = "warehouse_loads"
@@ -52,8 +61,9 @@ def warehouse_loads(*, interval_seconds: int, run_config: Mapping[str, Any] | No
         feeds = AssetFeedGraph.of(context.repository_def)
         tables = _tables(feeds)
         requests = requests_of_tick(context.instance, state.store, blackboard.blackboard, tables, clock.now())
+        first = load_cursor(context.cursor).get("resume")
         try:
-            events = _compare(context, feeds, tables, requests, warehouse.warehouse)
+            events, resume = _compare(context, feeds, tables, requests, warehouse.warehouse, first)
         except WarehouseError as error:
             if not error.transient:
                 raise
@@ -63,7 +73,8 @@ def warehouse_loads(*, interval_seconds: int, run_config: Mapping[str, Any] | No
             context.log.info(note)
         decided = "; ".join(requests.decided[:3])
         reason = None if runs else f"{counted(len(events), 'load')} reported, no run needed. {decided}"
-        return dg.SensorResult(run_requests=runs, asset_events=events, skip_reason=reason)
+        cursor = json.dumps({"resume": resume} if resume else {})
+        return dg.SensorResult(run_requests=runs, asset_events=events, skip_reason=reason, cursor=cursor)
 
     return sensor
 
@@ -86,11 +97,21 @@ def _compare(
     tables: AssetFeedGraph,
     requests: Requests,
     warehouse: Warehouse,
-) -> list[dg.AssetMaterialization]:
-    """Plan the loads that are due; returns the events on loads that Dagster does not show."""
+    first: object,
+) -> tuple[list[dg.AssetMaterialization], str | None]:
+    """Plan the loads that are due, beginning with the table `first`.
+
+    Returns the events on loads that Dagster does not show, and the table for the next tick to begin with.
+    """
     events: list[dg.AssetMaterialization] = []
     deadline = time.monotonic() + TICK_SECONDS
-    for name, node in tables.feeds.items():
+
+    def over() -> bool:
+        return requests.full or len(events) >= MAX_EVENTS or time.monotonic() > deadline
+
+    turns = Turns(list(tables.feeds), first, over)
+    for name in turns:
+        node = tables.feeds[name]
         (above,) = node.upstream
         feed = feeds.feeds[above].declaration.on(requests.board)
         in_force = known_versions(context.instance, feeds.keys[above], partitioned=node.partitioned)
@@ -99,8 +120,8 @@ def _compare(
         differing = sorted((each for each in unlike if name not in requests.busy.get(each, ())), reverse=True)
         loads = warehouse.last_loads(node.declaration.table) if differing else {}
         for partition in differing:
-            if requests.full or len(events) >= MAX_EVENTS or time.monotonic() > deadline:
-                break  # the next tick goes on
+            if over():
+                break  # a later tick goes on
             if node.partitioned and not tables.has(name, partition):
                 continue
             try:
@@ -124,4 +145,4 @@ def _compare(
                         tags={DATA_VERSION_TAG: wanted or NOTHING},
                     )
                 )
-    return events
+    return events, turns.resume

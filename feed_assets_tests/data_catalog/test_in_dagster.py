@@ -102,6 +102,20 @@ def test_a_long_history_is_described_in_several_ticks(described, catalog, monkey
     assert found == [2, 4, 5, 5]
 
 
+def test_a_tick_without_time_describes_one_table_and_the_next_tick_the_next(described, catalog, monkeypatch) -> None:
+    monkeypatch.setattr(importlib.import_module("feed_assets.sensors.data_catalog"), "MOST", 1)
+    monkeypatch.setattr(importlib.import_module("feed_assets.sensors.data_catalog"), "TICK_SECONDS", -1)
+    described.raw_bytes(DAY, {"a": 10})
+    described.raw_bytes(NEXT_DAY, {"a": 10})
+    for day in (DAY, NEXT_DAY):
+        described.relate(day)
+    found = []
+    for _ in range(4):
+        tick(described)
+        found.append((len(partitions(catalog, FEED)), len(partitions(catalog, RAW))))
+    assert found == [(1, 0), (1, 1), (2, 1), (2, 2)]
+
+
 def test_a_catalog_that_cannot_be_reached_is_tried_again_and_a_wrong_one_fails_the_tick(
     described, catalog, monkeypatch
 ) -> None:

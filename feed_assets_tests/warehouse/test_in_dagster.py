@@ -10,6 +10,7 @@ import pytest
 from dagster._core.test_utils import create_run_for_test
 
 from feed_assets.ads import AD_CATALOG
+from feed_assets.dependencies.requests import MAX_REQUESTS
 from feed_assets.io_manager import feed_metadata
 from feed_assets.project import Project
 from feed_assets.warehouse import Warehouse, WarehouseError, open_warehouse
@@ -202,6 +203,25 @@ def test_a_feed_without_partitions_is_loaded_as_well(store, warehouse) -> None:
         assert result.success, messages(result)
         assert warehouse.count("catalog", "") == {update: count}
     assert whole.tick("warehouse_loads").requests == ()
+
+
+def test_a_table_with_more_to_load_than_a_tick_requests_does_not_keep_the_others_waiting(store) -> None:
+    daily = dg.DailyPartitionsDefinition("2019-11-01")
+    long, short = (
+        dg.AssetSpec(
+            name, metadata=feed_metadata(f"{name}/v1.0", AD_CATALOG, warehouse=name), partitions_def=daily
+        )
+        for name in ("long", "short")
+    )
+    both = replace(store, _definitions=Project(store.settings, ()).definitions(assets=[long, short]))
+    for number in range(1, MAX_REQUESTS + 4):
+        Source(board=store.board, location="long/v1.0").publish(ads(1), f"2019-11-{number:02}")
+    Source(board=store.board, location="short/v1.0").publish(ads(1), DAY)
+    both.tick("new_manifests")
+
+    assert len(both.tick("warehouse_loads").requests) == MAX_REQUESTS
+    requested = [request.asset_selection[0] for request in both.tick("warehouse_loads").requests]
+    assert requested == [dg.AssetKey(["warehouse", "short"]), *[dg.AssetKey(["warehouse", "long"])] * 3]
 
 
 def test_without_a_warehouse_there_is_no_table_and_no_sensor(desk) -> None:
