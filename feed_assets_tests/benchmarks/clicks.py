@@ -37,7 +37,7 @@ SENSOR_SECONDS = 5
 
 TICKS = """
 { repositoriesOrError { ... on RepositoryConnection { nodes { sensors {
-    name sensorState { ticks(limit: 20) { timestamp runIds } } } } } } }
+    name sensorState { ticks(limit: 20) { timestamp status runIds } } } } } } }
 """
 
 
@@ -55,8 +55,7 @@ def measure(scratch: Path, *, quick: bool = False) -> Report:
     rows = []
     with _dev(scratch / "warm", raw, days) as dev:
         first, *others = [_click(dev, day) for day in days]
-        _copy(raw, dev.home, LATE_DAY, late=False)
-        others.append(_click(dev, LATE_DAY))
+        others.append(_land_and_click(dev, raw, LATE_DAY))
         late = _late(dev, raw)
     rows += [
         _row("first click after the start", [first]),
@@ -144,6 +143,14 @@ def _click(dev: Dev, day: str) -> float:
     return float(run["endTime"]) - clicked
 
 
+def _land_and_click(dev: Dev, raw: Path, day: str) -> float:
+    """Click on a day in the lookback right after a tick, so that no sensor requests a run of it as well."""
+    since = time.time()
+    dev.until(lambda: any(tick["timestamp"] > since and tick["status"] != "STARTED" for tick in _ticks(dev)), "tick")
+    _copy(raw, dev.home, day, late=False)
+    return _click(dev, day)
+
+
 def _late(dev: Dev, raw: Path) -> float:
     """Land the late hours of ads, and wait for the run that the sensor requests."""
     _copy(raw, dev.home, LATE_DAY, late=True)
@@ -169,8 +176,7 @@ def _by_the_sensors(home: Path, raw: Path, days: list[str]) -> float:
     """Process these days in a `feed-assets dev`, land the late hours, and wait for the runs that sensors request."""
     with _dev(home, raw, []) as dev:
         for day in days:
-            _copy(raw, home, day, late=False)
-            _click(dev, day)
+            _land_and_click(dev, raw, day)
         return _reprocessed(dev, raw, days)
 
 
@@ -204,11 +210,15 @@ def _requested(dev: Dev) -> tuple[float, str]:
     """The time and the first run of the tick that finds late data."""
 
     def look() -> tuple[float, str] | None:
-        (sensors,) = (node["sensors"] for node in dev.ask(TICKS)["repositoriesOrError"]["nodes"])
-        ticks = [tick for each in sensors for tick in each["sensorState"]["ticks"] if each["name"] == "late_growth"]
-        return next(((tick["timestamp"], tick["runIds"][0]) for tick in ticks if tick["runIds"]), None)
+        return next(((tick["timestamp"], tick["runIds"][0]) for tick in _ticks(dev) if tick["runIds"]), None)
 
     return dev.until(look, "request for the late file")
+
+
+def _ticks(dev: Dev) -> list[Any]:
+    """The last ticks of the sensor for late data, newest first."""
+    (sensors,) = (node["sensors"] for node in dev.ask(TICKS)["repositoriesOrError"]["nodes"])
+    return [tick for each in sensors for tick in each["sensorState"]["ticks"] if each["name"] == "late_growth"]
 
 
 def _row(subject: str, seconds: list[float]) -> Row:
