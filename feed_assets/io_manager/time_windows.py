@@ -62,6 +62,13 @@ def times_of(definition: dg.PartitionsDefinition | None) -> dg.TimeWindowPartiti
     return definition if isinstance(definition, dg.TimeWindowPartitionsDefinition) else None
 
 
+def has_dynamic_names(definition: dg.PartitionsDefinition | None) -> bool:
+    """Whether a dimension has names that only an instance knows."""
+    if isinstance(definition, dg.MultiPartitionsDefinition):
+        return any(has_dynamic_names(each.partitions_def) for each in definition.partitions_defs)
+    return isinstance(definition, dg.DynamicPartitionsDefinition)
+
+
 def begun_on(definition: dg.PartitionsDefinition | None, day: date) -> list[str]:
     """The partitions that begin on this day of their time zone, with all names of another dimension.
 
@@ -73,6 +80,21 @@ def begun_on(definition: dg.PartitionsDefinition | None, day: date) -> list[str]
     window = dg.TimeWindow(_midnight(times, day), _midnight(times, day + ONE_DAY))
     keys = [key for key in times.get_partition_keys_in_time_window(window) if times.has_partition_key(key)]
     return _in_all_dimensions(definition, keys)
+
+
+def within(definition: dg.PartitionsDefinition | None, start: datetime, end: datetime) -> list[str]:
+    """The partitions that begin in this time or are under way at its start, with all names of another dimension.
+
+    Empty if the partitions have no time, or if names are dynamic: only an instance knows those. The definition may have
+    begun later than the first of them.
+    """
+    times = times_of(definition)
+    if times is None:
+        return []
+    keys = times.get_partition_keys_in_time_window(dg.TimeWindow(start, end))
+    # A month is over long after it began.
+    first = times.get_partition_key_for_timestamp(start.timestamp())
+    return _in_all_dimensions(definition, list(dict.fromkeys([first, *keys])))
 
 
 def during(definition: dg.PartitionsDefinition | None, day: date) -> list[str]:
@@ -99,7 +121,7 @@ def _in_all_dimensions(definition: dg.PartitionsDefinition | None, keys: Sequenc
     dimension = _time_dimension(definition)
     if not dimension or not isinstance(definition, dg.MultiPartitionsDefinition):
         return list(keys)
-    if any(isinstance(each.partitions_def, dg.DynamicPartitionsDefinition) for each in definition.partitions_defs):
+    if has_dynamic_names(definition):
         return []
     return [str(key) for key in definition.get_multipartition_keys_with_dimension_values(dimension, keys)]
 

@@ -26,13 +26,19 @@ from feed_assets.io_manager.asset_metadata import (
     raw_source,
     shares_time,
 )
-from feed_assets.io_manager.time_windows import during, partition_keys, time_window, times_of
+from feed_assets.io_manager.time_windows import during, has_dynamic_names, partition_keys, time_window, times_of, within
 
 _Answer = TypeVar("_Answer")
 _Bounds = tuple[tuple[float, float] | None, ...]
 
 REMEMBERED = 100_000
 """How many answers on partitions a process remembers for a code location."""
+
+MAPPED_BY_NAME_OR_TIME = (
+    dg.TimeWindowPartitionMapping,
+    dg.IdentityPartitionMapping,
+    dg.MultiToSingleDimensionPartitionMapping,
+)
 
 _ANSWERS: WeakKeyDictionary[Any, BoundedCache[Any, Any]] = WeakKeyDictionary()
 """Answers on partitions, by Dagster's asset graph; they go when the code location is loaded anew."""
@@ -103,13 +109,7 @@ class AssetFeedGraph:
 
     def between(self, feed: str, start: datetime, end: datetime) -> set[str]:
         """The partitions of the feed that lie in this time, the first perhaps in part; none if they are not times."""
-        definition = self._partitions(feed)
-        if not isinstance(definition, dg.TimeWindowPartitionsDefinition):
-            return set()
-        keys = definition.get_partition_keys_in_time_window(dg.TimeWindow(start, end))
-        # A month is over long after it began.
-        first = definition.get_partition_key_for_timestamp(start.timestamp())
-        return {partition for partition in [first, *keys] if self.has(feed, partition)}
+        return {each for each in within(self._partitions(feed), start, end) if self.has(feed, each)}
 
     def of_day(self, feed: str, day: date) -> Sequence[str]:
         """The partitions of the feed that begin on this day, or else those in which it lies.
@@ -181,18 +181,20 @@ class AssetFeedGraph:
 def _bounds(graph: Any, key: dg.AssetKey, moment: datetime) -> _Bounds | None:
     """The times, at a moment, from the first to the last partition of an asset and of each asset that it reads.
 
-    While they stay the same, a partition has the same inputs and neighbours. None if any of these partitions is not a
-    period of time, or is not mapped by time: then these times do not decide.
+    While they stay the same, a partition has the same inputs and neighbours. None if any of these partitions has no
+    time or a dynamic name, or is mapped in a way that these times may not decide.
     """
     upstream = sorted(each for each in graph.get(key).parent_keys if graph.has(each) and graph.get(each).is_partitioned)
     definitions = [graph.get(each).partitions_def for each in (key, *upstream)]
-    mappings = [graph.get_partition_mapping(key, each) for each in upstream]
-    if not all(isinstance(each, dg.TimeWindowPartitionsDefinition) for each in definitions) or not all(
-        isinstance(each, dg.TimeWindowPartitionMapping) for each in mappings
+    times = [found for each in definitions if (found := times_of(each)) is not None]
+    if (
+        len(times) < len(definitions)
+        or any(map(has_dynamic_names, definitions))
+        or not all(isinstance(graph.get_partition_mapping(key, each), MAPPED_BY_NAME_OR_TIME) for each in upstream)
     ):
         return None
     with dg.partition_loading_context(moment):
-        windows = [(each.get_first_partition_window(), each.get_last_partition_window()) for each in definitions]
+        windows = [(each.get_first_partition_window(), each.get_last_partition_window()) for each in times]
     return tuple((first.start.timestamp(), last.end.timestamp()) if first and last else None for first, last in windows)
 
 

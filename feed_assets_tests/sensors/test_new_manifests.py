@@ -16,6 +16,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from feed_assets.file_feed import Facts, FeedInput, claim, invalidate, stage
 from feed_assets.io_manager import OPTIONAL, feed_metadata
+from feed_assets.io_manager.time_windows import window_of
 from feed_assets.notices.keeping import LOCATION as REPORTS
 from feed_assets.operations.day_runs import backfill
 from feed_assets.partitions import daily, hourly
@@ -36,6 +37,9 @@ from feed_assets_tests.harness import (
 NEW_MANIFESTS = sys.modules["feed_assets.sensors.new_manifests"]
 REQUESTS = sys.modules["feed_assets.dependencies.requests"]
 MADE_FROM = sys.modules["feed_assets.dependencies.inputs_read"]
+DAY_AND_REGION = dg.MultiPartitionsDefinition(
+    {"day": dg.DailyPartitionsDefinition("2019-11-01"), "region": dg.StaticPartitionsDefinition(["eu", "us"])}
+)
 CATALOG_CSV = {"catalog.csv": "ad_id,advertiser\na1,Ann\n"}
 
 
@@ -357,15 +361,16 @@ def test_named_partitions_made_of_all_days_that_there_are_follow_each_of_them(de
         (dg.MonthlyPartitionsDefinition("2019-11-01"), "2019-11-30", "2019-11-01"),
         (dg.WeeklyPartitionsDefinition("2019-11-04", day_offset=1), "2019-12-01", "2019-11-25"),
         (dg.HourlyPartitionsDefinition("2019-11-30-00:00"), "2019-12-01-05:00", "2019-12-01-05:00"),
+        (DAY_AND_REGION, "2019-11-30|eu", "2019-11-30|eu"),
     ],
-    ids=["month", "week", "hour"],
+    ids=["month", "week", "hour", "day and region"],
 )
 def test_a_partition_whose_last_input_came_before_it_was_over_runs_when_it_is(
     desk, tmp_path, partitions, last_input, partition
 ):
     """The partner's clock is ahead by some minutes, or the partner lives east of UTC."""
-    hours = isinstance(partitions, dg.HourlyPartitionsDefinition)
-    inputs = partitions if hours else dg.DailyPartitionsDefinition("2019-11-01")
+    alike = last_input == partition
+    inputs = partitions if alike else dg.DailyPartitionsDefinition("2019-11-01")
     sent = dg.AssetSpec("sent", partitions_def=inputs, metadata=feed_metadata("sent/v1.0", BIDS))
 
     @dg.asset(
@@ -377,7 +382,7 @@ def test_a_partition_whose_last_input_came_before_it_was_over_runs_when_it_is(
     def summary(sent):
         return sent
 
-    end = partitions.time_window_for_partition_key(partition).end
+    _, end = window_of(partitions, partition)
     rarely = replace(desk, settings=replace(desk.settings, scan_seconds=3600))
 
     def asked(moment):
