@@ -93,6 +93,8 @@ class SparkCluster(LocalServer):
     def _start(self, package: str, name: str, host: str, *options: str) -> None:
         ensure_java()
         environment = {**os.environ, "SPARK_LOCAL_IP": host, "SPARK_DAEMON_MEMORY": "256m"}
+        if options_of_tests := os.environ.get("SPARK_DAEMON_JAVA_OPTS"):
+            environment["JDK_JAVA_OPTIONS"] = options_of_tests  # Java reads it in each executor, too
         self._run([_PROGRAM, f"org.apache.spark.deploy.{package}.{name}", "--webui-port", "0", *options], environment)
 
     def _registered(self) -> int:
