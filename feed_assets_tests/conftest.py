@@ -6,7 +6,7 @@ import gc
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -181,20 +181,29 @@ def spark() -> Iterator[SparkSession]:
 
 
 @pytest.fixture
-def bucket(versitygw: Versitygw, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The URI of a new bucket on a real server, which boto3 and Spark can use."""
+def use_environment(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Callable[[Mapping[str, str]], None]:
+    """Gives boto3 and Spark the address of a server of S3, and credentials."""
     from feed_assets.engine.buckets import bucket_jars  # noqa: PLC0415 - loads Spark's Python side
     from feed_assets.engine.jvm import java_machine  # noqa: PLC0415 - as above
 
+    def use(environment: Mapping[str, str]) -> None:
+        for variable, value in environment.items():
+            monkeypatch.setenv(variable, value)
+        # Java's environment is the one in which it started.
+        system = java_machine(spark).java.lang.System
+        system.setProperty("aws.accessKeyId", environment["AWS_ACCESS_KEY_ID"])
+        system.setProperty("aws.secretAccessKey", environment["AWS_SECRET_ACCESS_KEY"])
+
     bucket_jars()
+    return use
+
+
+@pytest.fixture
+def bucket(versitygw: Versitygw, use_environment: Callable[[Mapping[str, str]], None]) -> str:
+    """The URI of a new bucket on a real server, which boto3 and Spark can use."""
     name = f"feeds-{uuid4().hex}"
     versitygw.client().create_bucket(Bucket=name)
-    for variable, value in versitygw.environment.items():
-        monkeypatch.setenv(variable, value)
-    # Java's environment is the one in which it started.
-    system = java_machine(spark).java.lang.System
-    system.setProperty("aws.accessKeyId", versitygw.access_key)
-    system.setProperty("aws.secretAccessKey", versitygw.secret_key)
+    use_environment(versitygw.environment)
     return f"s3://{name}"
 
 

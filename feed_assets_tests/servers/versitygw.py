@@ -11,6 +11,9 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
+import boto3
+
+from feed_assets_tests.listening import free_port
 from feed_assets_tests.servers.server import MissingServerError, S3Server, done, kept
 
 VERSION = "v1.8.0"
@@ -64,8 +67,45 @@ class Versitygw(S3Server):
             os.setxattr(path, "user.etag", f'"{hashlib.md5(content, usedforsecurity=False).hexdigest()}"'.encode())
 
     def start(self) -> None:
-        """See `S3Server.start`."""
-        root = {"ROOT_ACCESS_KEY": self.access_key, "ROOT_SECRET_KEY": self.secret_key}
-        options = ["--quiet", "--keep-alive", "--region", self.region, "--port", f"127.0.0.1:{self.port}"]
-        self._run([self._program, *options, "posix", self.data], {**os.environ, **root})
+        """See `LocalServer.start`."""
+        self._serve("--region", self.region, "--port", f"127.0.0.1:{self.port}", "posix", self.data)
         self._wait(self._answers)
+
+    def _serve(self, *arguments: str | Path) -> None:
+        root = {"ROOT_ACCESS_KEY": self.access_key, "ROOT_SECRET_KEY": self.secret_key}
+        self._run([self._program, "--quiet", "--keep-alive", *arguments], {**os.environ, **root})
+
+
+class VersitygwWithUsers(Versitygw):
+    """The same with a service of users, whose policies it asks for at each request."""
+
+    def __init__(self, data: Path) -> None:
+        super().__init__(data)
+        self._service, self._socket = free_port(), self.data.with_name("iam.sock")
+
+    def start(self) -> None:
+        """See `LocalServer.start`."""
+        users = self.data.with_name("users")
+        users.mkdir(exist_ok=True)
+        self._serve("--port", f"127.0.0.1:{self._service}", "iam", "--dir", users, "--private-ports", self._socket)
+        self._wait(self._socket.exists)
+        listening = ("--region", self.region, "--port", f"127.0.0.1:{self.port}")
+        self._serve(*listening, "--iam-standalone-endpoint", self._socket, "posix", self.data)
+        self._wait(self._answers)
+
+    def environment_of(self, user: str, policy: str) -> dict[str, str]:
+        """The environment of a new user with this policy, a document of AWS IAM."""
+        iam = boto3.client(
+            "iam",
+            endpoint_url=f"http://127.0.0.1:{self._service}",
+            region_name=self.region,
+            aws_access_key_id=self.access_key,
+            aws_secret_access_key=self.secret_key,
+        )
+        iam.create_user(UserName=user)
+        iam.put_user_policy(UserName=user, PolicyName="only", PolicyDocument=policy)
+        key = iam.create_access_key(UserName=user)["AccessKey"]
+        return self.environment | {
+            "AWS_ACCESS_KEY_ID": key["AccessKeyId"],
+            "AWS_SECRET_ACCESS_KEY": key["SecretAccessKey"],
+        }
