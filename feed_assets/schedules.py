@@ -3,7 +3,8 @@
 Here: schedules and the jobs of polls. Not here: polling (`polling.poller`), and late data, which sensors find.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import dagster as dg
@@ -15,6 +16,10 @@ from feed_assets.sources import Source, SpecError
 
 LAST_HOUR = 23
 """The last hour of a day, and the longest buffer that the schedule waits for."""
+
+
+SHOWN = 100
+"""The most files of each outcome that a poll's run names: Dagster stores them with every poll of a file that fails."""
 
 
 def process_yesterday(job: Any, sources: Sequence[Source]) -> Any:
@@ -55,9 +60,11 @@ def _poll(source: Source, settings: Settings) -> dg.ScheduleDefinition:
         land = landing_by(lambda: spark.spark_session, board, clock.now)
         index = open_index(board, settings.poll_table)
         polled = Poller(board, index, land, clock.now, begin=context.log.info).poll(source)
-        metadata = polled.summary
-        if polled.failed:
-            what = f"{counted(len(polled.failed), 'file')} of {source.key} failed: {'; '.join(polled.problems)}"
+        metadata = _shown(polled.summary)
+        if problems := polled.problems:
+            left = len(problems) - SHOWN
+            more = [f"and {left:,} more, which `feed-assets poll {source.key}` names"] if left > 0 else []
+            what = f"{counted(len(problems), 'file')} of {source.key} failed: {'; '.join(problems[:SHOWN] + more)}"
             raise dg.Failure(what, metadata, allow_retries=False)
         context.add_output_metadata(metadata)
 
@@ -76,3 +83,13 @@ def _poll(source: Source, settings: Settings) -> dg.ScheduleDefinition:
     except dg.DagsterInvalidDefinitionError:
         problem = f"{every!r} is no schedule; write five fields of cron, such as '*/15 * * * *'"
         raise SpecError(source.problem(("poll", "every"), problem)) from None
+
+
+def _shown(summary: Mapping[str, Any]) -> dict[str, Any]:
+    """A summary of a poll with at most SHOWN files of each outcome, and then their number."""
+    shown = dict(summary)
+    for name, found in summary.items():
+        if isinstance(found, list | dict) and len(found) > SHOWN:
+            shown[name] = dict(islice(found.items(), SHOWN)) if isinstance(found, dict) else found[:SHOWN]
+            shown[f"{name} in all"] = len(found)
+    return shown

@@ -30,6 +30,10 @@ OVERLAP = timedelta(minutes=5)
 REMEMBERED = 100
 """How many entries a position remembers at most. If more fall within OVERLAP, the reader looks back less far."""
 
+SETTLED = timedelta(minutes=20)
+"""How old an entry is, by the reader's clock, when no earlier one appears any more: OVERLAP, and clocks that differ.
+A reader forgets it then, so that what a consumer stores of a quiet feed is small."""
+
 AHEAD = timedelta(hours=1)
 """Entries further ahead of the reader's clock are ignored until their time: they would hide all entries before them."""
 
@@ -63,27 +67,28 @@ class Position:
         """The position of a reader that starts at this moment by its own clock; the store's may be OVERLAP behind."""
         return cls(_time_key(moment - OVERLAP))
 
-    def past(self, keys: Sequence[str]) -> Position:
+    def past(self, keys: Sequence[str], *, now: datetime) -> Position:
         """The position after these keys. They must ascend, and include those that were seen before."""
         if not keys:
             return self
-        oldest = _time_key(begun(keys[-1][:15].replace("/", ".")) - OVERLAP)
+        oldest = max(_time_key(begun(keys[-1][:15].replace("/", ".")) - OVERLAP), _time_key(now - SETTLED))
         recent = [key for key in keys if key > oldest][-REMEMBERED:]
-        passed = [key for key in keys if key < recent[0]]
+        passed = [key for key in keys if not recent or key < recent[0]]
         return Position(passed[-1] if passed else self.after, tuple(_digest(key) for key in recent))
 
 
 @dataclass(frozen=True, slots=True)
 class LogPage:
-    """The entries after a reader's position: all `keys`, and the `new` entries among them."""
+    """The entries after a reader's position at the time `now`: all `keys`, and the `new` entries among them."""
 
     position: Position
+    now: datetime
     keys: tuple[str, ...]
     new: tuple[LogEntry, ...]
 
     def position_before(self, unread: LogEntry | None) -> Position:
         """The position of a reader that has handled every entry before `unread` (None: the whole page)."""
-        return self.position.past([key for key in self.keys if unread is None or key < unread.key])
+        return self.position.past([key for key in self.keys if unread is None or key < unread.key], now=self.now)
 
 
 def log_act(feed: Feed, partition: str | None, update: str, act: Act, *, at: datetime) -> None:
@@ -105,7 +110,7 @@ def log_page(feed: Feed, position: Position, *, now: datetime) -> LogPage:
     found = [_parse(entry.key.removeprefix(folder)) for entry in listed]
     entries = [entry for entry in found if entry is not None and entry.key < end]
     new = tuple(entry for entry in entries if _digest(entry.key) not in position.seen)
-    return LogPage(position, tuple(entry.key for entry in entries), new)
+    return LogPage(position, now, tuple(entry.key for entry in entries), new)
 
 
 def drop_old_entries(feed: Feed, *, now: datetime) -> int:

@@ -1,19 +1,18 @@
 """The sensor for the data catalog: it describes there what Dagster shows of each feed and of each source's raw hours.
 
 Here: finding what changed since the last tick, and the cursor. Not here: tables, and comparing (`data_catalog`). A tick
-without news costs a query of Dagster's database for each table. A table with news costs a request for each 1,000 of its
-partitions; the storage is asked only for those that differ.
+without news costs one query of Dagster's database, whatever the number of partitions. A table with new events costs
+another; if its partitions have changed, a request for each 1,000 of them. The storage is asked for those that differ.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from functools import partial
-from typing import Any
+from functools import cached_property, partial
 
 import dagster as dg
 
@@ -37,23 +36,36 @@ from feed_assets.file_feed import FeedError
 from feed_assets.file_feed.digest import short_digest
 from feed_assets.resources import BlackboardResource, CatalogResource, Clock
 from feed_assets.sensors.asset_graph import AssetFeedGraph
-from feed_assets.sensors.ticks import TICK_SECONDS, known_versions, load_cursor
+from feed_assets.sensors.ticks import TICK_SECONDS, known_versions, last_events, load_cursor
 from feed_assets.sources import Source
 
 MOST = 1000
 """Partitions of a table that a tick creates, replaces or deletes. The next tick goes on."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Shown:
-    """What Dagster shows of a table: partition -> update, or "" for a raw hour; and how to find what is wanted."""
+    """What Dagster shows of a table, of a feed or of a source's raw hours; and how to find what is wanted."""
 
+    instance: dg.DagsterInstance
     table: str
-    partitions: Mapping[str, str]
-    described: str
+    of: FeedNode | Source
+    key: dg.AssetKey
     wanted: Callable[..., Wanted | None]
 
+    @cached_property
+    def partitions(self) -> Mapping[str, str]:
+        """Partition -> update, or "" for a raw hour."""
+        if isinstance(self.of, Source):
+            return dict.fromkeys(self.instance.get_materialized_partitions(self.key), "")
+        return known_versions(self.instance, self.key, partitioned=self.of.partitioned)
+
     @property
+    def described(self) -> str:
+        """What its description follows from, besides its partitions."""
+        return str(self.of.format if isinstance(self.of, Source) else self.of.declaration.columns)
+
+    @cached_property
     def digest(self) -> str:
         """16 hex digits that change with it."""
         return short_digest(json.dumps([self.described, sorted(self.partitions.items())]))
@@ -76,23 +88,33 @@ def data_catalog(sources: Sequence[Source], first_day: date, *, interval_seconds
     ) -> dg.SensorResult:
         deadline = time.monotonic() + TICK_SECONDS
         cursor = load_cursor(context.cursor)
-        described = cursor.get("described")
-        described = dict(described) if isinstance(described, dict) else {}
+        described, looked_at = (_texts(cursor.get(name)) for name in ("described", "looked_at"))
         feeds = AssetFeedGraph.of(context.repository_def)
         glue, board, now = catalog.catalog, blackboard.blackboard, clock.now()
-        changed = {
-            each.table: each
-            for each in _shown(context.instance, feeds, catalog_tables(feeds, sources, board, first_day, now))
-            # What was never published has no table.
-            if (each.partitions or each.table in described) and each.digest != described.get(each.table)
+        all_tables = {
+            name: _Shown(context.instance, name, of, _key(feeds, of), wanted)
+            for name, of, wanted in catalog_tables(feeds, sources, board, first_day, now)
         }
-        turns = Turns(list(changed), cursor.get("resume"), over=lambda: time.monotonic() > deadline)
+        last = last_events(context.instance, [each.key for each in all_tables.values()])
+        states = {
+            name: short_digest(json.dumps([each.described, last.get(each.key)]))
+            for name, each in all_tables.items()
+            # What was never published has no table.
+            if last.get(each.key) is not None or name in described
+        }
+        new = [name for name, state in states.items() if state != looked_at.get(name)]
+        turns = Turns(new, cursor.get("resume"), over=lambda: time.monotonic() > deadline)
         remarks: list[str] = []
+        tables: Mapping[str, Present] | None = None
         try:
-            tables = glue.tables() if changed else {}
             for table in turns:
+                shown = all_tables[table]
+                if shown.digest == described.get(table):
+                    looked_at[table] = states[table]
+                    continue
+                tables = glue.tables() if tables is None else tables
                 try:
-                    differed, done = _bring_up_to_date(glue, changed[table], tables)
+                    differed, done = _bring_up_to_date(glue, shown, tables)
                 except (FeedError, CatalogError) as error:
                     if isinstance(error, CatalogError) and error.transient:
                         raise
@@ -103,14 +125,14 @@ def data_catalog(sources: Sequence[Source], first_day: date, *, interval_seconds
                 if differed:
                     remarks.append(f"{table}: {differed} described")
                 if done:
-                    described[table] = changed[table].digest
+                    described[table], looked_at[table] = shown.digest, states[table]
         except CatalogError as error:
             if not error.transient:
                 raise
             remarks.append(str(error))
         return dg.SensorResult(
             skip_reason="; ".join(remarks) or "The catalog has what Dagster shows.",
-            cursor=json.dumps({"described": described, "resume": turns.resume}, sort_keys=True),
+            cursor=json.dumps({"described": described, "looked_at": looked_at, "resume": turns.resume}, sort_keys=True),
         )
 
     return sensor
@@ -149,12 +171,10 @@ def catalog_tables(
         yield source_table_name(source), source, partial(source_table, board, source, first_day, now.date())
 
 
-def _shown(instance: dg.DagsterInstance, feeds: AssetFeedGraph, tables: Iterable[Any]) -> Iterator[_Shown]:
-    """What Dagster shows of these `catalog_tables`."""
-    for name, of, wanted in tables:
-        if isinstance(of, Source):
-            known = dict.fromkeys(instance.get_materialized_partitions(raw_key(of)), "")
-            yield _Shown(name, known, str(of.format), wanted)
-        else:
-            known = known_versions(instance, feeds.keys[of.location], partitioned=of.partitioned)
-            yield _Shown(name, known, str(of.declaration.columns), wanted)
+def _key(feeds: AssetFeedGraph, of: FeedNode | Source) -> dg.AssetKey:
+    return raw_key(of) if isinstance(of, Source) else feeds.keys[of.location]
+
+
+def _texts(value: object) -> dict[str, str]:
+    """The texts of a part of the cursor by table; none if it cannot be read."""
+    return {str(name): str(text) for name, text in value.items()} if isinstance(value, dict) else {}

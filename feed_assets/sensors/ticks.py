@@ -58,6 +58,11 @@ def known_versions(
     return {partition: version for partition, version in known.items() if is_update_name(version)}
 
 
+def last_events(instance: dg.DagsterInstance, keys: Collection[dg.AssetKey]) -> Mapping[dg.AssetKey, int | None]:
+    """The number of the last materialization of each asset that has one, from one query, however many partitions."""
+    return event_log(instance).get_latest_materialization_storage_ids(list(keys))
+
+
 def requests_of_tick(
     instance: dg.DagsterInstance, store: Store, board: Blackboard, feeds: AssetFeedGraph, now: datetime
 ) -> Requests:

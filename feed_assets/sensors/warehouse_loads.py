@@ -2,8 +2,8 @@
 
 Here: finding them among what Dagster shows, and run requests. Not here: loading (`assets.warehouse`). Dagster shows the
 update in force of each partition (`new_manifests` and the runs report every change), and the update that its table has.
-Only where they differ, the storage and the warehouse are asked. So a tick without news costs two queries of Dagster's
-database for each table, and a lost database costs a comparison of all partitions.
+Only where they differ, the storage and the warehouse are asked. So a tick without news costs one query of Dagster's
+database, a tick with news two for each table, and a lost database costs a comparison of all partitions.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from feed_assets.assets.warehouse import NOTHING, loaded_metadata
 from feed_assets.dependencies.requests import Need, Requests, state_of
 from feed_assets.dependencies.turns import Turns
 from feed_assets.file_feed import FeedError, latest
+from feed_assets.file_feed.digest import short_digest
 from feed_assets.file_feed.wording import counted
 from feed_assets.io_manager.asset_metadata import LOADS, plain
 from feed_assets.io_manager.metadata import DATA_VERSION_TAG
@@ -29,6 +30,7 @@ from feed_assets.sensors.ticks import (
     MAX_EVENTS,
     TICK_SECONDS,
     known_versions,
+    last_events,
     load_cursor,
     requests_of_tick,
     run_requests,
@@ -60,10 +62,14 @@ def warehouse_loads(*, interval_seconds: int, run_config: Mapping[str, Any] | No
     ) -> dg.SensorResult:
         feeds = AssetFeedGraph.of(context.repository_def)
         tables = _tables(feeds)
+        cursor, events_so_far = load_cursor(context.cursor), _events(context.instance, feeds, tables)
+        if cursor.get("alike") == events_so_far:
+            return dg.SensorResult(skip_reason="Each table has what Dagster shows of its feed.", cursor=context.cursor)
         requests = requests_of_tick(context.instance, state.store, blackboard.blackboard, tables, clock.now())
-        first = load_cursor(context.cursor).get("resume")
         try:
-            events, resume = _compare(context, feeds, tables, requests, warehouse.warehouse, first)
+            events, resume, alike = _compare(
+                context, feeds, tables, requests, warehouse.warehouse, cursor.get("resume")
+            )
         except WarehouseError as error:
             if not error.transient:
                 raise
@@ -73,8 +79,8 @@ def warehouse_loads(*, interval_seconds: int, run_config: Mapping[str, Any] | No
             context.log.info(note)
         decided = "; ".join(requests.decided[:3])
         reason = None if runs else f"{counted(len(events), 'load')} reported, no run needed. {decided}"
-        cursor = json.dumps({"resume": resume} if resume else {})
-        return dg.SensorResult(run_requests=runs, asset_events=events, skip_reason=reason, cursor=cursor)
+        after = {**({"resume": resume} if resume else {}), **({"alike": events_so_far} if alike else {})}
+        return dg.SensorResult(run_requests=runs, asset_events=events, skip_reason=reason, cursor=json.dumps(after))
 
     return sensor
 
@@ -91,6 +97,13 @@ def _tables(feeds: AssetFeedGraph) -> AssetFeedGraph:
     return replace(feeds, feeds=nodes, keys=keys, locations={key: name for name, key in keys.items()}, bounds={})
 
 
+def _events(instance: dg.DagsterInstance, feeds: AssetFeedGraph, tables: AssetFeedGraph) -> str:
+    """16 hex digits that change with each event on a table or its feed."""
+    keys = [*tables.locations, *(feeds.keys[above] for node in tables.feeds.values() for above in node.upstream)]
+    last = last_events(instance, keys)
+    return short_digest(json.dumps([[key.to_user_string(), last.get(key)] for key in keys]))
+
+
 def _compare(
     context: dg.SensorEvaluationContext,
     feeds: AssetFeedGraph,
@@ -98,12 +111,14 @@ def _compare(
     requests: Requests,
     warehouse: Warehouse,
     first: object,
-) -> tuple[list[dg.AssetMaterialization], str | None]:
+) -> tuple[list[dg.AssetMaterialization], str | None, bool]:
     """Plan the loads that are due, beginning with the table `first`.
 
-    Returns the events on loads that Dagster does not show, and the table for the next tick to begin with.
+    Returns the events on loads that Dagster does not show, the table for the next tick to begin with, and whether
+    Dagster shows the same of each table and its feed.
     """
     events: list[dg.AssetMaterialization] = []
+    alike = True
     deadline = time.monotonic() + TICK_SECONDS
 
     def over() -> bool:
@@ -117,6 +132,7 @@ def _compare(
         in_force = known_versions(context.instance, feeds.keys[above], partitioned=node.partitioned)
         shown = known_versions(context.instance, tables.keys[name], partitioned=node.partitioned)
         unlike = {each for each in {*in_force, *shown} if in_force.get(each, "") != shown.get(each, "")}
+        alike = alike and not unlike
         differing = sorted((each for each in unlike if name not in requests.busy.get(each, ())), reverse=True)
         loads = warehouse.last_loads(node.declaration.table) if differing else {}
         for partition in differing:
@@ -145,4 +161,4 @@ def _compare(
                         tags={DATA_VERSION_TAG: wanted or NOTHING},
                     )
                 )
-    return events, turns.resume
+    return events, turns.resume, alike and turns.resume is None

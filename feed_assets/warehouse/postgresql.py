@@ -121,7 +121,8 @@ class PostgresqlWarehouse(Warehouse):
             yield
         except psycopg.Error as error:
             # Without the cause: its trace may show the URL.
-            transient = isinstance(error, psycopg.OperationalError)
+            # A limit of the server, such as the size of a row, stays: its codes begin with 54.
+            transient = isinstance(error, psycopg.OperationalError) and not (error.sqlstate or "").startswith("54")
             text = " ".join(str(error).split()).rstrip(".")
             advice = "Check FEED_ASSETS_WAREHOUSE and the server, and try again" if transient else "Nothing was loaded"
             raise WarehouseError(f"{self.title}: {text}. {advice}.", transient=transient) from None

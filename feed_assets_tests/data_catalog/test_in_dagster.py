@@ -16,6 +16,7 @@ from feed_assets.blackboard import open_blackboard
 from feed_assets.cli import main
 from feed_assets.data_catalog import CatalogError, GlueCatalog
 from feed_assets.resources import CatalogResource, Settings
+from feed_assets.resources.event_log import event_log
 from feed_assets_tests.harness import DAY, EFFECTIVENESS, NEXT_DAY, SHOP_ADS, SHOP_CLICKS, Installation, write_sources
 from feed_assets_tests.warehouse.feeds import Source
 
@@ -72,6 +73,30 @@ def test_what_dagster_shows_is_described_and_a_quiet_tick_asks_nothing(described
     assert requests == Counter({"GetTables": 1, "GetPartitions": 2, "BatchCreatePartition": 2})
     assert partitions(catalog, RAW) == {f"{DAY}/12": None, f"{DAY}/13": None, f"{NEXT_DAY}/12": None}
     assert partitions(catalog, FEED) == {DAY: first, NEXT_DAY: second}
+
+
+def test_a_tick_reads_the_partitions_only_of_tables_with_new_events(described, catalog, monkeypatch) -> None:
+    described.raw_bytes(DAY, {"a": 10})
+    described.relate(DAY)
+    tick(described)
+    log, asked = event_log(described.instance), []
+
+    def counting(ask):
+        return lambda key, *more, **named: asked.append(key.to_user_string()) or ask(key, *more, **named)
+
+    for name in ("get_latest_tags_by_partition", "get_materialized_partitions"):
+        monkeypatch.setattr(log, name, counting(getattr(log, name)))
+    described.tick("data_catalog")
+    assert asked == []
+
+    later = described.at(described.now + timedelta(hours=1))
+    second = later.relate(DAY)
+    later.tick("new_manifests")
+    asked.clear()
+    for _ in range(2):
+        later.tick("data_catalog")
+    assert asked == ["ad_effectiveness"]
+    assert partitions(catalog, FEED) == {DAY: second}
 
 
 def test_a_partition_of_an_invalidated_update_goes_back(described, catalog) -> None:

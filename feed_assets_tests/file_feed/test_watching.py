@@ -215,6 +215,21 @@ def test_more_entries_than_a_position_remembers_are_all_read_and_it_stays_small(
     assert len(consumer.cursor) < 1_500
 
 
+def test_what_is_stored_of_a_feed_is_small_again_when_the_feed_is_quiet(
+    feed: Feed, clock: Clock, consumer: Consumer
+) -> None:
+    quiet = len(consumer.cursor)
+    published = [publish(feed, f"p{number}", clock) for number in range(90)]
+    assert len(consumer.look()) == len(published)
+    assert len(consumer.cursor) > quiet + 90 * len("12345678")
+
+    clock.now += timedelta(minutes=30)
+    consumer.look()
+    assert len(consumer.cursor) < quiet + 100
+    publish(feed, "another", clock, B)
+    assert consumer.look() == [("published", "another", B)]
+
+
 def test_entries_are_folded_by_age(feed: Feed, board: MemoryBlackboard, clock: Clock) -> None:
     publish(feed, DAYS[0], clock)
     clock.now += timedelta(hours=2)

@@ -92,6 +92,25 @@ def metadata(result):
     return {name: found[name] for name in ("seen", "taken", "replaced", "records")}
 
 
+def test_a_run_names_a_hundred_files_that_fail_and_counts_the_others(tmp_path, outbox, dagster_instance, environment):
+    describe(tmp_path / "sources" / "shop_ads.yaml", outbox, "{yyyy}-{mm}-{dd}/*/*/*/*/*.csv")
+    too_long = "/".join(letter * 250 for letter in "abcd")
+    for number in range(130):
+        send(outbox, f"2019-11-28/{too_long}/{number:03}.csv")
+    job = build_definitions(settings_below(tmp_path / "base", tmp_path / "sources")).resolve_job_def(
+        "poll_ads_shop_ads"
+    )
+
+    result = job.execute_in_process(instance=dagster_instance, raise_on_error=False)
+
+    (failure,) = [each.step_failure_data for each in result.all_events if each.is_step_failure]
+    outcome = failure.user_failure_data.metadata
+    assert (outcome["seen"].value, outcome["failed in all"].value, len(outcome["failed"].value)) == (130, 130, 100)
+    assert failure.error.message.count("longer than 1024 bytes") == 100
+    assert "130 files of ads/shop_ads failed: " in failure.error.message
+    assert "and 30 more, which `feed-assets poll ads/shop_ads` names" in failure.error.message
+
+
 def test_dagster_loads_the_schedules_of_several_polled_sources(tmp_path, outbox):
     shop, mall = (tmp_path / "sources" / f"{name}.yaml" for name in ("shop_ads", "mall_ads"))
     describe(shop, outbox)

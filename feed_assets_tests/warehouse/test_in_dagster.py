@@ -13,6 +13,7 @@ from feed_assets.ads import AD_CATALOG
 from feed_assets.dependencies.requests import MAX_REQUESTS
 from feed_assets.io_manager import feed_metadata
 from feed_assets.project import Project
+from feed_assets.resources.event_log import event_log
 from feed_assets.warehouse import Warehouse, WarehouseError, open_warehouse
 from feed_assets_tests.harness import (
     DAY,
@@ -102,6 +103,25 @@ def test_the_asset_shows_what_was_loaded(store, source) -> None:
     }
     assert metadata["table"].value == f"{store.settings.warehouse} {TABLE}"
     assert metadata["seconds"].value >= 0
+
+
+def test_a_tick_reads_dagsters_partitions_only_after_an_event_on_a_table_or_its_feed(store, source, monkeypatch):
+    source.publish(ads(3))
+    tick(store)
+    log, asked = event_log(store.instance), []
+    ask = log.get_latest_tags_by_partition
+    monkeypatch.setattr(
+        log, "get_latest_tags_by_partition", lambda key, *more, **named: asked.append(key) or ask(key, *more, **named)
+    )
+    found = []
+    for change in (lambda: None, lambda: None, lambda: source.publish(ads(4)), lambda: None, lambda: None):
+        change()
+        store.tick("new_manifests")
+        asked.clear()
+        requested = store.tick("warehouse_loads")
+        found.append((len(requested.requests), len(asked)))
+        store.execute(requested)
+    assert found == [(0, 2), (0, 0), (1, 2), (0, 2), (0, 0)]
 
 
 def test_a_tick_without_news_asks_neither_the_storage_nor_the_warehouse(store, source, monkeypatch) -> None:

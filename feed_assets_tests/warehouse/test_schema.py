@@ -219,6 +219,19 @@ def test_a_text_that_postgresql_cannot_keep_loads_nothing_and_names_the_column(p
     assert counts(postgresql) == {kept: 2}
 
 
+@pytest.mark.parametrize(
+    ("columns", "value", "message"), [(400, "x" * 20, "row is too big"), (1600, "x", "tables can have at most 1600")]
+)
+def test_a_row_beyond_postgresqls_limits_is_no_fault_that_passes(postgresql, columns: int, value: str, message: str):
+    names = [f"c{number}" for number in range(columns)]
+    source = Source(columns=tuple(Column(name, "string") for name in names))
+    source.publish(pa.table({name: [value] for name in names}))
+
+    with pytest.raises(WarehouseError, match=f"{message}.*Nothing was loaded") as error:
+        source.load(postgresql)
+    assert not error.value.transient
+
+
 def test_a_damaged_file_and_other_formats(duckdb: Warehouse) -> None:
     source = Source()
     source.publish(1)
