@@ -23,7 +23,7 @@ from pyspark.sql.types import StructType
 from feed_assets.blackboard.listing import list_all
 from feed_assets.blackboard.port import AlreadyExistsError, Blackboard, BlackboardError, UnavailableError
 from feed_assets.engine.paths import to_read, to_write
-from feed_assets.engine.spark_schemas import keeps_values, readable_columns
+from feed_assets.engine.spark_schemas import keeps_values, readable_columns, stated_rows
 from feed_assets.sources.expressions import needed_columns
 from feed_assets.sources.formats import ParquetFormat
 from feed_assets.sources.layout import (
@@ -95,6 +95,8 @@ def _stage(
         contents = [(each, to_read(blackboard.uri(uploads[each.landing].content))) for each in due]
         for landings, records, size in _records(session, source, contents, to_write(blackboard.uri(attempt))):
             counts |= write_by_hour(records, source, landings, blackboard.uri(attempt), size=size, now=now)
+        for each in due if isinstance(source.format, ParquetFormat) else ():
+            _check_rows(session, each.sent, counts[each.landing].read)
         folders = {landing: upload.folder for landing, upload in uploads.items()}
         staged = {landing: staged_records(list_all(blackboard, folder), folder) for landing, folder in folders.items()}
         by_hour = records_by_hour(session, blackboard, staged)
@@ -258,6 +260,18 @@ def _parquet_schema(session: SparkSession, path: str, source: Source, sent: Part
         what = "; it ".join(problems)
         raise LandingError(f"{sent.path} {what}. Have it sent again, or correct the source {source.key}")
     return schema
+
+
+def _check_rows(session: SparkSession, sent: PartnerFile, read: int) -> None:
+    """Raise LandingError if Spark read other rows than the file's footer states.
+
+    Spark leaves out row groups that begin beyond the end of a file, as its footer does if a part before it is missing.
+    """
+    stated = stated_rows(session, sent.content.absolute().as_uri())
+    if read != stated:
+        raise LandingError(
+            f"{sent.path} states {stated:,} rows, and Spark reads {read:,}: a part of it is missing. Have it sent again"
+        )
 
 
 def _reason(error: Exception) -> str:

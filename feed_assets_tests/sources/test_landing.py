@@ -421,6 +421,26 @@ def test_parquet_that_spark_does_not_read_is_refused_with_the_reason(
     assert keys(blackboard) == []
 
 
+def test_parquet_that_lost_bytes_in_its_middle_is_refused_although_spark_reads_the_rest(
+    spark, blackboard, described, tmp_path
+):
+    source = described("type: parquet, columns: {id: bigint, time: timestamp, ad: string}")
+    ids = range(10_000)
+    times = pa.array([datetime(2019, 11, 24, 5, tzinfo=UTC)] * len(ids), pa.timestamp("us", "UTC"))
+    table = pa.table({"id": ids, "time": times, "ad": map(str, ids)})
+    file = tmp_path / "log.parquet"
+    pq.write_table(table, file, row_group_size=2_500, use_dictionary=False)
+    second = pq.read_metadata(file).row_group(1).column(0).data_page_offset
+    whole = file.read_bytes()
+    footer = 8 + int.from_bytes(whole[-8:-4], "little")
+    file.write_bytes(whole[:second] + whole[-footer:])
+
+    with pytest.raises(LandingError, match=r"log\.parquet states 10,000 rows, and Spark reads 2,500: .*sent again"):
+        land(spark, blackboard, source, file, now=NOW)
+
+    assert keys(blackboard) == []
+
+
 UNREADABLE = {"uuid": "uuid()", "time": "TIME '10:11:12'", "interval": "INTERVAL 3 DAY", "list": "[uuid()]"}
 
 
