@@ -78,8 +78,10 @@ def stage(
     try:
         return list(_stage(session, blackboard, source, due, now))
     except Exception as error:  # noqa: BLE001 - the caller raises it, or goes on with other files
-        if len(due) == 1 or isinstance(error, BlackboardError):
+        if isinstance(error, BlackboardError):
             return [error] * len(due)
+        if len(due) == 1:
+            return [_explained(error, due[0].sent)]
         return [plan for each in due for plan in stage(session, blackboard, source, [each], now=now)]
 
 
@@ -272,6 +274,22 @@ def _check_rows(session: SparkSession, sent: PartnerFile, read: int) -> None:
         raise LandingError(
             f"{sent.path} states {stated:,} rows, and Spark reads {read:,}: a part of it is missing. Have it sent again"
         )
+
+
+def _explained(error: Exception, sent: PartnerFile) -> Exception:
+    """A LandingError if Spark failed to read the file; else the error itself."""
+    if not isinstance(error, Py4JJavaError) or "[FAILED_READ_FILE" not in str(error.java_exception.getMessage()):
+        return error
+    cause = error.java_exception
+    while (deeper := cause.getCause()) is not None:
+        cause = deeper
+    reason = str(cause.toString()).splitlines()[0].rstrip(".")
+    explained = LandingError(
+        f"Spark cannot read {sent.path} to its end: {reason}. Land it again; if that fails too, have it sent again, "
+        "unpacked or packed in another way"
+    )
+    explained.__cause__ = error
+    return explained
 
 
 def _reason(error: Exception) -> str:

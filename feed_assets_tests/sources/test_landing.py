@@ -22,7 +22,7 @@ from feed_assets.blackboard.local import LocalBlackboard
 from feed_assets.demo.logs import LOG
 from feed_assets.sources.canonical import canonical
 from feed_assets.sources.growth import decide
-from feed_assets.sources.landing import FUTURE, LANDING_SETTINGS, MALFORMED, NO_TIME, land
+from feed_assets.sources.landing import FUTURE, LANDING_SETTINGS, MALFORMED, NO_TIME, land, land_files
 from feed_assets.sources.ledger import current_landings
 from feed_assets.sources.loading import load_source, load_sources
 from feed_assets.sources.partner_file import SPLIT_BYTES
@@ -439,6 +439,20 @@ def test_parquet_that_lost_bytes_in_its_middle_is_refused_although_spark_reads_t
         land(spark, blackboard, source, file, now=NOW)
 
     assert keys(blackboard) == []
+
+
+def test_a_file_that_spark_fails_to_read_is_refused_with_the_reason_and_the_others_land(
+    spark, blackboard, described, sent
+):
+    # Python and the program gzip read over zeros behind the packed bytes.
+    padded = gzip.compress(b"id,time,ad\n1,2019-11-24 05:00:00,a\n") + bytes(512)
+    files = [sent("padded.csv.gz", padded), sent("other.csv", "id,time,ad\n2,2019-11-24 05:00:00,a\n")]
+
+    refused, other = land_files(spark, blackboard, described(), files, now=NOW)
+
+    assert isinstance(refused, LandingError)
+    assert re.search(r"^Spark cannot read \S+padded\.csv\.gz to its end: .*not a gzip file.* sent again", str(refused))
+    assert other.landed == 1
 
 
 UNREADABLE = {"uuid": "uuid()", "time": "TIME '10:11:12'", "interval": "INTERVAL 3 DAY", "list": "[uuid()]"}
