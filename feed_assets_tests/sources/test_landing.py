@@ -3,6 +3,7 @@
 import csv
 import gzip
 import json
+import os
 import re
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -634,6 +635,16 @@ def test_what_is_no_file_is_refused(spark, blackboard, described, tmp_path):
         land(spark, blackboard, described(), tmp_path, now=NOW)
     with pytest.raises(LandingError, match="is not a file; check its name"):
         land(spark, blackboard, described(), tmp_path / "nowhere.csv", now=NOW)
+
+
+def test_a_file_whose_name_is_not_in_utf8_is_refused(spark, blackboard, described, tmp_path):
+    file = tmp_path / os.fsdecode("für.csv".encode("latin-1"))
+    file.write_text("id,time,ad\n1,2019-11-24 05:00:00,a\n")
+
+    with pytest.raises(LandingError, match=r"f\\udcfcr\.csv': its name is not in UTF-8; rename it"):
+        land(spark, blackboard, described(), file, now=NOW)
+
+    assert keys(blackboard) == []
 
 
 @pytest.mark.parametrize(
