@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -69,6 +70,18 @@ def footer(spark: SparkSession, uri: str) -> Any:
 
     Raises Py4JJavaError.
     """
+    with _footer_reader(spark, uri) as reader:
+        return reader.getFileMetaData()
+
+
+def stated_rows(spark: SparkSession, uri: str) -> int:
+    """How many rows a Parquet file has by its footer. Takes no job. Raises Py4JJavaError."""
+    with _footer_reader(spark, uri) as reader:
+        return int(reader.getRecordCount())
+
+
+@contextmanager
+def _footer_reader(spark: SparkSession, uri: str) -> Iterator[Any]:
     java, configuration = java_machine(spark), java_session(spark).sessionState().newHadoopConf()
     path = java.org.apache.hadoop.fs.Path(to_write(uri))
     file = java.org.apache.parquet.hadoop.util.HadoopInputFile.fromPath(path, configuration)
@@ -76,7 +89,7 @@ def footer(spark: SparkSession, uri: str) -> Any:
     options = java.org.apache.parquet.HadoopReadOptions.builder(configuration).build()
     reader = java.org.apache.parquet.hadoop.ParquetFileReader.open(file, options)
     try:
-        return reader.getFileMetaData()
+        yield reader
     finally:
         reader.close()
 

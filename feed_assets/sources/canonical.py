@@ -17,7 +17,7 @@ from pyspark.sql.types import FractionalType
 from feed_assets.engine.moments import JSON_TIMES
 from feed_assets.engine.session import SESSION_SETTINGS
 from feed_assets.engine.sql import map_literal, quoted
-from feed_assets.sources.expressions import check_expressions, event_time, named_columns
+from feed_assets.sources.expressions import check_expressions, event_time, named_columns, unless_time_of_day
 from feed_assets.sources.formats import RESERVED_COLUMNS
 from feed_assets.sources.kinds import EVENT_TIME, SOURCE
 from feed_assets.sources.lookups import with_table
@@ -53,6 +53,11 @@ def canonical(raw: DataFrame, source: Source) -> DataFrame:
     sent = [name for name in raw.columns if name not in RESERVED_COLUMNS]
     records = reduce(with_table, source.tables, raw)
     values = {name: F.expr(text) for name, text in source.expressions.items()}
+    values |= {
+        name: unless_time_of_day(records, text, values[name])
+        for name, text in source.columns.items()
+        if types.get(name, "").lower() == "timestamp"
+    }
     values |= {EVENT_TIME: event_time(raw, source), SOURCE: F.lit(source.name)}
     values = _as_declared(records, values, types)
     unreadable = [

@@ -10,12 +10,14 @@ import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import reduce
+from operator import and_
 from typing import Final
 
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.logger import PySparkLogger
 from pyspark.sql import Column, DataFrame, SparkSession, functions
-from pyspark.sql.types import StructType, TimestampNTZType, TimestampType
+from pyspark.sql.types import StringType, StructType, TimestampNTZType, TimestampType
 
 from feed_assets.engine.sql import quoted
 from feed_assets.sources.formats import RESERVED_COLUMNS, ParquetFormat
@@ -26,6 +28,9 @@ from feed_assets.sources.spec import Source, SpecError
 
 _AT_LANDING: Final[tuple[Location, ...]] = (("filter",), ("columns", "event_time"))
 """Expressions that landing evaluates; the others are evaluated when a day is processed."""
+
+_TIME_OF_DAY: Final = r"^\s*(T\d\d?|T?\d\d?(:\d\d?){1,2}(\.\d*)?)\s*(Z|(UTC|GMT|UT)?([+-]\d\d?(:?\d\d)?)?)\s*$"
+"""A text with a time of day and no date, such as 10:15 or T10:15:30Z."""
 
 _passed: set[tuple[Kind, str]] = set()
 """Descriptions of the sources that passed `check_expressions` in this process."""
@@ -103,7 +108,21 @@ def event_time(frame: DataFrame, source: Source) -> Column:
             "use to_timestamp_ntz(...) for wall time, or time_zone: UTC"
         )
         raise SpecError(source.problem(location, message))
-    return expression
+    return unless_time_of_day(frame, source.columns["event_time"], expression)
+
+
+def unless_time_of_day(frame: DataFrame, expression: str, value: Column) -> Column:
+    """The value of an expression for a TIMESTAMP; NULL if all its columns that are sent have a time of day only.
+
+    Spark would add today's date to such a text, so the value would differ from run to run.
+    """
+    types = {column.name.lower(): column.dataType for column in frame.schema}
+    named = columns_named(frame.sparkSession, expression)
+    if not named or not all(isinstance(types.get(name.lower()), StringType) for name in named):
+        return value
+    columns = [functions.col(quoted(name)) for name in named]
+    undated = (functions.coalesce(column.rlike(_TIME_OF_DAY), functions.lit(True)) for column in columns)  # noqa: FBT003 - a literal
+    return functions.when(~reduce(and_, undated, functions.coalesce(*columns).isNotNull()), value)
 
 
 def nearest(name: str, names: Iterable[str]) -> str:

@@ -101,6 +101,10 @@ def inspect(path: Path, source: Source, scratch: Path, *, name: str | None = Non
         _check_name(path, source)
     named = name or _name(path, source)
     try:
+        named.encode()
+    except UnicodeEncodeError as error:
+        raise LandingError(f"{str(path)!a}: its name is not in UTF-8; rename it") from error
+    try:
         stamp = _stamp(path)
         with path.open("rb") as file:
             start = file.read(len(_PARQUET))

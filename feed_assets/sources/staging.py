@@ -23,7 +23,7 @@ from pyspark.sql.types import StructType
 from feed_assets.blackboard.listing import list_all
 from feed_assets.blackboard.port import AlreadyExistsError, Blackboard, BlackboardError, UnavailableError
 from feed_assets.engine.paths import to_read, to_write
-from feed_assets.engine.spark_schemas import keeps_values, readable_columns
+from feed_assets.engine.spark_schemas import keeps_values, readable_columns, stated_rows
 from feed_assets.sources.expressions import needed_columns
 from feed_assets.sources.formats import ParquetFormat
 from feed_assets.sources.layout import (
@@ -78,8 +78,10 @@ def stage(
     try:
         return list(_stage(session, blackboard, source, due, now))
     except Exception as error:  # noqa: BLE001 - the caller raises it, or goes on with other files
-        if len(due) == 1 or isinstance(error, BlackboardError):
+        if isinstance(error, BlackboardError):
             return [error] * len(due)
+        if len(due) == 1:
+            return [_explained(error, due[0].sent)]
         return [plan for each in due for plan in stage(session, blackboard, source, [each], now=now)]
 
 
@@ -95,6 +97,8 @@ def _stage(
         contents = [(each, to_read(blackboard.uri(uploads[each.landing].content))) for each in due]
         for landings, records, size in _records(session, source, contents, to_write(blackboard.uri(attempt))):
             counts |= write_by_hour(records, source, landings, blackboard.uri(attempt), size=size, now=now)
+        for each in due if isinstance(source.format, ParquetFormat) else ():
+            _check_rows(session, each.sent, counts[each.landing].read)
         folders = {landing: upload.folder for landing, upload in uploads.items()}
         staged = {landing: staged_records(list_all(blackboard, folder), folder) for landing, folder in folders.items()}
         by_hour = records_by_hour(session, blackboard, staged)
@@ -258,6 +262,34 @@ def _parquet_schema(session: SparkSession, path: str, source: Source, sent: Part
         what = "; it ".join(problems)
         raise LandingError(f"{sent.path} {what}. Have it sent again, or correct the source {source.key}")
     return schema
+
+
+def _check_rows(session: SparkSession, sent: PartnerFile, read: int) -> None:
+    """Raise LandingError if Spark read other rows than the file's footer states.
+
+    Spark leaves out row groups that begin beyond the end of a file, as its footer does if a part before it is missing.
+    """
+    stated = stated_rows(session, sent.content.absolute().as_uri())
+    if read != stated:
+        raise LandingError(
+            f"{sent.path} states {stated:,} rows, and Spark reads {read:,}: a part of it is missing. Have it sent again"
+        )
+
+
+def _explained(error: Exception, sent: PartnerFile) -> Exception:
+    """A LandingError if Spark failed to read the file; else the error itself."""
+    if not isinstance(error, Py4JJavaError) or "[FAILED_READ_FILE" not in str(error.java_exception.getMessage()):
+        return error
+    cause = error.java_exception
+    while (deeper := cause.getCause()) is not None:
+        cause = deeper
+    reason = str(cause.toString()).splitlines()[0].rstrip(".")
+    explained = LandingError(
+        f"Spark cannot read {sent.path} to its end: {reason}. Land it again; if that fails too, have it sent again, "
+        "unpacked or packed in another way"
+    )
+    explained.__cause__ = error
+    return explained
 
 
 def _reason(error: Exception) -> str:

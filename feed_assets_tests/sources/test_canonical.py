@@ -17,6 +17,7 @@ from feed_assets.sources.canonical import SessionSettingsError, canonical
 from feed_assets_tests.ads.events import rows
 
 FIELDS = ("id", "at", "ad", "price")
+TIMED = (Column("event_time", "timestamp", nullable=False),)
 
 
 def ads_source(*, columns: Mapping[str, str] | None = None, **more: Any) -> Source:
@@ -139,6 +140,28 @@ def test_a_time_that_cannot_be_read_is_null_and_reported_unparsable(
     (ad,) = rows(canonical(raw(spark, ("1", text, "a", "1")), source))
 
     assert (ad["event_time"], ad["_unparsable"]) == (None, ["event_time"])
+
+
+@pytest.mark.parametrize("at", ["10:15", "T10:15", " 10:15:30.5", "10:15:30Z", "10:15 UTC", "10:15:30+05:30", "T10"])
+def test_a_time_of_day_without_a_date_is_unparsable_and_not_of_today(spark: SparkSession, at: str) -> None:
+    seen = Column("seen", "timestamp", nullable=True)
+    kind = Kind("visits", (Column("visit_id", "string", nullable=True), *TIMED, seen), identifier="visit_id")
+    description = ads_source().model_dump() | {"columns": {"event_time": "to_timestamp(at)", "seen": "price"}}
+    source = Source.of(description | {"kind": "visits"}, [kind])
+
+    (visit,) = rows(canonical(raw(spark, ("1", at, "shoes", at)), source))
+
+    assert (visit["event_time"], visit["seen"], visit["_unparsable"]) == (None, None, ["event_time", "seen"])
+
+
+def test_a_time_of_day_beside_a_date_or_read_by_a_format_is_a_time(spark: SparkSession) -> None:
+    records = raw(spark, ("1", "10:15", "2019-11-27", "0"), ("2", "10:15 27.11.2019", "", "0"))
+    beside = "to_timestamp(concat(ad, ' ', at))"
+    source = ads_source(columns={"event_time": f"coalesce({beside}, to_timestamp(at, 'HH:mm dd.MM.yyyy'))"})
+
+    assert [ad["event_time"] for ad in rows(canonical(records, source))] == [
+        datetime(2019, 11, 27, 10, 15, tzinfo=UTC)
+    ] * 2
 
 
 @pytest.mark.parametrize(

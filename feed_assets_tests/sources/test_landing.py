@@ -3,6 +3,7 @@
 import csv
 import gzip
 import json
+import os
 import re
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -22,7 +23,7 @@ from feed_assets.blackboard.local import LocalBlackboard
 from feed_assets.demo.logs import LOG
 from feed_assets.sources.canonical import canonical
 from feed_assets.sources.growth import decide
-from feed_assets.sources.landing import FUTURE, LANDING_SETTINGS, MALFORMED, NO_TIME, land
+from feed_assets.sources.landing import FUTURE, LANDING_SETTINGS, MALFORMED, NO_TIME, land, land_files
 from feed_assets.sources.ledger import current_landings
 from feed_assets.sources.loading import load_source, load_sources
 from feed_assets.sources.partner_file import SPLIT_BYTES
@@ -421,6 +422,40 @@ def test_parquet_that_spark_does_not_read_is_refused_with_the_reason(
     assert keys(blackboard) == []
 
 
+def test_parquet_that_lost_bytes_in_its_middle_is_refused_although_spark_reads_the_rest(
+    spark, blackboard, described, tmp_path
+):
+    source = described("type: parquet, columns: {id: bigint, time: timestamp, ad: string}")
+    ids = range(10_000)
+    times = pa.array([datetime(2019, 11, 24, 5, tzinfo=UTC)] * len(ids), pa.timestamp("us", "UTC"))
+    table = pa.table({"id": ids, "time": times, "ad": map(str, ids)})
+    file = tmp_path / "log.parquet"
+    pq.write_table(table, file, row_group_size=2_500, use_dictionary=False)
+    second = pq.read_metadata(file).row_group(1).column(0).data_page_offset
+    whole = file.read_bytes()
+    footer = 8 + int.from_bytes(whole[-8:-4], "little")
+    file.write_bytes(whole[:second] + whole[-footer:])
+
+    with pytest.raises(LandingError, match=r"log\.parquet states 10,000 rows, and Spark reads 2,500: .*sent again"):
+        land(spark, blackboard, source, file, now=NOW)
+
+    assert keys(blackboard) == []
+
+
+def test_a_file_that_spark_fails_to_read_is_refused_with_the_reason_and_the_others_land(
+    spark, blackboard, described, sent
+):
+    # Python and the program gzip read over zeros behind the packed bytes.
+    padded = gzip.compress(b"id,time,ad\n1,2019-11-24 05:00:00,a\n") + bytes(512)
+    files = [sent("padded.csv.gz", padded), sent("other.csv", "id,time,ad\n2,2019-11-24 05:00:00,a\n")]
+
+    refused, other = land_files(spark, blackboard, described(), files, now=NOW)
+
+    assert isinstance(refused, LandingError)
+    assert re.search(r"^Spark cannot read \S+padded\.csv\.gz to its end: .*not a gzip file.* sent again", str(refused))
+    assert other.landed == 1
+
+
 UNREADABLE = {"uuid": "uuid()", "time": "TIME '10:11:12'", "interval": "INTERVAL 3 DAY", "list": "[uuid()]"}
 
 
@@ -600,6 +635,16 @@ def test_what_is_no_file_is_refused(spark, blackboard, described, tmp_path):
         land(spark, blackboard, described(), tmp_path, now=NOW)
     with pytest.raises(LandingError, match="is not a file; check its name"):
         land(spark, blackboard, described(), tmp_path / "nowhere.csv", now=NOW)
+
+
+def test_a_file_whose_name_is_not_in_utf8_is_refused(spark, blackboard, described, tmp_path):
+    file = tmp_path / os.fsdecode("für.csv".encode("latin-1"))
+    file.write_text("id,time,ad\n1,2019-11-24 05:00:00,a\n")
+
+    with pytest.raises(LandingError, match=r"f\\udcfcr\.csv': its name is not in UTF-8; rename it"):
+        land(spark, blackboard, described(), file, now=NOW)
+
+    assert keys(blackboard) == []
 
 
 @pytest.mark.parametrize(
