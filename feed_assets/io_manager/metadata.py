@@ -109,9 +109,9 @@ def _change(before: int, after: int) -> str:
 
 
 def _input_rows(inputs: Iterable[FeedInput | RawInput]) -> list[dg.TableRecord]:
-    rows = [_input_row(each) for each in inputs] or [_row("none", "", "", 0, 0)]
+    rows = [_input_row(each) for each in inputs] or [_row("none", "", "")]
     if len(rows) > MAX_ROWS:
-        rows = [*rows[:MAX_ROWS], _row("...", "", f"{len(rows) - MAX_ROWS} more", 0, 0)]
+        rows = [*rows[:MAX_ROWS], _row("...", "", f"{len(rows) - MAX_ROWS} more")]
     return rows
 
 
@@ -119,10 +119,11 @@ def _input_row(each: FeedInput | RawInput) -> dg.TableRecord:
     context = " (context)" if each.context else ""
     if isinstance(each, RawInput):
         return _row(f"raw/{each.source}{context}", each.partition, "", each.count, each.bytes)
-    return _row(f"{each.feed}{context}", each.partition or "", each.update or "none", 0, 0)
+    return _row(f"{each.feed}{context}", each.partition or "", each.update or "none")
 
 
-def _row(source: str, partition: str, update: str, files: int, size: int) -> dg.TableRecord:
+def _row(source: str, partition: str, update: str, files: int | str = "", size: int | str = "") -> dg.TableRecord:
+    """A row of the table; a record names the update that was read of a feed, and not its files: they stay empty."""
     return dg.TableRecord({"input": source, "partition": partition, "update": update, "files": files, "bytes": size})
 
 

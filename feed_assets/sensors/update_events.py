@@ -15,7 +15,7 @@ import dagster as dg
 from feed_assets.blackboard import Blackboard
 from feed_assets.dependencies.graph import FeedNode
 from feed_assets.file_feed import Change, read_record
-from feed_assets.io_manager.asset_events import INVALIDATED, has_event_about, still_in_force
+from feed_assets.io_manager.asset_events import INVALIDATED, REJECTED, has_event_about, still_in_force
 from feed_assets.io_manager.metadata import DATA_VERSION_TAG
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.busy import goes_on
@@ -40,14 +40,28 @@ class UpdateEvents:
         if place in self._reported or self._is_known(node, change):
             return
         self._reported.add(place)
-        self.log.info(f"{node.location} {change.sentence()}")
         key = self.feeds.keys[node.location]
         if change.kind == "invalidated":
-            why, metadata = f"{change.sentence()}.", {INVALIDATED: change.name}
-            event = still_in_force(self.instance, key, change.partition, change.update, why=why, metadata=metadata)
-            self.found.append(event)
+            sentence, metadata = self._loss(node, change)
+            why = f"{sentence}."
+            event: AssetEvent = still_in_force(
+                self.instance, key, change.partition, change.update, why=why, metadata=metadata
+            )
         else:
-            self.found.append(_event(key, node, change))
+            sentence, event = change.sentence(), _event(key, node, change)
+        self.log.info(f"{node.location} {sentence}")
+        self.found.append(event)
+
+    def _loss(self, node: FeedNode, change: Change) -> tuple[str, dict[str, str]]:
+        """Why an update that Dagster shows is not in force, with its metadata: it may never have been in force."""
+        record = read_record(node.declaration.on(self.board), change.partition, change.name)
+        match record.state if record else None:
+            case "staged":
+                return f"Update {change.name} was staged, and its run ended before its checks decided", {}
+            case "rejected":
+                return f"Update {change.name} was rejected", {REJECTED: change.name}
+            case _:
+                return change.sentence(), {INVALIDATED: change.name}
 
     def _is_known(self, node: FeedNode, change: Change) -> bool:
         """Whether Dagster knows of a change from the run that made it, or will know when that run or its retry ends."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dagster as dg
 
-from feed_assets.file_feed import Facts, Rows, latest, publish_files, read_record
+from feed_assets.file_feed import Facts, FeedInput, RawFile, RawInput, Rows, latest, publish_files, read_record
 from feed_assets.io_manager.asset_events import is_shown, published, still_in_force
 from feed_assets.io_manager.metadata import published_metadata
 from feed_assets_tests.harness import ADS, DAY
@@ -80,3 +80,14 @@ def test_rows_read_are_shown_only_of_an_update_that_counted_them(desk):
         True: {"dagster/row_count", "rows read", "rows quarantined", "rows duplicate"},
         False: {"dagster/row_count"},
     }
+
+
+def test_the_table_of_inputs_states_no_files_of_a_feed_as_a_record_names_its_update_only(desk):
+    raw = RawInput("ads/shop_ads", DAY, (RawFile("12/x.parquet", 7, "tag"),))
+    facts = Facts(inputs=(raw, FeedInput("catalog/v1", None, "20191130.120000")))
+    update = publish_files(desk.feed(ADS), DAY, [], now=desk.now, owner="me", facts=facts)
+
+    shown = published_metadata(update, read_record(update.feed, DAY, update.name), None)
+
+    rows = {row.data["input"]: (row.data["files"], row.data["bytes"]) for row in shown["read set"].records}
+    assert rows == {"raw/ads/shop_ads": (1, 7), "catalog/v1": ("", "")}

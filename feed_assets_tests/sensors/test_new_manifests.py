@@ -677,6 +677,23 @@ def test_a_staged_update_is_no_loss_while_its_run_is_under_way_and_makes_way_whe
     assert settled.tick("new_manifests").reported == []
 
 
+def test_an_update_whose_run_was_terminated_before_its_checks_is_not_called_invalidated(settled):
+    before = settled.latest(ADS)
+    run = create_run_for_test(settled.instance, status=dg.DagsterRunStatus.CANCELED)
+    claimed = claim(settled.feed(ADS), DAY, now=settled.now, owner="test")
+    stage(claimed, (), Facts(run_id=run.run_id), now=settled.now)
+    settled.instance.report_runless_asset_event(
+        dg.AssetMaterialization("clean_ads", partition=DAY, tags={"dagster/data_version": claimed.name})
+    )
+
+    (event,) = settled.tick("new_manifests").events
+
+    assert event.description == (
+        f"Update {claimed.name} was staged, and its run ended before its checks decided. Update {before} is in force."
+    )
+    assert "invalidated update" not in event.metadata
+
+
 def test_what_is_touched_beyond_what_the_cursor_keeps_is_found_again_by_the_next_scan(desk, monkeypatch):
     monkeypatch.setattr(NEW_MANIFESTS, "MOST_TOUCHED", 2)
     monkeypatch.setattr(REQUESTS, "MAX_REQUESTS", 1)

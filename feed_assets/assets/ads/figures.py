@@ -9,8 +9,11 @@ import dagster as dg
 from pyspark.sql import Column, functions
 
 from feed_assets.assets.ads import sketches
+from feed_assets.file_feed.wording import shortened
 
 TOP_ADS = 20
+LONGEST_NAME = 36
+"""Characters of an ad's or a campaign's name in the table: a UUID is whole, and the UI does not cut the page off."""
 SHOWN = ("ad_id", "campaign_id", "impressions", "clicks", "ctr", "ctr_low", "ctr_high", "cost")
 
 TOTALS = ("impressions", "clicks", "orphan_clicks")
@@ -53,7 +56,8 @@ def _row(ad: Mapping[str, Any]) -> dict[str, str | int | float | None]:
         None if ad[name] is None else round(100 * ad[name], 2) for name in ("ctr", "ctr_low", "ctr_high")
     )
     return {
-        **{name: ad[name] for name in ("ad_id", "campaign_id", "impressions", "clicks")},
+        **{name: None if ad[name] is None else shortened(ad[name], LONGEST_NAME) for name in ("ad_id", "campaign_id")},
+        **{name: ad[name] for name in ("impressions", "clicks")},
         "CTR, %": rate,
         "95 % interval": None if low is None else f"{low:.2f} - {high:.2f}",
         "cost": None if ad["cost"] is None else str(ad["cost"]),
