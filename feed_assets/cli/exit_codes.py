@@ -84,7 +84,7 @@ class _PlainHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Show a message, unless it comes with a stack trace."""
         if not record.exc_info:
-            click.echo(f"{record.levelname.capitalize()}: {record.getMessage()}", err=True)
+            complain(f"{record.levelname.capitalize()}: {record.getMessage()}")  # escapes what is not printable
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from typing import Literal
 
 from feed_assets.file_feed import Feed, FeedInput, RawInput, begun, read_record
 from feed_assets.file_feed.bounded_cache import BoundedCache
-from feed_assets.sources.absence import EMPTY_SOURCES
+from feed_assets.sources.absence import empty_sources
 
 REMEMBERED = 10_000
 
@@ -52,8 +52,8 @@ def inputs_read(feed: Feed, partition: str, update: str) -> InputsRead | None:
     ended = next((each.at for each in record.history if each.state == "published"), None)
     seconds = (ended - begun(update)).total_seconds() if ended else None
     boundary = record.facts.details.get("boundary")
-    empty_sources = frozenset(record.facts.details.get(EMPTY_SOURCES, ()))
-    known = InputsRead(record.facts.inputs, boundary, seconds, empty_sources) if record.facts.inputs else None
+    empty = empty_sources(record.facts.details)
+    known = InputsRead(record.facts.inputs, boundary, seconds, empty) if record.facts.inputs else None
     _READ[key] = known
     return known
 

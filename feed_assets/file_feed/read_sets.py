@@ -13,6 +13,7 @@ import logging
 import zlib
 from collections.abc import Sequence
 from dataclasses import astuple, replace
+from io import BytesIO
 
 from feed_assets.blackboard import NotFoundError
 from feed_assets.file_feed.feed import Feed
@@ -23,6 +24,8 @@ _log = logging.getLogger("feed_assets.file_feed")
 _Inputs = Sequence[FeedInput | RawInput]
 
 READ_SETS = "read-sets"
+MOST_BYTES = 2**26
+"""The longest listing that is read, unpacked: half a million raw files of a day. A few MB of gzip can be many GB."""
 INLINE_FILES = 100
 """How many raw files a record itself lists at most."""
 
@@ -52,7 +55,7 @@ def in_full(feed: Feed, partition: str | None, name: str, read: RawInput) -> Raw
         return read
     key = listing_key(feed, partition, name)
     try:
-        listing = json.loads(gzip.decompress(feed.blackboard.read(key).data))
+        listing = json.loads(_unpacked(feed.blackboard.read(key, limit=MOST_BYTES).data))
         files = {(source, day): [RawFile(*file) for file in of] for source, day, of in listing}
         full = replace(read, files=tuple(files[read.source, read.partition]), listed={})
         if full.hours == read.listed:
@@ -65,3 +68,12 @@ def in_full(feed: Feed, partition: str | None, name: str, read: RawInput) -> Raw
         "in its record. A small change of them now counts as files replaced.", feed.blackboard.uri(key), problem
     )  # fmt: skip
     return read
+
+
+def _unpacked(data: bytes) -> bytes:
+    """The content of a file of gzip. Raises OSError, EOFError and zlib.error; ValueError if it is longer than read."""
+    with gzip.open(BytesIO(data)) as file:
+        content = file.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
+        raise ValueError(f"it has more than {MOST_BYTES:,} bytes")
+    return content

@@ -10,12 +10,14 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
-from typing import Any, Literal, TypeVar
+from functools import cache
+from typing import Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from feed_assets.file_feed.digest import short_digest
 from feed_assets.file_feed.errors import UnreadableRecordError
 from feed_assets.file_feed.feed import File
 from feed_assets.file_feed.names import check_update
+from feed_assets.file_feed.wording import shortened
 
 FORMAT = 2
 """Raised when older readers would misunderstand a changed record; added fields do not count. Format 2 has read sets
@@ -218,19 +220,14 @@ class Record:
                 )
             if not content["history"]:
                 raise ValueError("it has no history")  # noqa: TRY301 - reported as damage, as all other faults are
-            return cls(
-                partition=content["partition"],
-                update=check_update(content["update"]),
-                owner=content["owner"],
-                token=content["token"],
-                files=tuple(_known(File, each) for each in content["files"]),
-                facts=_facts(content["facts"]),
-                checks=tuple(_known(CheckOutcome, each) for each in content["checks"]),
-                history=tuple(
-                    _known(Transition, {**each, "at": datetime.fromisoformat(each["at"])})
-                    for each in content["history"]
-                ),
-            )
+            check_update(content["update"])
+            parts = {
+                "files": tuple(_known(File, each) for each in content["files"]),
+                "facts": _facts(content["facts"]),
+                "checks": tuple(_known(CheckOutcome, each) for each in content["checks"]),
+                "history": tuple(_known(Transition, {**each, "at": _time(each["at"])}) for each in content["history"]),
+            }
+            return _known(cls, {**content, **parts})
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise UnreadableRecordError(
                 f"{origin} is damaged ({error}). Reading the feed does not depend on it; its lineage is lost. "
@@ -298,9 +295,37 @@ def _input(content: dict[str, Any]) -> FeedInput | RawInput:
 
 
 def _known(kind: type[_Value], content: Mapping[str, Any]) -> _Value:
-    """The value made from the known fields."""
-    names = kind.__dataclass_fields__  # type: ignore[attr-defined] # every caller passes a dataclass
-    return kind(**{name: value for name, value in content.items() if name in names})
+    """The value made from the known fields. Raises TypeError if a field has a value of another type."""
+    expected = _types(cast("Any", kind))
+    known = {name: value for name, value in content.items() if name in expected}
+    for name, value in known.items():
+        types, of = expected[name]
+        if type(value) not in types or (of and not {type(each) for each in value.values()} <= {of}):
+            raise TypeError(f"{name} is {shortened(repr(value), 100)}")
+    return kind(**known)
+
+
+@cache
+def _types(kind: Any) -> Mapping[str, tuple[Collection[type], type | None]]:
+    """The types that each field of a dataclass takes, and that of the values of a mapping, if it is one type."""
+    found: dict[str, tuple[Collection[type], type | None]] = {}
+    for name, hint in get_type_hints(kind).items():
+        origin, arguments = get_origin(hint), get_args(hint)
+        if origin is Mapping:
+            found[name] = {dict}, None if arguments[1] is Any else arguments[1]
+        elif origin is Literal:
+            found[name] = {str}, None
+        else:
+            found[name] = {tuple} if origin is tuple else set(arguments) or {hint}, None
+    return found
+
+
+def _time(text: str) -> datetime:
+    """A time in ISO 8601 with its zone. Raises ValueError."""
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        raise ValueError(f"{text!r} has no time zone")
+    return moment
 
 
 def _plain(value: object) -> str:

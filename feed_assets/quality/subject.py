@@ -33,7 +33,7 @@ from feed_assets.file_feed import (
     records,
 )
 from feed_assets.quality.expectation import IDENTITIES, ROWS, UNKNOWN_VALUES, Expectation, Reference, Subject
-from feed_assets.sources.absence import EMPTY_SOURCES
+from feed_assets.sources.absence import empty_sources
 
 FEW: Final = 2 * 2**20
 """Bytes of files up to which all hashes of an identity are in memory at once. An identity, which is different in each
@@ -246,7 +246,7 @@ def _inputs_seen(record: Record, window: tuple[datetime, datetime] | None) -> bo
     own = [each for each in record.facts.inputs if not each.context]
     seen = any(_has_files(each, window) if isinstance(each, RawInput) else each.update is not None for each in own)
     sources = {each.source for each in own if isinstance(each, RawInput)}
-    return seen or (bool(sources) and sources <= set(record.facts.details.get(EMPTY_SOURCES, ())))
+    return seen or (bool(sources) and sources <= empty_sources(record.facts.details))
 
 
 def _has_files(read: RawInput, window: tuple[datetime, datetime] | None) -> bool:

@@ -10,6 +10,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 import msgspec
@@ -36,6 +37,8 @@ _array = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _UNNAMEABLE: Final = re.compile(r'["\\\x00-\x1f]')
 """In the name of a column: the decoder does not know such names, so its values are not looked at."""
 _NULL: Final = msgspec.Raw(b"null")
+_MOST_COUNTED: Final = 200_000
+"""Items of an array that are counted before it is divided. Who allows more has the memory for them."""
 
 
 class BodyError(Exception):
@@ -90,20 +93,49 @@ class Body:
             raise TooLargeError(f"The body has more than {self._limits.unpacked_bytes:,} bytes; send it in parts.")
 
 
-def split(body: bytes, media_type: str) -> list[bytes]:
-    """The records of a body, each in one line. Raises BodyError if the body is no JSON."""
+def split(body: bytes, media_type: str, *, most: int) -> list[bytes]:
+    """The records of a body, each in one line. Raises BodyError if the body is no JSON, TooLargeError over `most`.
+
+    A body of tiny records would take 50 times its size, so it is refused before it is divided.
+    """
     body = body.removeprefix(_BOM).strip()
     if media_type in LINES_TYPES:
-        return [line for each in body.split(b"\n") if (line := each.strip())]
-    if body.startswith(b"["):
-        try:
-            return [_in_one_line(bytes(each)) for each in _array(body)]
-        except (msgspec.DecodeError, RecursionError) as error:
-            raise BodyError(
-                f"The body is not an array of JSON: {error}. Nothing was taken. In newline-delimited JSON "
-                "(application/x-ndjson), a bad record spoils no other."
-            ) from None
-    return [_in_one_line(body)] if body else []
+        if body.count(b"\n") > 2 * most:  # with a blank line after each
+            raise _too_many(most)
+        records = [line for each in body.split(b"\n") if (line := each.strip())]
+    elif body.startswith(b"["):
+        records = [_in_one_line(each) for each in _items(body, most)]
+    else:
+        records = [_in_one_line(body)] if body else []
+    if len(records) > most:
+        raise TooLargeError(f"The body has {len(records):,} records, more than {most:,}; send it in parts.")
+    return records
+
+
+def _items(body: bytes, most: int) -> list[bytes]:
+    """The items of an array. Raises BodyError, TooLargeError."""
+    try:
+        if _MOST_COUNTED >= most <= body.count(b","):
+            _counted(most)(body)
+        return [bytes(each) for each in _array(body)]
+    except msgspec.ValidationError:
+        raise _too_many(most) from None
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise BodyError(
+            f"The body is not an array of JSON: {error}. Nothing was taken. In newline-delimited JSON "
+            "(application/x-ndjson), a bad record spoils no other."
+        ) from None
+
+
+@cache
+def _counted(most: int) -> Callable[[bytes], msgspec.Struct]:
+    """A decoder of arrays that stops with ValidationError after so many items: a struct with a field for each."""
+    fields = [(f"f{number}", msgspec.Raw, _NULL) for number in range(most)]
+    return msgspec.json.Decoder(msgspec.defstruct("Items", fields, array_like=True, forbid_unknown_fields=True)).decode
+
+
+def _too_many(most: int) -> TooLargeError:
+    return TooLargeError(f"The body has more than {most:,} records; send it in parts.")
 
 
 def _in_one_line(record: bytes) -> bytes:

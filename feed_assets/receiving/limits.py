@@ -20,7 +20,7 @@ class Limits:
     unpacked_bytes: int = _setting(64 * 2**20, "The largest body, unpacked.")
     records: int = _setting(50_000, "The most records in a body.")
     record_bytes: int = _setting(2**20, "The largest record; larger ones go to quarantine.")
-    body_seconds: float = _setting(30.0, "Seconds that a body may take.")
+    body_seconds: float = _setting(30.0, "Seconds that a head, or a body, may take.")
     held_bytes: int = _setting(128 * 2**20, "Bytes of all requests that are not answered yet.")
     connections: int = _setting(1_000, "Connections at the same time.")
     rate: float = _setting(0.0, "Records a second of a partner; 0 is any number.")

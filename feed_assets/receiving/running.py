@@ -15,6 +15,7 @@ from typing import Any
 import uvicorn
 
 from feed_assets.receiving.committing import Committer
+from feed_assets.receiving.connections import allow_files, limited
 from feed_assets.receiving.journal import Journal
 from feed_assets.receiving.keeping import Keeper
 from feed_assets.receiving.landing_segments import Place
@@ -49,6 +50,7 @@ def run(
     `place` is sent to the lander's process, which `processes`, a context of multiprocessing, starts. `tls` has options
     of uvicorn. Raises JournalError, StoreError, and the errors of the journal's medium.
     """
+    allow_files()
     metrics = Metrics()
     keeper = Keeper(journal, store, place, landed=metrics.land, processes=processes)
     committer = Committer(journal, store, keeper.add, limits, observe=metrics.observe)
@@ -63,6 +65,7 @@ def run(
     try:
         config = uvicorn.Config(
             create_app(receiver),
+            http=limited(limits),
             **(tls or {}),
             log_config=None,
             access_log=False,

@@ -273,11 +273,11 @@ def _entry(
 ) -> journal.Entry:
     """What the journal keeps of a request."""
     try:
-        records = split(body, media_type)
+        records = split(body, media_type, most=receiver.limits.records)
     except BodyError as error:
         raise HTTPException(400, str(error)) from None
-    if len(records) > (most := receiver.limits.records):
-        raise HTTPException(413, f"The body has {len(records):,} records, more than {most:,}; send it in parts.")
+    except TooLargeError as error:
+        raise HTTPException(413, str(error)) from None
     rejected = door.judge(records)
     request_id = f"{receiver.id}-{next(receiver.numbers)}"
     header = journal.Header(source, request_id, len(records) - len(rejected), rejected, at=datetime.now(UTC))

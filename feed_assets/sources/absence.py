@@ -24,6 +24,12 @@ EMPTY_SOURCES = "empty_sources"
 REMEMBERED = 10_000
 
 
+def empty_sources(details: Mapping[str, object]) -> frozenset[str]:
+    """The sources that a record's details name as complete without a raw file; none for another value."""
+    reasons = details.get(EMPTY_SOURCES)
+    return frozenset(reasons) if isinstance(reasons, Mapping) else frozenset()
+
+
 @dataclass(frozen=True, slots=True)
 class Absences:
     """Days without raw files: `reasons` why a day is complete, and days whose landed raw files are `gone`.

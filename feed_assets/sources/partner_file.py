@@ -39,6 +39,8 @@ _CHUNK = 1024 * 1024
 _GZIP = b"\x1f\x8b"
 _PARQUET = b"PAR1"
 _LONGEST_HEADER = 1024 * 1024
+_LONGEST_LINE = SPLIT_BYTES
+"""A file of a few MB of gzip can be one line of many GB, which would take all memory of Spark."""
 _SAMPLE = 4096
 _NUL = b"\0"
 # The longer marks first: the mark of UTF-32 begins with that of UTF-16.
@@ -182,6 +184,10 @@ def _inspect_text(
             f"{path}: its lines end in CR alone; end them in LF, for instance with "
             f"`{'zcat' if path.suffix == '.gz' else 'cat'} FILE | tr '\\r' '\\n' > NEW`, and land that"
         )
+    if read.longest > _LONGEST_LINE:
+        raise LandingError(
+            f"{path}: a line has more than {_LONGEST_LINE:,} bytes; have the file sent again, with one record a line"
+        )
     if isinstance(text, DelimitedFormat) and text.line_breaks:
         joined = scratch / "joined"
         with _opened(content, compressed=compressed) as file:
@@ -256,17 +262,22 @@ def _opened(path: Path, *, compressed: bool) -> BinaryIO:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """The digest of a file read to its end, its line feeds in each `SPLIT_BYTES`, and whether it has any CR."""
+    """The digest of a file read to its end, its line feeds in each `SPLIT_BYTES`, and whether it has any CR.
+
+    `longest` has the bytes of the longest line, if that is longer than `_CHUNK`.
+    """
 
     sha256: str
     line_feeds: Sequence[int]
     carriage_returns: bool
+    longest: int
 
 
 def _read(file: BinaryIO, recode: Callable[[bytes], bytes] = bytes) -> _Read:
     digest = hashlib.sha256()
     line_feeds: list[int] = []
     carriage_returns = False
+    line = longest = 0
     chunk = b"begin"
     while chunk:
         if file.tell() % SPLIT_BYTES == 0:
@@ -276,7 +287,10 @@ def _read(file: BinaryIO, recode: Callable[[bytes], bytes] = bytes) -> _Read:
         text = recode(chunk)
         line_feeds[-1] += text.count(b"\n")
         carriage_returns = carriage_returns or b"\r" in text
-    return _Read(digest.hexdigest(), line_feeds, carriage_returns)
+        before, line_feed, _ = text.partition(b"\n")
+        longest = max(longest, line + len(before))
+        line = len(text) - text.rfind(b"\n") - 1 if line_feed else line + len(text)
+    return _Read(digest.hexdigest(), line_feeds, carriage_returns, longest)
 
 
 def _recode(file: BinaryIO, encoding: str, target: Path) -> _Read:

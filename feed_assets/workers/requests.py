@@ -31,6 +31,7 @@ def bound(home: Path) -> Iterator[socket.socket]:
     Raises OSError if the home cannot be written, or if its path is too long for a socket.
     """
     with (home / LOCK).open("w") as lock, socket.socket(socket.AF_UNIX) as server:
+        os.fchmod(lock.fileno(), 0o600)  # whoever can open it can lock it
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -179,6 +179,18 @@ def test_invalidate_takes_the_quarantine_of_the_update_out_of_force_with_it(run:
         assert shown["update"] == "20191201.120000"
 
 
+def test_a_warning_shows_the_control_characters_of_a_record_escaped(program_on, tmp_path: Path):
+    feed = open_feed(str(tmp_path / "clean"))
+    claimed = claim(feed, None, now=NOON, owner="another program")
+    publish_both(stage(claimed, (), Facts(details={QUARANTINE: "\x1b]0;title\a"}), now=NOON), now=NOON)
+
+    shown = program_on(100, "feed", "invalidate", feed.uri, "--reason", "wrong prices")
+
+    assert r"Warning: " in shown
+    assert r"\x1b]0;title\x07" in shown.replace("\r\n", "")
+    assert "\x1b" not in shown
+
+
 @pytest.mark.parametrize("area", ["records", "_SUCCESS"])
 @pytest.mark.parametrize("error", [UnavailableError("503 Slow Down."), KeyboardInterrupt()], ids=["error", "Ctrl-C"])
 def test_an_invalidation_that_failed_on_its_way_names_the_update_with_which_to_repeat_it(

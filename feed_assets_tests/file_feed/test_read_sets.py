@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import logging
+import tracemalloc
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -144,6 +145,21 @@ def test_a_listing_that_is_lost_is_named_and_leaves_the_totals(
     faults = [(each.kind, each.message) for each in verify(feed, now=NOW)]
     gone = ("read set", "the list of its raw files is gone: their totals are known")
     assert faults == ([gone] if damage is None else [])
+
+
+def test_a_listing_that_is_a_bomb_is_not_unpacked(feed: Feed, board: RecordingBlackboard) -> None:
+    name = published(feed, read_set(5_000))
+    board.delete(listing(feed, name))
+    board.create(listing(feed, name), gzip.compress(bytes(2**29), compresslevel=1))
+    record = read_record(feed, DAY, name)
+    assert record is not None
+
+    tracemalloc.start()
+    try:
+        assert in_full(feed, DAY, name, record.read_sets["ads/x", DAY]).count == 5_000
+        assert tracemalloc.get_traced_memory()[1] < 2**28
+    finally:
+        tracemalloc.stop()
 
 
 def test_retention_removes_the_listing_with_the_record(feed: Feed, board: RecordingBlackboard) -> None:

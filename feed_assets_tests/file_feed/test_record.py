@@ -158,6 +158,36 @@ def test_a_damaged_record_is_told_from_where_it_is_and_what_it_costs(data: bytes
         Record.from_json(data, origin="somewhere")
 
 
+def places(value, path=()):
+    """The path of each value in a JSON value, and the value."""
+    for name, each in value.items() if isinstance(value, dict) else enumerate(value):
+        yield (*path, name), each
+        if isinstance(each, dict | list):
+            yield from places(each, (*path, name))
+
+
+@pytest.mark.parametrize("other", [True, -1.5, 1, "x", [], {"a": "x"}, None], ids=repr)
+def test_a_record_has_values_of_the_declared_types_or_is_damaged(other: object) -> None:
+    raw = RawInput("ads/a", "2018-05-20", (), listed={"00": RawHour(1, 2, "x", 3)})
+    checks = (CheckOutcome("unique", passed=True, severity="ERROR"),)
+    sound = replace(record(), checks=checks, facts=replace(record().facts, inputs=(*record().facts.inputs, raw)))
+    for path, value in places(json.loads(sound.to_json())):
+        content = json.loads(sound.to_json())
+        parent = content
+        for name in path[:-1]:
+            parent = parent[name]
+        parent[path[-1]] = other
+
+        try:
+            read = Record.from_json(json.dumps(content).encode(), origin="somewhere")
+        except UnreadableRecordError:
+            continue
+
+        missing = other is None and path[-1] in {"partition", "update", "rows", "records"}
+        is_free = {"observed", "details"} & {*path} or path[-1] in {"format", "kind"}
+        assert missing or is_free or type(other) is type(value), (path, value, other, read)
+
+
 @given(INPUTS, st.randoms())
 def test_the_digest_of_inputs_does_not_depend_on_their_order(inputs: tuple[FeedInput | RawInput, ...], order) -> None:
     shuffled = [

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import gzip
 import json
+import tracemalloc
+from functools import partial
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from feed_assets.ads import KINDS
-from feed_assets.receiving.door import Body, BodyError, Door, TooLargeError, can_be_pushed, split
+from feed_assets.receiving.door import Body, BodyError, Door, TooLargeError, can_be_pushed
+from feed_assets.receiving.door import split as split_up_to
 from feed_assets.receiving.limits import Limits
 from feed_assets.sources import load_source
 from feed_assets_tests.receiving.serving import EVENTS
 
+MOST = 1000
+split = partial(split_up_to, most=MOST)
 LINES, ARRAY = "application/x-ndjson", "application/json"
 GOOD = b'{"id":"1","time":"2019-11-24 12:00:00"}'
 
@@ -49,6 +54,29 @@ def test_numbers_keep_all_their_digits_and_one_object_is_a_record():
 def test_an_array_that_is_cut_off_or_too_deep_is_refused_whole(body):
     with pytest.raises(BodyError, match="Nothing was taken"):
         split(body, ARRAY)
+
+
+@pytest.mark.parametrize(
+    ("body", "media_type"),
+    [(b"10\n" * 1_000_000, LINES), (b"1\n \n" * 1_000_000, LINES), (b"[" + b"10," * 1_000_000 + b"1]", ARRAY)],
+)
+def test_a_body_of_a_million_tiny_records_is_refused_without_an_object_for_each(body, media_type):
+    tracemalloc.start()
+    try:
+        with pytest.raises(TooLargeError, match=r"1,000.* send it in parts"):
+            split(body, media_type)
+        assert tracemalloc.get_traced_memory()[1] < 2 * len(body)
+    finally:
+        tracemalloc.stop()
+
+
+def test_as_many_records_as_are_allowed_are_taken_whatever_is_in_them():
+    record = b'{"a":[1,2,{"b":","}]}'
+
+    assert split(b"[" + b",".join([record] * MOST) + b"]", ARRAY) == [record] * MOST
+    assert split(b"\r\n\r\n".join([record] * MOST), LINES) == [record] * MOST
+    with pytest.raises(TooLargeError):
+        split(b"[" + b",".join([record] * (MOST + 1)) + b"]", ARRAY)
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ def segment_of(journal, source, *bodies, key=SOURCE):
     name = journal.begin()
     door = Door.of(source, record_bytes=10_000)
     for number, body in enumerate(bodies):
-        records = split(body, "application/x-ndjson")
+        records = split(body, "application/x-ndjson", most=1000)
         rejected = door.judge(records)
         header = Header(key, f"request-{number}", len(records) - len(rejected), rejected)
         journal.append([frame(Entry(header, b"".join(each + b"\n" for each in records)))])

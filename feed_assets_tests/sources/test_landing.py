@@ -594,6 +594,11 @@ def test_a_landing_takes_two_spark_jobs_and_no_more_for_its_quarantine(spark, bl
         ("log.csv.gz", gzip.compress("id,time,ad\n".encode("utf-16")), "is UTF-16, not utf-8"),
         ("log.csv.gz", gzip.compress(b"id,time,ad\n" * 9999)[:-20], r"log\.csv\.gz cannot be unpacked to its end"),
         ("log.csv.gz", gzip.compress(b"id,time,ad\n") + b"rest", r"log\.csv\.gz cannot be unpacked to its end"),
+        (
+            "log.csv.gz",
+            gzip.compress(b"id,time,ad\n1,2," + b"a" * 2**26 + b"\n3,4,a\n", compresslevel=1),
+            r"log\.csv\.gz: a line has more than 67,108,864 bytes; .* with one record a line",
+        ),
         ("log.csv.gz", b"id,time,ad\n", r"log\.csv\.gz is not gzip, although its name says so"),
         ("LOG.CSV.GZ", b"id,time,ad\n", r"LOG\.CSV\.GZ is not gzip, although its name says so"),
         ("log.zip", b"PK", r"log\.zip ends in '\.zip', and ads/partner takes csv files, which end in \.csv, \.txt"),
