@@ -231,6 +231,15 @@ def test_on_a_narrow_terminal_no_name_date_or_number_is_broken(
             assert len(line) <= width or "/" in line, line
 
 
+def test_every_number_of_a_table_has_thousands_separators(run: Run, written: Written, tmp_path: Path):
+    feed, file = tmp_path / "f", written("large.csv", "x" * 1_234_567)
+    run("feed", "publish", feed, file)
+
+    for command in "ls", "files", "latest":
+        assert "1,234,567" in run("feed", command, feed).stdout
+        assert "1234567" in run("feed", command, feed, "--json").stdout
+
+
 def test_quiet_leaves_data_and_errors(run: Run, base: Path):
     feed = base / "clean-ads/v1.0"
 
