@@ -74,6 +74,11 @@ def test_a_base_that_is_named_and_not_there_is_an_error_that_says_what_is_near(r
         assert "Did you mean base?" in result.stderr
 
 
+def test_an_empty_base_as_of_a_variable_that_is_not_set_is_no_other_base(run: Run, base: Path):
+    for nothing in "", "file://":
+        assert run("feeds", nothing, code=2).stdout == ""
+
+
 def test_finding_feeds_takes_the_same_listings_however_many_updates_they_have(base: Path, written: Written):
     def listings() -> int:
         board = RecordingBlackboard(open_blackboard(str(base)))
