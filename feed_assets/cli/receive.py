@@ -93,9 +93,8 @@ def receive(
     settings = installation.settings
     _check(installation, host, tls_certificate, tls_key, no_tokens=no_tokens)
     ready_to_compute(settings)
+    directory = _directory(journal, settings.base)
     listening = _listening(host, port)
-    own = (local_directory(settings.base) or Path.cwd()) / JOURNAL
-    directory = None if journal == BLACKBOARD else Path(journal or own).absolute()
     url = f"http{'s' if tls_certificate else ''}://{host}:{port}"
     say(f"The receiver listens on {url}. Its API is at {url}/docs. Ctrl-C ends it.")
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
@@ -157,6 +156,20 @@ def _listening(host: str, port: int) -> socket.socket:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
         raise cannot_listen("The receiver", host, port, error) from None
+
+
+def _directory(journal: str | None, base: str) -> Path | None:
+    """The directory of the journal; None if it is on the blackboard. Raises BadParameter or SettingsError."""
+    from feed_assets.operations.doctor import require_writable  # noqa: PLC0415 - loads Dagster
+
+    if journal == BLACKBOARD:
+        return None
+    if journal and "://" in journal:
+        advice = f"name a directory, or `{BLACKBOARD}` to keep events in the base"
+        raise click.BadParameter(f"{journal} is no directory: {advice}.", param_hint="--journal")
+    directory = Path(journal or (local_directory(base) or Path.cwd()) / JOURNAL).absolute()
+    require_writable(directory, "--journal")
+    return directory
 
 
 def _journal(settings: Settings, directory: Path | None, name: str) -> Journal:
