@@ -221,6 +221,8 @@ def add(partner: str, names: tuple[str, ...], expires: datetime | None) -> None:
 
     if not partner.strip() or not partner.isprintable():
         raise click.BadParameter(f"{partner!r} is no name of a partner.", param_hint="--partner")
+    if expires is not None and expires <= now():
+        raise click.BadParameter(f"{expires:%Y-%m-%d %H:%M:%S} is over: give a later time.", param_hint="--expires")
     installation = load_installation()
     named = partial(
         source_named,
