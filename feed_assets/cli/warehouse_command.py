@@ -122,7 +122,7 @@ def status_command(first: date | None, last: date | None, names: Sequence[str], 
         [name.replace("_", " ") for name in shown],
         [[row.get(name) for name in shown] for row in rows],
         empty=NOTHING_THEN if first or last else "No feed with a table has an update.",
-        keep=("partition", "state", "in force"),
+        keep=("table", "partition", "state"),
     )
 
 

@@ -77,6 +77,13 @@ def test_a_time_without_partitions_does_not_say_that_tables_are_up_to_date(run: 
     assert "2019-12-02 00:00:00" in run("status").stdout  # a time is written as by other commands
 
 
+def test_a_narrow_terminal_shows_of_which_table_a_partition_is(run: Run, source: Source, monkeypatch) -> None:
+    source.publish(ads(1))
+    monkeypatch.setattr("feed_assets.cli.output.terminal_width", lambda _=None: 44)
+
+    assert "ad_effectiveness" in run("status").stdout
+
+
 def test_a_partition_that_fails_holds_back_no_other(run: Run, source: Source) -> None:
     source.publish(ads(2))
     source.board.create(f"{EFFECTIVENESS}/2019-11-23/20191130.000000/part-0.parquet", b"no parquet")
