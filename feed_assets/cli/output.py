@@ -2,7 +2,7 @@
 
 Here: the streams, the terminal, and `--quiet`. Not here: the layout of tables (`tables`). Data goes to stdout, remarks
 go to stderr, so a pipe carries data only. Through a pipe a row is one line, whatever its length. Terminals get bold
-text unless `NO_COLOR` is set.
+text unless `NO_COLOR` is set, or `TERM` is `dumb`.
 """
 
 from __future__ import annotations
@@ -197,7 +197,7 @@ def _is_terminal(stream: TextIO | None) -> bool:
 
 
 def _styled() -> bool:
-    return _is_terminal(sys.stdout) and not os.environ.get("NO_COLOR")
+    return _is_terminal(sys.stdout) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 class Bar(Protocol):
