@@ -67,6 +67,8 @@ def _local_path(uri: str) -> Path:
         raise UnknownLocationError(
             f"{uri!r} names the machine {parts.netloc!r}. Write file:///path, with three slashes."
         )
+    if not parts.path:
+        raise UnknownLocationError(f"{uri!r} names no directory. Write file:///path, with three slashes.")
     if parts.query or parts.fragment:
         raise UnknownLocationError(f"{uri!r} has a '?' or '#'. Write them as %3F and %23.")
     return Path(unquote(parts.path))

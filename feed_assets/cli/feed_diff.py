@@ -136,7 +136,7 @@ def _print(old: Update, new: Update, found: RowDiff) -> None:
     if found.first_changed:
         click.echo("\nfirst changed")
         lines = [
-            (json.dumps(json_value(row.key), ensure_ascii=False), name, _whole_time(one), _whole_time(other))
+            (json.dumps(json_value(row.key), ensure_ascii=False), name, _as_it_is(one), _as_it_is(other))
             for row in found.first_changed
             for name, (one, other) in row.values.items()
         ]
@@ -151,9 +151,12 @@ def _named_columns(title: str, names: Iterable[str]) -> list[tuple[str, object]]
 def _print_rows(title: str, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
     if rows:
         click.echo(f"\nfirst {title}")
-        print_table(columns, [[_whole_time(row[name]) for name in columns] for row in rows], empty="")
+        numbers = [name for name in columns if all(isinstance(row[name], int | float | None) for row in rows)]
+        print_table(columns, [[_as_it_is(row[name]) for name in columns] for row in rows], empty="", numbers=numbers)
 
 
-def _whole_time(value: object) -> object:
-    """A time as text with its fraction of a second, if it has one; any other value as it is."""
-    return value.replace(tzinfo=None).isoformat(sep=" ") if isinstance(value, datetime) else value
+def _as_it_is(value: object) -> str | None:
+    """A value of the data as text: a number without separators, a time with its fraction of a second if it has one."""
+    if value is None:
+        return None
+    return value.replace(tzinfo=None).isoformat(sep=" ") if isinstance(value, datetime) else str(value)

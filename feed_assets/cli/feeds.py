@@ -32,14 +32,14 @@ def feeds(base: str | None, *, as_json: bool) -> None:
     lists feeds that other programs publish. For raw data and quarantine see `sources` and `quarantine`. Exit code 3 if
     nothing is at BASE.
     """
-    where = base or _default_base()
+    where = _default_base() if base is None else base
     try:
         board: Blackboard = open_blackboard(where)
     except UnknownLocationError as error:
         raise click.BadParameter(str(error), param_hint="BASE") from error
     moment = now()
     found = [summarize(Feed(board, location), now=moment) for location in feed_locations(board, leave_out=NOT_FEEDS)]
-    if base and not found and not is_there(Feed(board)):
+    if base is not None and not found and not is_there(Feed(board)):
         # As `feed ls` does: the user has probably misspelt a place that does not exist.
         raise NoValidUpdateError(what_is_near(Feed(board), None))
     if as_json:

@@ -2,7 +2,7 @@
 
 Here: the streams, the terminal, and `--quiet`. Not here: the layout of tables (`tables`). Data goes to stdout, remarks
 go to stderr, so a pipe carries data only. Through a pipe a row is one line, whatever its length. Terminals get bold
-text unless `NO_COLOR` is set.
+text unless `NO_COLOR` is set, or `TERM` is `dumb`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from decimal import Decimal
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TextIO, TypeVar
@@ -67,7 +68,7 @@ def print_table(
     numbers: Sequence[str] = (),
     indent: str = "",
 ) -> None:
-    """Print rows under their header, numbers to the right. Without rows, print `empty` on stderr.
+    """Print rows under their header, numbers to the right, as `1,234`. Without rows, print `empty` on stderr.
 
     On a narrow terminal, the columns in `keep` stay first; a line below the table names the columns that are left out.
     The columns in `numbers` hold numbers as texts.
@@ -181,11 +182,13 @@ def _text(value: object) -> str:
         return "-"
     if isinstance(value, datetime):
         return f"{value:%Y-%m-%d %H:%M:%S}"
+    if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
+        return f"{value:,}"
     return str(value)
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float | None) or (isinstance(value, str) and value.endswith(" %"))
+    return isinstance(value, int | float | Decimal | None) or (isinstance(value, str) and value.endswith(" %"))
 
 
 def _is_terminal(stream: TextIO | None) -> bool:
@@ -194,7 +197,7 @@ def _is_terminal(stream: TextIO | None) -> bool:
 
 
 def _styled() -> bool:
-    return _is_terminal(sys.stdout) and not os.environ.get("NO_COLOR")
+    return _is_terminal(sys.stdout) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 class Bar(Protocol):

@@ -93,9 +93,8 @@ def receive(
     settings = installation.settings
     _check(installation, host, tls_certificate, tls_key, no_tokens=no_tokens)
     ready_to_compute(settings)
+    directory = _directory(journal, settings.base)
     listening = _listening(host, port)
-    own = (local_directory(settings.base) or Path.cwd()) / JOURNAL
-    directory = None if journal == BLACKBOARD else Path(journal or own).absolute()
     url = f"http{'s' if tls_certificate else ''}://{host}:{port}"
     say(f"The receiver listens on {url}. Its API is at {url}/docs. Ctrl-C ends it.")
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
@@ -159,6 +158,20 @@ def _listening(host: str, port: int) -> socket.socket:
         raise cannot_listen("The receiver", host, port, error) from None
 
 
+def _directory(journal: str | None, base: str) -> Path | None:
+    """The directory of the journal; None if it is on the blackboard. Raises BadParameter or SettingsError."""
+    from feed_assets.operations.doctor import require_writable  # noqa: PLC0415 - loads Dagster
+
+    if journal == BLACKBOARD:
+        return None
+    if journal and "://" in journal:
+        advice = f"name a directory, or `{BLACKBOARD}` to keep events in the base"
+        raise click.BadParameter(f"{journal} is no directory: {advice}.", param_hint="--journal")
+    directory = Path(journal or (local_directory(base) or Path.cwd()) / JOURNAL).absolute()
+    require_writable(directory, "--journal")
+    return directory
+
+
 def _journal(settings: Settings, directory: Path | None, name: str) -> Journal:
     from feed_assets.receiving.blackboard_journal import BlackboardJournal  # noqa: PLC0415 - loaded with the server only
     from feed_assets.receiving.disk_journal import DiskJournal  # noqa: PLC0415 - as above
@@ -208,6 +221,8 @@ def add(partner: str, names: tuple[str, ...], expires: datetime | None) -> None:
 
     if not partner.strip() or not partner.isprintable():
         raise click.BadParameter(f"{partner!r} is no name of a partner.", param_hint="--partner")
+    if expires is not None and expires <= now():
+        raise click.BadParameter(f"{expires:%Y-%m-%d %H:%M:%S} is over: give a later time.", param_hint="--expires")
     installation = load_installation()
     named = partial(
         source_named,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -114,4 +115,6 @@ def _shown(row: Mapping[str, Any]) -> dict[str, object]:
         elif name != "ctr_high":
             title = "ad" if name == "ad_id" else name.removesuffix("_id").replace("_", " ")
             shown[title] = round(value, 1) if isinstance(value, float) else value
+            if name == "cost" and value is not None:
+                shown[title] = Decimal(value)  # of a day it is a text, as in JSON
     return shown

@@ -13,6 +13,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 SHORT = 24
 """Texts up to this length are never broken. Longer texts are broken at spaces only."""
@@ -21,7 +22,7 @@ GAP = "  "
 INDENT = "    "
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TableColumn:
     """A column's name, its texts from top to bottom, and whether they are numbers, aligned to the right."""
 
@@ -29,7 +30,7 @@ class TableColumn:
     texts: tuple[str, ...]
     is_number: bool
 
-    @property
+    @cached_property
     def width(self) -> int:
         """The width of its widest text."""
         return max(map(text_width, (self.name, *self.texts)))

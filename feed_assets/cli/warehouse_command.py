@@ -10,7 +10,7 @@ import platform
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
-from datetime import date
+from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,7 +18,7 @@ import click
 from feed_assets.cli.clock import DayParameter, check_order, now
 from feed_assets.cli.exit_codes import FAILED
 from feed_assets.cli.installation import Installation, load_installation
-from feed_assets.cli.output import complain, json_option, print_json, print_table, print_text, progress
+from feed_assets.cli.output import complain, json_option, print_json, print_table, print_text, progress, say
 from feed_assets.datasets import is_day
 from feed_assets.file_feed.wording import counted
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from feed_assets.datasets import FeedDeclaration
     from feed_assets.file_feed import Feed
     from feed_assets.warehouse import Standing, Warehouse
+
+NOTHING_THEN = "No feed with a table has a partition in this time."
 
 _first = click.option("--from", "first", type=DayParameter(), metavar="DATE", help="Only from this day on.")
 _last = click.option("--to", "last", type=DayParameter(), metavar="DATE", help="Only up to this day, included.")
@@ -70,13 +72,19 @@ def load_command(
                     bar()
                 else:
                     result |= {"state": "loaded" if wrote else "unchanged", "update": line.update, "rows": line.rows}
-                    what = f"{line.rows} rows of {line.update}" if line.update else "no update is in force, no rows"
+                    what = (
+                        f"{counted(line.rows, 'row')} of {line.update}"
+                        if line.update
+                        else "no update is in force, no rows"
+                    )
                     bar(None if as_json else f"{declaration.table} {each.partition}  {result['state']}  {what}")
                 results.append(result)
     if as_json:
         print_json(results)
+    elif not results and (first or last):
+        say(NOTHING_THEN)
     elif not results:
-        print_text("Every table has the updates in force.")
+        print_text(f"Every table{' that you name' * bool(names)} has the updates in force.")
     if failed := sum(each["state"] == "failed" for each in results):
         complain(f"{failed} of {counted(len(results), 'partition')} failed.")
         ctx.exit(FAILED)
@@ -92,7 +100,7 @@ def status_command(first: date | None, last: date | None, names: Sequence[str], 
 
     The table names the update in force, and the update that is loaded.
     """
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "table": declaration.table,
             "partition": each.partition or None,
@@ -106,12 +114,15 @@ def status_command(first: date | None, last: date | None, names: Sequence[str], 
     if as_json:
         print_json(rows)
         return
+    for row in rows:
+        if "committed" in row:
+            row["committed"] = datetime.fromisoformat(row["committed"])  # shown as all times are
     shown = ("table", "partition", "state", "in_force", "update", "rows", "committed", "author")
     print_table(
         [name.replace("_", " ") for name in shown],
         [[row.get(name) for name in shown] for row in rows],
-        empty="No feed with a table has an update.",
-        keep=("partition", "state", "in force"),
+        empty=NOTHING_THEN if first or last else "No feed with a table has an update.",
+        keep=("table", "partition", "state"),
     )
 
 

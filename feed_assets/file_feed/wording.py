@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 
 def counted(number: int, noun: str) -> str:
     """The number with its noun, in the plural unless it is one."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def observed_values(observed: Mapping[str, Any]) -> str:
+    """What a check observed, such as `read 4,613, share 0.0867`."""
+    texts = {name: f"{value:,}" if type(value) is int else value for name, value in observed.items()}
+    return ", ".join(f"{name} {text}" for name, text in texts.items())
 
 
 def shortened(text: str, most: int) -> str:

@@ -143,7 +143,7 @@ def _ended(report: Report) -> Iterator[str | Table]:
     for each in result.get("feeds", ()):
         yield from _of_feed(report.day, each)
     if result["run"]:
-        yield f"Run {result['run']}, ended {result['ended'][:19]}."
+        yield f"Run {result['run']}, ended {result['ended'][:19].replace('T', ' ')}."
 
 
 def _of_feed(day: str, found: Mapping[str, Any]) -> Iterator[str | Table]:

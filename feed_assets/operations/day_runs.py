@@ -89,14 +89,10 @@ class InstanceConfigError(Exception):
 def instance_at(home: Path, overrides: Mapping[str, Any]) -> Iterator[dg.DagsterInstance]:
     """The instance of this DAGSTER_HOME, with some settings overridden. Raises InstanceConfigError."""
     try:
-        ref = InstanceRef.from_dir(str(home), overrides=overrides)
-    except (yaml.YAMLError, UnicodeDecodeError, CheckError, dg.DagsterError) as error:
-        raise InstanceConfigError(
-            f"{home / CONFIG} cannot be used: {error}\nCorrect it, or remove it to keep Dagster's defaults."
-        ) from error
-    try:
         with _alone_in(home):
-            opened = dg.DagsterInstance.from_ref(ref)
+            opened = dg.DagsterInstance.from_ref(_reference(home, overrides))
+    except OSError as error:
+        raise InstanceConfigError(unusable_database(home, error)) from error
     except Exception as error:
         cause = getattr(error, "orig", None)  # of SQLAlchemy's errors, which only two rooms know
         if cause is None:
@@ -107,9 +103,21 @@ def instance_at(home: Path, overrides: Mapping[str, Any]) -> Iterator[dg.Dagster
         yield instance
 
 
+def _reference(home: Path, overrides: Mapping[str, Any]) -> InstanceRef:
+    try:
+        return InstanceRef.from_dir(str(home), overrides=overrides)
+    except (yaml.YAMLError, UnicodeDecodeError, CheckError, dg.DagsterError) as error:
+        raise InstanceConfigError(
+            f"{home / CONFIG} cannot be used: {error}\nCorrect it, or remove it to keep Dagster's defaults."
+        ) from error
+
+
 def unusable_database(home: object, cause: object) -> str:
     """The message about a database of Dagster that does not take or give data."""
-    advice = "Free space if its disk is full, or give this user the right to write it; then run the same command again."
+    advice = (
+        "Free space if its disk is full. If it belongs to another user, set DAGSTER_HOME to a directory of your own. "
+        "Then run the same command again."
+    )
     return f"The database of Dagster, which {home} configures, cannot be used: {cause}. {advice}"
 
 

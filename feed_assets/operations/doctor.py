@@ -160,7 +160,8 @@ def _bucket(base: str) -> Finding:
 
 def _clock(as_of: datetime | None) -> Finding:
     if as_of:
-        return Finding("warning", f"The time is fixed at {as_of}.", "In production unset FEED_ASSETS_AS_OF.")
+        found = f"The time is fixed at {as_of:%Y-%m-%d %H:%M:%S} UTC."
+        return Finding("warning", found, "In production unset FEED_ASSETS_AS_OF.")
     return Finding("ok", f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC")
 
 
@@ -170,7 +171,8 @@ def _dagster(home: Path | None) -> Finding:
     if home is None:
         return Finding("warning", "There is no Dagster home yet.", "In production set DAGSTER_HOME.")
     config = home / CONFIG
-    if not config.is_file():
+    if not os.access(home, os.R_OK | os.X_OK) or not config.is_file():
+        require_writable(home, "DAGSTER_HOME")
         return Finding("warning", f"There is no {config}.", "Copy the one of deploy/.")
     with tempfile.TemporaryDirectory() as scratch, instance_at(home, _unchanged(home, scratch)) as instance:
         try:
@@ -197,6 +199,7 @@ def _unchanged(home: Path, scratch: str) -> dict[str, Any]:
     with suppress(yaml.YAMLError, UnicodeDecodeError, AttributeError, TypeError):  # the instance reports them
         storage = (yaml.safe_load((home / CONFIG).read_text(encoding="utf-8")) or {}).get("storage")
         if storage is None and not (home / "history").exists():
+            require_writable(home, "DAGSTER_HOME")
             return {"storage": {"sqlite": {"base_dir": scratch}}}
         if postgres := (storage or {}).get("postgres"):
             return {"storage": {"postgres": {**postgres, "should_autocreate_tables": False}}}

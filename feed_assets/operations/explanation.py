@@ -30,7 +30,7 @@ from feed_assets.file_feed import (
     records,
 )
 from feed_assets.file_feed.quarantine import counts_what_was_read
-from feed_assets.file_feed.wording import counted
+from feed_assets.file_feed.wording import counted, observed_values
 from feed_assets.operations.accounting import COUNTS
 from feed_assets.sources import GrowthKind, Source, decide
 from feed_assets.state import Store, StoreError, last_requests
@@ -249,7 +249,7 @@ def _update(
         outcome=status.why,
         rows={name: getattr(rows, name) for name in counts} if rows else {},
         failed_checks=tuple(
-            f"{check.name}: " + ", ".join(f"{name} {value}" for name, value in check.observed.items())
+            f"{check.name}: {observed_values(check.observed)}"
             for check in (record.checks if record else ())
             if not check.passed
         ),

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import dagster as dg
 
 from feed_assets.checks.results import ABOUT_THE_UPDATE
+from feed_assets.file_feed.wording import observed_values
 
 EVENTS = {dg.DagsterEventType.ASSET_CHECK_EVALUATION, dg.DagsterEventType.STEP_FAILURE}
 JAVA_CAUSE = "Caused by: "
@@ -24,8 +25,7 @@ def rejections(events: Iterable[dg.DagsterEvent]) -> tuple[str, ...]:
             check = event.asset_check_evaluation_data
             if not check.passed and check.severity == dg.AssetCheckSeverity.ERROR:
                 observed = {name: value.value for name, value in check.metadata.items() if name not in ABOUT_THE_UPDATE}
-                values = ", ".join(f"{name} {value}" for name, value in observed.items())
-                lines.append(f"{check.asset_key.to_user_string()} {check.check_name}: {values}")
+                lines.append(f"{check.asset_key.to_user_string()} {check.check_name}: {observed_values(observed)}")
     return tuple(lines)
 
 

@@ -19,6 +19,7 @@ from feed_assets.file_feed import (
     publish_both,
     reject_both,
 )
+from feed_assets.file_feed.wording import observed_values
 from feed_assets.quality.column_rules import schema_differences
 from feed_assets.quality.expectation import Expectation, Judgement, Subject
 from feed_assets.quality.subject import Tolerance, count, describe
@@ -158,7 +159,7 @@ def _settle(run: Run, candidate: Candidate, outcomes: Sequence[CheckOutcome]) ->
     if candidate.staged is not None and not failed:
         publish_both(candidate.staged, now=run.now(), checks=outcomes)
         return f"{name}: all blocking checks hold; published{_overtaken(run, update)}."
-    reason = "; ".join(f"{outcome.name}: {_values(outcome.observed)}" for outcome in failed)
+    reason = "; ".join(f"{outcome.name}: {observed_values(outcome.observed)}" for outcome in failed)
     if candidate.staged is not None:
         reject_both(candidate.staged, reason=reason, checks=outcomes, now=run.now())
         return f"{name}: rejected ({reason}). Readers keep what they had."
@@ -177,7 +178,3 @@ def _overtaken(run: Run, update: Update) -> str:
     if in_force is None or in_force.name <= update.name:
         return ""
     return f" as history: {in_force.name} was begun later, so it read newer inputs and stays in force"
-
-
-def _values(observed: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in observed.items())

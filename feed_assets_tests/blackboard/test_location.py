@@ -106,6 +106,7 @@ def test_settings_that_cannot_be_used_say_so(name: str, value: str, monkeypatch:
         ("s3://key:secret@bucket/x", "no bucket"),
         ("file://server/x", "three slashes"),
         ("file:///x?y", "%3F"),
+        ("file://", "no directory"),
     ],
 )
 def test_other_locations_are_refused_with_what_to_write(location: str, advice: str):

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 import pwd
 import shutil
 import sys
+import tempfile
 from collections import namedtuple
 from pathlib import Path
 
 import pytest
 from moto.server import ThreadedMotoServer
 
+from feed_assets.operations.day_runs import InstanceConfigError, instance_at
+from feed_assets.operations.doctor import examine
+from feed_assets.resources import Settings
 from feed_assets.state import Store
 from feed_assets.state.address import sqlite_url
 from feed_assets_tests.listening import free_port
@@ -82,6 +87,10 @@ def test_a_terminal_of_40_columns_gets_a_table(program_on, healthy):
     assert [line for line in shown.splitlines() if len(line.rstrip()) > 40 and "/" not in line] == []
     lines = [line.split() for line in shown.splitlines() if line and not line.startswith(" ")]
     assert ["java", "ok"] in lines
+
+
+def test_a_fixed_time_is_a_warning_written_as_other_times_are(examined):
+    assert "fixed at 2019-12-01 06:00:00 UTC." in examined(FEED_ASSETS_AS_OF="2019-12-01T06:00:00")["clock"][1]
 
 
 def test_a_machine_without_java_fails(examined, monkeypatch, path_without_java):
@@ -185,6 +194,29 @@ def test_a_dagster_home_that_is_not_fit_is_named(examined, healthy, yaml, state,
 
     assert found["dagster"][0] == state
     assert part in found["dagster"][1]
+
+
+@pytest.mark.parametrize("mode", [0o555, 0o000], ids=["readable", "closed"])
+def test_a_dagster_home_of_another_user_is_named_with_what_to_do(healthy, mode):
+    home = Path(tempfile.mkdtemp())  # where another user gets, who is not root, for whom everything is allowed
+    shutil.copy(ROOT / "dagster.yaml", home)
+    home.chmod(mode)
+    settings, user = Settings.from_environment(), os.getuid()
+    nobody = user or 65534
+    os.setresuid(nobody, nobody, user)
+    try:
+        found = dict(examine(settings, home))["dagster"]
+        with pytest.raises(InstanceConfigError) as raised, instance_at(home, {}):
+            pass
+    finally:
+        os.setresuid(user, user, user)
+        home.chmod(0o700)
+        shutil.rmtree(home)
+
+    own = "set DAGSTER_HOME to a directory of your own"
+    assert (found.state, found.found) == ("fails", f"{home} cannot be written: change its permissions, or {own}.")
+    assert f"which {home} configures, cannot be used: [Errno 13] Permission denied" in str(raised.value)
+    assert own in str(raised.value)
 
 
 def test_a_database_of_dagster_that_cannot_be_read_fails(examined, healthy):

@@ -56,6 +56,23 @@ def test_with_a_key_a_row_can_have_changed(run: Run, written: Written, tmp_path:
     assert "There is no key column ads" in unknown.stderr
 
 
+def test_counts_have_thousands_separators_and_values_of_the_data_stand_as_they_are(run: Run, tmp_path: Path):
+    for name, rows in ("a", 0), ("b", 1234):
+        file = tmp_path / f"{name}.parquet"
+        duckdb.sql(f"SELECT i + 10000 AS ad, true AS sold FROM range({rows}) t(i)").write_parquet(str(file))
+        published(run, tmp_path / "f", file)
+
+    assert run("feed", "diff", tmp_path / "f", "--limit", "1").stdout.splitlines()[2:] == [
+        "added    1,234",
+        "removed  0",
+        "changed  - (give a --key)",
+        "",
+        "first added",
+        "   ad  sold",
+        "10000  True",
+    ]
+
+
 def test_a_value_that_is_no_number_before_and_after_has_not_changed(run: Run, tmp_path: Path):
     for number in (1, 2):
         file = tmp_path / f"{number}.parquet"

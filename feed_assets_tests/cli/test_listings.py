@@ -9,10 +9,11 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from click.testing import Result
+from click.testing import CliRunner, Result
 
 from feed_assets.blackboard import PAGE_SIZE, open_blackboard
 from feed_assets.blackboard.memory import MemoryBlackboard
+from feed_assets.cli import main
 from feed_assets.file_feed import Facts, Feed, claim, publish_files, reject, stage, staged_files
 from feed_assets.file_feed.discovery import feed_locations, summarize
 from feed_assets_tests.blackboard.recording import RecordingBlackboard
@@ -72,6 +73,11 @@ def test_a_base_that_is_named_and_not_there_is_an_error_that_says_what_is_near(r
         assert result.stdout == ""
         assert f"There is nothing at {misspelt.as_uri()}." in result.stderr
         assert "Did you mean base?" in result.stderr
+
+
+def test_an_empty_base_as_of_a_variable_that_is_not_set_is_no_other_base(run: Run, base: Path):
+    for nothing in "", "file://":
+        assert run("feeds", nothing, code=2).stdout == ""
 
 
 def test_finding_feeds_takes_the_same_listings_however_many_updates_they_have(base: Path, written: Written):
@@ -229,6 +235,30 @@ def test_on_a_narrow_terminal_no_name_date_or_number_is_broken(
             assert any(part in line for line in shown.splitlines()), (part, shown)
         for line in shown.splitlines():
             assert len(line) <= width or "/" in line, line
+
+
+def test_every_number_of_a_table_has_thousands_separators(run: Run, written: Written, tmp_path: Path):
+    feed, file = tmp_path / "f", written("large.csv", "x" * 1_234_567)
+    run("feed", "publish", feed, file)
+
+    for command in "ls", "files", "latest":
+        assert "1,234,567" in run("feed", command, feed).stdout
+        assert "1234567" in run("feed", command, feed, "--json").stdout
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "bold"), [("TERM", "xterm", True), ("TERM", "dumb", False), ("NO_COLOR", "1", False)]
+)
+def test_a_terminal_that_knows_no_bold_text_gets_none(base: Path, monkeypatch, variable: str, value: str, bold: bool):
+    monkeypatch.setattr("feed_assets.cli.output._is_terminal", lambda _: True)
+    for name in ("TERM", "NO_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(variable, value)
+
+    shown = CliRunner().invoke(main, ["feeds", str(base)], color=True)
+
+    assert shown.exit_code == 0
+    assert ("\x1b" in shown.stdout) is bold
 
 
 def test_quiet_leaves_data_and_errors(run: Run, base: Path):

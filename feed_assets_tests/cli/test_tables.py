@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -59,6 +60,16 @@ def test_columns_that_are_left_out_are_named(columns: list[TableColumn], width: 
     for column in columns:
         shown = column.name in layout.header.split() or any(column.name in line for line in layout.lines)
         assert shown or column.name in not_shown or not any(column.texts)
+
+
+def test_the_effort_for_a_text_does_not_grow_with_the_table(monkeypatch: pytest.MonkeyPatch):
+    measured = []
+    monkeypatch.setattr("feed_assets.cli.tables.text_width", lambda text: measured.append(text) or len(text))
+    rows = 100
+
+    laid_out([TableColumn("c", ("text",) * rows, is_number=False)], width=None)
+
+    assert len(measured) < 4 * rows
 
 
 def test_a_row_that_does_not_fit_keeps_its_short_columns_and_puts_long_texts_below():

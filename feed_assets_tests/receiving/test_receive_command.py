@@ -48,6 +48,26 @@ def test_a_partner_or_a_token_that_no_database_can_hold_is_refused_without_a_sta
     assert "There is no token." in run("tokens", "list").stderr
 
 
+def test_a_token_is_not_made_if_its_time_is_over(run):
+    refused = run("tokens", "add", "--partner", "acme", "--source", "shop_ads", "--expires", "2018-01-01")
+
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "2018-01-01 00:00:00 is over: give a later time." in refused.stderr
+    assert "There is no token." in run("tokens", "list").stderr
+
+
+def test_a_journal_that_is_no_directory_is_named_before_the_server_says_that_it_listens(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("")
+    file, bucket = (run("--no-tokens", "--journal", journal) for journal in ("file", "s3://bucket/journal"))
+
+    assert (file.exit_code, bucket.exit_code) == (1, 2)
+    assert f"{tmp_path / 'file'} is no directory" in file.stderr
+    assert "s3://bucket/journal is no directory: name a directory, or `blackboard`" in bucket.stderr
+    assert "listens" not in file.stderr + bucket.stderr
+    assert not (tmp_path / "s3:").exists()
+
+
 def test_a_server_that_nobody_or_everybody_could_use_does_not_start(run, tmp_path):
     def refusal(*options):
         result = run(*options)

@@ -66,6 +66,24 @@ def test_what_is_behind_is_loaded_and_its_status_shown(run: Run, source: Source)
     assert lines[1].split()[:4] == ["ad_effectiveness", DAY, "loaded", "-"]
 
 
+def test_a_time_without_partitions_does_not_say_that_tables_are_up_to_date(run: Run, source: Source) -> None:
+    source.publish(ads(1))
+
+    for command in "load", "status":
+        result = run(command, "--from", "2019-12-01")
+        assert (result.stdout, result.stderr) == ("", "No feed with a table has a partition in this time.\n")
+
+    assert "loaded  1 row of" in run("load").stdout
+    assert "2019-12-02 00:00:00" in run("status").stdout  # a time is written as by other commands
+
+
+def test_a_narrow_terminal_shows_of_which_table_a_partition_is(run: Run, source: Source, monkeypatch) -> None:
+    source.publish(ads(1))
+    monkeypatch.setattr("feed_assets.cli.output.terminal_width", lambda _=None: 44)
+
+    assert "ad_effectiveness" in run("status").stdout
+
+
 def test_a_partition_that_fails_holds_back_no_other(run: Run, source: Source) -> None:
     source.publish(ads(2))
     source.board.create(f"{EFFECTIVENESS}/2019-11-23/20191130.000000/part-0.parquet", b"no parquet")

@@ -1,0 +1,11 @@
+"""Parts of messages to people."""
+
+from __future__ import annotations
+
+from feed_assets.file_feed.wording import observed_values
+
+
+def test_counts_of_a_check_have_thousands_separators_and_an_example_of_the_data_stands_as_it_is():
+    observed = {"rows": 1234, "share": 0.0867, "complete": True, "for example": "1234"}
+
+    assert observed_values(observed) == "rows 1,234, share 0.0867, complete True, for example 1234"
