@@ -24,6 +24,7 @@ from pyspark.sql.types import (
     IntegerType,
     LongType,
     MapType,
+    NullType,
     ShortType,
     StructField,
     StructType,
@@ -56,6 +57,8 @@ def keeps_values(sent: DataType, declared: str) -> bool:
     Raises ParseException if Spark does not know the declared type.
     """
     wanted = _type(declared)
+    if isinstance(sent, NullType):
+        return True
     if isinstance(sent, DecimalType) and isinstance(wanted, DecimalType):
         whole_digits = wanted.precision - wanted.scale
         return wanted.scale >= sent.scale and whole_digits >= sent.precision - sent.scale
@@ -72,6 +75,16 @@ def footer(spark: SparkSession, uri: str) -> Any:
     """
     with _footer_reader(spark, uri) as reader:
         return reader.getFileMetaData()
+
+
+def with_null_columns(schema: StructType, spark: SparkSession, uri: str) -> StructType:
+    """The schema that Spark infers of a Parquet file, with NullType for columns of Parquet's null type.
+
+    Writers such as pandas choose it for a column without any value; Spark infers INT. Raises Py4JJavaError.
+    """
+    columns = {each.getName(): each.getLogicalTypeAnnotation() for each in footer(spark, uri).getSchema().getFields()}
+    empty = {name for name, annotation in columns.items() if annotation and annotation.toString() == "UNKNOWN"}
+    return StructType([StructField(each.name, NullType()) if each.name in empty else each for each in schema])
 
 
 def stated_rows(spark: SparkSession, uri: str) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 
 from pyspark.sql import Column, DataFrame, SparkSession, functions
-from pyspark.sql.types import StructType
+from pyspark.sql.types import NullType, StructType
 
 from feed_assets.engine.moments import JSON_TIMES
 from feed_assets.engine.sql import quoted, text_literal
@@ -80,14 +80,22 @@ def text_records(
 
 
 def parquet_records(
-    spark: SparkSession, files: Mapping[str, tuple[str, PartnerFile]], base: str, schema: StructType
+    spark: SparkSession,
+    files: Mapping[str, tuple[str, PartnerFile]],
+    base: str,
+    schema: StructType,
+    declared: Mapping[str, str],
 ) -> DataFrame:
     """The rows of Parquet files of one schema, in columns as those of `text_records`; `_line` is the row's number.
 
-    Columns keep their types, no row is malformed, and `_record` is the row as a JSON object.
+    Columns keep their types, those of NullType get the type that is `declared`, or are left out. No row is malformed,
+    and `_record` is the row as a JSON object.
     """
-    rows = spark.read.option("basePath", base).schema(schema).parquet(*(path for path, _ in files.values()))
-    columns = [functions.col(quoted(name)) for name in schema.names]
+    empty = [each.name for each in schema if isinstance(each.dataType, NullType)]
+    there = StructType([each for each in schema if each.name not in empty])
+    rows = spark.read.option("basePath", base).schema(there).parquet(*(path for path, _ in files.values()))
+    columns = [functions.col(quoted(name)) for name in there.names]
+    columns += [functions.lit(None).cast(declared[name]).alias(name) for name in empty if name in declared]
     return rows.select(
         *columns,
         "_landing",

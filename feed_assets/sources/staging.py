@@ -18,12 +18,12 @@ from uuid import uuid4
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DataType, IntegerType, StructType
 
 from feed_assets.blackboard.listing import list_all
 from feed_assets.blackboard.port import AlreadyExistsError, Blackboard, BlackboardError, UnavailableError
 from feed_assets.engine.paths import to_read, to_write
-from feed_assets.engine.spark_schemas import keeps_values, readable_columns, stated_rows
+from feed_assets.engine.spark_schemas import keeps_values, readable_columns, stated_rows, with_null_columns
 from feed_assets.sources.expressions import needed_columns
 from feed_assets.sources.formats import ParquetFormat
 from feed_assets.sources.layout import (
@@ -127,7 +127,7 @@ def _records(
         alike = [(each, path) for each, path in contents if columns[each.landing] == these]
         files = {str(each.landing): (path, each.sent) for each, path in alike}
         if isinstance(source.format, ParquetFormat):
-            records = parquet_records(session, files, base, cast("StructType", these))
+            records = parquet_records(session, files, base, cast("StructType", these), source.format.declared)
         else:
             records = text_records(session, files, base, source.format, cast("tuple[str, ...]", these))
         size = sum(each.sent.content.stat().st_size for each, _ in alike)
@@ -244,7 +244,8 @@ def _parquet_schema(session: SparkSession, path: str, source: Source, sent: Part
         if not unreadable:
             reason = _reason(error)
             raise LandingError(f"{sent.path} cannot be read as Parquet: {reason}. Have it sent again") from error
-    types = {column.name: column.dataType for column in schema}
+    if any(isinstance(type_, IntegerType) for type_ in _differing(schema, source).values()):
+        schema = with_null_columns(schema, session, sent.content.absolute().as_uri())
     check_column_names(str(sent.path), schema.names)
     declared = {name.lower() for name in source.format.declared}
     if refused := [f"{name} ({_reason(error)})" for name, error in unreadable.items() if name.lower() in declared]:
@@ -252,16 +253,21 @@ def _parquet_schema(session: SparkSession, path: str, source: Source, sent: Part
             f"{sent.path} has columns of types that Spark cannot read: {', '.join(refused)}. "
             f"Have them sent as another type, such as text, or take them out of the source {source.key}"
         )
-    problems = [f"lacks the column {name}" for name in needed_columns(session, source) if name not in types]
+    problems = [f"lacks the column {name}" for name in needed_columns(session, source) if name not in schema.names]
     problems += [
-        f"has {name} as {types[name].simpleString()}, not as {type_}"
-        for name, type_ in source.format.declared.items()
-        if name in types and not keeps_values(types[name], type_)
+        f"has {name} as {type_.simpleString()}, not as {source.format.declared[name]}"
+        for name, type_ in _differing(schema, source).items()
     ]
     if problems:
         what = "; it ".join(problems)
         raise LandingError(f"{sent.path} {what}. Have it sent again, or correct the source {source.key}")
     return schema
+
+
+def _differing(schema: StructType, source: Source) -> dict[str, DataType]:
+    """The columns that cannot be read as the source declares them, with their types."""
+    types, declared = {column.name: column.dataType for column in schema}, source.format.declared
+    return {name: types[name] for name in declared if name in types and not keeps_values(types[name], declared[name])}
 
 
 def _check_rows(session: SparkSession, sent: PartnerFile, read: int) -> None:

@@ -363,6 +363,20 @@ def test_parquet_may_have_narrower_types_than_the_source_declares(spark, blackbo
     assert sorted((each["id"], each["small"], each["price"], each["ratio"]) for each in found) == sorted(2 * wanted)
 
 
+def test_a_column_of_parquets_null_type_has_no_value_whatever_the_source_declares(
+    spark, blackboard, described, tmp_path
+):
+    source = described("type: parquet, columns: {id: bigint, time: timestamp, ad: string, tags: 'map<string, string>'}")
+    moment = pa.array([datetime(2019, 11, 24, 5, tzinfo=UTC)], pa.timestamp("us", "UTC"))
+    sent = {"id": [1], "time": moment, "ad": pa.nulls(1), "tags": pa.nulls(1), "other": pa.nulls(1)}
+    pq.write_table(pa.table(sent), tmp_path / "as-pandas-writes.parquet")
+
+    land(spark, blackboard, source, tmp_path / "as-pandas-writes.parquet", now=NOW)
+
+    ((_, record),) = records(spark, blackboard, source)
+    assert (record["id"], record["ad"], record["tags"]) == (1, None, None)
+
+
 @pytest.mark.parametrize(
     ("sent", "declared"),
     [
