@@ -70,13 +70,15 @@ def command_for(feed: Feed, partition: str | None, update: str) -> str:
 
 
 def _growth(record: Record, previous: Update | None) -> dict[str, Any]:
-    """The growth of the raw data since `previous` read it, in all and by source, or by source and day."""
+    """The growth of the raw data since `previous` read it, in all and by source, or by source and day.
+
+    It is measured in records where their number is known, as the sensors measure it.
+    """
     read = record.read_sets
     if not read:
         return {}
     known = read_record(previous.feed, previous.partition, previous.name) if previous else None
     earlier = known.read_sets if known else {}
-    now, before = (sum(each.bytes for each in sets.values()) for sets in (read, earlier))
     several_days = len({day for _, day in read}) > 1
     rows = [
         _growth_row(f"{source} {day}" if several_days else source, each, earlier.get((source, day)))
@@ -84,12 +86,24 @@ def _growth(record: Record, previous: Update | None) -> dict[str, Any]:
     ]
     shown: dict[str, Any] = {
         "raw files": sum(each.count for each in read.values()),
-        "raw bytes": now,
+        "raw bytes": sum(each.bytes for each in read.values()),
         "growth": dg.MetadataValue.table(rows[:MAX_ROWS]),
     }
+    now, before = (_records(sets) for sets in (read, earlier))
+    if now is not None:
+        shown["raw records"] = now
+    if now is None or before is None:
+        now, before = (sum(each.bytes for each in sets.values()) for sets in (read, earlier))
     if before:
         shown["raw growth, %"] = _percent(now - before, before)
     return shown
+
+
+def _records(sets: Mapping[tuple[str, str], RawInput]) -> int | None:
+    """The records of all read sets; None if the number of a file is unknown."""
+    numbers = [each.records for each in sets.values()]
+    known = [number for number in numbers if number is not None]
+    return sum(known) if len(known) == len(numbers) else None
 
 
 def _percent(part: int, whole: int) -> float:
@@ -98,14 +112,17 @@ def _percent(part: int, whole: int) -> float:
 
 def _growth_row(source: str, now: RawInput, was: RawInput | None) -> dg.TableRecord:
     before = was.bytes if was else 0
-    growth = _change(before, now.bytes) if was else "first read"
+    growth = _change(was, now) if was else "first read"
     return dg.TableRecord({"source": source, "bytes before": before, "bytes": now.bytes, "growth": growth})
 
 
-def _change(before: int, after: int) -> str:
-    """The change in bytes and percent: `+1,024 bytes (+10.0 %)`."""
+def _change(was: RawInput, now: RawInput) -> str:
+    """The change and its percent, `+512 records (+10.0 %)`: in records, as sensors decide, or else in bytes."""
+    before, after, unit = was.records, now.records, "records"
+    if before is None or after is None:
+        before, after, unit = was.bytes, now.bytes, "bytes"
     share = f" ({(after - before) / before:+.1%})" if before else ""
-    return f"{after - before:+,} bytes{share}"
+    return f"{after - before:+,} {unit}{share}"
 
 
 def _input_rows(inputs: Iterable[FeedInput | RawInput]) -> list[dg.TableRecord]:

@@ -1,5 +1,6 @@
 """What becomes of an asset's result: the files of an update, its record, and what Dagster is told."""
 
+import csv
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -14,6 +15,7 @@ from feed_assets.io_manager import BOUNDARY, Observed, feed_metadata
 from feed_assets.partitions import daily, hourly
 from feed_assets.sources import load_sources
 from feed_assets.sources.canonical import VERSION, canonical
+from feed_assets.sources.landing import land
 from feed_assets_tests.harness import (
     ADS,
     CLICKS,
@@ -161,6 +163,22 @@ def test_dagster_is_told_the_update_as_data_version_and_its_numbers(shop):
     assert (shown["raw bytes"], shown["raw files"]) == (first + late, 2)
     assert shown["raw growth, %"] == round(100 * late / first, 2)
     assert shown["quarantined, %"] == 0
+
+
+def test_growth_is_told_in_records_where_the_names_of_landed_files_have_their_number(shop, spark, tmp_path):
+    source = next(source for source in load_sources(shop.settings.sources_directory, KINDS) if source.kind == "ads")
+    for name, rows in {"first": ads(20), "late": ads(5, start=20)}.items():
+        path = tmp_path / f"{name}.csv"
+        with path.open("w", newline="") as file:
+            writer = csv.DictWriter(file, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+        land(spark, shop.board, source, path, now=shop.now)
+        shop.run("clean_ads")
+
+    shown = latest_materialization(shop).metadata
+    assert shown["growth"].records[0].data["growth"] == "+5 records (+25.0%)"
+    assert (shown["raw records"].value, shown["raw growth, %"].value) == (25, 25.0)
 
 
 def test_a_first_update_has_grown_from_nothing(shop):
