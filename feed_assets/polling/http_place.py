@@ -25,6 +25,8 @@ from feed_assets.polling.port import (
 )
 
 _AT_ONCE = 8
+_LONGEST_PAGE = 64 * 1024 * 1024
+"""Some hundred thousand links. A page of a few MB of gzip may be one of many GB."""
 _GONE = (404, 410)
 """The answers of HTTP for a file that is missing."""
 
@@ -101,13 +103,17 @@ class HttpPlace(Place):
             if answer.status == HTTPStatus.NOT_FOUND:
                 return None
             answer.raise_for_status()
-            page = (await answer.read()).decode(errors="replace")
+            page = bytearray()
+            async for part in answer.content.iter_any():
+                page += part
+                if len(page) > _LONGEST_PAGE:
+                    raise PlaceError(f"the page {url} has more than {_LONGEST_PAGE:,} bytes: divide the folder")
             came_from = str(answer.url) if answer.history else url
         asked, came = urlsplit(url), urlsplit(came_from)
         same = asked[:2] == came[:2] or (came.scheme, came.hostname) == ("https", asked.hostname)
         # Another server must not get the partner's credentials: it is asked through the partner's redirects only.
         elsewhere = self._has_options and not same
-        return page, url if elsewhere or f"{came_from}/" == url else came_from
+        return page.decode(errors="replace"), url if elsewhere or f"{came_from}/" == url else came_from
 
     def _look(self, name: str) -> PartnersFile | None:
         with explained(self._errors):

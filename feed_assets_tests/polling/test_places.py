@@ -282,6 +282,14 @@ def test_names_that_are_not_utf_8_stay_two_names(tmp_path):
         assert (poller(board).poll(source).taken, landed(board)) == (names, names)
 
 
+def test_a_page_without_end_is_refused_and_not_held_in_memory(tmp_path):
+    packed = gzip.compress(bytes(65 * 1024 * 1024))
+    with pages({"/": (packed, {"Content-Encoding": "gzip"})}) as url:
+        place = open_place(describe(tmp_path / "shop_ads.yaml", url, pattern="*.csv"))
+        with pytest.raises(PlaceError, match="has more than 67,108,864 bytes: divide the folder"):
+            list(place.entries(""))
+
+
 def test_a_packed_file_comes_as_it_is_also_if_the_server_calls_that_an_encoding(tmp_path):
     packed, encoded = gzip.compress(content("1").encode()), {"Content-Encoding": "gzip"}
     with pages({"/": b'<a href="1.csv.gz">', "/1.csv.gz": (packed, encoded)}) as url:
