@@ -31,6 +31,8 @@ _AT_LANDING: Final[tuple[Location, ...]] = (("filter",), ("columns", "event_time
 
 _TIME_OF_DAY: Final = r"^\s*(T\d\d?|T?\d\d?(:\d\d?){1,2}(\.\d*)?)\s*(Z|(UTC|GMT|UT)?([+-]\d\d?(:?\d\d)?)?)\s*$"
 """A text with a time of day and no date, such as 10:15 or T10:15:30Z."""
+_DATE_AND_TIME_BYTES: Final = 19
+"""So long a text is not looked at: it has room for a date and a time, and a look costs as much as reading the time."""
 
 _passed: set[tuple[Kind, str]] = set()
 """Descriptions of the sources that passed `check_expressions` in this process."""
@@ -120,9 +122,13 @@ def unless_time_of_day(frame: DataFrame, expression: str, value: Column) -> Colu
     named = columns_named(frame.sparkSession, expression)
     if not named or not all(isinstance(types.get(name.lower()), StringType) for name in named):
         return value
-    columns = [functions.col(quoted(name)) for name in named]
-    undated = (functions.coalesce(column.rlike(_TIME_OF_DAY), functions.lit(True)) for column in columns)  # noqa: FBT003 - a literal
-    return functions.when(~reduce(and_, undated, functions.coalesce(*columns).isNotNull()), value)
+    columns = {name: functions.col(quoted(name)) for name in named}
+    short = {name: functions.octet_length(column) < _DATE_AND_TIME_BYTES for name, column in columns.items()}
+    undated = (
+        functions.coalesce(short[name] & column.rlike(_TIME_OF_DAY), functions.lit(True))  # noqa: FBT003 - a literal
+        for name, column in columns.items()
+    )
+    return functions.when(~reduce(and_, undated, functions.coalesce(*columns.values()).isNotNull()), value)
 
 
 def nearest(name: str, names: Iterable[str]) -> str:

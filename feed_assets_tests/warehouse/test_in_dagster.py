@@ -228,9 +228,7 @@ def test_a_feed_without_partitions_is_loaded_as_well(store, warehouse) -> None:
 def test_a_table_with_more_to_load_than_a_tick_requests_does_not_keep_the_others_waiting(store) -> None:
     daily = dg.DailyPartitionsDefinition("2019-11-01")
     long, short = (
-        dg.AssetSpec(
-            name, metadata=feed_metadata(f"{name}/v1.0", AD_CATALOG, warehouse=name), partitions_def=daily
-        )
+        dg.AssetSpec(name, metadata=feed_metadata(f"{name}/v1.0", AD_CATALOG, warehouse=name), partitions_def=daily)
         for name in ("long", "short")
     )
     both = replace(store, _definitions=Project(store.settings, ()).definitions(assets=[long, short]))
