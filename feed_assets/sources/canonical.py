@@ -101,7 +101,7 @@ def _check_columns(raw: DataFrame, source: Source) -> None:
 
 
 def _as_declared(records: DataFrame, values: Mapping[str, Column], types: Mapping[str, str]) -> dict[str, Column]:
-    """The values in their columns' types; a value that its type cannot hold is NULL, and never another number."""
+    """The values in their columns' types; NULL if its type cannot hold a value. A DECIMAL is rounded to its places."""
     whole = [name for name in values if types.get(name, "").lower() in _WHOLE_NUMBERS]
     given = records.select(*(values[name].alias(name) for name in whole)).schema if whole else ()
     # A cast would cut the fraction off.
