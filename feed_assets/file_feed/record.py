@@ -113,7 +113,7 @@ class RawInput:
     @property
     def records(self) -> int | None:
         """The records of all files; None if the number of a file is unknown."""
-        return _sum([*(file.records for file in self.files), *(hour.records for hour in self.listed.values())])
+        return total([*(file.records for file in self.files), *(hour.records for hour in self.listed.values())])
 
     @property
     def hours(self) -> Mapping[str, RawHour]:
@@ -251,10 +251,10 @@ def inputs_digest(inputs: Iterable[FeedInput | RawInput]) -> str:
 
 def _totals(files: Sequence[RawFile]) -> RawHour:
     digest = short_digest(json.dumps(sorted((file.path, file.size, file.tag) for file in files)))
-    return RawHour(len(files), sum(file.size for file in files), digest, _sum([file.records for file in files]))
+    return RawHour(len(files), sum(file.size for file in files), digest, total([file.records for file in files]))
 
 
-def _sum(numbers: Sequence[int | None]) -> int | None:
+def total(numbers: Sequence[int | None]) -> int | None:
     """The sum; None if a number is unknown."""
     known = [number for number in numbers if number is not None]
     return sum(known) if len(known) == len(numbers) else None

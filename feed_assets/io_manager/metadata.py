@@ -12,6 +12,7 @@ import dagster as dg
 
 from feed_assets.file_feed import Feed, FeedInput, RawInput, Record, Update, read_record
 from feed_assets.file_feed.quarantine import counts_what_was_read
+from feed_assets.file_feed.record import total
 
 MAX_ROWS = 100
 """Rows of a metadata table; one more row counts the rest."""
@@ -89,7 +90,7 @@ def _growth(record: Record, previous: Update | None) -> dict[str, Any]:
         "raw bytes": sum(each.bytes for each in read.values()),
         "growth": dg.MetadataValue.table(rows[:MAX_ROWS]),
     }
-    now, before = (_records(sets) for sets in (read, earlier))
+    now, before = (total([each.records for each in sets.values()]) for sets in (read, earlier))
     if now is not None:
         shown["raw records"] = now
     if now is None or before is None:
@@ -97,13 +98,6 @@ def _growth(record: Record, previous: Update | None) -> dict[str, Any]:
     if before:
         shown["raw growth, %"] = _percent(now - before, before)
     return shown
-
-
-def _records(sets: Mapping[tuple[str, str], RawInput]) -> int | None:
-    """The records of all read sets; None if the number of a file is unknown."""
-    numbers = [each.records for each in sets.values()]
-    known = [number for number in numbers if number is not None]
-    return sum(known) if len(known) == len(numbers) else None
 
 
 def _percent(part: int, whole: int) -> float:

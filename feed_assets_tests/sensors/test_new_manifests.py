@@ -661,14 +661,20 @@ def test_two_instances_are_each_told_everything_once(desk):
     assert [each.tick("new_manifests").reported for each in both] == [[], []]
 
 
-def test_a_staged_update_is_no_loss_while_its_run_is_under_way_and_makes_way_when_it_has_ended(settled):
-    before = settled.latest(ADS)
-    run = create_run_for_test(settled.instance, status=dg.DagsterRunStatus.STARTED)
+def staged_by_a_run(settled, status):
+    """A run of this status, and the update that it has staged and told Dagster of."""
+    run = create_run_for_test(settled.instance, status=status)
     claimed = claim(settled.feed(ADS), DAY, now=settled.now, owner="test")
     stage(claimed, (), Facts(run_id=run.run_id), now=settled.now)
     settled.instance.report_runless_asset_event(
         dg.AssetMaterialization("clean_ads", partition=DAY, tags={"dagster/data_version": claimed.name})
     )
+    return run, claimed.name
+
+
+def test_a_staged_update_is_no_loss_while_its_run_is_under_way_and_makes_way_when_it_has_ended(settled):
+    before = settled.latest(ADS)
+    run, _ = staged_by_a_run(settled, dg.DagsterRunStatus.STARTED)
     assert settled.tick("new_manifests").reported == []
 
     settled.instance.report_run_canceled(run)
@@ -679,17 +685,12 @@ def test_a_staged_update_is_no_loss_while_its_run_is_under_way_and_makes_way_whe
 
 def test_an_update_whose_run_was_terminated_before_its_checks_is_not_called_invalidated(settled):
     before = settled.latest(ADS)
-    run = create_run_for_test(settled.instance, status=dg.DagsterRunStatus.CANCELED)
-    claimed = claim(settled.feed(ADS), DAY, now=settled.now, owner="test")
-    stage(claimed, (), Facts(run_id=run.run_id), now=settled.now)
-    settled.instance.report_runless_asset_event(
-        dg.AssetMaterialization("clean_ads", partition=DAY, tags={"dagster/data_version": claimed.name})
-    )
+    _, update = staged_by_a_run(settled, dg.DagsterRunStatus.CANCELED)
 
     (event,) = settled.tick("new_manifests").events
 
     assert event.description == (
-        f"Update {claimed.name} was staged, and its run ended before its checks decided. Update {before} is in force."
+        f"Update {update} was staged, and its run ended before its checks decided. Update {before} is in force."
     )
     assert "invalidated update" not in event.metadata
 
