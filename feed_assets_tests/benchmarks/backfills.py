@@ -43,7 +43,9 @@ def measure(scratch: Path, *, quick: bool = False) -> Report:
     together = timed(lambda: run_command(_home(scratch, "backfill", raw), sources, backfill))
     rows = [_row("feed-assets backfill: one Spark", count, together, count)]
     a_day = together / count
-    comparisons = [Comparison("feed-assets backfill, seconds a day", a_day, f"<= {DAY_GOAL:g}", a_day <= DAY_GOAL)]
+    # The goal is for days that share one start.
+    goal_of_a_day = None if quick else DAY_GOAL
+    comparisons = [Comparison.at_most("feed-assets backfill, seconds a day", a_day, goal_of_a_day)]
     executors = {} if quick else {DEFAULT: "Dagster's default executor", OURS: "the project's executor"}
     for module, executor in executors.items():
         home = _home(scratch, module, raw)
