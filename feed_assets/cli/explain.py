@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from feed_assets.cli.clock import DayParameter, OptionalDay
+from feed_assets.cli.feed_place import with_what_is_near
 from feed_assets.cli.installation import Installation, find_dagster_home, load_installation
 from feed_assets.cli.output import json_option, print_blocks, print_json, print_table, print_text, say
 from feed_assets.file_feed.wording import counted
@@ -112,7 +113,7 @@ def _show_unprocessed(installation: Installation, *, as_json: bool) -> None:
         dates = len({each.day for each in days if each.backfill == command})
         print_text(f"Of these, `{command}` makes {counted(dates, 'day')} outside the lookback.", indent="    ")
     if not days:
-        say("There is no unprocessed raw data.")
+        say(with_what_is_near("There is no unprocessed raw data.", installation.blackboard))
 
 
 def _say_where(settings: Settings) -> None:

@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 
 import click
 
-from feed_assets.blackboard import BlackboardError, InvalidKeyError, UnavailableError, UnknownLocationError
+from feed_assets.blackboard import Blackboard, BlackboardError, InvalidKeyError, UnavailableError, UnknownLocationError
 from feed_assets.blackboard.listing import first_folders
 from feed_assets.cli.clock import UpdateName
 from feed_assets.cli.output import printable
@@ -230,6 +230,12 @@ def what_is_missing(place: FeedPlace) -> str | None:
 def is_there(feed: Feed) -> bool:
     """Whether the feed's location exists: a directory, or folders in a bucket."""
     return _here(feed) is not None
+
+
+def with_what_is_near(answer: str, board: Blackboard) -> str:
+    """The answer of a command that found nothing below a base; if the base itself is missing, with what is near it."""
+    base = Feed(board)
+    return answer if is_there(base) else f"{answer} {what_is_near(base, None)}"
 
 
 def _here(feed: Feed) -> list[str] | None:

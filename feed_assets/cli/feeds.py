@@ -11,7 +11,7 @@ import click
 
 from feed_assets.blackboard import Blackboard, UnknownLocationError, open_blackboard
 from feed_assets.cli.clock import now
-from feed_assets.cli.feed_place import is_there, what_is_near
+from feed_assets.cli.feed_place import is_there, what_is_near, with_what_is_near
 from feed_assets.cli.output import json_option, print_json, print_table
 from feed_assets.file_feed import Feed, NoValidUpdateError
 from feed_assets.file_feed.discovery import FeedSummary, feed_locations, summarize
@@ -48,7 +48,7 @@ def feeds(base: str | None, *, as_json: bool) -> None:
     print_table(
         ["feed", "partitions", "newest", "latest update", "state"],
         [(each.location or ".", each.partitions, each.newest, each.latest, _state(each)) for each in found],
-        empty=f"There is no feed below {where}. Name another BASE, or set FEED_ASSETS_BASE.",
+        empty="" if found else with_what_is_near(f"There is no feed below {where}.", board),
     )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from feed_assets.cli.feed_place import with_what_is_near
 from feed_assets.cli.installation import load_installation
 from feed_assets.cli.output import json_option, print_json, print_table, say
 from feed_assets.cli.source_names import sources_named
@@ -35,8 +36,9 @@ def late(days: int | None, names: Sequence[str], picture: Path | None, *, as_jso
     if picture is not None and picture.suffix != ".png":
         raise click.BadParameter(f"{picture} is no .png file.", param_hint="--picture")
     installation = load_installation()
+    board = installation.blackboard
     rows = calendar.late_calendar(
-        installation.blackboard,
+        board,
         installation.feeds,
         installation.sources,
         now=installation.settings.clock.now(),
@@ -61,7 +63,7 @@ def late(days: int | None, names: Sequence[str], picture: Path | None, *, as_jso
                 )
                 for row in rows
             ],
-            empty="No data was sent for these days, and none was processed.",
+            empty="" if rows else with_what_is_near("No data was sent for these days, and none was processed.", board),
             keep=("day", "source", "growth"),
             numbers=("sent", "baseline"),
         )

@@ -14,7 +14,7 @@ import click
 
 from feed_assets.cli.clock import DayParameter, OptionalDay
 from feed_assets.cli.exit_codes import FAILED
-from feed_assets.cli.feed_place import similar_names
+from feed_assets.cli.feed_place import similar_names, with_what_is_near
 from feed_assets.cli.feeds import NOT_FEEDS
 from feed_assets.cli.installation import Installation, load_installation
 from feed_assets.cli.output import complain, json_option, print_json, print_table
@@ -48,7 +48,7 @@ def quarantine(ctx: click.Context, day: date | None, feed: str | None, *, as_jso
     if as_json:
         print_json([asdict(each) for each in found])
     else:
-        _show(found, empty=_nothing(feed, partition, settings.base))
+        _show(found, empty="" if found else with_what_is_near(_nothing(feed, partition, settings.base), board))
     for fault in faults:
         complain(f"Error: {fault}")
     if faults:

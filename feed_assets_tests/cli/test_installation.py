@@ -154,6 +154,16 @@ def test_explain_in_an_empty_directory_names_the_base_it_looked_at_and_makes_not
     assert list(empty.iterdir()) == []
 
 
+@pytest.mark.parametrize("command", ["feeds", "late", "explain", "quarantine"])
+def test_a_command_that_finds_nothing_says_what_is_near_a_mistyped_base(run: Run, empty: Path, monkeypatch, command):
+    (empty / "data").mkdir()
+    monkeypatch.setenv("FEED_ASSETS_BASE", str(empty / "data"))
+    assert "The nearest place" not in run(command).stderr
+
+    monkeypatch.setenv("FEED_ASSETS_BASE", str(empty / "dta"))
+    assert "There is: data. Did you mean data?" in run(command).stderr
+
+
 @pytest.mark.parametrize("day", ["0001-01-01", "9999-12-31"])
 def test_the_first_and_the_last_day_of_the_calendar_can_be_explained(run: Run, empty: Path, day: str):
     raw = empty / f"data/raw/ads/open_bandit_ads/{day}/23/theirs.parquet"
