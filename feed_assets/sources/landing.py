@@ -113,10 +113,8 @@ def land_files(
 
 def is_outdated(landing: Landing, source: Source, now: datetime) -> bool:
     """Whether landing the file again changes the result: the description changed, or future times became usable."""
-    if landing.description != source.landing_digest:
-        return True
-    # Entries of earlier versions lack `future_until`.
-    return FUTURE in landing.quarantined and (landing.future_until is None or landing.future_until <= now)
+    usable_now = landing.future_until is not None and landing.future_until <= now
+    return usable_now or landing.description != source.landing_digest
 
 
 @dataclass(frozen=True, slots=True)
