@@ -20,7 +20,8 @@ from typing import Any
 
 from feed_assets.receiving.committing import REPEATS, Sealed
 from feed_assets.receiving.journal import MEDIUM_ERRORS, Journal, age, encode_header
-from feed_assets.receiving.landing_segments import TOGETHER, Outcome, Place, work
+from feed_assets.receiving.landing_segments import Outcome, Place, work
+from feed_assets.sources.scratch import TOGETHER
 from feed_assets.state import Store, StoreError
 from feed_assets.state.answers import record_answers
 
