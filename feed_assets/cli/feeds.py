@@ -5,6 +5,7 @@ Here: the command. Not here: finding the feeds (`file_feed.discovery`).
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict
 
 import click
@@ -12,6 +13,7 @@ import click
 from feed_assets.blackboard import Blackboard, UnknownLocationError, open_blackboard
 from feed_assets.cli.clock import now
 from feed_assets.cli.feed_place import is_there, what_is_near, with_what_is_near
+from feed_assets.cli.installation import BASE, load_installation
 from feed_assets.cli.output import json_option, print_json, print_table
 from feed_assets.file_feed import Feed, NoValidUpdateError
 from feed_assets.file_feed.discovery import FeedSummary, feed_locations, summarize
@@ -32,7 +34,8 @@ def feeds(base: str | None, *, as_json: bool) -> None:
     lists feeds that other programs publish. For raw data and quarantine see `sources` and `quarantine`. Exit code 3 if
     nothing is at BASE.
     """
-    where = _default_base() if base is None else base
+    # Loading the project takes seconds.
+    where = base if base is not None else os.environ.get(BASE) or load_installation().settings.base
     try:
         board: Blackboard = open_blackboard(where)
     except UnknownLocationError as error:
@@ -50,12 +53,6 @@ def feeds(base: str | None, *, as_json: bool) -> None:
         [(each.location or ".", each.partitions, each.newest, each.latest, _state(each)) for each in found],
         empty="" if found else with_what_is_near(f"There is no feed below {where}.", board),
     )
-
-
-def _default_base() -> str:
-    from feed_assets.cli.installation import load_installation  # noqa: PLC0415 - only where no base is given
-
-    return load_installation().settings.base
 
 
 def _state(feed: FeedSummary) -> str:

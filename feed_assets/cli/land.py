@@ -164,7 +164,7 @@ def _size(file: Path | Landing) -> str:
 def as_landed(name: str, landing: Landing, source: Source, settings: Settings, now: datetime) -> Landed:
     """A landing with what people should know of it, for `remarks` and `warnings`."""
     days = [] if landing.already_landed else _unwatched(landing, source, settings, now)
-    outdated = landing.description not in {None, source.landing_digest}
+    outdated = landing.description != source.landing_digest
     return Landed(name, landing, outdated, {day: landing.records_of(day) for day in days})
 
 

@@ -9,6 +9,8 @@ names and sizes from the log, and lists nothing.
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -57,15 +59,19 @@ def row_count(spark: SparkSession, sizes: Mapping[str, int]) -> int:
 
 
 def rows_by_path(spark: SparkSession, sizes: Mapping[str, int], pattern: str) -> dict[str, int]:
-    """How many rows these Parquet files have by the first group of a pattern that is searched in their paths.
+    """How many rows these Parquet files have by the first group of a pattern that all their paths have.
 
-    As `row_count`; grouping takes half as long again.
+    As `row_count`; grouping takes several times as long.
     """
     if not sizes:
         return {}
-    group = functions.regexp_extract("_metadata.file_path", pattern, 1)
-    counted = _footers(spark, sizes).groupBy(group.alias("group")).agg(functions.count("*").alias("rows")).collect()
-    return {row["group"]: row["rows"] for row in counted}
+    # Spark would search each row's path.
+    files = _footers(spark, sizes).groupBy("_metadata.file_path").agg(functions.count("*").alias("rows")).collect()
+    counts: Counter[str] = Counter()
+    for path, rows in files:
+        (group,) = re.findall(pattern, path)
+        counts[group] += rows
+    return dict(counts)
 
 
 def _footers(spark: SparkSession, sizes: Mapping[str, int]) -> DataFrame:

@@ -130,12 +130,11 @@ def _instead(names: Sequence[str], newest: str | None) -> str:
     return ", and ".join(reasons)
 
 
-def is_latest(update: Update, *, now: datetime) -> bool:
+def is_latest(update: Update) -> bool:
     """Whether this update is still the one in force, with the same files: one LIST.
 
     The listing starts at the update itself, to see its own invalidation.
     """
-    del now  # the listing starts at the update, not at the time
     found = updates_from(update.feed, update.partition, start=update.name)
     return newest_valid(update.feed, update.partition, found) == update
 

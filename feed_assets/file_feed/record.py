@@ -19,9 +19,8 @@ from feed_assets.file_feed.feed import File
 from feed_assets.file_feed.names import check_update
 from feed_assets.file_feed.wording import shortened
 
-FORMAT = 2
-"""Raised when older readers would misunderstand a changed record; added fields do not count. Format 2 has read sets
-whose files are listed beside the record; all other records are written as format 1."""
+FORMAT = 1
+"""Raised when older readers would misunderstand a changed record; added fields do not count."""
 
 _Value = TypeVar("_Value")
 State = Literal["staged", "publishing", "published", "rejected", "invalidated"]
@@ -203,7 +202,7 @@ class Record:
 
     def to_json(self) -> bytes:
         """Compact JSON, the same bytes for the same record."""
-        content = {"format": FORMAT if has_listing(self.facts.inputs) else 1, **asdict(self)}
+        content = {"format": FORMAT, **asdict(self)}
         for each, value in zip(content["facts"]["inputs"], self.facts.inputs, strict=True):
             each["kind"] = "raw" if isinstance(value, RawInput) else "feed"
         return json.dumps(content, default=_plain, sort_keys=True, separators=(",", ":")).encode()
@@ -289,7 +288,7 @@ def _facts(content: dict[str, Any]) -> Facts:
 def _input(content: dict[str, Any]) -> FeedInput | RawInput:
     if content["kind"] == "raw":
         files = tuple(_known(RawFile, each) for each in content["files"])
-        listed = {hour: _known(RawHour, totals) for hour, totals in content.get("listed", {}).items()}
+        listed = {hour: _known(RawHour, totals) for hour, totals in content["listed"].items()}
         return _known(RawInput, {**content, "files": files, "listed": listed})
     return _known(FeedInput, content)
 

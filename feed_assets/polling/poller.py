@@ -25,18 +25,13 @@ from feed_assets.polling.taken import BlackboardIndex, Taken, TakenIndex, state_
 from feed_assets.sources import Source
 from feed_assets.sources.layout import LandingId, name_digest
 from feed_assets.sources.plan import sweep_staging
-from feed_assets.sources.scratch import scratch_directory
+from feed_assets.sources.scratch import SCRATCH_BYTES, TOGETHER, scratch_directory
 from feed_assets.sources.source_errors import OvertakenError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from feed_assets.sources.ledger import Landing
-
-TOGETHER = 16
-"""Files that are on this machine's disk and share a Spark job, at most."""
-SCRATCH_BYTES = 1024**3
-"""Once the files on the disk have this size, no more of them share the job."""
 
 Land = Callable[[Source, Sequence[Path], Mapping[str, int]], "Iterator[Landing | Exception]"]
 """Lands files of a source, as `land_files` does with these generations as `seen`."""

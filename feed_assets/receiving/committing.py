@@ -18,9 +18,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
 
-import msgspec
-
-from feed_assets.receiving.journal import MEDIUM_ERRORS, Entry, Header, Journal, age, frame
+from feed_assets.receiving.journal import MEDIUM_ERRORS, Entry, Header, Journal, age, decode_header, frame
 from feed_assets.receiving.limits import Limits
 from feed_assets.state import Store, StoreError
 from feed_assets.state.answers import answers
@@ -29,7 +27,6 @@ REPEATS: timedelta = timedelta(hours=24)
 """How long a request that is repeated gets the answer of the first."""
 
 _log = logging.getLogger(__name__)
-_header = msgspec.json.Decoder(Header).decode
 
 
 class UnavailableError(Exception):
@@ -188,7 +185,7 @@ class Committer:
             stored = answers(self._store, keys - recent.keys(), after=datetime.now(UTC) - REPEATS)
         except StoreError as error:
             return recent, str(error)
-        return recent | {key: _header(text) for key, text in stored.items()}, ""
+        return recent | {key: decode_header(text) for key, text in stored.items()}, ""
 
     def _append(self, new: Sequence[_Submission]) -> None:
         started = time.monotonic()

@@ -59,13 +59,14 @@ class Entry:
     records: bytes
 
 
-_encode = msgspec.json.Encoder().encode
-_header = msgspec.json.Decoder(Header).decode
+encode_header = msgspec.json.Encoder().encode
+decode_header = msgspec.json.Decoder(Header).decode
+"""A header as JSON and back, for the journal and for the answers that the store keeps."""
 
 
 def frame(entry: Entry) -> bytes:
     """The entry as the journal holds it."""
-    payload = b"\n".join((_encode(entry.header), entry.records))
+    payload = b"\n".join((encode_header(entry.header), entry.records))
     return _FRAME.pack(_MARK, len(payload), _checksum(payload)) + payload
 
 
@@ -79,7 +80,7 @@ def read_frames(file: BinaryIO) -> Iterator[tuple[Entry, int]]:
             return
         position += _FRAME.size + length
         header, _, records = payload.partition(b"\n")
-        yield Entry(_header(header), records), position
+        yield Entry(decode_header(header), records), position
 
 
 def _checksum(payload: bytes) -> int:

@@ -18,11 +18,10 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import Any
 
-import msgspec
-
 from feed_assets.receiving.committing import REPEATS, Sealed
-from feed_assets.receiving.journal import MEDIUM_ERRORS, Journal, age
-from feed_assets.receiving.landing_segments import TOGETHER, Outcome, Place, work
+from feed_assets.receiving.journal import MEDIUM_ERRORS, Journal, age, encode_header
+from feed_assets.receiving.landing_segments import Outcome, Place, work
+from feed_assets.sources.scratch import TOGETHER
 from feed_assets.state import Store, StoreError
 from feed_assets.state.answers import record_answers
 
@@ -34,7 +33,6 @@ FIRST_PAUSE, MOST_PAUSE = 1.0, 60.0
 """The pauses in seconds before the lander is started again; each is twice as long as the one before."""
 
 _log = logging.getLogger(__name__)
-_encode = msgspec.json.Encoder().encode
 
 
 @dataclass(slots=True)
@@ -154,7 +152,9 @@ class Keeper:
         if not due:
             return
         given = {
-            key: (header.at, _encode(header).decode()) for each in due for key, header in each.sealed.repeatable.items()
+            key: (header.at, encode_header(header).decode())
+            for each in due
+            for key, header in each.sealed.repeatable.items()
         }
         if given:
             try:

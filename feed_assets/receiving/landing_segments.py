@@ -26,15 +26,12 @@ import msgspec
 from feed_assets.blackboard import Blackboard
 from feed_assets.receiving.journal import MEDIUM_ERRORS, Entry, Journal
 from feed_assets.sources import Source
-from feed_assets.sources.scratch import scratch_directory
+from feed_assets.sources.scratch import TOGETHER, scratch_directory
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from feed_assets.sources.ledger import Landing
-
-TOGETHER = 16
-"""Segments that land together at most: as many as the files of one Spark job."""
 
 
 @dataclass(frozen=True, slots=True)

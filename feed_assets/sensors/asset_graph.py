@@ -39,6 +39,7 @@ MAPPED_BY_NAME_OR_TIME = (
     dg.IdentityPartitionMapping,
     dg.MultiToSingleDimensionPartitionMapping,
 )
+"""Mappings whose answers follow from the partition's name and the bounds of the partitions on both sides."""
 
 _ANSWERS: WeakKeyDictionary[Any, BoundedCache[Any, Any]] = WeakKeyDictionary()
 """Answers on partitions, by Dagster's asset graph; they go when the code location is loaded anew."""

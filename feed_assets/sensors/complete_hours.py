@@ -27,7 +27,7 @@ def complete_hours(
     checked: Mapping[str, dg.AssetKey],
     *,
     interval_seconds: int,
-    run_config: Mapping[str, Any] | None = None,
+    run_config: Mapping[str, Any],
 ) -> dg.SensorDefinition:
     """Watches every source that has an asset of checked hours: `checked` maps the source's key to it."""
 

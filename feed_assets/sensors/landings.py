@@ -124,7 +124,7 @@ def report_landings(
     `reported` for each hour of a day that has changed. The events have no data version: a run that read the files
     before they are reported would count as out of date.
     """
-    days = _days_of(last_tick)
+    days: dict[str, str] = dict(last_tick.get("days", {}))
     start = now.date() - timedelta(days=source.lookback_days)
     resume = str(last_tick.get("reached"))
     first = min(start, date.fromisoformat(resume) if is_day(resume) else partitions.start.date())
@@ -153,17 +153,6 @@ def report_landings(
             break
     keep = min(str(start), reached)
     return LandingReport(tuple(events), {day: digest for day, digest in days.items() if day >= keep}, reached)
-
-
-def _days_of(last_tick: Mapping[str, Any]) -> dict[str, str]:
-    """Day -> digest of its hours as they were reported. Cursors of earlier versions have the hours themselves."""
-    days: dict[str, str] = {str(day): str(digest) for day, digest in (last_tick.get("days") or {}).items()}
-    hours: dict[str, dict[str, Hour]] = {}
-    for key, text in (last_tick.get("known") or {}).items():
-        files, _, size = str(text).partition("/")
-        if files.isdigit() and size.isdigit():
-            hours.setdefault(str(key)[:10], {})[str(key)] = Hour(int(files), int(size))
-    return {day: _digest(each) for day, each in hours.items()} | days
 
 
 def _digest(hours: Mapping[str, Hour]) -> str:

@@ -28,7 +28,7 @@ def late_growth(
     clean_assets: Mapping[str, dg.AssetKey],
     *,
     interval_seconds: int,
-    run_config: Mapping[str, Any] | None = None,
+    run_config: Mapping[str, Any],
 ) -> dg.SensorDefinition:
     """Watches every source's lookback. `clean_assets` maps each kind of source to the asset made from it."""
 

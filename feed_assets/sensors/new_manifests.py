@@ -54,8 +54,8 @@ def new_manifests(
     *,
     lookback_days: int,
     interval_seconds: int,
-    scan_seconds: int = 600,
-    run_config: Mapping[str, Any] | None = None,
+    scan_seconds: int,
+    run_config: Mapping[str, Any],
 ) -> dg.SensorDefinition:
     """Watches every feed of the code location, and requests runs with `run_config`.
 
@@ -102,9 +102,7 @@ class _Tick:
     wall: datetime = field(default_factory=lambda: datetime.now(UTC))
     touched: set[tuple[str, str]] = field(default_factory=set)
 
-    def result(
-        self, lookback_days: int, scan_interval: timedelta, run_config: Mapping[str, Any] | None
-    ) -> dg.SensorResult:
+    def result(self, lookback_days: int, scan_interval: timedelta, run_config: Mapping[str, Any]) -> dg.SensorResult:
         cursor = load_cursor(self.context.cursor)
         last = cursor.get("feeds")
         last = last if isinstance(last, dict) else {}

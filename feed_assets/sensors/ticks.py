@@ -85,13 +85,13 @@ def of_request(feeds: AssetFeedGraph, feed: str, partition: str, last: LastReque
 
 
 def run_requests(
-    sensor: str, feeds: AssetFeedGraph, requests: Iterable[Request], run_config: Mapping[str, Any] | None
+    sensor: str, feeds: AssetFeedGraph, requests: Iterable[Request], run_config: Mapping[str, Any]
 ) -> list[dg.RunRequest]:
     """The runs of these requests. A run key has the sensor, and the state and number of each request."""
     return [
         dg.RunRequest(
             run_key=f"{sensor}:{','.join(_subjects(feeds, request))}",
-            run_config=dict(run_config or {}),
+            run_config=dict(run_config),
             partition_key=request.need.partition or None,
             asset_selection=[feeds.keys[feed] for feed in request.need.feeds],
             tags={WHY_TAG: request.need.reason[:250], **dict(map(_tag, _subjects(feeds, request)))},

@@ -40,7 +40,7 @@ from feed_assets.warehouse import Warehouse, WarehouseError
 NAME = "warehouse_loads"
 
 
-def warehouse_loads(*, interval_seconds: int, run_config: Mapping[str, Any] | None = None) -> dg.SensorDefinition:
+def warehouse_loads(*, interval_seconds: int, run_config: Mapping[str, Any]) -> dg.SensorDefinition:
     """Requests a run, with `run_config`, for each partition whose table is behind its feed, in either direction."""
 
     @dg.sensor(

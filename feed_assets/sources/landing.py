@@ -27,7 +27,7 @@ from feed_assets.sources.partner_file import PartnerFile, inspect
 from feed_assets.sources.placing import FUTURE, MALFORMED, NO_TIME, REASONS
 from feed_assets.sources.plan import Plan, clear, complete, read_plan, tidy, write_plan
 from feed_assets.sources.records import LINE_SETTINGS
-from feed_assets.sources.scratch import scratch_directory
+from feed_assets.sources.scratch import SCRATCH_BYTES, TOGETHER, scratch_directory
 from feed_assets.sources.source_errors import LandingError, OvertakenError
 from feed_assets.sources.spec import Source
 from feed_assets.sources.staging import Due, stage
@@ -44,12 +44,6 @@ LANDING_SETTINGS = {
     "spark.sql.files.ignoreCorruptFiles": "false",
     "spark.sql.files.ignoreMissingFiles": "false",
 }
-
-TOGETHER = 16
-"""Up to this many files share a Spark job. The plan of a job, and what a crash costs, grow with them."""
-
-SCRATCH_BYTES = 1024**3
-"""Nor do files share a job once the copies of them on the driver's disk are larger than this."""
 
 Delivery = Path | Landing
 """A partner's file; or an earlier landing, whose file was kept, to land it again."""
@@ -113,10 +107,8 @@ def land_files(
 
 def is_outdated(landing: Landing, source: Source, now: datetime) -> bool:
     """Whether landing the file again changes the result: the description changed, or future times became usable."""
-    if landing.description != source.landing_digest:
-        return True
-    # Entries of earlier versions lack `future_until`.
-    return FUTURE in landing.quarantined and (landing.future_until is None or landing.future_until <= now)
+    usable_now = landing.future_until is not None and landing.future_until <= now
+    return usable_now or landing.description != source.landing_digest
 
 
 @dataclass(frozen=True, slots=True)

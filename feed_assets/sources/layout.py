@@ -18,7 +18,7 @@ QUARANTINE = "quarantine/landing/"
 
 _DIGEST = "[0-9a-f]{16}"
 _LANDING = rf"({_DIGEST})(?:-([1-9]\d*))?"
-_LANDED_NAME = re.compile(rf"landed-{_LANDING}(?:\.(0|[1-9]\d*))?\.parquet", re.ASCII)
+_LANDED_NAME = re.compile(rf"landed-{_LANDING}\.(0|[1-9]\d*)\.parquet", re.ASCII)
 _RAW_PATH = re.compile(r"(\d{4}-\d\d-\d\d)/((?:[01]\d|2[0-3])/([^/_.][^/]*\.parquet))", re.ASCII)
 _LEDGER_PATH = re.compile(rf"({_DIGEST})/([1-9]\d*)\.json", re.ASCII)
 
@@ -55,16 +55,13 @@ def raw_prefix(source_key: str) -> str:
 
 
 def raw_file_key(source_key: str, day: str, path: str) -> str:
-    """The key of a raw file; `path` is relative to the day: `05/landed-0123456789abcdef.parquet`."""
+    """The key of a raw file; `path` is relative to the day: `05/landed-0123456789abcdef.7.parquet`."""
     return f"{RAW}{source_key}/{day}/{path}"
 
 
-def landed_path(hour: str, landing: LandingId, records: int | None = None) -> str:
-    """The path, relative to its day, of the file that a landing adds to an hour.
-
-    Its name has the number of its records, save in landings of earlier versions: there `records` is None.
-    """
-    return f"{hour}/landed-{landing}{'' if records is None else f'.{records}'}.parquet"
+def landed_path(hour: str, landing: LandingId, records: int) -> str:
+    """The path, relative to its day, of the file with this number of records that a landing adds to an hour."""
+    return f"{hour}/landed-{landing}.{records}.parquet"
 
 
 def ledger_prefix(source_key: str, digest: str | None = None) -> str:
@@ -118,9 +115,9 @@ def landed_by(path: str) -> LandingId | None:
 
 
 def records_in(path: str) -> int | None:
-    """How many records a raw file has, by its path; None if its name lacks the number."""
+    """How many records a raw file has, by its path; None if another receiver named the file."""
     match = _LANDED_NAME.fullmatch(path.rpartition("/")[2])
-    return int(match[3]) if match and match[3] else None
+    return int(match[3]) if match else None
 
 
 def entered(path: str) -> LandingId | None:

@@ -44,7 +44,7 @@ class Landing:
       not parse as declared, but have a time. `quarantined` counts by reason; `quarantine_key` has them as JSON lines.
     - `partitions` are the hours that got records, as `YYYY-MM-DD/HH`, and `records` is the number of these for each
       hour. `withdrawn` are the hours that got an empty file, because only superseded landings have records in that day.
-    - `description` is the source's `landing_digest` when the file landed, None if unknown.
+    - `description` is the source's `landing_digest` when the file landed.
     - `days` are the days of all records that have a usable time, with the filtered ones.
     - `future_until` is when the first record quarantined as of the future has a usable time; None without such records.
     - `already_landed`: this content landed before, and the numbers are those of that landing.
@@ -63,7 +63,7 @@ class Landing:
     partitions: tuple[str, ...]
     withdrawn: tuple[str, ...] = ()
     generation: int = 1
-    description: str | None = None
+    description: str = ""
     landed_at: datetime | None = None
     already_landed: bool = False
     days: tuple[str, ...] = ()
@@ -82,16 +82,15 @@ class Landing:
 
     def records_of(self, day: str) -> int:
         """How many records landed in this day."""
-        counts = zip(self.partitions, self.records, strict=False)
+        counts = zip(self.partitions, self.records, strict=True)
         return sum(count for hour, count in counts if hour[:10] == day)
 
     @property
     def raw_keys(self) -> dict[str, str]:
         """Hour -> key of the raw file with the records of that hour."""
-        counts = self.records or (None,) * len(self.partitions)
         return {
             hour: raw_file_key(self.source, hour[:10], landed_path(hour[11:], self.id, count))
-            for hour, count in zip(self.partitions, counts, strict=True)
+            for hour, count in zip(self.partitions, self.records, strict=True)
         }
 
     def covers(self, day: date) -> bool:

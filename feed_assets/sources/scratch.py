@@ -1,6 +1,7 @@
 """Directories for partners' files on this machine's disk while they land.
 
-Here: making them, and removing those that killed processes left. Not here: what is in them.
+Here: making them, removing those that killed processes left, and how many files land together. Not here: what is in
+them.
 """
 
 from __future__ import annotations
@@ -13,6 +14,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+TOGETHER = 16
+"""Up to this many files share a Spark job. The plan of a job, and what a crash costs, grow with them."""
+
+SCRATCH_BYTES = 1024**3
+"""Nor do files share a job once the copies of them on this disk are larger than this."""
 
 _YOUNG = 60.0
 """Seconds in which a scratch directory may not have its lock yet."""

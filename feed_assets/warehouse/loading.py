@@ -133,7 +133,7 @@ def _replace(
     if last:  # a search for rows that cannot be there would read the whole table
         transaction.delete()
     rows = sum(transaction.insert(files, update.name) for files in _fetched(update)) if update else 0
-    if not (is_latest(update, now=now()) if update else latest(feed, partition, now=now()) is None):
+    if not (is_latest(update) if update else latest(feed, partition, now=now()) is None):
         raise _MovedError
     number = last.number + 1 if last else 1
     times = begun.isoformat(), now().isoformat()

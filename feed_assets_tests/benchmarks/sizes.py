@@ -287,12 +287,14 @@ def _landings(days: Sequence[str]) -> list[Objects]:
     def landing(number: int) -> Landing:
         minute = number % A_DAY
         hour, name = f"{days[number // A_DAY]}/{minute // 60:02}", f"log-{minute}.csv"
-        return Landing(SOURCE, name, "", f"{number:016x}", 1, 1, 0, 0, {}, None, (hour,), days=(hour[:10],))
+        return Landing(
+            SOURCE, name, "", f"{number:016x}", 1, 1, 0, 0, {}, None, (hour,), days=(hour[:10],), records=(1,)
+        )
 
     def raw(number: int) -> str:
         landed = landing(number)
         day, _, hour = landed.partitions[0].partition("/")
-        return raw_file_key(SOURCE, day, landed_path(hour, landed.id))
+        return raw_file_key(SOURCE, day, landed_path(hour, landed.id, 1))
 
     def touched(number: int) -> str:
         landed = landing(number)

@@ -55,6 +55,7 @@ from feed_assets.sources.layout import (
     LandingId,
     attempt_prefix,
     attempted_prefix,
+    landed_by,
     landed_path,
     raw_file_key,
     sent_key,
@@ -320,6 +321,7 @@ def landing_of(number: int) -> Landing:
         quarantined={},
         quarantine_key=None,
         partitions=tuple(sorted(hours)),
+        records=(1,) * len(hours),
         days=LANDED_DAYS,
     )
 
@@ -362,7 +364,7 @@ def _staged(worker: Worker, landing: Landing) -> Plan:
 
 def raw_key(landing: LandingId, hour: str) -> str:
     """The key of the raw file of a landing in an hour, `YYYY-MM-DD/HH`."""
-    return raw_file_key(SOURCE, hour[:10], landed_path(hour[11:], landing))
+    return raw_file_key(SOURCE, hour[:10], landed_path(hour[11:], landing, 1))
 
 
 def raw_content(landing: LandingId, hour: str) -> bytes:
@@ -388,9 +390,7 @@ def landed_hours(board: Blackboard) -> dict[str, list[str]]:
     hours: dict[str, list[str]] = {}
     for (_, day), read in raw_days(board, [SOURCE], date.min, date.max).items():
         for file in read.files:
-            hours.setdefault(file.path.partition("landed-")[2].removesuffix(".parquet"), []).append(
-                f"{day}/{file.path[:2]}"
-            )
+            hours.setdefault(str(landed_by(file.path)), []).append(f"{day}/{file.path[:2]}")
     return hours
 
 

@@ -60,6 +60,17 @@ def test_every_feed_is_listed_with_what_is_in_force_and_what_is_not(run: Run, ba
     assert "no valid update: 2019-11-26; newer update not in force: 2019-11-25" in shown
 
 
+def test_feeds_below_the_base_of_the_environment_are_listed_without_loading_a_project(
+    run: Run, base: Path, monkeypatch
+):
+    shown = run("feeds", base).stdout
+    monkeypatch.setenv("FEED_ASSETS_MODULE", "no.such.module")
+
+    assert run("feeds").stdout == shown
+    monkeypatch.delenv("FEED_ASSETS_BASE")
+    assert "There is no module no.such.module" in run("feeds", code=1).stderr
+
+
 def test_below_a_base_without_feeds_it_says_which_base_that_is(run: Run, tmp_path: Path):
     assert f"There is no feed below {tmp_path}" in run("feeds", tmp_path).stderr
     assert run("feeds", "gopher://x", code=2).stdout == ""

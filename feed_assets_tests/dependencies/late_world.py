@@ -122,6 +122,7 @@ class World:
         entry = Landing(
             source.key, "log.csv", digest * 4, digest, read=records, landed=records, filtered=0, malformed=0,
             quarantined={}, quarantine_key=None, partitions=(f"{day}/12",), days=(day,), generation=generation,
+            records=(records,),
         )  # fmt: skip
         enter(self.board, entry)
         return key

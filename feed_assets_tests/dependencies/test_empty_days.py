@@ -34,6 +34,7 @@ def landed(desk, *days, partitions=(), generation=1, source=SOURCE):
     landing = Landing(
         source, "log.csv", "0" * 64, "0" * 16, read=5, landed=len(partitions), filtered=5 - len(partitions),
         malformed=0, quarantined={}, quarantine_key=None, partitions=partitions, days=days, generation=generation,
+        records=(1,) * len(partitions),
     )  # fmt: skip
     enter(desk.board, landing)
 

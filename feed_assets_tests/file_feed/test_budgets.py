@@ -141,10 +141,10 @@ def test_whether_an_update_is_still_the_latest_costs_one_listing(updates: int) -
     feed, board = recorded(objects(history(updates, every=timedelta(minutes=10))))
     held = require_latest(feed, DAY, now=NOW)
     board.forget()
-    assert is_latest(held, now=NOW)
+    assert is_latest(held)
     invalidate(feed, DAY, held.name, reason="wrong", author="me", now=NOW)
     board.forget()
-    assert not is_latest(held, now=NOW)
+    assert not is_latest(held)
     assert board.counts()["page"] == 1
 
 

@@ -84,11 +84,11 @@ def test_the_latest_and_whether_it_still_is_cost_a_listing_each_whatever_the_his
     assert held.name == "20180521.160000"
     assert wire.sent == {"LIST": 1}
     wire.forget()
-    assert is_latest(held, now=NOW)
+    assert is_latest(held)
     assert wire.sent == {"LIST": 1}
     invalidate(wire.feed, DAY, held.name, reason="wrong", author="me", now=NOW)
     wire.forget()
-    assert not is_latest(held, now=NOW)
+    assert not is_latest(held)
     assert wire.sent == {"LIST": 1}
 
 

@@ -80,11 +80,11 @@ def test_an_update_is_published_found_compared_and_withdrawn(encrypted: Encrypte
     encrypted.requests()
     held = require_latest(encrypted.feed, DAY, now=LATER)
     assert (held.name, encrypted.requests()) == (first.name, {"page": 1, "read": 1})
-    assert is_latest(held, now=LATER)
+    assert is_latest(held)
     assert encrypted.requests() == {"page": 1, "read": 1}
 
     second = published(encrypted, tmp_path, "two", NOW + timedelta(hours=1))
-    assert not is_latest(held, now=LATER)
+    assert not is_latest(held)
     assert require_latest(encrypted.feed, DAY, now=LATER).name == second.name
     assert verify(encrypted.feed, now=LATER) == []
     invalidate(encrypted.feed, DAY, second.name, reason="wrong", author="me", now=LATER)

@@ -127,7 +127,7 @@ def test_a_shell_invalidates_what_the_library_published(root: Path, feed: Feed, 
     held = require_latest(feed, DAY, now=NOW)
     shell('touch "$1/$2/extra"', root / DAY, name)
     assert plainly(root) == by_library(feed) == ("20180521.150000", "before\n")
-    assert not is_latest(held, now=NOW)
+    assert not is_latest(held)
     shell('rm "$1/$2/extra"', root / DAY, name)
     assert plainly(root) == by_library(feed) == (name, "wrong\n")
     shell('rm "$1/$2/_SUCCESS"', root / DAY, name)

@@ -137,12 +137,12 @@ def test_the_latest_is_the_one_a_plain_reader_finds(
     with pages_of(page):
         found = latest(feed, partition, now=NOW)
         assert names(found) == plainly(objects, prefix)
-        assert found is None or is_latest(found, now=NOW)
+        assert found is None or is_latest(found)
         for name in plain_reader.updates(objects, prefix):
             held = latest(feed, partition, now=NOW, as_of=max(begun(name), BEGINNING))
             assert held is not None
             assert held.name == name
-            assert is_latest(held, now=NOW) == (held == found)
+            assert is_latest(held) == (held == found)
 
 
 @settings(max_examples=200, deadline=None)
@@ -279,7 +279,7 @@ def test_once_it_is_invalidated_the_update_before_is_in_force_again(spoil: objec
     held = require_latest(Feed(board), now=NOW)
     assert held.name == "20180521.160000"
     spoil(board)
-    assert not is_latest(held, now=NOW)
+    assert not is_latest(held)
     assert require_latest(Feed(board), now=NOW).name == "20180521.150000"
 
 
@@ -321,7 +321,7 @@ def test_an_update_whose_file_was_replaced_is_not_the_one_that_is_held() -> None
     board = MemoryBlackboard(published("20180521.160000"))
     held = require_latest(Feed(board), now=NOW)
     board.put("20180521.160000/part-0", b"other")
-    assert not is_latest(held, now=NOW)
+    assert not is_latest(held)
 
 
 def test_the_loss_of_the_record_and_of_the_whole_control_area_changes_nothing() -> None:

@@ -146,7 +146,7 @@ def test_what_a_backfill_under_way_is_going_to_make_is_not_asked_for(desk):
         all_partitions=False,
         title=None,
         description=None,
-        run_config=None,
+        run_config={},
     )
     desk.instance.add_backfill(backfill)
     assert desk.tick("new_manifests").asked == {}

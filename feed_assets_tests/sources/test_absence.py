@@ -34,14 +34,14 @@ def landing(*days, partitions=(), generation=1, digest="0" * 16):
     return Landing(
         ADS, f"{digest[:1]}.csv", "0" * 64, digest, read=5, landed=len(partitions), filtered=5 - len(partitions),
         malformed=0, quarantined={}, quarantine_key=None, partitions=partitions, generation=generation,
-        days=tuple(str(day) for day in days),
+        records=(1,) * len(partitions), days=tuple(str(day) for day in days),
     )  # fmt: skip
 
 
 def put(blackboard, landed, *, files=True):
     """The entry of a landing, and its raw files unless somebody has deleted them."""
     for hour in landed.partitions if files else ():
-        blackboard.create(raw_file_key(ADS, hour[:10], landed_path(hour[11:], landed.id)), b"x")
+        blackboard.create(raw_file_key(ADS, hour[:10], landed_path(hour[11:], landed.id, 1)), b"x")
     enter(blackboard, landed)
 
 
@@ -70,7 +70,7 @@ def test_one_file_that_is_gone_is_a_fault_whatever_else_landed_for_the_day(black
     put(blackboard, landing(DAY, NEXT_DAY, partitions=(f"{DAY}/05", f"{DAY}/06"), digest="b" * 16), files=False)
     put(blackboard, landing(DAY, digest="c" * 16))
 
-    with pytest.raises(RawFilesGoneError, match=r"b\.csv .* gone \(.*/05/landed-b{16}\.parquet and 1 more\)"):
+    with pytest.raises(RawFilesGoneError, match=r"b\.csv .* gone \(.*/05/landed-b{16}\.1\.parquet and 1 more\)"):
         absences(blackboard, source, [DAY]).reason(DAY)
 
 

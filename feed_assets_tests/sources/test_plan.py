@@ -29,7 +29,7 @@ SOURCE = "ads/partner"
 PLANNED, UNPLANNED = LandingId("0123456789abcdef"), LandingId("00000000000000ff", 2)
 ATTEMPT = attempt_prefix(SOURCE, "0" * 32)
 STAGED = attempted_prefix(ATTEMPT, PLANNED)
-RAW = raw_file_key(SOURCE, "2019-11-24", landed_path("05", PLANNED))
+RAW = raw_file_key(SOURCE, "2019-11-24", landed_path("05", PLANNED, 1))
 
 
 @pytest.fixture(params=["local", "s3"])

@@ -49,32 +49,32 @@ def test_sources_whose_names_begin_alike_are_not_mixed_up():
 
 
 def test_a_landed_file_counts_only_once_the_ledger_has_its_landing():
-    landed = f"raw/{ADS}/2019-11-24/05/landed-{DIGEST}.parquet"
+    landed = f"raw/{ADS}/2019-11-24/05/landed-{DIGEST}.1.parquet"
     blackboard = MemoryBlackboard({landed: b"x", f"raw/{ADS}/2019-11-24/06/other.parquet": b"x"})
 
     assert names(blackboard) == {"2019-11-24": ["06/other.parquet"]}
 
     blackboard.put(f"raw/.landed/{ADS}/entries/{DIGEST}/1.json", b"{}")
 
-    assert names(blackboard) == {"2019-11-24": [f"05/landed-{DIGEST}.parquet", "06/other.parquet"]}
+    assert names(blackboard) == {"2019-11-24": [f"05/landed-{DIGEST}.1.parquet", "06/other.parquet"]}
 
 
 def test_a_landing_whose_days_are_not_listed_is_found_in_the_ledger_by_its_content():
     blackboard = MemoryBlackboard(
         {
-            f"raw/{ADS}/2019-11-24/05/landed-{DIGEST}.parquet": b"x",
-            f"raw/{ADS}/2020-05-01/05/landed-{DIGEST}.parquet": b"x",
+            f"raw/{ADS}/2019-11-24/05/landed-{DIGEST}.1.parquet": b"x",
+            f"raw/{ADS}/2020-05-01/05/landed-{DIGEST}.1.parquet": b"x",
             f"raw/.landed/{ADS}/entries/{DIGEST}/1.json": b"{}",
         }
     )
 
-    assert names(blackboard, FIRST, FIRST) == {"2019-11-24": [f"05/landed-{DIGEST}.parquet"]}
+    assert names(blackboard, FIRST, FIRST) == {"2019-11-24": [f"05/landed-{DIGEST}.1.parquet"]}
 
 
 def test_a_landing_of_another_source_with_the_same_digest_does_not_count():
     blackboard = MemoryBlackboard(
         {
-            f"raw/{ADS}/2019-11-24/05/landed-{DIGEST}.parquet": b"x",
+            f"raw/{ADS}/2019-11-24/05/landed-{DIGEST}.1.parquet": b"x",
             f"raw/.landed/clicks/partner/entries/{DIGEST}/1.json": b"{}",
         }
     )
@@ -148,7 +148,7 @@ def test_a_landing_that_becomes_complete_during_the_listing_is_seen_whole_or_not
 
     def complete(blackboard):
         for day in range(24, 27):
-            blackboard.put(f"raw/{ADS}/2019-11-{day}/05/landed-{DIGEST}.parquet", b"x")
+            blackboard.put(f"raw/{ADS}/2019-11-{day}/05/landed-{DIGEST}.1.parquet", b"x")
         blackboard.put(f"raw/.landed/{ADS}/entries/{DIGEST}/1.json", b"{}")
 
     found = names(Interrupted(before, at, complete))
@@ -161,28 +161,28 @@ def test_a_landing_that_becomes_complete_during_the_listing_is_seen_whole_or_not
 def test_a_landing_that_is_superseded_during_the_listing_is_seen_or_the_new_one_and_never_both_or_none(at):
     # Enough landings that the ledger's listing takes two pages.
     before = {f"raw/.landed/{ADS}/days/2019-11-24/{number:016x}": b"" for number in range(1500)}
-    before |= {f"raw/{ADS}/2019-11-{day}/05/landed-{DIGEST}.parquet": b"x" for day in (24, 26)}
+    before |= {f"raw/{ADS}/2019-11-{day}/05/landed-{DIGEST}.1.parquet": b"x" for day in (24, 26)}
     before |= {f"raw/.landed/{ADS}/entries/{DIGEST}/1.json": b"{}"}
 
     def supersede(blackboard):
         for day in (24, 25, 26):  # also where only the earlier one has records
-            blackboard.put(f"raw/{ADS}/2019-11-{day}/05/landed-{DIGEST}-2.parquet", b"y")
+            blackboard.put(f"raw/{ADS}/2019-11-{day}/05/landed-{DIGEST}-2.1.parquet", b"y")
         blackboard.put(f"raw/.landed/{ADS}/entries/{DIGEST}/2.json", b"{}")
 
     found = [path for files in names(Interrupted(before, at, supersede)).values() for path in files]
 
-    assert found in ([f"05/landed-{DIGEST}.parquet"] * 2, [f"05/landed-{DIGEST}-2.parquet"] * 3)
+    assert found in ([f"05/landed-{DIGEST}.1.parquet"] * 2, [f"05/landed-{DIGEST}-2.1.parquet"] * 3)
 
 
 def test_a_landing_is_superseded_also_in_days_without_a_file_of_the_new_one():
     blackboard = MemoryBlackboard(
         {
-            f"raw/{ADS}/2019-11-26/05/landed-{DIGEST}.parquet": b"x",
+            f"raw/{ADS}/2019-11-26/05/landed-{DIGEST}.1.parquet": b"x",
             f"raw/.landed/{ADS}/entries/{DIGEST}/1.json": b"{}",
-            f"raw/{ADS}/2019-11-24/05/landed-{DIGEST}-2.parquet": b"x",
+            f"raw/{ADS}/2019-11-24/05/landed-{DIGEST}-2.1.parquet": b"x",
             f"raw/.landed/{ADS}/entries/{DIGEST}/2.json": b"{}",
-            f"raw/{ADS}/2019-11-26/06/landed-{DIGEST}-10.parquet": b"x",
-            f"raw/{ADS}/2019-11-26/06/landed-{DIGEST}-9.parquet": b"x",
+            f"raw/{ADS}/2019-11-26/06/landed-{DIGEST}-10.1.parquet": b"x",
+            f"raw/{ADS}/2019-11-26/06/landed-{DIGEST}-9.1.parquet": b"x",
         }
     )
 
@@ -190,7 +190,7 @@ def test_a_landing_is_superseded_also_in_days_without_a_file_of_the_new_one():
     for generation in (9, 10):
         blackboard.put(f"raw/.landed/{ADS}/entries/{DIGEST}/{generation}.json", b"{}")
 
-    assert names(blackboard) == {"2019-11-26": [f"06/landed-{DIGEST}-10.parquet"]}
+    assert names(blackboard) == {"2019-11-26": [f"06/landed-{DIGEST}-10.1.parquet"]}
 
 
 def test_files_of_a_read_set_that_were_replaced_or_removed_are_named_and_new_ones_are_not():

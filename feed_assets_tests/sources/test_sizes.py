@@ -25,14 +25,14 @@ def landings(a_day: int) -> tuple[list[Landing], dict[str, bytes]]:
     landed = [
         Landing(
             ADS, f"{number}.csv", "", f"{number:016x}", read=1, landed=1, filtered=0, malformed=0, quarantined={},
-            quarantine_key=None, partitions=(f"{day}/{number % 24:02}",), days=(str(day),),
+            quarantine_key=None, partitions=(f"{day}/{number % 24:02}",), records=(1,), days=(str(day),),
         )
         for number, day in enumerate(day for day in ALL_DAYS for _ in range(a_day))
     ]  # fmt: skip
     objects = {}
     for each in landed:
         day, hour = each.partitions[0].split("/")
-        objects[raw_file_key(ADS, day, landed_path(hour, each.id))] = b"x"
+        objects[raw_file_key(ADS, day, landed_path(hour, each.id, 1))] = b"x"
         objects[ledger_key(ADS, each.id)] = entry_json(each)
         objects[touched_key(ADS, day, each.id)] = b""
     return landed, objects
