@@ -19,7 +19,7 @@ from feed_assets.file_feed.feed import File
 from feed_assets.file_feed.names import check_update
 from feed_assets.file_feed.wording import shortened
 
-FORMAT = 1
+FORMAT = 2
 """Raised when older readers would misunderstand a changed record; added fields do not count."""
 
 _Value = TypeVar("_Value")
