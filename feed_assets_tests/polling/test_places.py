@@ -192,7 +192,7 @@ class Page(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self):
         self.close_connection = True
-        if self.headers["Authorization"]:
+        if self.headers["Authorization"] or self.headers["X-Api-Key"]:
             self.server.authorized.append(self.path)
         page = self.server.pages.get(self.path)
         if page is None:
@@ -262,8 +262,13 @@ def test_a_folder_whose_address_loses_its_last_slash_stays_the_folder(tmp_path):
         assert poller(MemoryBlackboard()).poll(source).taken == ["1.csv", "2.csv"]
 
 
-def test_another_server_that_a_partner_redirects_to_does_not_get_the_credentials(tmp_path, monkeypatch):
-    monkeypatch.setenv(OPTIONS, json.dumps({"headers": {"Authorization": f"Bearer {PASSWORD}"}}))
+@pytest.mark.parametrize("header", ["Authorization", "X-Api-Key"])
+@pytest.mark.parametrize("of_session", [False, True])
+def test_another_server_that_a_partner_redirects_to_does_not_get_the_credentials(
+    tmp_path, monkeypatch, header, of_session
+):
+    options = {"headers": {header: PASSWORD}}
+    monkeypatch.setenv(OPTIONS, json.dumps({"client_kwargs": options} if of_session else options))
     paths, trusted, others = ("/out/", "/out/1.csv"), [], []
     there = dict(zip(paths, (b'<a href="/out/1.csv">', content("1").encode()), strict=True))
     with pages(there, others) as other:
