@@ -98,12 +98,21 @@ class HttpPlace(Place):
 
     def download(self, file: PartnersFile, target: Path) -> None:
         """See `Place.download`."""
+        from fsspec import Callback  # noqa: PLC0415 - loaded only for HTTP
+
+        def stop_after_its_size(_: int | None, received: int) -> None:
+            if file.size is not None and received > file.size:
+                raise _MoreCameError
+
         with explained(self._errors):
             try:
                 fs = self._packed_fs if file.name.lower().endswith(".gz") else self._fs
-                fs.get_file(self._urls[file.name], str(target))
+                callback = Callback(hooks={"received": stop_after_its_size})
+                fs.get_file(self._urls[file.name], str(target), callback=callback)
             except FileNotFoundError:
                 raise ChangedError("it is gone") from None
+            except _MoreCameError:
+                pass  # said below
         require_same(file, self._look(file.name), target)
 
     async def _page(self, url: str) -> tuple[str, str] | None:
@@ -137,6 +146,10 @@ class HttpPlace(Place):
             modified = parsedate_to_datetime(time).astimezone(UTC)
         tag = info.get("ETag") or info.get("Content-MD5") or info.get("Digest") or time
         return PartnersFile(name, info.get("size"), tag, modified)
+
+
+class _MoreCameError(Exception):
+    """The server sends more of a file than it shows."""
 
 
 def _is_same_server(asked: str, came: str) -> bool:

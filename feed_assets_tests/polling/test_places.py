@@ -11,6 +11,7 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
@@ -21,7 +22,7 @@ import pytest
 from feed_assets.ads import KINDS
 from feed_assets.blackboard.memory import MemoryBlackboard
 from feed_assets.polling.places import BoardPlace, open_place
-from feed_assets.polling.port import PlaceError
+from feed_assets.polling.port import ChangedError, PlaceError
 from feed_assets.sources import SpecError, load_source
 from feed_assets_tests.listening import serving
 from feed_assets_tests.polling.partners import TODAY, Watched, content, describe, landed, poller, send, without_spark
@@ -293,6 +294,15 @@ def test_a_page_without_end_is_refused_and_not_held_in_memory(tmp_path):
         place = open_place(describe(tmp_path / "shop_ads.yaml", url, pattern="*.csv"))
         with pytest.raises(PlaceError, match="has more than 67,108,864 bytes: divide the folder"):
             list(place.entries(""))
+
+
+def test_a_download_ends_where_more_comes_than_the_server_shows(tmp_path):
+    with pages({"/": b'<a href="1.csv">', "/1.csv": bytes(32 * 1024 * 1024)}) as url:
+        place = open_place(describe(tmp_path / "shop_ads.yaml", url, pattern="*.csv"))
+        (file,) = place.look(place.entries(""))
+        with pytest.raises(ChangedError):
+            place.download(replace(file, size=72), tmp_path / "1.csv")
+    assert (tmp_path / "1.csv").stat().st_size < 8 * 1024 * 1024
 
 
 def test_a_packed_file_comes_as_it_is_also_if_the_server_calls_that_an_encoding(tmp_path):
