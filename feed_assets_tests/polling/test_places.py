@@ -369,7 +369,10 @@ def test_a_server_that_cannot_be_read_is_an_error_that_shows_no_secret(tmp_path,
         (tmp_path / "home/.ssh/known_hosts").write_text("", encoding="utf-8")
         assert "known_hosts does not have its key; compare it with the partner" in problem(tmp_path, url)
         monkeypatch.delenv(OPTIONS)
-        assert "401" in problem(tmp_path, f"http://127.0.0.1:{server.server_port}/", pattern="*.csv")
+        url = f"http://127.0.0.1:{server.server_port}/"
+        assert "401" in problem(tmp_path, url, pattern="*.csv")
+        monkeypatch.setenv(OPTIONS, '{"headers": "a-wrong-secret"}')
+        assert "not a mapping" in problem(tmp_path, url, pattern="*.csv")
     monkeypatch.setenv(OPTIONS, "a-wrong-secret")
     assert problem(tmp_path, url).startswith(f"{OPTIONS} is not a JSON object of options")
 
