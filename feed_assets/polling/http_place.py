@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC
@@ -46,6 +46,16 @@ class HttpPlace(Place):
         headers = {"Accept-Encoding": "identity", **options.get("headers", {})}
         silent = aiohttp.ClientTimeout(total=None, sock_connect=SILENT_SECONDS, sock_read=SILENT_SECONDS)
         client = {"timeout": silent, "trust_env": True, **options.get("client_kwargs", {})}
+        secret = tuple({**client.get("headers", {}), **options.get("headers", {})})
+
+        async def without_secrets(request: Any, send: Callable[[Any], Awaitable[Any]]) -> Any:
+            # Of what a redirect to another server leaves out, aiohttp knows Authorization and Cookie only.
+            if not _is_same_server(url, str(request.url)):
+                for name in secret:
+                    request.headers.popall(name, None)
+            return await send(request)
+
+        client["middlewares"] = (without_secrets,)
         given = {**options, "headers": headers, "client_kwargs": client, "skip_instance_cache": True}
         self._fs: Any = HTTPFileSystem(**given)
         # Servers call `.gz` an encoding of the content: such a file is wanted as it lies there.
@@ -88,12 +98,21 @@ class HttpPlace(Place):
 
     def download(self, file: PartnersFile, target: Path) -> None:
         """See `Place.download`."""
+        from fsspec import Callback  # noqa: PLC0415 - loaded only for HTTP
+
+        def stop_after_its_size(_: int | None, received: int) -> None:
+            if file.size is not None and received > file.size:
+                raise _MoreCameError
+
         with explained(self._errors):
             try:
                 fs = self._packed_fs if file.name.lower().endswith(".gz") else self._fs
-                fs.get_file(self._urls[file.name], str(target))
+                callback = Callback(hooks={"received": stop_after_its_size})
+                fs.get_file(self._urls[file.name], str(target), callback=callback)
             except FileNotFoundError:
                 raise ChangedError("it is gone") from None
+            except _MoreCameError:
+                pass  # said below
         require_same(file, self._look(file.name), target)
 
     async def _page(self, url: str) -> tuple[str, str] | None:
@@ -109,10 +128,8 @@ class HttpPlace(Place):
                 if len(page) > _LONGEST_PAGE:
                     raise PlaceError(f"the page {url} has more than {_LONGEST_PAGE:,} bytes: divide the folder")
             came_from = str(answer.url) if answer.history else url
-        asked, came = urlsplit(url), urlsplit(came_from)
-        same = asked[:2] == came[:2] or (came.scheme, came.hostname) == ("https", asked.hostname)
         # Another server must not get the partner's credentials: it is asked through the partner's redirects only.
-        elsewhere = self._has_options and not same
+        elsewhere = self._has_options and not _is_same_server(url, came_from)
         return page.decode(errors="replace"), url if elsewhere or f"{came_from}/" == url else came_from
 
     def _look(self, name: str) -> PartnersFile | None:
@@ -129,6 +146,16 @@ class HttpPlace(Place):
             modified = parsedate_to_datetime(time).astimezone(UTC)
         tag = info.get("ETag") or info.get("Content-MD5") or info.get("Digest") or time
         return PartnersFile(name, info.get("size"), tag, modified)
+
+
+class _MoreCameError(Exception):
+    """The server sends more of a file than it shows."""
+
+
+def _is_same_server(asked: str, came: str) -> bool:
+    """Whether what came is from the server that was asked, or from the same host by HTTPS."""
+    before, after = urlsplit(asked), urlsplit(came)
+    return before[:2] == after[:2] or (after.scheme, after.hostname) == ("https", before.hostname)
 
 
 class _Links(HTMLParser):

@@ -52,7 +52,8 @@ def open_place(source: Source) -> Place:
         case "sftp":
             return open_sftp(poll.place, options)
         case "http" | "https":
-            return HttpPlace(poll.place, options)
+            with explained((TypeError,)):
+                return HttpPlace(poll.place, options)
         case "s3":
             with explained((BlackboardError, BotoCoreError, TypeError, ValueError)):
                 return BoardPlace(open_blackboard(poll.place, s3_client_factory=_bucket_client(options)))

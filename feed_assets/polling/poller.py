@@ -16,6 +16,8 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from shutil import disk_usage
+from tempfile import gettempdir
 from typing import TYPE_CHECKING, Any
 
 from feed_assets.blackboard import Blackboard, InvalidKeyError
@@ -231,6 +233,7 @@ class _Work:
         path = folder / file.name
         try:
             path.parent.mkdir(parents=True)
+            _require_space(file, folder)
             self.place.download(file, path)
         except ChangedError as error:
             self.polled.left[file.name] = str(error)
@@ -265,3 +268,10 @@ class _Work:
             self.polled.same.append(file.name)
         else:
             (self.polled.replaced if outcome.generation > 1 else self.polled.taken).append(file.name)
+
+
+def _require_space(file: PartnersFile, folder: Path) -> None:
+    """Raise PlaceError if the folder's disk cannot have the file."""
+    # Over SFTP, the memory of a download grows with the size that the server shows, before anything comes.
+    if (file.size or 0) > (free := disk_usage(folder).free):
+        raise PlaceError(f"it has {file.size:,} bytes, and the disk of {gettempdir()} has {free:,} free")

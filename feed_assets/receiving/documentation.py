@@ -50,7 +50,7 @@ BODY: Final = {
     },
 }
 REFUSALS: Final[dict[int | str, str]] = {
-    400: "The body is no JSON, or not the gzip that it says to be",
+    400: "The body is no JSON, or not the gzip that it says to be; or the request has the header `Upgrade`",
     401: "No valid token",
     403: "The token does not write this source",
     404: "There is no such source (only without tokens)",

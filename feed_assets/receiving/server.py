@@ -153,6 +153,10 @@ class Receiver:
 
     async def body(self, request: Request, hold: Callable[[int], None]) -> bytes:
         """The body, unpacked. Raises HTTPException if it is too large, too slow, or not as its headers say."""
+        if "upgrade" in request.headers:
+            # uvicorn passes the body over: the request would be acknowledged without its events.
+            message = "The server takes no Upgrade; send the events by HTTP/1.1 alone, as curl does with --http1.1."
+            raise HTTPException(400, message, _CLOSE)
         packing = request.headers.get("content-encoding", "identity").lower()
         if packing not in {"identity", "gzip"}:
             raise HTTPException(415, f"The body is packed with {packing}; pack it with gzip, or not at all.", _CLOSE)

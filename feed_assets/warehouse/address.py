@@ -26,9 +26,10 @@ def warehouse_kind(url: str) -> str:
         match parts.scheme:
             case "duckdb" if path and not (parts.netloc or parts.query or parts.fragment or path.startswith(":")):
                 return DUCKDB
-            # The driver would show the password in which a % is no code.
-            case "postgres" | "postgresql" if complete and "@" not in path and not _NO_CODE.search(url):
-                return POSTGRESQL
+            # The driver would show the password in which a % is no code, or the rest of it behind an @.
+            case "postgres" | "postgresql" if complete and "@" not in path and parts.netloc.count("@") <= 1:
+                if not _NO_CODE.search(url):
+                    return POSTGRESQL
             case "snowflake" if complete and parts.hostname and path.count("/") == 1:
                 return SNOWFLAKE
     raise WarehouseError(

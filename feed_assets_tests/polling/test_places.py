@@ -11,6 +11,7 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
@@ -21,7 +22,7 @@ import pytest
 from feed_assets.ads import KINDS
 from feed_assets.blackboard.memory import MemoryBlackboard
 from feed_assets.polling.places import BoardPlace, open_place
-from feed_assets.polling.port import PlaceError
+from feed_assets.polling.port import ChangedError, PlaceError
 from feed_assets.sources import SpecError, load_source
 from feed_assets_tests.listening import serving
 from feed_assets_tests.polling.partners import TODAY, Watched, content, describe, landed, poller, send, without_spark
@@ -192,7 +193,7 @@ class Page(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self):
         self.close_connection = True
-        if self.headers["Authorization"]:
+        if self.headers["Authorization"] or self.headers["X-Api-Key"]:
             self.server.authorized.append(self.path)
         page = self.server.pages.get(self.path)
         if page is None:
@@ -262,8 +263,13 @@ def test_a_folder_whose_address_loses_its_last_slash_stays_the_folder(tmp_path):
         assert poller(MemoryBlackboard()).poll(source).taken == ["1.csv", "2.csv"]
 
 
-def test_another_server_that_a_partner_redirects_to_does_not_get_the_credentials(tmp_path, monkeypatch):
-    monkeypatch.setenv(OPTIONS, json.dumps({"headers": {"Authorization": f"Bearer {PASSWORD}"}}))
+@pytest.mark.parametrize("header", ["Authorization", "X-Api-Key"])
+@pytest.mark.parametrize("of_session", [False, True])
+def test_another_server_that_a_partner_redirects_to_does_not_get_the_credentials(
+    tmp_path, monkeypatch, header, of_session
+):
+    options = {"headers": {header: PASSWORD}}
+    monkeypatch.setenv(OPTIONS, json.dumps({"client_kwargs": options} if of_session else options))
     paths, trusted, others = ("/out/", "/out/1.csv"), [], []
     there = dict(zip(paths, (b'<a href="/out/1.csv">', content("1").encode()), strict=True))
     with pages(there, others) as other:
@@ -288,6 +294,15 @@ def test_a_page_without_end_is_refused_and_not_held_in_memory(tmp_path):
         place = open_place(describe(tmp_path / "shop_ads.yaml", url, pattern="*.csv"))
         with pytest.raises(PlaceError, match="has more than 67,108,864 bytes: divide the folder"):
             list(place.entries(""))
+
+
+def test_a_download_ends_where_more_comes_than_the_server_shows(tmp_path):
+    with pages({"/": b'<a href="1.csv">', "/1.csv": bytes(32 * 1024 * 1024)}) as url:
+        place = open_place(describe(tmp_path / "shop_ads.yaml", url, pattern="*.csv"))
+        (file,) = place.look(place.entries(""))
+        with pytest.raises(ChangedError):
+            place.download(replace(file, size=72), tmp_path / "1.csv")
+    assert (tmp_path / "1.csv").stat().st_size < 8 * 1024 * 1024
 
 
 def test_a_packed_file_comes_as_it_is_also_if_the_server_calls_that_an_encoding(tmp_path):
@@ -354,7 +369,10 @@ def test_a_server_that_cannot_be_read_is_an_error_that_shows_no_secret(tmp_path,
         (tmp_path / "home/.ssh/known_hosts").write_text("", encoding="utf-8")
         assert "known_hosts does not have its key; compare it with the partner" in problem(tmp_path, url)
         monkeypatch.delenv(OPTIONS)
-        assert "401" in problem(tmp_path, f"http://127.0.0.1:{server.server_port}/", pattern="*.csv")
+        url = f"http://127.0.0.1:{server.server_port}/"
+        assert "401" in problem(tmp_path, url, pattern="*.csv")
+        monkeypatch.setenv(OPTIONS, '{"headers": "a-wrong-secret"}')
+        assert "not a mapping" in problem(tmp_path, url, pattern="*.csv")
     monkeypatch.setenv(OPTIONS, "a-wrong-secret")
     assert problem(tmp_path, url).startswith(f"{OPTIONS} is not a JSON object of options")
 

@@ -430,3 +430,19 @@ def test_a_place_that_is_not_there_is_an_error_and_not_an_empty_place(tmp_path, 
         PlaceError, match=r"typo is no directory; create it, or correct .*shop_ads\.yaml:\d+: poll\.place"
     ):
         poller(MemoryBlackboard()).poll(source)
+
+
+def test_a_file_that_is_larger_than_the_free_disk_is_not_downloaded(tmp_path, outbox):
+    send(outbox, "2019-11-28/1.csv", "1")
+    send(outbox, "2019-11-28/2.csv", "2")
+    board, source = MemoryBlackboard(), describe(tmp_path / "shop_ads.yaml", outbox)
+
+    class Sparse(Watched):
+        def look(self, files):
+            return [replace(each, size=2**62) if each.base == "1.csv" else each for each in files]
+
+    place = Sparse(open_place(source))
+    polled = poller(board).poll(source, place)
+
+    assert "it has 4,611,686,018,427,387,904 bytes, and " in polled.failed["2019-11-28/1.csv"]
+    assert (place.downloads, polled.taken) == (["2019-11-28/2.csv"], ["2019-11-28/2.csv"])

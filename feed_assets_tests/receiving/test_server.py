@@ -113,6 +113,18 @@ def test_a_request_that_is_refused_says_why_and_leaves_nothing(open_server, body
     assert open_server.metric("feed_assets_receive_commit_seconds_count") == before
 
 
+def test_events_of_a_client_that_offers_http_2_are_refused_and_not_acknowledged_without_being_read(open_server):
+    offer = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n"
+
+    with closing(socket.create_connection(("127.0.0.1", open_server.port), timeout=HANGS)) as client:
+        client.sendall(HEAD + offer + b"Content-Length: %d\r\n\r\n" % len(GOOD) + GOOD)
+        answer = http.client.HTTPResponse(client)
+        answer.begin()
+        detail = json.loads(answer.read())["detail"]
+
+    assert (answer.status, "send the events by HTTP/1.1" in detail) == (400, True)
+
+
 def test_a_slow_body_is_ended_and_one_that_breaks_off_leaves_nothing_while_others_are_served(open_server):
     head = HEAD + b"Content-Length: 100\r\n\r\n"
     before = open_server.metric('feed_assets_receive_events_total{outcome="accepted"}')

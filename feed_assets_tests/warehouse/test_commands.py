@@ -122,6 +122,7 @@ def test_wrong_requests_say_what_to_do(run: Run, source: Source, monkeypatch: py
         "duckdb:///tiger#2.db",
         "tiger",
         "postgresql://u:ti@ger@h:x/d",
+        "postgresql://u:2024@tiger@h/d",
         "snowflake://u:tiger@a/d",
         "postgresql://u:ti%2tiger@h/d",
         "postgresql://u@h/d?password=tiger%zz",
