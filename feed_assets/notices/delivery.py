@@ -60,7 +60,7 @@ def deliver(store: Store, report: Report, channels: Mapping[str, Send]) -> list[
 
     `channels` has `FEED`, which takes only reports that have ended. A channel of one recipient, such as
     `mail:all@example.com`, takes only what was put off for it. Any error of a channel counts as NotTakenError. Remarks
-    have only its type, as its text may hold secrets. Returns remarks for the log.
+    have only its type, as its text may hold secrets. Returns remarks for the log, each with the day of the report.
     """
     remarks: list[str] = []
     wanted = {
@@ -85,11 +85,12 @@ def deliver(store: Store, report: Report, channels: Mapping[str, Send]) -> list[
         except Exception as error:  # noqa: BLE001 - whatever it is, the other messages are sent
             again = put_off(store, message, at=datetime.now(UTC))
             why = str(error) if isinstance(error, NotTakenError) else f"{channel} raised {type(error).__name__}."
-            remarks.append(f"{message.name} was not taken: {why} It is sent again after {again:%H:%M:%S} UTC.")
+            remark = f"{message.name} was not taken: {why} It is sent again after {again:%H:%M:%S} UTC."
+            remarks.append(f"{report.day}: {remark}")
             continue
         with store.writing() as transaction:
             record_sent(transaction, message, at=datetime.now(UTC))
-        remarks.append(remark or f"{message.name} sent ({channel})")
+        remarks.append(f"{report.day}: {remark or f'{message.name} sent ({channel})'}")
     if report.result is not None and not _has_unsent(store, report, channels):
         with store.writing() as transaction:
             close_report(transaction, report, at=datetime.now(UTC))

@@ -6,10 +6,13 @@ The parameters `blocking` and `name` are as in `column_rules`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from statistics import median
 from typing import Any
 
+from feed_assets.engine.judged_rows import Verdict
+from feed_assets.file_feed import Rows
 from feed_assets.quality.expectation import WITHOUT_RECORD, Expectation, Judgement, Subject
 from feed_assets.quality.rule_text import in_percent, rows_counted
 
@@ -92,13 +95,26 @@ def quarantined_share(*, limit: float | None = None, blocking: bool = True) -> E
         at_most = subject.quarantined_share_limit if limit is None else limit
         share = rows.quarantined / rows.read if rows.read else 0.0
         observed = {"quarantined": rows.quarantined, "read": rows.read, "share": round(share, 4), "limit": at_most}
+        reasons = _most_common_reasons(rows)
         found = f"{rows.quarantined:,} of {rows.read:,} records quarantined ({in_percent(share)})"
-        return Judgement(rows.quarantined <= at_most * rows.read, observed, f"{found}, limit {in_percent(at_most)}.")
+        return Judgement(
+            rows.quarantined <= at_most * rows.read,
+            {**observed, "reasons": reasons} if reasons else observed,
+            f"{found}, limit {in_percent(at_most)}.",
+        )
 
     shown = "`limits.quarantined_share` (5 % unless configured)" if limit is None else in_percent(limit)
     return Expectation(
         "quarantined_share", f"At most {shown} of the records read are quarantined.", judge, blocking=blocking
     )
+
+
+def _most_common_reasons(rows: Rows, most: int = 3) -> str:
+    """Why most records were quarantined, such as `missing ad_id (400)`; empty if no reasons were counted."""
+    prefix = f"{Verdict.QUARANTINED}: "
+    counts = Counter({name.removeprefix(prefix): n for name, n in rows.reasons.items() if name.startswith(prefix)})
+    shown = [f"{reason} ({number:,})" for reason, number in counts.most_common(most)]
+    return ", ".join([*shown, *(["..."] if len(counts) > most else [])])
 
 
 def _rows_accounted(subject: Subject, counted: Mapping[str, Any]) -> Judgement:

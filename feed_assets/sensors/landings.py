@@ -100,7 +100,7 @@ def landings(
             cursor["resume"] = turns.resume
         return dg.SensorResult(
             asset_events=events,
-            skip_reason=None if events else "No raw hour has changed.",
+            skip_reason=f"{counted(len(events), 'raw hour')} reported." if events else "No raw hour has changed.",
             cursor=json.dumps(cursor, sort_keys=True),
         )
 

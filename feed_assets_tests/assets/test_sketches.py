@@ -11,11 +11,14 @@ from hypothesis import strategies as st
 from feed_assets.assets.ads.sketches import SHOWN_IN_PLACE, click_through_sketch
 
 
+def picture(markdown):
+    assert len(markdown) < SHOWN_IN_PLACE
+    return ET.fromstring(base64.b64decode(markdown.rpartition("base64,")[2].rstrip(")")))
+
+
 def paths(markdown):
     """What the paths of the picture draw, the last one on top."""
-    assert len(markdown) < SHOWN_IN_PLACE
-    svg = base64.b64decode(markdown.rpartition("base64,")[2].rstrip(")"))
-    return [each.attrib["d"] for each in ET.fromstring(svg) if each.tag.endswith("path")]
+    return [each.attrib["d"] for each in picture(markdown) if each.tag.endswith("path")]
 
 
 rate = st.floats(0, 1)
@@ -35,3 +38,11 @@ def test_whatever_the_rates_the_picture_fits_and_has_a_dot_for_each_ad(ads):
 
 def test_the_highest_value_reaches_the_top():
     assert paths(click_through_sketch([{"ctr_low": 0.0, "ctr": 0.1, "ctr_high": 0.2}])) == ["M52 80V12", "M52 46h0"]
+
+
+def test_the_scale_can_be_read_on_a_light_and_on_a_dark_page():
+    svg = picture(click_through_sketch([]))
+
+    for text in (each for each in svg if each.tag.endswith("text")):
+        brightness = int(text.get("fill", svg.get("fill", "#000"))[1:2], 16)
+        assert 6 <= brightness <= 9

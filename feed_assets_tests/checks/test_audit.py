@@ -110,6 +110,17 @@ def test_too_much_in_quarantine_rejects_the_day_and_stops_what_is_downstream_in_
     assert not result.asset_materializations_for_node("ad_effectiveness")
 
 
+def test_a_check_of_the_quarantined_share_names_the_most_common_reasons(related):
+    bad = [ad(f"cost{number}", cost="?") for number in range(3)] + [ad(f"ad{number}", ad=None) for number in range(5)]
+    related.land(bad, name="corrupt")
+
+    result = related.run("clean_ads")
+
+    (failed,) = [each for each in result.get_asset_check_evaluations() if not each.passed]
+    assert failed.metadata["reasons"].value == "missing ad_id (5), unparsable cost (3)"
+    assert "reasons missing ad_id (5)" in related.record(ADS).history[-1].reason
+
+
 def test_a_run_may_accept_more_in_quarantine_in_its_configuration(shop):
     shop.land([*ads(3), ad("bad", cost="?")])
 

@@ -323,6 +323,7 @@ def test_a_channel_that_breaks_is_tried_later_and_the_others_get_the_message(pro
     assert processed.office.subjects == [DETECTED]
     assert len(asked) == len(shop.open) == 1
     assert "was not taken: notifier raised KeyError. It is sent again after" in tick.skipped
+    assert all(remark.startswith(f"{DAY}: ") for remark in tick.skipped.split("; "))
     assert PASSWORD not in tick.skipped
 
 

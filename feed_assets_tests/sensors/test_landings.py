@@ -47,6 +47,13 @@ def test_each_change_of_a_raw_hour_is_reported_once(desk, reported):
     assert reported() == {}
 
 
+def test_a_tick_says_how_many_hours_it_reported(desk):
+    desk.land(ads(3))
+
+    assert desk.tick("landings").skipped == "1 raw hour reported."
+    assert desk.tick("landings").skipped == "No raw hour has changed."
+
+
 def test_the_hours_are_materialized_in_dagster_and_put_nothing_out_of_date(desk, reported):
     desk.land(ads(3))
     reported()

@@ -13,7 +13,8 @@ from typing import Any
 SHOWN_IN_PLACE = 1000
 """Characters of Markdown from which the UI shows it only after a click."""
 
-BLUE, GREY = "#2f6f9f", "#aaa"
+BLUE, GREY, TEXT = "#2f6f9f", "#aaa", "#777"
+"""Colours that can be seen on a light and on a dark page: the picture does not know the theme of the UI."""
 HEIGHT, TOP, BOTTOM, LEFT = 90, 12, 80, 44
 """In pixels: the whole picture, the highest and the lowest point of the drawing, the space for the scale."""
 
@@ -31,8 +32,8 @@ def click_through_sketch(ads: Sequence[Mapping[str, Any]]) -> str:
         lines += f"M{x} {_y(ad['ctr_low'], most)}V{_y(ad['ctr_high'], most)}"
         dots += f"M{x} {_y(ad['ctr'], most)}h0"
     svg = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="340" height="{HEIGHT}" stroke-linecap="round">'
-        f'<text y="{TOP}" font-size="11">{100 * most:.2g} %</text><text y="{BOTTOM}" font-size="11">0</text>'
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="340" height="{HEIGHT}" stroke-linecap="round" '
+        f'fill="{TEXT}" font-size="11"><text y="{TOP}">{100 * most:.2g} %</text><text y="{BOTTOM}">0</text>'
         f'<path stroke="{GREY}" d="{lines}"/><path stroke="{BLUE}" stroke-width="6" d="{dots}"/></svg>'
     )
     encoded = base64.b64encode(svg.encode()).decode()
