@@ -212,6 +212,7 @@ def _state(url: str) -> Finding:
         return Finding("ok", f"{place} answers, its schema is the newest")
     if not store.exists():
         require_writable(Path(place).parent, STATE)
+        return Finding("warning", f"{place} does not exist yet.", "The first use creates it.")
     return Finding("warning", f"{place} is empty or older.", "The first use creates or migrates its tables.")
 
 

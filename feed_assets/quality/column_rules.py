@@ -149,11 +149,12 @@ def references(
         raise ValueError(f"references({given}): name columns, and as many in `to`, if it is given.")
     where = f"{feed}" if target == columns else f"{feed} ({', '.join(target)})"
 
-    def judge(_: Subject, counted: Mapping[str, Any]) -> Judgement:
+    def judge(subject: Subject, counted: Mapping[str, Any]) -> Judgement:
         unknown = counted[UNKNOWN_VALUES]
         if unknown is None:
-            observed = {feed: "no valid update"}
-            return Judgement(passed=None, observed=observed, sentence=f"{feed} has no valid update to compare with.")
+            partition = f" of {subject.partition}" if partitioned and subject.partition else ""
+            missing = f"no valid update{partition}"
+            return Judgement(passed=None, observed={feed: missing}, sentence=f"{feed} has {missing} to compare with.")
         rows = rows_counted(counted["rows"])
         sentence = f"{unknown:,} of {rows} have values of {joined(columns)} that {where} lacks, limit 0."
         return Judgement(unknown == 0, {"rows": counted["rows"], "rows without a match": unknown}, sentence)

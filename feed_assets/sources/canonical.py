@@ -21,10 +21,10 @@ from feed_assets.sources.expressions import check_expressions, event_time, named
 from feed_assets.sources.formats import RESERVED_COLUMNS
 from feed_assets.sources.kinds import EVENT_TIME, SOURCE
 from feed_assets.sources.lookups import with_table
-from feed_assets.sources.partner_columns import columns_named
+from feed_assets.sources.partner_columns import fields_named
 from feed_assets.sources.spec import Source, SpecError
 
-VERSION: Final = "3"
+VERSION: Final = "4"
 """Changes with what becomes of the same records, here and in `quality.judging`; it is in the record of each update."""
 
 _WHOLE_NUMBERS: Final = {"tinyint", "byte", "smallint", "short", "int", "integer", "bigint", "long"}
@@ -119,6 +119,6 @@ def _all_that_apply(names: Sequence[Column]) -> Column:
 
 
 def _all_sent(spark: SparkSession, expression: str | None) -> str:
-    """The condition that all of the partner's columns in this SQL expression hold a value; empty if it names none."""
-    names = columns_named(spark, expression) if expression else ()
-    return " AND ".join(f"{quoted(name)} IS NOT NULL" for name in names)
+    """The condition that all of the partner's fields in this SQL expression hold a value; empty if it names none."""
+    named = fields_named(spark, expression) if expression else ()
+    return " AND ".join(f"{'.'.join(map(quoted, parts))} IS NOT NULL" for parts in named)

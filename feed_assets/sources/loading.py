@@ -111,6 +111,7 @@ def _message(details: ErrorDetails, location: Location) -> str:
         "union_tag_invalid": f"is of type {context.get('tag')!r}; there are {context.get('expected_tags')}",
         "union_tag_not_found": "has no type; add `type:` with csv, tsv, jsonl or parquet",
         "string_type": f"is {given!r}, not text; put it in quotes",
+        "tuple_type": f"is {given!r}, not a list; put it in brackets",
         "string_pattern_mismatch": f"is {given!r}; use {_PATTERNS.get(location[:1], 'only a-z, 0-9 and _')}",
         "too_short": "is empty; name at least one",
         "value_error": str(context.get("error")),

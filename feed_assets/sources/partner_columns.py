@@ -26,7 +26,7 @@ _UNNAMED: Final = {
 }
 """Expressions that use columns without naming them, or values from outside the record: Scala class -> what to do."""
 
-_parsed: dict[str, tuple[str, ...]] = {}
+_parsed: dict[str, tuple[tuple[str, ...], ...]] = {}
 
 
 class UnnamedColumnsError(ValueError):
@@ -38,9 +38,17 @@ def columns_named(spark: SparkSession, expression: str) -> tuple[str, ...]:
 
     Raises Spark's ParseException if the text is not an expression, and UnnamedColumnsError.
     """
+    return distinct(parts[0] for parts in fields_named(spark, expression))
+
+
+def fields_named(spark: SparkSession, expression: str) -> tuple[tuple[str, ...], ...]:
+    """The columns and fields that the expression names, each in its parts: of `ad.id`, `("ad", "id")`.
+
+    Raises as `columns_named` does.
+    """
     if expression not in _parsed:
         parser = java_session(spark).sessionState().sqlParser()
-        _parsed[expression] = distinct(_names(spark, parser.parseExpression(expression), frozenset()))
+        _parsed[expression] = tuple(dict.fromkeys(_names(spark, parser.parseExpression(expression), frozenset())))
     return _parsed[expression]
 
 
@@ -52,14 +60,14 @@ def distinct(names: Iterator[str]) -> tuple[str, ...]:
     return tuple(found.values())
 
 
-def _names(spark: SparkSession, node: JavaObject, bound: frozenset[str]) -> Iterator[str]:
+def _names(spark: SparkSession, node: JavaObject, bound: frozenset[str]) -> Iterator[tuple[str, ...]]:
     """The names in a tree of expressions, without the variables of lambda functions."""
     kind = node.getClass().getSimpleName()
     if kind in {"UnresolvedAttribute", "UnresolvedNamedLambdaVariable"}:
         # The parser takes every name in the body of a lambda function for a variable of the function.
-        name = str(node.nameParts().apply(0))
-        if kind == "UnresolvedAttribute" or name.lower() not in bound:
-            yield name
+        parts = tuple(map(str, _each(node.nameParts())))
+        if kind == "UnresolvedAttribute" or parts[0].lower() not in bound:
+            yield parts
         return
     for unnamed, message in _UNNAMED.items():
         if _class(spark, unnamed).isInstance(node):

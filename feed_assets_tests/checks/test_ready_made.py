@@ -63,7 +63,7 @@ EXPECTATIONS = [
 ]
 
 
-def sample(shop, rows_by_day):
+def sample(shop, rows_by_day, expectations=EXPECTATIONS):
     """An audited feed with these rows of each day, and the unpartitioned feed that they refer to."""
 
     @dg.asset(io_manager_key="file_feed", metadata=feed_metadata("names/v1.0", CATALOG))
@@ -88,7 +88,7 @@ def sample(shop, rows_by_day):
         }
         return frames if len(frames) > 1 else frames[context.partition_key]
 
-    return shop.with_assets(names, sample, checks=[checks.audit(sample, EXPECTATIONS)])
+    return shop.with_assets(names, sample, checks=[checks.audit(sample, expectations)])
 
 
 @pytest.mark.parametrize("few", [subject.FEW, 0], ids=["small", "large"])
@@ -154,6 +154,15 @@ def test_a_reference_to_a_feed_without_an_update_keeps_a_staged_update_from_bein
     ]
     assert description == "names/v1.0 has no valid update to compare with."
     assert installation.latest("sample/v1.0") is None
+
+
+def test_a_reference_names_the_partition_of_which_the_other_feed_has_no_update(shop):
+    by_day = checks.references("id", feed="names/v1.0", to=("name",))
+
+    result = sample(shop, {DAY: GOOD}, [by_day]).run("sample")
+
+    (found,) = result.get_asset_check_evaluations()
+    assert found.description == f"names/v1.0 has no valid update of {DAY} to compare with."
 
 
 def outcomes(shop, rows, expectations, schema=None):

@@ -77,6 +77,7 @@ def test_before_the_first_landing_there_is_nothing_and_nothing_is_created(examin
     found = examined(FEED_ASSETS_BASE=tmp_path / "later", DAGSTER_HOME="")
 
     assert [name for name, (state, _) in found.items() if state == "warning"] == ["storage", "dagster", "state"]
+    assert found["state"][1] == f"{tmp_path}/later/.state/state.db does not exist yet. The first use creates it."
     assert not (tmp_path / "later").exists()
 
 

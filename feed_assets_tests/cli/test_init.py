@@ -7,7 +7,9 @@ import os
 import re
 import sys
 from collections.abc import Callable
+from datetime import UTC, date, datetime
 from pathlib import Path
+from runpy import run_path
 
 import pytest
 from click.testing import Result
@@ -41,6 +43,15 @@ def test_the_example_is_what_init_writes(run: Run, folder: Path):
     assert len((folder / "shop/shop/definitions.py").read_text().splitlines()) < 60
     run("init", "my_orders")
     assert not any("shop" in name or "shop" in text for name, text in contents(folder / "my_orders").items())
+
+
+def test_the_sample_is_of_a_day_that_sensors_process_at_once(run: Run, folder: Path):
+    run("init", "shop")
+
+    last_due = run_path(str(folder / "shop/shop/sample.py"))["last_due"]
+
+    assert last_due(datetime(2024, 3, 5, 2, 59, tzinfo=UTC)) == date(2024, 3, 3)
+    assert last_due(datetime(2024, 3, 5, 3, tzinfo=UTC)) == date(2024, 3, 4)
 
 
 def test_a_folder_that_cannot_be_written_is_named(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch):

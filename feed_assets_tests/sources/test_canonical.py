@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import expr
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from feed_assets.ads import ADS, CLEAN_ADS, CLEAN_CLICKS, CLICKS, KINDS
@@ -60,6 +61,19 @@ def test_a_record_comes_out_in_canonical_columns_with_what_the_partner_sent_besi
         "_malformed": None,
         "_unparsable": None,
     }
+
+
+def test_a_field_of_a_struct_that_was_not_sent_is_unknown_and_not_unparsable(spark: SparkSession) -> None:
+    records = raw(spark, ("1", "2019-11-27 08:30", "shoes", None), ("2", "2019-11-27 08:30", "shoes", "cheap"))
+    nested = records.withColumn("price", expr("named_struct('net.of', price, 'currency', 'EUR')"))
+
+    texts = dict.fromkeys(FIELDS, "STRING")
+    source = ads_source(
+        format={"type": "parquet", "columns": texts | {"price": "STRUCT<`net.of`: STRING, currency: STRING>"}},
+        columns={"cost": "try_cast(price.`net.of` AS DECIMAL(18, 6))"},
+    )
+
+    assert [ad["_unparsable"] for ad in rows(canonical(nested, source))] == [None, ["cost"]]
 
 
 @pytest.mark.parametrize(("kind", "schema"), [(ADS, CLEAN_ADS), (CLICKS, CLEAN_CLICKS)])

@@ -207,6 +207,11 @@ speed: 3
             "partner.yaml:10: this is not YAML: mapping values are not allowed here; if the value has a colon and a",
         ),
         (
+            "identity: [stamp, ad]",
+            "identity: stamp",
+            "partner.yaml:7: identity: is 'stamp', not a list; put it in brackets",
+        ),
+        (
             "lookback_days: 7",
             "lookback_days: 7\nrecipients: [nobody]",
             "partner.yaml:10: recipients[0]: is 'nobody'; use an address such as team@example.com",

@@ -1,4 +1,4 @@
-"""Write sample deliveries for DAY to `sample/`: `python -m shop.sample [DAY]`. The default is yesterday.
+"""Write sample deliveries for DAY to `sample/`: `python -m shop.sample [DAY]`. The default is the last day that is due.
 
 Here: files as partners send them, a late file, a broken file, and feeds of other teams.
 """
@@ -41,8 +41,12 @@ def _refund(day: date, number: int) -> str:
     return json.dumps(dict(zip(names, (f"r-{order[0]}", f"{day} 20:00:00", order[0], *order[2:]), strict=True)))
 
 
+def last_due(now: datetime) -> date:
+    """The last day (UTC) that sensors process: a day is due three hours (`buffer_hours`) after its end."""
+    return (now - timedelta(days=1, hours=3)).date()
+
+
 if __name__ == "__main__":
-    yesterday = datetime.now(UTC).date() - timedelta(days=1)
-    chosen = date.fromisoformat(sys.argv[1]) if sys.argv[1:] else yesterday
+    chosen = date.fromisoformat(sys.argv[1]) if sys.argv[1:] else last_due(datetime.now(UTC))
     for path in write(chosen, Path("sample")):
         sys.stdout.write(f"{path}\n")
