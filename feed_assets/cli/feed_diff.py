@@ -32,7 +32,9 @@ from feed_assets.file_feed.wording import counted
 @click.option("--from", "before", metavar="NAME", type=UpdateName(), help="Default: the valid update before --to.")
 @click.option("--to", "after", metavar="NAME", type=UpdateName(), help="Default: the latest update.")
 @click.option("--key", metavar="COLUMN,...", default="", help="Columns that identify a row, to find changed rows.")
-@click.option("--limit", metavar="N", type=click.IntRange(0, 10**9), default=10, show_default=True, help="Rows to show.")
+@click.option(
+    "--limit", metavar="N", type=click.IntRange(0, 10**9), default=10, show_default=True, help="Rows to show."
+)
 @json_option
 def diff(
     feed: Feed, *, partition: str | None, before: str | None, after: str | None, key: str, limit: int, as_json: bool
