@@ -11,16 +11,16 @@ from feed_assets.io_manager.asset_metadata import (
     feed_metadata,
     raw_metadata,
 )
-from feed_assets.io_manager.manager import FileFeedIOManager
+from feed_assets.io_manager.manager import file_feed_io_manager
 from feed_assets.io_manager.observed import Observed
 
 __all__ = [
     "BOUNDARY",
     "CONTEXT",
     "OPTIONAL",
-    "FileFeedIOManager",
     "Observed",
     "declared_feed",
     "feed_metadata",
+    "file_feed_io_manager",
     "raw_metadata",
 ]

@@ -4,12 +4,12 @@ Here: the inputs and outputs of a Dagster step, and its errors and updates as Da
 and writing (`steps`), reading contexts (`step_contexts`), an update's metadata (`metadata`), audits (`checks`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, get_origin
 from weakref import WeakKeyDictionary
 
 import dagster as dg
-from pydantic import PrivateAttr
 from pyspark.sql import DataFrame
 
 from feed_assets.datasets import FeedDeclaration, Place
@@ -32,7 +32,27 @@ from feed_assets.sources import Source
 from feed_assets.steps import DayRecords, MissingUpdateError, Reading, Step
 
 
-class FileFeedIOManager(dg.ConfigurableIOManager):
+def file_feed_io_manager(sources: Iterable[Source]) -> dg.IOManagerDefinition:
+    """The IO manager of a project with these sources, on the run's `blackboard`, `spark` and `clock`.
+
+    They are those of its other steps and checks, also where the configuration of the run changes one.
+    """
+
+    @dg.io_manager(required_resource_keys={"blackboard", "spark", "clock"})
+    def file_feed(context: dg.InitResourceContext) -> FileFeedIOManager:
+        given = context.resources
+        return FileFeedIOManager(
+            blackboard=given.blackboard,
+            spark=given.spark,
+            clock=given.clock,
+            sources={source.key: source for source in sources},
+        )
+
+    return file_feed
+
+
+@dataclass(eq=False)
+class FileFeedIOManager(dg.IOManager):
     """Reads raw partitions and feeds as DataFrames; writes DataFrames as updates.
 
     An input annotated `DataFrame` is one frame with all its partitions; annotated `dict[str, DataFrame]`, it is a frame
@@ -48,13 +68,13 @@ class FileFeedIOManager(dg.ConfigurableIOManager):
     every source that raw inputs may name, by key.
     """
 
-    blackboard: dg.ResourceDependency[BlackboardResource]
-    spark: dg.ResourceDependency[SparkResource]
-    clock: dg.ResourceDependency[Clock]
-    sources: dg.ResourceDependency[Mapping[str, Source]]
+    blackboard: BlackboardResource
+    spark: SparkResource
+    clock: Clock
+    sources: Mapping[str, Source]
 
     # By Dagster's context of the step; each attempt has its own.
-    _steps: WeakKeyDictionary[Any, Step] = PrivateAttr(default_factory=WeakKeyDictionary)
+    _steps: WeakKeyDictionary[Any, Step] = field(init=False, default_factory=WeakKeyDictionary)
 
     # --- reading -------------------------------------------------------------------------------------------------
 

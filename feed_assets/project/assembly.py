@@ -20,7 +20,7 @@ from feed_assets.assets.catalog import in_catalog
 from feed_assets.assets.checked_hours import checked_key
 from feed_assets.assets.late_data_reports import late_data_reports
 from feed_assets.assets.warehouse import warehouse_tables
-from feed_assets.io_manager import FileFeedIOManager, declared_feed
+from feed_assets.io_manager import declared_feed, file_feed_io_manager
 from feed_assets.notices.mail import VARIABLE as SMTP
 from feed_assets.partitions import are_utc_days, daily, hourly
 from feed_assets.project.steps_of_workers import end_with_worker
@@ -102,9 +102,6 @@ class Project:
         _require_own_feeds(own)
         _require_audits(own, asset_checks)
         given = {**self._resources(), **(resources or {})}
-        # The IO manager shares its resources with checks and sensors.
-        shared = {name: given[name] for name in ("blackboard", "spark", "clock")}
-        file_feed = FileFeedIOManager(**shared, sources={source.key: source for source in self.sources})
         raw = [raw_logs(source, self.hours) for source in self.sources]
         reports = [late_data_reports(self.days)] if self.sources else []
         channels = frozenset({"mail", "notifier"} & given.keys())
@@ -116,7 +113,7 @@ class Project:
             sensors=[*self._sensors(own, channels, warehouse=bool(tables))],
             jobs=jobs,
             schedules=[*schedules, *polls(self.sources, settings)],
-            resources={"file_feed": file_feed, **given},
+            resources={"file_feed": file_feed_io_manager(self.sources), **given},
             # One Spark for all steps of a run: starting a JVM takes longer than a step.
             executor=dg.in_process_executor,
         )

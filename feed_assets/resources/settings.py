@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
+from pydantic import field_validator
 
 from feed_assets.blackboard import BlackboardError, UnknownLocationError, local_directory, open_blackboard
 from feed_assets.data_catalog import VARIABLE as CATALOG
 from feed_assets.data_catalog import check_catalog
 from feed_assets.datasets import is_day
-from feed_assets.file_feed import parse_time
 from feed_assets.file_feed.names import fixed_time
 from feed_assets.notices.mail import VARIABLE as SMTP
 from feed_assets.notices.mail import MailError, MailServer
@@ -53,9 +53,15 @@ class Clock(dg.ConfigurableResource[None]):
 
     as_of: str | None = None
 
+    @field_validator("as_of")
+    @classmethod
+    def _is_time(cls, as_of: str | None) -> str | None:
+        fixed_time(as_of, setting="as_of")
+        return as_of
+
     def now(self) -> datetime:
         """The current time, aware, in UTC."""
-        return parse_time(self.as_of) if self.as_of else datetime.now(UTC)
+        return fixed_time(self.as_of, setting="as_of") or datetime.now(UTC)
 
 
 @dataclass(frozen=True, slots=True)

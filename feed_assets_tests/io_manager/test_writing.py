@@ -1,6 +1,7 @@
 """What becomes of an asset's result: the files of an update, its record, and what Dagster is told."""
 
 import csv
+import shutil
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -11,6 +12,7 @@ from pyspark.sql import DataFrame, Observation, functions
 from feed_assets.ads import CLEAN_ADS, KINDS, judge_ads
 from feed_assets.assets.external import raw_logs
 from feed_assets.file_feed import RawInput
+from feed_assets.file_feed.names import parse_time
 from feed_assets.io_manager import BOUNDARY, Observed, feed_metadata
 from feed_assets.partitions import daily, hourly
 from feed_assets.sources import load_sources
@@ -62,6 +64,33 @@ def test_an_update_holds_its_data_files_and_the_manifest_that_counts_them_and_no
     assert files[0].startswith("part-")
     assert files[0].endswith(".parquet")
     assert (update / "_SUCCESS").read_text() == "1"
+
+
+def test_a_run_configured_for_another_base_and_another_time_reads_audits_and_publishes_there(shop, tmp_path):
+    other, later = tmp_path / "other", "2019-12-05T00:00:00"
+    shop.land(ads(5))
+    shutil.copytree(shop.base, other)
+    shop.land(ads(3, start=5))
+    configured = {"blackboard": {"base": str(other)}, "clock": {"as_of": later}}
+
+    result = shop.run("clean_ads", config={"resources": {name: {"config": each} for name, each in configured.items()}})
+
+    assert result.success
+    assert shop.latest(ADS) is None
+    there = replace(shop, settings=replace(shop.settings, base=str(other))).at(parse_time(later))
+    assert there.latest(ADS) == "20191205.000000"
+    assert len(there.rows(ADS)) == 5
+
+
+@pytest.mark.parametrize("day", ["yesterday", "2019-13-01"])
+def test_a_run_configured_with_a_time_that_is_none_fails_before_it_starts_and_names_the_setting(shop, day):
+    shop.land(ads(5))
+
+    with pytest.raises(dg.DagsterError) as failed:
+        shop.run("clean_ads", config={"resources": {"clock": {"config": {"as_of": day}}}}, raise_on_error=True)
+
+    assert f"as_of is '{day}'; it takes a UTC time such as" in str(failed.value.__cause__)
+    assert shop.latest(ADS) is None
 
 
 @pytest.mark.parametrize(
