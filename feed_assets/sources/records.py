@@ -164,7 +164,7 @@ def _json(lines: DataFrame, columns: Sequence[str]) -> DataFrame:
     sound = functions.coalesce(
         functions.col("_decoded")
         & (functions.size("_elements") == 2)  # noqa: PLR2004 - the line and the NULL
-        & functions.ltrim("_record").startswith("{"),
+        & functions.ltrim(functions.col("_record"), functions.lit(" \t\r")).startswith("{"),
         functions.expr("false"),
     )
     value = functions.col("_elements")[0]

@@ -291,6 +291,7 @@ def test_a_line_of_json_is_one_whole_object_and_keeps_every_digit(spark, blackbo
         '"10"',
         "null",
         f'{{"id": true, {time}, "ad": "null"}}',
+        f'\t{{"id": "11", {time}}}',
     ]
     landing = land(spark, blackboard, source, sent("log.jsonl", "\n".join(lines)), now=NOW)
 
@@ -298,6 +299,7 @@ def test_a_line_of_json_is_one_whole_object_and_keeps_every_digit(spark, blackbo
         ("123456789012.123456", '{"x":[1,null]}', 1),
         ("2", None, 2),
         ("true", None, 10),
+        ("11", None, 11),
     ]
     assert landing.quarantined == {MALFORMED: 7}
     assert [record["record"] for record in quarantined(blackboard, landing)] == lines[2:9]
