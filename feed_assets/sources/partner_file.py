@@ -41,6 +41,9 @@ _PARQUET = b"PAR1"
 _LONGEST_HEADER = 1024 * 1024
 _LONGEST_LINE = SPLIT_BYTES
 """A file of a few MB of gzip can be one line of many GB, which would take all memory of Spark."""
+_FORM = bytes.maketrans(b"123456789 \t\r\n,[-", b"000000000:::::::")
+_LONG_NUMBER = b":" + b"0" * 39
+"""In `_FORM`, what each whole number of JSON with more than 38 digits begins with, and hardly any text has."""
 _SAMPLE = 4096
 _NUL = b"\0"
 # The longer marks first: the mark of UTF-32 begins with that of UTF-16.
@@ -61,8 +64,9 @@ class PartnerFile:
     records in UTF-8, each on a line: itself, or a copy; `compressed` says whether it is packed.
     `columns` are the names in the header, None without a header, and `skip` the number of lines up to and with the
     header. `lines_before` has for each split of `SPLIT_BYTES` the number of lines in the splits before it; for a
-    content that Spark cannot split, only a zero. `sha256` is of the unpacked content, so that packing does not change
-    it. `path` is the partner's file, `stamp` its inode, size and time of the last write.
+    content that Spark cannot split, only a zero. `long_numbers` says that JSON may have whole numbers of more than 38
+    digits. `sha256` is of the unpacked content, so that packing does not change it. `path` is the partner's file,
+    `stamp` its inode, size and time of the last write.
     """
 
     name: str
@@ -74,6 +78,7 @@ class PartnerFile:
     columns: tuple[str, ...] | None = None
     skip: int = 0
     lines_before: tuple[int, ...] = (0,)
+    long_numbers: bool = False
 
     def digest(self, source_key: str) -> str:
         """The digest of this content and one source, which identifies its landings."""
@@ -213,6 +218,7 @@ def _inspect_text(
         columns=columns,
         skip=skip,
         lines_before=lines_before,
+        long_numbers=read.long_numbers,
     )
 
 
@@ -264,13 +270,14 @@ def _opened(path: Path, *, compressed: bool) -> BinaryIO:
 class _Read:
     """The digest of a file read to its end, its line feeds in each `SPLIT_BYTES`, and whether it has any CR.
 
-    `longest` has the bytes of the longest line, if that is longer than `_CHUNK`.
+    `longest` has the bytes of the longest line, if that is longer than `_CHUNK`. `long_numbers` is as in `PartnerFile`.
     """
 
     sha256: str
     line_feeds: Sequence[int]
     carriage_returns: bool
     longest: int
+    long_numbers: bool
 
 
 def _read(file: BinaryIO, recode: Callable[[bytes], bytes] = bytes) -> _Read:
@@ -278,6 +285,7 @@ def _read(file: BinaryIO, recode: Callable[[bytes], bytes] = bytes) -> _Read:
     line_feeds: list[int] = []
     carriage_returns = False
     line = longest = 0
+    long_numbers, form = False, b""
     chunk = b"begin"
     while chunk:
         if file.tell() % SPLIT_BYTES == 0:
@@ -287,10 +295,12 @@ def _read(file: BinaryIO, recode: Callable[[bytes], bytes] = bytes) -> _Read:
         text = recode(chunk)
         line_feeds[-1] += text.count(b"\n")
         carriage_returns = carriage_returns or b"\r" in text
+        form = form[1 - len(_LONG_NUMBER) :] + text.translate(_FORM)
+        long_numbers = long_numbers or _LONG_NUMBER in form
         before, line_feed, _ = text.partition(b"\n")
         longest = max(longest, line + len(before))
         line = len(text) - text.rfind(b"\n") - 1 if line_feed else line + len(text)
-    return _Read(digest.hexdigest(), line_feeds, carriage_returns, longest)
+    return _Read(digest.hexdigest(), line_feeds, carriage_returns, longest, long_numbers)
 
 
 def _recode(file: BinaryIO, encoding: str, target: Path) -> _Read:

@@ -76,7 +76,7 @@ def text_records(
     )
     if isinstance(text, DelimitedFormat):
         return _delimited(lines, text, columns)
-    return _json(lines, columns)
+    return _json(lines, columns, long_numbers=any(file.long_numbers for _, file in files.values()))
 
 
 def parquet_records(
@@ -156,15 +156,17 @@ def _quotes_are_paired(quote: str) -> Column:
     return (functions.length(line) - functions.length(without)) % 2 == 0
 
 
-def _json(lines: DataFrame, columns: Sequence[str]) -> DataFrame:
+def _json(lines: DataFrame, columns: Sequence[str], *, long_numbers: bool) -> DataFrame:
     # As the first of two elements, a line must be one whole value; alone, Spark would ignore any text after the value.
-    # A VARIANT keeps all digits of numbers.
+    # A VARIANT keeps up to 38 digits of numbers.
     elements = functions.concat(functions.lit("["), "_record", functions.lit(",null]"))
+    if long_numbers:
+        elements = functions.when(~_has_long_number(functions.col("_record")), elements)
     parsed = lines.withColumn("_elements", functions.from_json(elements, "ARRAY<VARIANT>", _VARIANT_OPTIONS))
     sound = functions.coalesce(
         functions.col("_decoded")
         & (functions.size("_elements") == 2)  # noqa: PLR2004 - the line and the NULL
-        & functions.ltrim("_record").startswith("{"),
+        & functions.ltrim(functions.col("_record"), functions.lit(" \t\r")).startswith("{"),
         functions.expr("false"),
     )
     value = functions.col("_elements")[0]
@@ -176,6 +178,12 @@ def _json(lines: DataFrame, columns: Sequence[str]) -> DataFrame:
         *_ORIGIN,
         functions.when(~sound, functions.col("_record")).alias("_malformed"),
     )
+
+
+def _has_long_number(record: Column) -> Column:
+    """Whether a JSON object has a whole number of more than 38 digits, outside its texts."""
+    unescaped = functions.regexp_replace(record, r"\\.", "")
+    return functions.regexp_replace(unescaped, '"[^"]*"', "").rlike("(?<![0-9.])[0-9]{39}")
 
 
 def _json_path(name: str) -> str:

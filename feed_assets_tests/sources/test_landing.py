@@ -26,7 +26,7 @@ from feed_assets.sources.growth import decide
 from feed_assets.sources.landing import FUTURE, LANDING_SETTINGS, MALFORMED, NO_TIME, land, land_files
 from feed_assets.sources.ledger import current_landings
 from feed_assets.sources.loading import load_source, load_sources
-from feed_assets.sources.partner_file import SPLIT_BYTES
+from feed_assets.sources.partner_file import SPLIT_BYTES, inspect
 from feed_assets.sources.raw import raw_days, raw_frame, read_set
 from feed_assets.sources.source_errors import LandingError, SourceError
 from feed_assets_tests.blackboard.shown import keys
@@ -291,6 +291,7 @@ def test_a_line_of_json_is_one_whole_object_and_keeps_every_digit(spark, blackbo
         '"10"',
         "null",
         f'{{"id": true, {time}, "ad": "null"}}',
+        f'\t{{"id": "11", {time}}}',
     ]
     landing = land(spark, blackboard, source, sent("log.jsonl", "\n".join(lines)), now=NOW)
 
@@ -298,12 +299,40 @@ def test_a_line_of_json_is_one_whole_object_and_keeps_every_digit(spark, blackbo
         ("123456789012.123456", '{"x":[1,null]}', 1),
         ("2", None, 2),
         ("true", None, 10),
+        ("11", None, 11),
     ]
     assert landing.quarantined == {MALFORMED: 7}
     assert [record["record"] for record in quarantined(blackboard, landing)] == lines[2:9]
     raw = read_set(blackboard, source.key, DAY)
     kept = spark.read.parquet(blackboard.uri(f"raw/{source.key}/2019-11-24/{raw.files[0].path}"))
     assert kept.orderBy("_line").first()._record == lines[0]
+
+
+def test_a_json_number_of_more_digits_than_spark_keeps_is_quarantined_and_not_changed(
+    spark, blackboard, described, sent
+):
+    source = described("type: jsonl, columns: [id, time, ad]")
+    digits = "1234567890123456789012345678901234567"
+    kept = [f"{digits}8", f'"{digits}890"', f'"\\": {digits}890"', f"0.{digits}890", "[1, -2]"]
+    lost = [f"{digits}89", f"-{digits}89", f"[1,{digits}89]", f'{{"n":\t{digits}890}}']
+    lines = [f'{{"time": "2019-11-24 05:00:00", "id": {number}, "ad": "\\\\"}}' for number in (*kept, *lost)]
+
+    landing = land(spark, blackboard, source, sent("log.jsonl", "\n".join(lines)), now=NOW)
+
+    assert landing.quarantined == {MALFORMED: len(lost)}
+    assert [record["record"] for record in quarantined(blackboard, landing)] == lines[len(kept) :]
+    landed = [row["id"] for _, row in records(spark, blackboard, source)]
+    assert landed[:3] == [f"{digits}8", f"{digits}890", f'": {digits}890']
+
+
+def test_a_long_json_number_is_found_wherever_the_file_is_read_in_two(described, sent):
+    source = described("type: jsonl, columns: [id, time, ad]")
+    record = '{"id":' + "9" * 39 + "}"
+    before = 2**20 - len(record)
+    texts = ["".join((" " * (before + shift), record)) for shift in range(len(record) + 1)]
+
+    assert all(inspect(sent("log.jsonl", text), source, Path()).long_numbers for text in texts)
+    assert not inspect(sent("log.jsonl", texts[9].replace(":", ':"')), source, Path()).long_numbers
 
 
 def test_parquet_keeps_its_types_and_counts_its_records(spark, blackboard, described, tmp_path):
