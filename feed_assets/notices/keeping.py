@@ -37,10 +37,10 @@ def line_of(report: Report) -> dict[str, Any]:
         "id": report.id,
         "day": report.day,
         "requested": report.at.isoformat(),
-        "ended": result["ended"],
-        "outcome": result["outcome"],
+        "ended": result.get("ended"),
+        "outcome": result.get("outcome"),
         "sources": ", ".join(each["source"] for each in report.request["sources"]),
-        "run": result["run"],
+        "run": result.get("run"),
         "report": json.dumps({"request": report.request, "result": result}),
     }
 

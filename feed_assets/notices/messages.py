@@ -138,9 +138,9 @@ def _ended(report: Report) -> Iterator[str | Table]:
         "what they had.",
         "failed": f"The run for {report.day} failed: readers keep what they had of each feed that it did not publish.",
     }[result["outcome"]]
-    yield from result["reasons"]
+    yield from result.get("reasons", ())
     yield from (str(each["sentence"]) for each in report.request["sources"])
-    for each in result["feeds"]:
+    for each in result.get("feeds", ()):
         yield from _of_feed(report.day, each)
     if result["run"]:
         yield f"Run {result['run']}, ended {result['ended'][:19].replace('T', ' ')}."

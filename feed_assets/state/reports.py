@@ -83,7 +83,9 @@ def open_reports(store: Store, base: str, *, day: str | None = None) -> list[Rep
     with store.reading() as connection:
         rows = connection.execute(query).mappings().all()
     return [
-        Report(row["id"], row["base"], row["day"], datetime.fromisoformat(row["at"]), row["request"], row["result"])
+        Report(
+            row["id"], row["base"], row["day"], datetime.fromisoformat(row["at"]), row["request"], row["result"] or None
+        )
         for row in rows
     ]
 
@@ -92,7 +94,7 @@ def record_result(transaction: Transaction, report: Report, result: Mapping[str,
     """Give a report its result, unless another tick has given it one. Appends the event `late data reported`."""
     mine = update(REPORTS).where(REPORTS.c.id == report.id, REPORTS.c.result.is_(null()))
     if transaction.connection.execute(mine.values(result=dict(result))).rowcount:
-        details = {"report": report.id, "day": report.day, "outcome": result["outcome"]}
+        details = {"report": report.id, "day": report.day, "outcome": result.get("outcome")}
         transaction.append("late data reported", at, details)
 
 
