@@ -28,7 +28,7 @@ def test_a_run_of_assets_with_like_names_is_found_by_the_request_of_each():
     recorded = {f"{name}/v1": LastRequest("none/0", 1, datetime(2024, 1, 2, tzinfo=UTC)) for name in names}
     due = dict.fromkeys(recorded, "none/0")
 
-    (request,) = run_requests("late_growth", feeds, [Request(Need(DAY, due, "grown"), recorded)], None)
+    (request,) = run_requests("late_growth", feeds, [Request(Need(DAY, due, "grown"), recorded)], {})
 
     for feed, last in recorded.items():
         wanted = of_request(feeds, feed, DAY, last).tags
