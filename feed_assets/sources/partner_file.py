@@ -176,13 +176,13 @@ def _inspect_text(
 ) -> PartnerFile:
     with _opened(path, compressed=compressed) as file:
         _check_encoding(path, file.read(_SAMPLE), source, text.encoding)
-    content = path
+    content, numbers = path, isinstance(text, JsonLinesFormat)
     with _opened(path, compressed=compressed) as file:
         if text.encoding in _READ_AS_UTF_8:
-            read = _read(file)
+            read = _read(file, numbers=numbers)
         else:
             content = scratch / "recoded"
-            read = _recode(file, text.encoding, content)
+            read = _recode(file, text.encoding, content, numbers=numbers)
             compressed = False
     if read.carriage_returns and not sum(read.line_feeds):
         raise LandingError(
@@ -270,7 +270,8 @@ def _opened(path: Path, *, compressed: bool) -> BinaryIO:
 class _Read:
     """The digest of a file read to its end, its line feeds in each `SPLIT_BYTES`, and whether it has any CR.
 
-    `longest` has the bytes of the longest line, if that is longer than `_CHUNK`. `long_numbers` is as in `PartnerFile`.
+    `longest` has the bytes of the longest line, if that is longer than `_CHUNK`. `long_numbers` is as in `PartnerFile`,
+    and False if they were not looked for.
     """
 
     sha256: str
@@ -280,7 +281,8 @@ class _Read:
     long_numbers: bool
 
 
-def _read(file: BinaryIO, recode: Callable[[bytes], bytes] = bytes) -> _Read:
+def _read(file: BinaryIO, recode: Callable[[bytes], bytes] = bytes, *, numbers: bool = False) -> _Read:
+    """Read a file to its end; with `numbers`, look for long ones."""
     digest = hashlib.sha256()
     line_feeds: list[int] = []
     carriage_returns = False
@@ -295,15 +297,16 @@ def _read(file: BinaryIO, recode: Callable[[bytes], bytes] = bytes) -> _Read:
         text = recode(chunk)
         line_feeds[-1] += text.count(b"\n")
         carriage_returns = carriage_returns or b"\r" in text
-        form = form[1 - len(_LONG_NUMBER) :] + text.translate(_FORM)
-        long_numbers = long_numbers or _LONG_NUMBER in form
+        if numbers and not long_numbers:
+            form = form[1 - len(_LONG_NUMBER) :] + text.translate(_FORM)
+            long_numbers = _LONG_NUMBER in form
         before, line_feed, _ = text.partition(b"\n")
         longest = max(longest, line + len(before))
         line = len(text) - text.rfind(b"\n") - 1 if line_feed else line + len(text)
     return _Read(digest.hexdigest(), line_feeds, carriage_returns, longest, long_numbers)
 
 
-def _recode(file: BinaryIO, encoding: str, target: Path) -> _Read:
+def _recode(file: BinaryIO, encoding: str, target: Path, *, numbers: bool) -> _Read:
     decoder = codecs.getincrementaldecoder(encoding)()
     with target.open("wb") as recoded:
 
@@ -312,7 +315,7 @@ def _recode(file: BinaryIO, encoding: str, target: Path) -> _Read:
             recoded.write(text)
             return text
 
-        return _read(file, recode)
+        return _read(file, recode, numbers=numbers)
 
 
 def _join(file: BinaryIO, text: DelimitedFormat, target: Path) -> None:
