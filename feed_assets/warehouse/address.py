@@ -23,13 +23,13 @@ def warehouse_kind(url: str) -> str:
         path = parts.path.strip("/")
         # An @ behind the path: a ? or # of the password has ended the host.
         complete = parts.port != 0 and "@" not in f"{parts.query}{parts.fragment}"
+        # The driver would show the password in which a % is no code, or the rest of it behind an @.
+        shown = "@" in path or parts.netloc.count("@") > 1 or _NO_CODE.search(url)
         match parts.scheme:
             case "duckdb" if path and not (parts.netloc or parts.query or parts.fragment or path.startswith(":")):
                 return DUCKDB
-            # The driver would show the password in which a % is no code, or the rest of it behind an @.
-            case "postgres" | "postgresql" if complete and "@" not in path and parts.netloc.count("@") <= 1:
-                if not _NO_CODE.search(url):
-                    return POSTGRESQL
+            case "postgres" | "postgresql" if complete and not shown:
+                return POSTGRESQL
             case "snowflake" if complete and parts.hostname and path.count("/") == 1:
                 return SNOWFLAKE
     raise WarehouseError(
