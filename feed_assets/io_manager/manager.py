@@ -37,16 +37,12 @@ def file_feed_io_manager(sources: Iterable[Source]) -> dg.IOManagerDefinition:
 
     They are those of its other steps and checks, also where the configuration of the run changes one.
     """
+    by_key = {source.key: source for source in sources}
 
     @dg.io_manager(required_resource_keys={"blackboard", "spark", "clock"})
     def file_feed(context: dg.InitResourceContext) -> FileFeedIOManager:
         given = context.resources
-        return FileFeedIOManager(
-            blackboard=given.blackboard,
-            spark=given.spark,
-            clock=given.clock,
-            sources={source.key: source for source in sources},
-        )
+        return FileFeedIOManager(given.blackboard, given.spark, given.clock, by_key)
 
     return file_feed
 

@@ -221,6 +221,18 @@ def test_a_daily_asset_of_raw_data_whose_days_are_not_those_of_raw_data_is_refus
         Project(settings, (source,)).definitions(assets=[shifted])
 
 
+def test_resources_that_are_replaced_are_those_the_io_manager_uses(tmp_path):
+    settings = settings_below(tmp_path, partners_directory())
+    other = build_definitions(settings_below(tmp_path / "other", partners_directory())).resources["blackboard"]
+
+    definitions = build_definitions(settings, blackboard=other)
+
+    assert definitions.resources["blackboard"] is other
+    file_feed = definitions.resources["file_feed"]
+    given = {name: definitions.resources[name] for name in file_feed.required_resource_keys}
+    assert file_feed(dg.build_init_resource_context(resources=given)).blackboard == other
+
+
 def test_dagster_finds_the_definitions_valid(tmp_path):
     environment = {**os.environ, "DAGSTER_HOME": str(tmp_path), "FEED_ASSETS_BASE": str(tmp_path / "base")}
 
