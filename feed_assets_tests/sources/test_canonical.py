@@ -12,6 +12,7 @@ from pyspark.sql.functions import expr
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from feed_assets.ads import ADS, CLEAN_ADS, CLEAN_CLICKS, CLICKS, KINDS
+from feed_assets.engine.jvm import make_default
 from feed_assets.file_feed import Column
 from feed_assets.sources import Kind, Source, SpecError
 from feed_assets.sources.canonical import SessionSettingsError, canonical
@@ -319,5 +320,8 @@ def test_a_session_in_which_a_value_would_fail_or_shift_or_a_text_would_differ_i
     other = spark.newSession()
     other.conf.set(setting, value)
 
-    with pytest.raises(SessionSettingsError, match=setting):
-        canonical(raw(other), ads_source())
+    try:
+        with pytest.raises(SessionSettingsError, match=setting):
+            canonical(raw(other), ads_source())
+    finally:
+        make_default(spark)  # else the session that made a frame last is that of the tests after this one
