@@ -39,6 +39,12 @@ FEW: Final = 2 * 2**20
 """Bytes of files up to which all hashes of an identity are in memory at once. An identity, which is different in each
 row, takes a byte at least: at most two million hashes, which take about 100 MB."""
 
+GROUPS: Final = 64
+"""Groups of hashes of a large update. Up to 128 groups, Spark keeps all of them in memory; of more it sorts the hashes,
+which may go to a disk."""
+GROUP: Final = 2**17
+"""Hashes of a group, at about 24 bytes each: 64 groups take 200 MB, on all executors together."""
+
 HASH, STRUCT = "xxhash64", "struct"
 """Spark's functions that make one value of the columns of an identity."""
 
@@ -106,10 +112,12 @@ def count(
     declaration: FeedDeclaration,
     expectations: Sequence[Expectation],
     *,
+    rows_recorded: int | None,
     now: datetime,
 ) -> Mapping[tuple[str, str], Any]:
     """All counts of all expectations, by expectation and name.
 
+    `rows_recorded` are the update's rows by its record, None without one: so many hashes need memory.
     Costs one query, with a pass for all counts together. Of a large update, each identity takes a pass of its own. A
     reference costs a join. If the hashes of identities repeat, costs one more query.
     """
@@ -118,11 +126,14 @@ def count(
     rows = read_updates(spark, [update], spark_schema(declaration.columns))
     identified = [each for each in expectations if each.identity]
     if update.bytes > FEW:
-        counted = _counted([_aggregated(rows, expectations), *(_identities(rows, each, HASH) for each in identified)])
+        # A row takes a byte at least.
+        groups = max(GROUPS, (rows_recorded or update.bytes) // GROUP)
+        hashed = [_hashes(rows, each, groups) for each in identified]
+        counted = _counted([_aggregated(rows, expectations), *hashed])
     else:
         counted = _counted([_aggregated(rows, expectations, identified)])
     undecided = [each for each in identified if counted[each.name, ROWS] != counted[each.name, IDENTITIES]]
-    counted |= _counted([_identities(rows, each, STRUCT) for each in undecided])
+    counted |= _counted([_identities(rows, each) for each in undecided])
     for each in expectations:
         if each.reference is not None:
             counted[each.name, UNKNOWN_VALUES] = _unknown_values(rows, update, each.reference, now)
@@ -140,13 +151,22 @@ def _aggregated(rows: DataFrame, expectations: Sequence[Expectation], identified
     return rows, counts
 
 
-def _identities(rows: DataFrame, expectation: Expectation, value: str) -> _Pass:
+def _hashes(rows: DataFrame, expectation: Expectation, groups: int) -> _Pass:
+    """The number of rows and of distinct hashes of their identities.
+
+    An array for each group: Spark tells its different numbers in half the time of an aggregation by hash.
+    """
+    hashes = rows.selectExpr(f"{_identity(expectation, HASH)} AS hash")
+    different = "size(array_distinct(collect_list(hash))) AS different"
+    grouped = hashes.groupBy(F.expr(f"pmod(hash, {groups})")).agg(F.expr("count(1) AS rows"), F.expr(different))
+    counts = {ROWS: "coalesce(sum(rows), 0)", IDENTITIES: "coalesce(sum(different), 0)"}
+    return grouped, {(expectation.name, name): sql for name, sql in counts.items()}
+
+
+def _identities(rows: DataFrame, expectation: Expectation) -> _Pass:
     """The number of rows and of distinct identities."""
-    # Nearly all are different, so they go to their tasks at once. Else Spark would count them in each task before.
-    identities = rows.selectExpr(f"{_identity(expectation, value)} AS identity").repartition("identity")
-    alike = identities.groupBy("identity").agg(F.count(F.lit(1)).alias("rows"))
-    counts = {ROWS: "coalesce(sum(rows), 0)", IDENTITIES: "count(identity)"}
-    return alike, {(expectation.name, name): sql for name, sql in counts.items()}
+    counts = {ROWS: "count(1)", IDENTITIES: f"count(DISTINCT {_identity(expectation, STRUCT)})"}
+    return rows, {(expectation.name, name): sql for name, sql in counts.items()}
 
 
 def _identity(expectation: Expectation, value: str) -> str:

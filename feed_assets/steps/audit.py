@@ -88,7 +88,14 @@ def audit_output(
     )
     differences = schema_differences(subject)
     countable = () if differences else expectations
-    counted = count(spark, found.update, declaration, countable, now=run.now())
+    counted = count(
+        spark,
+        found.update,
+        declaration,
+        countable,
+        rows_recorded=subject.rows.published if subject.rows else None,
+        now=run.now(),
+    )
     outcomes = _evaluate(expectations, subject, counted, differences)
     done = _settle(run, found, outcomes)
     run.log.info(done)

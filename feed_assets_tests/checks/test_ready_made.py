@@ -143,6 +143,18 @@ def test_each_expectation_says_what_it_found_against_its_limit(shop, monkeypatch
     assert installation.latest("sample/v1.0", "2019-11-25") is None
 
 
+@pytest.mark.parametrize("group", [subject.GROUP, 1], ids=["groups in memory", "more groups than memory keeps"])
+def test_a_repeated_identity_is_found_among_many(shop, monkeypatch, group):
+    monkeypatch.setattr(subject, "FEW", 0)
+    monkeypatch.setattr(subject, "GROUP", group)
+    rows = [(f"id-{min(number, 298)}", "top", 1, 0, NOON) for number in range(300)]
+
+    result = sample(shop, {DAY: [*rows, (None, "top", 1, 0, NOON)]}, [checks.unique("id")]).run("sample")
+
+    (found,) = result.get_asset_check_evaluations()
+    assert found.description == "2 of 301 rows repeat id, limit 0.", messages(result)
+
+
 def test_a_reference_to_a_feed_without_an_update_keeps_a_staged_update_from_being_published(shop):
     installation = sample(shop, {DAY: GOOD})
 
