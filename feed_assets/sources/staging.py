@@ -16,7 +16,7 @@ from typing import cast
 from uuid import uuid4
 
 from py4j.protocol import Py4JJavaError
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DataType, IntegerType, StructType
 
@@ -238,7 +238,7 @@ def _parquet_schema(session: SparkSession, path: str, source: Source, sent: Part
     unreadable: Mapping[str, PySparkException | Py4JJavaError] = {}
     try:
         schema = session.read.parquet(path).schema
-    except (AnalysisException, Py4JJavaError) as error:
+    except (PySparkException, Py4JJavaError) as error:
         with suppress(PySparkException, Py4JJavaError):  # no Parquet, as Spark has just said
             schema, unreadable = readable_columns(session, sent.content.absolute().as_uri())
         if not unreadable:

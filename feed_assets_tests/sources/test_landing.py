@@ -499,6 +499,22 @@ def test_a_file_that_spark_fails_to_read_is_refused_with_the_reason_and_the_othe
     assert other.landed == 1
 
 
+def test_a_decimal_of_more_digits_than_spark_has_matters_only_if_the_source_declares_it(
+    spark, blackboard, described, tmp_path
+):
+    columns = {"id": [1], "time": pa.array([NOW], pa.timestamp("us", "UTC")), "ad": ["a"]}
+    long = pa.array([Decimal(10**50)], pa.decimal256(60, 0))
+    pq.write_table(pa.table({**columns, "cost": long}), tmp_path / "log.parquet")
+    declaring = described("type: parquet, columns: {id: bigint, time: timestamp, ad: string, cost: 'decimal(38, 0)'}")
+    source = described("type: parquet, columns: {id: bigint, time: timestamp, ad: string}")
+
+    with pytest.raises(
+        LandingError, match=r"Spark cannot read: cost \(Decimal precision 60 exceeds .*\)\. Have them sent"
+    ):
+        land(spark, blackboard, declaring, tmp_path / "log.parquet", now=NOW)
+    assert land(spark, blackboard, source, tmp_path / "log.parquet", now=NOW).landed == 1
+
+
 UNREADABLE = {"uuid": "uuid()", "time": "TIME '10:11:12'", "interval": "INTERVAL 3 DAY", "list": "[uuid()]"}
 
 
