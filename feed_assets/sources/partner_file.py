@@ -38,6 +38,7 @@ SPLIT_BYTES = 64 * 1024 * 1024
 _CHUNK = 1024 * 1024
 _GZIP = b"\x1f\x8b"
 _PARQUET = b"PAR1"
+_ENCRYPTED_PARQUET = b"PARE"
 _LONGEST_HEADER = 1024 * 1024
 _LONGEST_LINE = SPLIT_BYTES
 """A file of a few MB of gzip can be one line of many GB, which would take all memory of Spark."""
@@ -165,6 +166,8 @@ def _check_parquet(path: Path, file: BinaryIO) -> None:
     file.seek(-min(len(_PARQUET), path.stat().st_size), os.SEEK_END)
     end = file.read()
     file.seek(0)
+    if start == _ENCRYPTED_PARQUET:
+        raise LandingError(f"{path} is encrypted Parquet, which cannot be read here; have it sent without encryption")
     if start != _PARQUET:
         raise LandingError(f"{path} is not Parquet; have it sent again, or change the source's format")
     if end != _PARQUET:

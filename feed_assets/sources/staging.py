@@ -290,10 +290,14 @@ def _explained(error: Exception, sent: PartnerFile) -> Exception:
     while (deeper := cause.getCause()) is not None:
         cause = deeper
     reason = str(cause.toString()).splitlines()[0].rstrip(".")
-    explained = LandingError(
-        f"Spark cannot read {sent.path} to its end: {reason}. Land it again; if that fails too, have it sent again, "
-        "unpacked or packed in another way"
-    )
+    advice = "Land it again; if that fails too, have it sent again, unpacked or packed in another way"
+    if codec := re.search(r"ClassNotFoundException: \S+\.(\w+)Codec$", reason):
+        reason = f"it is packed with {codec[1]}, which Spark cannot unpack"
+        advice = "Have it sent again, packed with Snappy or Zstandard"
+    elif reason.endswith("not a gzip file"):
+        reason = "bytes that are not gzip follow on its packed content, such as zeros that fill up a block"
+        advice = f"Unpack it by `python3 -m gzip -d {sent.path.name}`, and land that"
+    explained = LandingError(f"{sent.path} cannot be read to its end: {reason}. {advice}")
     explained.__cause__ = error
     return explained
 

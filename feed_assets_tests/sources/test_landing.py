@@ -447,6 +447,7 @@ def test_parquet_of_a_type_whose_values_the_declared_one_may_not_hold_is_refused
         ("other", {"id": pa.array([1])}, "lacks the column time"),
         ("cut", b"PAR1 and no more", "is Parquet that was cut off; have it sent again"),
         ("spoiled", b"PAR1 and PAR1", "cannot be read as Parquet: "),
+        ("encrypted", b"PARE and PARE", "is encrypted Parquet, .* sent without encryption"),
     ],
 )
 def test_parquet_that_spark_does_not_read_is_refused_with_the_reason(
@@ -495,8 +496,25 @@ def test_a_file_that_spark_fails_to_read_is_refused_with_the_reason_and_the_othe
     refused, other = land_files(spark, blackboard, described(), files, now=NOW)
 
     assert isinstance(refused, LandingError)
-    assert re.search(r"^Spark cannot read \S+padded\.csv\.gz to its end: .*not a gzip file.* sent again", str(refused))
+    assert re.search(
+        r"^\S+padded\.csv\.gz cannot be read to its end: .* not gzip follow .* gzip -d padded\.", str(refused)
+    )
     assert other.landed == 1
+
+
+def test_parquet_packed_as_spark_cannot_unpack_is_refused_with_the_name_of_the_packing(
+    spark, blackboard, described, tmp_path
+):
+    source = described("type: parquet, columns: {id: bigint, time: timestamp, ad: string}")
+    columns = {"id": [1], "time": pa.array([NOW], pa.timestamp("us", "UTC")), "ad": ["a"]}
+    pq.write_table(pa.table(columns), tmp_path / "log.parquet", compression="brotli")
+
+    with pytest.raises(
+        LandingError, match=r"log\.parquet cannot be .*: it is packed with Brotli, .* Snappy or Zstandard"
+    ):
+        land(spark, blackboard, source, tmp_path / "log.parquet", now=NOW)
+
+    assert keys(blackboard) == []
 
 
 def test_a_decimal_of_more_digits_than_spark_has_matters_only_if_the_source_declares_it(
