@@ -11,6 +11,7 @@ import gzip
 import hashlib
 import io
 import os
+import re
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -46,6 +47,8 @@ _FORM = bytes.maketrans(b"123456789 \t\r\n,[-", b"000000000:::::::")
 _LONG_NUMBER = b":" + b"0" * 39
 """In `_FORM`, what each whole number of JSON with more than 38 digits begins with, and hardly any text has."""
 _SAMPLE = 4096
+_EXCEL_SEPARATOR = re.compile('"?sep=.?"?', re.IGNORECASE)
+"""A line that Excel writes above the header, or needs there, to split fields. It names no columns."""
 _NUL = b"\0"
 # The longer marks first: the mark of UTF-32 begins with that of UTF-16.
 _MARKS = {
@@ -338,7 +341,7 @@ def _header(path: Path, file: BinaryIO, text: DelimitedFormat) -> tuple[tuple[st
             raise LandingError(f"{where}: {long}; have the file sent again, with one record a line")
         encoding = "utf-8-sig" if number == 1 else "utf-8"
         names = line.decode(encoding, errors="replace").rstrip("\r\n").replace(BREAK, " ")
-        if names.strip():
+        if names.strip() and not (number == 1 and _EXCEL_SEPARATOR.fullmatch(names)):
             try:
                 columns = tuple(name.strip() for name in _split(names, text))
             except csv.Error as error:

@@ -335,6 +335,20 @@ def test_a_long_json_number_is_found_wherever_the_file_is_read_in_two(described,
     assert not inspect(sent("log.jsonl", texts[9].replace(":", ':"')), source, Path()).long_numbers
 
 
+@pytest.mark.parametrize("line", ["sep=;", "\ufeffSEP=;", '"sep=;"'])
+def test_a_line_above_the_header_that_names_the_separator_for_excel_is_passed_over(
+    spark, blackboard, described, sent, line
+):
+    source = described("type: csv, header: true, columns: [id, time, ad], separator: ';'")
+
+    landing = land(
+        spark, blackboard, source, sent("log.csv", f"{line}\r\nid;time;ad\r\n1;2019-11-24 05:00:00;a\r\n"), now=NOW
+    )
+
+    assert (landing.read, landing.landed, landing.malformed) == (1, 1, 0)
+    assert [row["_line"] for _, row in records(spark, blackboard, source)] == [3]
+
+
 def test_parquet_keeps_its_types_and_counts_its_records(spark, blackboard, described, tmp_path):
     source = described("type: parquet, columns: {id: int, time: timestamp, ad: string}")
     rows = spark.sql(
