@@ -49,6 +49,8 @@ _LONG_NUMBER = b":" + b"0" * 39
 _SAMPLE = 4096
 _EXCEL_SEPARATOR = re.compile('"?sep=.?"?', re.IGNORECASE)
 """A line that Excel writes above the header, or needs there, to split fields. It names no columns."""
+_NO_JSON_LINES = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:(\[)\s*[{\]]|\{\s*\n)")
+"""The beginning of an array of objects (with a group), or of an object of several lines."""
 _NUL = b"\0"
 # The longer marks first: the mark of UTF-32 begins with that of UTF-16.
 _MARKS = {
@@ -193,8 +195,11 @@ def _inspect_text(
     if read.carriage_returns and not sum(read.line_feeds):
         raise LandingError(
             f"{path}: its lines end in CR alone; end them in LF, for instance with "
-            f"`{'zcat' if path.suffix == '.gz' else 'cat'} FILE | tr '\\r' '\\n' > NEW`, and land that"
+            f"`{_printed(path)} | tr '\\r' '\\n' > NEW`, and land that"
         )
+    if isinstance(text, JsonLinesFormat):
+        with _opened(content, compressed=compressed) as file:
+            _check_json_lines(path, file.read(_SAMPLE))
     if read.longest > _LONGEST_LINE:
         raise LandingError(
             f"{path}: a line has more than {_LONGEST_LINE:,} bytes; have the file sent again, with one record a line"
@@ -226,6 +231,21 @@ def _inspect_text(
         lines_before=lines_before,
         long_numbers=read.long_numbers,
     )
+
+
+def _check_json_lines(path: Path, start: bytes) -> None:
+    """Raise LandingError if a text of JSON is an array, or if its objects have several lines."""
+    if found := _NO_JSON_LINES.match(start):
+        has, values = ("is a JSON array", ".[]") if found[1] else ("has JSON objects of several lines", ".")
+        raise LandingError(
+            f"{path} {has}, and the source takes one object a line; have it sent so, or land what "
+            f"`{_printed(path)} | jq -c '{values}' > NEW` writes (from jq 1.7 on: earlier ones round long numbers)"
+        )
+
+
+def _printed(path: Path) -> str:
+    """The shell's command that prints the text of FILE."""
+    return f"{'zcat' if path.suffix == '.gz' else 'cat'} FILE"
 
 
 def _check_encoding(path: Path, start: bytes, source: Source, declared: str) -> None:

@@ -335,6 +335,25 @@ def test_a_long_json_number_is_found_wherever_the_file_is_read_in_two(described,
     assert not inspect(sent("log.jsonl", texts[9].replace(":", ':"')), source, Path()).long_numbers
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("log.json", '[{"id": 1},{"id": 2}]', r"log\.json is a JSON array, .* `cat FILE \| jq -c '\.\[\]' > NEW`"),
+        ("log.json", '\ufeff[\r\n  {"id": 1}\r\n]', "is a JSON array"),
+        ("log.jsonl", "[]", "is a JSON array"),
+        ("log.json.gz", gzip.compress(b'[{"id": 1}]'), r"is a JSON array, .* `zcat FILE \| jq"),
+        ("log.json", '{\n  "id": 1\n}\n{\n  "id": 2\n}', r"has JSON objects of several lines, .* jq -c '\.' > NEW`"),
+    ],
+)
+def test_json_that_has_not_one_object_a_line_is_refused(spark, blackboard, described, sent, name, content, message):
+    source = described("type: jsonl, columns: [id, time, ad]")
+
+    with pytest.raises(LandingError, match=message):
+        land(spark, blackboard, source, sent(name, content), now=NOW)
+
+    assert keys(blackboard) == []
+
+
 @pytest.mark.parametrize("line", ["sep=;", "\ufeffSEP=;", '"sep=;"'])
 def test_a_line_above_the_header_that_names_the_separator_for_excel_is_passed_over(
     spark, blackboard, described, sent, line
