@@ -30,7 +30,7 @@ from feed_assets.engine.sql import quoted, text_literal
 from feed_assets.file_feed import FeedError, Update
 from feed_assets.file_feed.names import is_hidden
 
-READERS = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json"}
+READERS = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json"}
 COMPRESSION_SUFFIXES = (".gz", ".bz2", ".zst", ".snappy")
 ATTEMPTS_END_WITHIN = 180
 """Seconds: longer than Spark takes to see that an executor is lost."""

@@ -355,7 +355,7 @@ def test_a_column_of_a_text_file_may_have_any_name(desk, spark, tmp_path, name):
     assert [tuple(row) for row in read_updates(spark, [update], schema).collect()] == [("u1", None)]
 
 
-@pytest.mark.parametrize("name", ["catalog.json", "catalog.jsonl", "catalog.json.gz"])
+@pytest.mark.parametrize("name", ["catalog.json", "catalog.jsonl", "catalog.ndjson", "catalog.json.gz"])
 def test_json_lines_are_read_packed_or_not(desk, spark, tmp_path, name):
     (tmp_path / "files").mkdir()
     text = b'{"ad_id": "a1", "advertiser": "Ann"}\n'
