@@ -82,7 +82,8 @@ def diff_rows(
             sides = _side(database, "before", before), _side(database, "after", after)
             return _Comparison(database, *sides).result(key, limit)
     except duckdb.Error as error:
-        raise RowDiffError(f"The files cannot be compared: {error}") from error
+        reason = str(error).partition("\n\nLINE ")[0]  # below it, DuckDB shows the statement
+        raise RowDiffError(f"The files cannot be compared: {reason}") from error
 
 
 class _Comparison:

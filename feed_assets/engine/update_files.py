@@ -30,7 +30,7 @@ from feed_assets.engine.sql import quoted, text_literal
 from feed_assets.file_feed import FeedError, Update
 from feed_assets.file_feed.names import is_hidden
 
-READERS = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json"}
+READERS = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json"}
 COMPRESSION_SUFFIXES = (".gz", ".bz2", ".zst", ".snappy")
 ATTEMPTS_END_WITHIN = 180
 """Seconds: longer than Spark takes to see that an executor is lost."""
@@ -48,7 +48,7 @@ _log = logging.getLogger("feed_assets.engine")
 
 
 class UnreadableFormatError(FeedError):
-    """A feed has files of a kind that `READERS` lacks, or that Spark skips for their names."""
+    """A feed has files of a kind that `READERS` lacks, or that Spark skips: for their names, or as they are empty."""
 
 
 class MissingColumnError(FeedError):
@@ -242,7 +242,13 @@ def _sizes_by_format(updates: Sequence[Update]) -> dict[str, dict[str, int]]:
     sizes: dict[str, dict[str, int]] = {}
     for update in updates:
         for uri, size in _sizes(update).items():
-            sizes.setdefault(_format(update, uri), {})[uri] = size
+            kind = _format(update, uri)
+            if kind == "parquet" and not size:
+                raise UnreadableFormatError(
+                    f"{uri} is empty, so it is no Parquet, and its rows would be missing without a word: Spark skips "
+                    f"such files. Invalidate update {update.name}, or publish it again."
+                )
+            sizes.setdefault(kind, {})[uri] = size
     return sizes
 
 

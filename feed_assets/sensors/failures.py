@@ -12,6 +12,8 @@ from feed_assets.file_feed.wording import observed_values
 
 EVENTS = {dg.DagsterEventType.ASSET_CHECK_EVALUATION, dg.DagsterEventType.STEP_FAILURE}
 JAVA_CAUSE = "Caused by: "
+UNREAD_FILE = re.compile(r"Encountered error while reading file (\S+)\.\s")
+"""Spark's error of a file, which often only the cause explains, and the cause rarely names the file."""
 OWN = re.compile(r"^feed_assets(\.\w+)+: ")
 """The class of an error of this package, before its message. This says what to do; its cause, as S3's, does not."""
 STOPPED = "the run was stopped before its end, as by Ctrl-C"
@@ -50,7 +52,9 @@ def _error(event: dg.DagsterEvent) -> str | None:
 
 
 def root_cause(message: str) -> str:
-    """The last cause that Java names in an error's message, else its first line."""
+    """The last cause that Java names in an error's message, else its first line; after the file that Spark read."""
     lines = [line.strip() for line in message.strip().splitlines()]
     causes = [line.removeprefix(JAVA_CAUSE) for line in lines if line.startswith(JAVA_CAUSE)]
-    return causes[-1] if causes else lines[0] if lines else "no reason known"
+    cause = causes[-1] if causes else lines[0] if lines else "no reason known"
+    file = UNREAD_FILE.search(message)
+    return f"{file[1]}: {cause}" if file else cause

@@ -11,6 +11,7 @@ import gzip
 import hashlib
 import io
 import os
+import re
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -38,6 +39,7 @@ SPLIT_BYTES = 64 * 1024 * 1024
 _CHUNK = 1024 * 1024
 _GZIP = b"\x1f\x8b"
 _PARQUET = b"PAR1"
+_ENCRYPTED_PARQUET = b"PARE"
 _LONGEST_HEADER = 1024 * 1024
 _LONGEST_LINE = SPLIT_BYTES
 """A file of a few MB of gzip can be one line of many GB, which would take all memory of Spark."""
@@ -45,6 +47,10 @@ _FORM = bytes.maketrans(b"123456789 \t\r\n,[-", b"000000000:::::::")
 _LONG_NUMBER = b":" + b"0" * 39
 """In `_FORM`, what each whole number of JSON with more than 38 digits begins with, and hardly any text has."""
 _SAMPLE = 4096
+_EXCEL_SEPARATOR = re.compile('"?sep=.?"?', re.IGNORECASE)
+"""A line that Excel writes above the header, or needs there, to split fields. It names no columns."""
+_NO_JSON_LINES = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:(\[)\s*[{\]]|\{\s*\n)")
+"""The beginning of an array of objects (with a group), or of an object of several lines."""
 _NUL = b"\0"
 # The longer marks first: the mark of UTF-32 begins with that of UTF-16.
 _MARKS = {
@@ -165,6 +171,8 @@ def _check_parquet(path: Path, file: BinaryIO) -> None:
     file.seek(-min(len(_PARQUET), path.stat().st_size), os.SEEK_END)
     end = file.read()
     file.seek(0)
+    if start == _ENCRYPTED_PARQUET:
+        raise LandingError(f"{path} is encrypted Parquet, which cannot be read here; have it sent without encryption")
     if start != _PARQUET:
         raise LandingError(f"{path} is not Parquet; have it sent again, or change the source's format")
     if end != _PARQUET:
@@ -187,8 +195,11 @@ def _inspect_text(
     if read.carriage_returns and not sum(read.line_feeds):
         raise LandingError(
             f"{path}: its lines end in CR alone; end them in LF, for instance with "
-            f"`{'zcat' if path.suffix == '.gz' else 'cat'} FILE | tr '\\r' '\\n' > NEW`, and land that"
+            f"`{_printed(path)} | tr '\\r' '\\n' > NEW`, and land that"
         )
+    if isinstance(text, JsonLinesFormat):
+        with _opened(content, compressed=compressed) as file:
+            _check_json_lines(path, file.read(_SAMPLE))
     if read.longest > _LONGEST_LINE:
         raise LandingError(
             f"{path}: a line has more than {_LONGEST_LINE:,} bytes; have the file sent again, with one record a line"
@@ -220,6 +231,21 @@ def _inspect_text(
         lines_before=lines_before,
         long_numbers=read.long_numbers,
     )
+
+
+def _check_json_lines(path: Path, start: bytes) -> None:
+    """Raise LandingError if a text of JSON is an array, or if its objects have several lines."""
+    if found := _NO_JSON_LINES.match(start):
+        has, values = ("is a JSON array", ".[]") if found[1] else ("has JSON objects of several lines", ".")
+        raise LandingError(
+            f"{path} {has}, and the source takes one object a line; have it sent so, or land what "
+            f"`{_printed(path)} | jq -c '{values}' > NEW` writes (from jq 1.7 on: earlier ones round long numbers)"
+        )
+
+
+def _printed(path: Path) -> str:
+    """The shell's command that prints the text of FILE."""
+    return f"{'zcat' if path.suffix == '.gz' else 'cat'} FILE"
 
 
 def _check_encoding(path: Path, start: bytes, source: Source, declared: str) -> None:
@@ -335,7 +361,7 @@ def _header(path: Path, file: BinaryIO, text: DelimitedFormat) -> tuple[tuple[st
             raise LandingError(f"{where}: {long}; have the file sent again, with one record a line")
         encoding = "utf-8-sig" if number == 1 else "utf-8"
         names = line.decode(encoding, errors="replace").rstrip("\r\n").replace(BREAK, " ")
-        if names.strip():
+        if names.strip() and not (number == 1 and _EXCEL_SEPARATOR.fullmatch(names)):
             try:
                 columns = tuple(name.strip() for name in _split(names, text))
             except csv.Error as error:

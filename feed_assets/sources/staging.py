@@ -16,7 +16,7 @@ from typing import cast
 from uuid import uuid4
 
 from py4j.protocol import Py4JJavaError
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DataType, IntegerType, StructType
 
@@ -238,7 +238,7 @@ def _parquet_schema(session: SparkSession, path: str, source: Source, sent: Part
     unreadable: Mapping[str, PySparkException | Py4JJavaError] = {}
     try:
         schema = session.read.parquet(path).schema
-    except (AnalysisException, Py4JJavaError) as error:
+    except (PySparkException, Py4JJavaError) as error:
         with suppress(PySparkException, Py4JJavaError):  # no Parquet, as Spark has just said
             schema, unreadable = readable_columns(session, sent.content.absolute().as_uri())
         if not unreadable:
@@ -290,10 +290,14 @@ def _explained(error: Exception, sent: PartnerFile) -> Exception:
     while (deeper := cause.getCause()) is not None:
         cause = deeper
     reason = str(cause.toString()).splitlines()[0].rstrip(".")
-    explained = LandingError(
-        f"Spark cannot read {sent.path} to its end: {reason}. Land it again; if that fails too, have it sent again, "
-        "unpacked or packed in another way"
-    )
+    advice = "Land it again; if that fails too, have it sent again, unpacked or packed in another way"
+    if codec := re.search(r"ClassNotFoundException: \S+\.(\w+)Codec$", reason):
+        reason = f"it is packed with {codec[1]}, which Spark cannot unpack"
+        advice = "Have it sent again, packed with Snappy or Zstandard"
+    elif reason.endswith("not a gzip file"):
+        reason = "bytes that are not gzip follow on its packed content, such as zeros that fill up a block"
+        advice = f"Unpack it by `python3 -m gzip -d {sent.path.name}`, and land that"
+    explained = LandingError(f"{sent.path} cannot be read to its end: {reason}. {advice}")
     explained.__cause__ = error
     return explained
 

@@ -355,7 +355,7 @@ def test_a_column_of_a_text_file_may_have_any_name(desk, spark, tmp_path, name):
     assert [tuple(row) for row in read_updates(spark, [update], schema).collect()] == [("u1", None)]
 
 
-@pytest.mark.parametrize("name", ["catalog.json", "catalog.jsonl", "catalog.json.gz"])
+@pytest.mark.parametrize("name", ["catalog.json", "catalog.jsonl", "catalog.ndjson", "catalog.json.gz"])
 def test_json_lines_are_read_packed_or_not(desk, spark, tmp_path, name):
     (tmp_path / "files").mkdir()
     text = b'{"ad_id": "a1", "advertiser": "Ann"}\n'
@@ -373,10 +373,10 @@ def test_a_file_of_an_unknown_kind_is_named(desk, spark, tmp_path):
         read_updates(spark, [update], AD_CATALOG)
 
 
-@pytest.mark.parametrize("name", ["_rows.json", ".rows.json"])
+@pytest.mark.parametrize("name", ["_rows.json", ".rows.json", "cut.parquet"])
 def test_a_file_that_spark_would_skip_is_an_error_and_not_missing_rows(desk, spark, tmp_path, name):
-    rows = {"rows.json": '{"ad_id": "a1"}\n', name: '{"ad_id": "a2"}\n'}
+    rows = {"rows.json": '{"ad_id": "a1"}\n', name: "" if name == "cut.parquet" else '{"ad_id": "a2"}\n'}
     update = desk.publish(CATALOG, None, rows, tmp_path / "catalog")
 
-    with pytest.raises(UnreadableFormatError, match=rf"{re.escape(name)} would be missing without a word"):
+    with pytest.raises(UnreadableFormatError, match=rf"{re.escape(name)} .*would be missing without a word"):
         read_updates(spark, [update], AD_CATALOG)

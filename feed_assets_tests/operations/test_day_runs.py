@@ -244,6 +244,15 @@ def test_of_an_error_of_javas_the_last_cause_is_told():
     assert root_cause("") == "no reason known"
 
 
+def test_of_a_file_that_spark_cannot_read_the_name_is_told_too():
+    message = (
+        "Py4JJavaError: An error occurred while calling o1.save.\n: org.x.E: [FAILED_READ_FILE.NO_HINT] Encountered "
+        "error while reading file file:///data/a%20b.parquet.  SQLSTATE: KD001\n\tat a.b\nCaused by: x.Y: Index 0\n\tat"
+    )
+
+    assert root_cause(message) == "file:///data/a%20b.parquet: x.Y: Index 0"
+
+
 OPENS = """
 import sys, time
 from pathlib import Path

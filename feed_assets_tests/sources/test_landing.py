@@ -335,6 +335,39 @@ def test_a_long_json_number_is_found_wherever_the_file_is_read_in_two(described,
     assert not inspect(sent("log.jsonl", texts[9].replace(":", ':"')), source, Path()).long_numbers
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("log.json", '[{"id": 1},{"id": 2}]', r"log\.json is a JSON array, .* `cat FILE \| jq -c '\.\[\]' > NEW`"),
+        ("log.json", '\ufeff[\r\n  {"id": 1}\r\n]', "is a JSON array"),
+        ("log.jsonl", "[]", "is a JSON array"),
+        ("log.json.gz", gzip.compress(b'[{"id": 1}]'), r"is a JSON array, .* `zcat FILE \| jq"),
+        ("log.json", '{\n  "id": 1\n}\n{\n  "id": 2\n}', r"has JSON objects of several lines, .* jq -c '\.' > NEW`"),
+    ],
+)
+def test_json_that_has_not_one_object_a_line_is_refused(spark, blackboard, described, sent, name, content, message):
+    source = described("type: jsonl, columns: [id, time, ad]")
+
+    with pytest.raises(LandingError, match=message):
+        land(spark, blackboard, source, sent(name, content), now=NOW)
+
+    assert keys(blackboard) == []
+
+
+@pytest.mark.parametrize("line", ["sep=;", "\ufeffSEP=;", '"sep=;"'])
+def test_a_line_above_the_header_that_names_the_separator_for_excel_is_passed_over(
+    spark, blackboard, described, sent, line
+):
+    source = described("type: csv, header: true, columns: [id, time, ad], separator: ';'")
+
+    landing = land(
+        spark, blackboard, source, sent("log.csv", f"{line}\r\nid;time;ad\r\n1;2019-11-24 05:00:00;a\r\n"), now=NOW
+    )
+
+    assert (landing.read, landing.landed, landing.malformed) == (1, 1, 0)
+    assert [row["_line"] for _, row in records(spark, blackboard, source)] == [3]
+
+
 def test_parquet_keeps_its_types_and_counts_its_records(spark, blackboard, described, tmp_path):
     source = described("type: parquet, columns: {id: int, time: timestamp, ad: string}")
     rows = spark.sql(
@@ -447,6 +480,7 @@ def test_parquet_of_a_type_whose_values_the_declared_one_may_not_hold_is_refused
         ("other", {"id": pa.array([1])}, "lacks the column time"),
         ("cut", b"PAR1 and no more", "is Parquet that was cut off; have it sent again"),
         ("spoiled", b"PAR1 and PAR1", "cannot be read as Parquet: "),
+        ("encrypted", b"PARE and PARE", "is encrypted Parquet, .* sent without encryption"),
     ],
 )
 def test_parquet_that_spark_does_not_read_is_refused_with_the_reason(
@@ -495,8 +529,41 @@ def test_a_file_that_spark_fails_to_read_is_refused_with_the_reason_and_the_othe
     refused, other = land_files(spark, blackboard, described(), files, now=NOW)
 
     assert isinstance(refused, LandingError)
-    assert re.search(r"^Spark cannot read \S+padded\.csv\.gz to its end: .*not a gzip file.* sent again", str(refused))
+    assert re.search(
+        r"^\S+padded\.csv\.gz cannot be read to its end: .* not gzip follow .* gzip -d padded\.", str(refused)
+    )
     assert other.landed == 1
+
+
+def test_parquet_packed_as_spark_cannot_unpack_is_refused_with_the_name_of_the_packing(
+    spark, blackboard, described, tmp_path
+):
+    source = described("type: parquet, columns: {id: bigint, time: timestamp, ad: string}")
+    columns = {"id": [1], "time": pa.array([NOW], pa.timestamp("us", "UTC")), "ad": ["a"]}
+    pq.write_table(pa.table(columns), tmp_path / "log.parquet", compression="brotli")
+
+    with pytest.raises(
+        LandingError, match=r"log\.parquet cannot be .*: it is packed with Brotli, .* Snappy or Zstandard"
+    ):
+        land(spark, blackboard, source, tmp_path / "log.parquet", now=NOW)
+
+    assert keys(blackboard) == []
+
+
+def test_a_decimal_of_more_digits_than_spark_has_matters_only_if_the_source_declares_it(
+    spark, blackboard, described, tmp_path
+):
+    columns = {"id": [1], "time": pa.array([NOW], pa.timestamp("us", "UTC")), "ad": ["a"]}
+    long = pa.array([Decimal(10**50)], pa.decimal256(60, 0))
+    pq.write_table(pa.table({**columns, "cost": long}), tmp_path / "log.parquet")
+    declaring = described("type: parquet, columns: {id: bigint, time: timestamp, ad: string, cost: 'decimal(38, 0)'}")
+    source = described("type: parquet, columns: {id: bigint, time: timestamp, ad: string}")
+
+    with pytest.raises(
+        LandingError, match=r"Spark cannot read: cost \(Decimal precision 60 exceeds .*\)\. Have them sent"
+    ):
+        land(spark, blackboard, declaring, tmp_path / "log.parquet", now=NOW)
+    assert land(spark, blackboard, source, tmp_path / "log.parquet", now=NOW).landed == 1
 
 
 UNREADABLE = {"uuid": "uuid()", "time": "TIME '10:11:12'", "interval": "INTERVAL 3 DAY", "list": "[uuid()]"}
