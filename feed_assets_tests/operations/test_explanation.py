@@ -164,10 +164,12 @@ def test_an_input_that_is_read_no_more_is_a_reason(desk):
     assert newest.made_because == f"ads/other no longer read; other/v1 {DAY} no longer read"
 
 
-def test_a_request_that_came_to_nothing_twice_is_told(desk):
+def test_a_day_whose_run_died_says_when_it_was_requested_and_when_it_is_again(desk):
     desk.raw_bytes(DAY, {"x": 10})
-    desk.fail(desk.tick("late_growth"))
     assert "requested" not in standing(desk)
+    desk.fail(desk.tick("late_growth"))
+    once = "requested at 2019-12-01 00:00:00, again after 2019-12-01 00:10:00 if its run comes to no result"
+    assert once in standing(desk)
 
     later = desk.at(desk.now + timedelta(minutes=11))
     assert later.tick("late_growth").asked
@@ -175,6 +177,31 @@ def test_a_request_that_came_to_nothing_twice_is_told(desk):
     assert "requested 2 times without a result, last at 2019-12-01 00:11:00, again after" in standing(later)
     later.process()
     assert "requested" not in standing(later)
+
+
+def test_a_day_that_was_rejected_at_its_second_request_is_not_said_to_be_requested_again(desk):
+    desk.raw_bytes(DAY, {"x": 10})
+    desk.fail(desk.tick("late_growth"))
+    later = desk.at(desk.now + timedelta(minutes=11))
+    assert later.tick("late_growth").asked
+
+    later.process(good=False)
+
+    assert "not tried again until its raw data changes" in standing(later)
+    assert "requested" not in standing(later)
+
+
+def test_a_day_whose_runs_all_died_is_not_said_to_be_requested_again(desk):
+    desk.raw_bytes(DAY, {"x": 10})
+    later = desk
+    for _ in range(3):
+        desk.fail(later.tick("late_growth"))
+        later = later.at(later.now + timedelta(hours=1))
+    assert later.tick("late_growth").asked == {}
+
+    (day,) = unprocessed(later.board, feeds_of(later), sources_of(later), now=later.now, store=later.store)
+
+    assert "requested 3 times without a result, last at 2019-12-01 02:00:00, not again by itself" in day.standing
 
 
 def test_every_day_with_unprocessed_data_is_named_however_old_and_no_other(desk):
@@ -187,7 +214,7 @@ def test_every_day_with_unprocessed_data_is_named_however_old_and_no_other(desk)
         desk.raw_bytes(day, {"late": 1})
     later = desk.at(datetime(2019, 12, 1, 12, tzinfo=UTC))
 
-    days = unprocessed(later.board, feeds_of(later), sources_of(later), now=later.now)
+    days = unprocessed(later.board, feeds_of(later), sources_of(later), now=later.now, store=later.store)
     found = {each.day: each.standing for each in days}
 
     assert list(found) == ["2019-11-21", "2019-11-29", "2019-11-30", "2019-12-01"]
@@ -203,7 +230,7 @@ def test_days_in_a_row_that_no_sensor_asks_for_share_a_command(desk):
         desk.raw_bytes(day, {"x": 100}, "clicks/shop_clicks")
     later = desk.at(LONG_AFTER)
 
-    days = unprocessed(later.board, feeds_of(later), sources_of(later), now=later.now)
+    days = unprocessed(later.board, feeds_of(later), sources_of(later), now=later.now, store=later.store)
 
     row, alone = (
         f"feed-assets backfill --from 2019-11-{days}" for days in ("24 --to 2019-11-26", "28 --to 2019-11-28")
