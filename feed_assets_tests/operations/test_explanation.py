@@ -191,6 +191,20 @@ def test_a_day_that_was_rejected_at_its_second_request_is_not_said_to_be_request
     assert "requested" not in standing(later)
 
 
+def test_an_asset_whose_only_update_was_rejected_is_not_said_to_be_never_computed(desk):
+    desk.raw_bytes(DAY, {"x": 10})
+    desk.raw_bytes(DAY, {"x": 10}, "clicks/shop_clicks")
+    desk.process()
+    desk.process(kind="clicks")
+    assert standing(desk, asset="ad_effectiveness") == "its inputs are there, and it was never computed"
+
+    rejected = desk.relate(good=False)
+
+    assert standing(desk, asset="ad_effectiveness").startswith(
+        f"its inputs are there, and nothing is in force; tried with these inputs as {rejected}"
+    )
+
+
 def test_a_day_whose_runs_all_died_is_not_said_to_be_requested_again(desk):
     desk.raw_bytes(DAY, {"x": 10})
     later = desk
