@@ -263,6 +263,7 @@ def _update(
     status: UpdateStatus, statuses: Sequence[UpdateStatus], known: Mapping[str, Record], sources: Mapping[str, Source]
 ) -> UpdateStory:
     record = known.get(status.name)
+    nobody_knows = record is None and status.state == "incomplete"
     before = _in_force_before(status.name, statuses, known)
     rows = record.facts.rows if record else None
     counts = COUNTS if record and counts_what_was_read(record) else ("published",)
@@ -270,7 +271,7 @@ def _update(
         name=status.name,
         state=status.state,
         in_force=status.latest,
-        made_because=_because(record, before, sources),
+        made_because=f"no record: {status.why}" if nobody_knows else _because(record, before, sources),
         outcome=status.why,
         rows={name: getattr(rows, name) for name in counts} if rows else {},
         failed_checks=tuple(

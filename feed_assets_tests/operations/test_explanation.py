@@ -11,7 +11,18 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from feed_assets.ads import KINDS
 from feed_assets.blackboard import open_blackboard
-from feed_assets.file_feed import Facts, Feed, FeedInput, Policy, RawInput, Rows, carry_out, plan, publish_files
+from feed_assets.file_feed import (
+    Facts,
+    Feed,
+    FeedInput,
+    Policy,
+    RawInput,
+    Rows,
+    carry_out,
+    claim,
+    plan,
+    publish_files,
+)
 from feed_assets.io_manager import feed_metadata
 from feed_assets.operations.explanation import explain, unprocessed
 from feed_assets.sensors.asset_graph import AssetFeedGraph
@@ -189,6 +200,18 @@ def test_a_day_that_was_rejected_at_its_second_request_is_not_said_to_be_request
 
     assert "not tried again until its raw data changes" in standing(later)
     assert "requested" not in standing(later)
+
+
+def test_what_a_killed_run_left_is_not_said_to_be_published_by_others(desk):
+    left = claim(desk.feed(ADS), DAY, now=desk.now, owner="test")
+    desk.board.create(f"{left.prefix}part-0.parquet", b"x")
+
+    stories = explain(
+        desk.board, feeds_of(desk), sources_of(desk), date.fromisoformat(DAY), now=desk.now, store=desk.store
+    )
+
+    (update,) = next(story for story in stories if story.asset == "clean_ads").updates
+    assert (update.state, update.made_because) == ("incomplete", "no record: 1 file and no manifest yet")
 
 
 def test_an_asset_whose_only_update_was_rejected_is_not_said_to_be_never_computed(desk):
