@@ -94,7 +94,7 @@ def backfill(
             execute=execute,
         ):
             results.append(result)
-            bar(None if as_json else _line(result), steps=len(result.assets))
+            bar(None if as_json else _lines(result), steps=len(result.assets))
     if as_json:
         print_json([asdict(result) for result in results])
     failed = sorted({result.day for result in results if not result.success})
@@ -127,10 +127,12 @@ def _require_partitions(known: tuple[date, date] | None, first: date, last: date
     raise click.BadParameter(f"There is no partition {unknown}: {there_are}.", param_hint="--from/--to")
 
 
-def _line(result: PartitionResult) -> str:
-    if result.success:
-        names = dict(result.updates)
-        updates = ", ".join(f"{asset} {names.get(asset, '')}".strip() for asset in result.assets)
-        return f"{result.partition}  ok       {updates}"
-    state = "skipped" if result.skipped else "failed "
-    return f"{result.partition}  {state}  {', '.join(result.assets)}: {'; '.join(result.failures) or 'no reason known'}"
+def _lines(result: PartitionResult) -> str:
+    """A line for the assets that were made, and one for those that failed or were skipped."""
+    updates = dict(result.updates)
+    made = [f"{asset} {updates.get(asset, '')}".strip() for asset in result.assets if asset not in result.failed]
+    lines = [f"{result.partition}  ok       {', '.join(made)}"] if made else []
+    if result.failed:
+        state, reasons = "skipped" if result.skipped else "failed ", "; ".join(result.failures) or "no reason known"
+        lines.append(f"{result.partition}  {state}  {', '.join(result.failed)}: {reasons}")
+    return "\n".join(lines)

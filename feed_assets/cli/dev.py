@@ -5,20 +5,24 @@ Here: which base and which Dagster home it opens. Not here: the UI and its daemo
 
 from __future__ import annotations
 
+import fcntl
 import os
 import socket
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
 
 from feed_assets.cli.code_location import EXAMPLE, chosen_module, load_project
 from feed_assets.cli.exit_codes import INTERRUPTED
-from feed_assets.cli.installation import BASE, dagster_home, demo_base
+from feed_assets.cli.installation import BASE, HOME, dagster_home, demo_base
 from feed_assets.cli.listening import cannot_listen
 from feed_assets.cli.output import say
 from feed_assets.cli.process_group import run_until_interrupted
 
+LOCK = "dev.lock"
 UNWARNED = ("-W", "ignore:Function `dev_command` is superseded")
 """Hide a notice that Dagster prints at each start; it is for projects of another layout."""
 
@@ -48,12 +52,13 @@ def dev(ctx: click.Context, port: int, host: str, *, demo: bool) -> None:
     _require_free(host, port)
     with instance_at(home, {}):
         pass  # Dagster's tables are there now: of processes that begin at once, two may both make them, and break them
-    say(f"Data: {settings.base}{fixed}. Dagster's runs: {home}.")
-    say(f"The UI is at http://{host}:{port} in a few seconds; Ctrl-C ends it.")
-    # Warnings only: the UI shows what the sensors decide.
-    arguments = ["dev", "-m", module, "--host", host, "--port", str(port), "--log-level", "warning"]
-    workers = [sys.executable, "-m", "feed_assets.workers", module]
-    code = run_until_interrupted([sys.executable, *UNWARNED, "-m", "dagster", *arguments], workers)
+    with _only_one(home):
+        say(f"Data: {settings.base}{fixed}. Dagster's runs: {home}.")
+        say(f"The UI is at http://{host}:{port} in a few seconds; Ctrl-C ends it.")
+        # Warnings only: the UI shows what the sensors decide.
+        arguments = ["dev", "-m", module, "--host", host, "--port", str(port), "--log-level", "warning"]
+        workers = [sys.executable, "-m", "feed_assets.workers", module]
+        code = run_until_interrupted([sys.executable, *UNWARNED, "-m", "dagster", *arguments], workers)
     if code is None:
         say("Stopped.")
         ctx.exit(INTERRUPTED)
@@ -68,3 +73,19 @@ def _require_free(host: str, port: int) -> None:
             pass
     except OSError as error:
         raise cannot_listen("The UI", host, port, error) from None
+
+
+@contextmanager
+def _only_one(home: Path) -> Iterator[None]:
+    """Raise ClickException if another `dev` has this Dagster home: two daemons would tick there, and warn for ever."""
+    with (home / LOCK).open("w") as lock:
+        os.fchmod(lock.fileno(), 0o600)  # whoever can open it can lock it
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise click.ClickException(
+                f"Another `feed-assets dev` uses {home}: end it, or set {HOME} to another directory."
+            ) from None
+        except OSError:
+            pass  # a file system without locks
+        yield

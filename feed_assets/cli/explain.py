@@ -99,10 +99,12 @@ def _show_reports(reports: Sequence[Report]) -> None:
 
 def _show_unprocessed(installation: Installation, *, as_json: bool) -> None:
     from feed_assets.operations.explanation import unprocessed  # noqa: PLC0415 - loads pydantic
+    from feed_assets.state import Store  # noqa: PLC0415 - loads SQLAlchemy
 
     settings = installation.settings
     now = settings.clock.now()
-    days = unprocessed(installation.blackboard, installation.feeds, installation.sources, now=now)
+    store = Store(settings.state)
+    days = unprocessed(installation.blackboard, installation.feeds, installation.sources, now=now, store=store)
     if as_json:
         print_json([asdict(each) for each in days])
         return

@@ -96,7 +96,6 @@ def receive(
     directory = _directory(journal, settings.base)
     listening = _listening(host, port)
     url = f"http{'s' if tls_certificate else ''}://{host}:{port}"
-    say(f"The receiver listens on {url}. Its API is at {url}/docs. Ctrl-C ends it.")
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
     run(
         installation.sources,
@@ -107,6 +106,7 @@ def receive(
         listening,
         now=settings.clock.now,
         with_tokens=not no_tokens,
+        ready=partial(say, f"The receiver listens on {url}. Its API is at {url}/docs. Ctrl-C ends it."),
         tls={"ssl_certfile": tls_certificate, "ssl_keyfile": tls_key},
     )
     say("Stopped. What has not landed lands after the next start.")

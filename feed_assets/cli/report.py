@@ -59,6 +59,8 @@ def report(day: date | None, first: date | None, last: date | None, output: Path
         rows = [asdict(each) for each in days]
         shown_days = [each.day for each in days]
         nothing = f"{feed.uri} has no valid update {_period(first, last)}: {note or 'run `feed-assets backfill`.'}"
+        if not rows:
+            raise NoValidUpdateError(f"{nothing} {output} is not written." if output else nothing)
     else:
         try:
             update = require_latest(feed, str(day), now=now)

@@ -138,7 +138,9 @@ class _Case:
         )
 
     def _behind(self, changes: Sequence[str]) -> str:
-        return "; ".join(changes) if self.update else "its inputs are there, and it was never computed"
+        if self.update:
+            return "; ".join(changes)
+        return f"its inputs are there, and {'nothing is in force' if self.tried else 'it was never computed'}"
 
     def _result(self, reason: str, current: Mapping[Place, str | None], *, stale: bool = False) -> Staleness:
         compared = {*self._compared(self.read), *self._context_moved(self.read, current)}

@@ -51,7 +51,10 @@ class NothingToMakeError(SourceError):
 
 @dataclass(frozen=True, slots=True)
 class PartitionResult:
-    """The result of one run: success, updates (asset, name), and reasons of failure. Its partition begins on `day`."""
+    """The result of one run: success, updates (asset, name), and reasons of failure. Its partition begins on `day`.
+
+    `failed` are the assets that were not made, or whose checks failed.
+    """
 
     day: str
     partition: str
@@ -61,6 +64,7 @@ class PartitionResult:
     updates: tuple[tuple[str, str], ...]
     failures: tuple[str, ...]
     skipped: bool = False
+    failed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,9 +227,9 @@ def backfill(
 ) -> Iterator[PartitionResult]:
     """Run every stage for every partition that begins on these days.
 
-    If a run fails, assets that depend on one of its assets leave its day out; everything else goes on. `selection` is
-    as for `stages`. The runs of a stage are executed one after the other in this process, unless `execute` is given.
-    Raises KeyboardInterrupt if a run was interrupted: Dagster itself only records a failed run.
+    Assets that depend on an asset that failed leave its day out; everything else goes on. `selection` is as for
+    `stages`. The runs of a stage are executed one after the other in this process, unless `execute` is given. Raises
+    KeyboardInterrupt if a run was interrupted: Dagster itself only records a failed run.
     """
     fail_dead_runs(instance)
     execute = execute or partial(one_after_the_other, definitions, instance, run_config)
@@ -241,15 +245,12 @@ def backfill(
             if behind:
                 names, reasons = _names(behind), ("an input of this day failed before",)
                 skipped.append(
-                    PartitionResult(
-                        day, partition, names, "", success=False, updates=(), failures=reasons, skipped=True
-                    )
+                    PartitionResult(day, partition, names, "", False, (), reasons, skipped=True, failed=names)  # noqa: FBT003
                 )
             if selected := [key for key in level if key not in behind]:
                 runs.append(DayRun(str(uuid4()), day, partition, _names(selected), covered))
         for result in execute(runs, starting):
-            if not result.success:
-                failed[result.day].update(map(dg.AssetKey.from_user_string, result.assets))
+            failed[result.day].update(map(dg.AssetKey.from_user_string, result.failed))
             while skipped and skipped[0].partition <= result.partition:
                 yield skipped.popleft()
             yield result
@@ -282,7 +283,7 @@ def one_after_the_other(
             )
         if _interrupted(result):
             raise KeyboardInterrupt
-        yield _result(run.day, run.partition, run.assets, result)
+        yield _result(definitions, run, result)
 
 
 def _names(keys: Sequence[dg.AssetKey]) -> tuple[str, ...]:
@@ -295,13 +296,31 @@ def _interrupted(result: dg.ExecuteInProcessResult) -> bool:
     return any(reason is not None and reason.name == "UNEXPECTED_TERMINATION" for reason in reasons)
 
 
-def _result(day: str, partition: str, names: tuple[str, ...], result: dg.ExecuteInProcessResult) -> PartitionResult:
+def _result(definitions: dg.Definitions, run: DayRun, result: dg.ExecuteInProcessResult) -> PartitionResult:
+    graph = definitions.resolve_asset_graph()
     updates: dict[str, str] = {}
     for event in result.all_events:
         if event.is_step_materialization:
             materialization = event.step_materialization_data.materialization
             version = (materialization.tags or {}).get(DATA_VERSION_TAG, "")
             updates[materialization.asset_key.to_user_string()] = version
-    reasons = tuple(failures(result.all_events))
-    named = tuple((asset, version) for asset, version in updates.items() if version)
-    return PartitionResult(day, partition, names, result.run_id, result.success, named, reasons)
+    passed = {
+        each.asset_check_key
+        for each in result.get_asset_check_evaluations()
+        if each.passed or each.severity == dg.AssetCheckSeverity.WARN
+    }
+    failed = tuple(
+        name
+        for name in run.assets
+        if name not in updates or not graph.get(dg.AssetKey.from_user_string(name)).check_keys <= passed
+    )
+    return PartitionResult(
+        run.day,
+        run.partition,
+        run.assets,
+        result.run_id,
+        result.success,
+        updates=tuple((asset, version) for asset, version in updates.items() if version),
+        failures=tuple(failures(result.all_events)),
+        failed=() if result.success else failed or run.assets,
+    )

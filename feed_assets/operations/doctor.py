@@ -190,7 +190,8 @@ def _workers(launcher: Any) -> str:
     """Whether workers take runs. They have a launcher of their own (`feed_assets.workers`), which knows the pool."""
     pool: Mapping[str, Any] = launcher.pool() if hasattr(launcher, "pool") else {}
     if pool:
-        return f"{pool['workers']} workers take runs of {pool['module']}"
+        number = pool["workers"]
+        return f"{counted(number, 'worker')} {'takes' if number == 1 else 'take'} runs of {pool['module']}"
     return "no workers run: each run starts a process of its own"
 
 

@@ -5,7 +5,7 @@ Here: sentences made from the records in storage; Dagster's database is not need
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from itertools import groupby
@@ -16,7 +16,7 @@ from feed_assets.dependencies.day_phases import Phase
 from feed_assets.dependencies.graph import FeedGraph, FeedNode
 from feed_assets.dependencies.inputs_read import inputs_read
 from feed_assets.dependencies.raw_growth import SourceDecision, growth_decisions
-from feed_assets.dependencies.requests import again_at
+from feed_assets.dependencies.requests import again_at, state_of
 from feed_assets.dependencies.staleness import staleness
 from feed_assets.file_feed import (
     Feed,
@@ -33,7 +33,7 @@ from feed_assets.file_feed.quarantine import counts_what_was_read
 from feed_assets.file_feed.wording import counted, observed_values
 from feed_assets.operations.accounting import COUNTS
 from feed_assets.sources import GrowthKind, Source, decide
-from feed_assets.state import Store, StoreError, last_requests
+from feed_assets.state import LastRequest, Store, StoreError, last_requests
 
 FIRST = date(1970, 1, 2)
 """The first day to look at: earlier event times are not usable."""
@@ -131,28 +131,36 @@ def _story(
     known = {record.update: record for record in records(feed, partition)}
     by_key = {source.key: source for source in sources}
     latest = next((status.name for status in statuses if status.latest), None)
+    due: str | None = None
     if node.upstream:
         growth: tuple[str, ...] = ()
-        standing = next(iter(staleness(board, graph, node, [partition], now=now))).reason
+        answer = next(iter(staleness(board, graph, node, [partition], now=now)))
+        standing, due = answer.reason, answer.state if answer.stale else None
         if day >= now.date() and not graph.has(node.location, partition):
             standing += ": the day is not over"
     elif partition != str(day):
         growth, standing = (), "late_growth watches only days; complete_hours the hours that it checks"
     else:
-        growth = tuple(standing for _, standing in _standings(board, graph, node, sources, (day, day), now))
+        found = list(_standings(board, graph, node, sources, (day, day), now))
+        growth = tuple(standing for _, standing in found)
         standing = "; ".join(growth) or "no raw data"
+        due = _due([each for each, _ in found]).get(partition)
+        if not found and latest is None:
+            due = state_of(None, "empty")
     return AssetStory(
         asset=node.name,
         location=node.location,
         day=partition,
         latest=latest,
         growth=growth,
-        standing=standing + _repeated_request(store, feed, partition, latest),
+        standing=standing + _requested(store, feed, {partition: due} if due else {}).get(partition, ""),
         updates=tuple(_update(status, statuses, known, by_key) for status in statuses),
     )
 
 
-def unprocessed(board: Blackboard, graph: FeedGraph, sources: Sequence[Source], *, now: datetime) -> list[Unprocessed]:
+def unprocessed(
+    board: Blackboard, graph: FeedGraph, sources: Sequence[Source], *, now: datetime, store: Store
+) -> list[Unprocessed]:
     """Every day up to today with raw data that the update in force does not hold, and what happens next.
 
     One for each source. Costs a LIST for each source, two for each feed, and the record of each such update.
@@ -160,12 +168,15 @@ def unprocessed(board: Blackboard, graph: FeedGraph, sources: Sequence[Source], 
     found = []
     by_hand: set[date] = set()
     for node in cleaned_nodes(graph, now):
-        for each, standing in _standings(board, graph, node, sources, (FIRST, now.date()), now):
+        feed = node.declaration.on(board)
+        standings = list(_standings(board, graph, node, sources, (FIRST, now.date()), now))
+        requested = _requested(store, feed, _due([each for each, _ in standings]))
+        for each, standing in standings:
             if each.by_hand and graph.has(node.location, each.day):
                 by_hand.add(date.fromisoformat(each.day))
-                found.append((each.day, _standing(node.declaration.on(board), each, each.outside)))
+                found.append((each.day, _standing(feed, each, each.outside)))
             elif each.differs or each.evening_changed:
-                found.append((each.day, standing))
+                found.append((each.day, standing + requested.get(each.day, "") * each.due))
     commands = _backfills(by_hand)
     return [Unprocessed(day, standing, commands.get(date.fromisoformat(day))) for day, standing in sorted(found)]
 
@@ -209,17 +220,31 @@ def _standings(
         yield each, _standing(node.declaration.on(board), each, outcome)
 
 
-def _repeated_request(store: Store, feed: Feed, day: str, latest: str | None) -> str:
-    """The sensors' request since the update in force, if it was repeated; else an empty text."""
+def _due(decisions: Iterable[SourceDecision]) -> dict[str, str]:
+    """The days that are due, each with the state of its input that a request names."""
+    return {each.day: state_of(each.update, each.state) for each in decisions if each.due}
+
+
+def _requested(store: Store, feed: Feed, due: Mapping[str, str]) -> dict[str, str]:
+    """For partitions that are due, when the sensors requested this state of the input, and when they do so again."""
     try:
-        request = last_requests(store, [(feed.uri, day)]).get((feed.uri, day))
+        known = last_requests(store, [(feed.uri, partition) for partition in due])
     except StoreError as error:
-        return f"; the requests of the sensors are not known: {error}"
-    if request is None or request.times == 1 or not request.state.startswith(f"{latest or 'none'}/"):
-        return ""
-    next_time = again_at(request)
+        return dict.fromkeys(due, f"; the requests of the sensors are not known: {error}")
+    requests = {partition: known.get((feed.uri, partition)) for partition in due}
+    return {
+        partition: _request(request)
+        for partition, request in requests.items()
+        if request is not None and request.state == due[partition]
+    }
+
+
+def _request(request: LastRequest) -> str:
+    last, next_time = f"{request.at:%Y-%m-%d %H:%M:%S}", again_at(request)
     again = f"again after {next_time:%Y-%m-%d %H:%M:%S}" if next_time else "not again by itself"
-    return f"; requested {request.times} times without a result, last at {request.at:%Y-%m-%d %H:%M:%S}, {again}"
+    if request.times == 1:
+        return f"; requested at {last}, {again} if its run comes to no result"
+    return f"; requested {request.times} times without a result, last at {last}, {again}"
 
 
 def _standing(feed: Feed, each: SourceDecision, outcome: str | None) -> str:
@@ -238,6 +263,7 @@ def _update(
     status: UpdateStatus, statuses: Sequence[UpdateStatus], known: Mapping[str, Record], sources: Mapping[str, Source]
 ) -> UpdateStory:
     record = known.get(status.name)
+    nobody_knows = record is None and status.state == "incomplete"
     before = _in_force_before(status.name, statuses, known)
     rows = record.facts.rows if record else None
     counts = COUNTS if record and counts_what_was_read(record) else ("published",)
@@ -245,7 +271,7 @@ def _update(
         name=status.name,
         state=status.state,
         in_force=status.latest,
-        made_because=_because(record, before, sources),
+        made_because=f"no record: {status.why}" if nobody_knows else _because(record, before, sources),
         outcome=status.why,
         rows={name: getattr(rows, name) for name in counts} if rows else {},
         failed_checks=tuple(

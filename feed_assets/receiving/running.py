@@ -42,13 +42,15 @@ def run(
     *,
     now: Callable[[], datetime],
     with_tokens: bool,
+    ready: Callable[[], None] = lambda: None,
     tls: dict[str, Any] | None = None,
     processes: Any = None,
 ) -> None:
     """Take requests on this socket until SIGTERM or SIGINT. Then end them, seal the journal, and end the lander.
 
     `place` is sent to the lander's process, which `processes`, a context of multiprocessing, starts. `tls` has options
-    of uvicorn. Raises JournalError, StoreError, and the errors of the journal's medium.
+    of uvicorn. `ready` is called when no other receiver can take the journal any more. Raises JournalError, StoreError,
+    and the errors of the journal's medium.
     """
     allow_files()
     metrics = Metrics()
@@ -58,6 +60,7 @@ def run(
     receiver = Receiver(sources, store, committer, keeper, limits, metrics, with_tokens, now)
     receiver.refresh()
     committer.start()
+    ready()
     for each in (signal.SIGTERM, signal.SIGINT):
         signal.signal(each, lambda *_: None)  # uvicorn raises the signal again when all is done
     sys.setswitchinterval(SWITCH_SECONDS)

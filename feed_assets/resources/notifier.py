@@ -104,7 +104,7 @@ class WebhookNotifier(Notifier):
         ) from None
 
     def _post(self, body: bytes) -> None:
-        if urlsplit(self.url).scheme not in {"http", "https"}:
+        if not is_web_address(self.url):
             raise AlertNotSentError(f"{WEBHOOK} is no http or https address: correct it.")
         request = urllib.request.Request(self.url, body, {"Content-Type": "application/json"})  # noqa: S310 - see above
         opener = urllib.request.build_opener(_KeepRedirects)
@@ -117,6 +117,15 @@ class _KeepRedirects(urllib.request.HTTPRedirectHandler):
 
     def redirect_request(self, *_: object) -> None:
         """Send no second request."""
+
+
+def is_web_address(address: str) -> bool:
+    """Whether this is an http or https address with a host."""
+    try:
+        parts = urlsplit(address)
+        return parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a bracket that is not closed, or a port that is no number
+        return False
 
 
 def _host(address: str) -> str:

@@ -24,7 +24,7 @@ from feed_assets.datasets import is_day
 from feed_assets.file_feed.names import fixed_time
 from feed_assets.notices.mail import VARIABLE as SMTP
 from feed_assets.notices.mail import MailError, MailServer
-from feed_assets.resources.notifier import WEBHOOK
+from feed_assets.resources.notifier import WEBHOOK, is_web_address
 from feed_assets.state.address import VARIABLE as STATE
 from feed_assets.state.address import sqlite_url, state_url
 from feed_assets.warehouse import VARIABLE as WAREHOUSE
@@ -122,7 +122,7 @@ class Settings:
             sources_directory=Path(environment.get("FEED_ASSETS_SOURCES") or sources_directory),
             spark_master=environment.get("FEED_ASSETS_SPARK_MASTER") or "local[*]",
             log_level=_log_level(environment.get("FEED_ASSETS_LOG_LEVEL") or "INFO"),
-            alerts=bool(environment.get(WEBHOOK)),
+            alerts=_has_webhook(environment.get(WEBHOOK, "")),
             sensor_seconds=_seconds(environment, "SENSOR_SECONDS", "30", least=1),
             scan_seconds=_seconds(environment, "SCAN_SECONDS", "600", least=0),
             warehouse=warehouse,
@@ -178,6 +178,12 @@ def _smtp(url: str, sender: str) -> str:
         if len(_addresses("FEED_ASSETS_MAIL_FROM", sender)) != 1:
             raise SettingsError(f"FEED_ASSETS_MAIL_FROM is {sender!r}; with {SMTP} it takes the address of the sender.")
     return url
+
+
+def _has_webhook(address: str) -> bool:
+    if address and not is_web_address(address):
+        raise SettingsError(f"{WEBHOOK} is no http or https address: correct it. It is a secret, and not shown.")
+    return bool(address)
 
 
 def _addresses(name: str, text: str) -> tuple[str, ...]:

@@ -79,7 +79,8 @@ def load(
     are there, nothing changes. If no update is in force any more, the partition's rows are deleted.
 
     Raises NoValidUpdateError if nothing is in force and nothing was loaded; UpdateChangedError if the feed changed in
-    each attempt; WarehouseError, also if the table is another feed's, or has a newer update that is still valid.
+    each attempt; WarehouseError, also if the table is another feed's, or has a newer update that is still valid, or if
+    nothing at all is left of the feed.
     """
     table = Table(declaration.table, declaration.columns)
     for _ in range(ATTEMPTS):
@@ -122,6 +123,11 @@ def _replace(
     update = latest(feed, partition, now=begun)
     if update is None and last is None:
         require_latest(feed, partition, now=begun)
+    if update is None and last and last.update and not feed.blackboard.page(feed.root).entries:
+        raise WarehouseError(
+            f"{feed.uri} is empty: its disk is not mounted, or the feed was deleted. The rows of "
+            f"{transaction.table.name} stay. If they are to go, too, drop the table, and delete its lines from {LOG}."
+        )
     name, digest = (update.name, _digest(update)) if update else (None, "")
     if last and (last.update, last.digest) == (name, digest) and transaction.count() == _rows(last):
         return last, False

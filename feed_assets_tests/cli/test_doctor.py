@@ -125,6 +125,7 @@ def test_a_user_without_a_name_and_a_home_cannot_start_spark_and_nothing_else_fa
         ("FEED_ASSETS_SCAN_SECONDS", "soon", "project", "it takes a whole number"),
         ("FEED_ASSETS_STATE", f"mysql://me:{SECRET}@host/db", "project", "The present URL is not shown"),
         ("FEED_ASSETS_WAREHOUSE", f"mysql://me:{SECRET}@host/db", "project", "The present URL is not shown"),
+        ("FEED_ASSETS_ALERT_WEBHOOK", f"hooks.example.com/{SECRET}", "project", "is no http or https address"),
         ("FEED_ASSETS_CATALOG", "glue://No", "project", "takes glue://database"),
         ("FEED_ASSETS_BASE", "file://host/data", "project", "Write file:///path"),
     ],

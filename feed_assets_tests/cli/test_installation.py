@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -110,6 +111,18 @@ def test_dev_on_a_port_in_use_starts_nothing_and_names_the_option(run: Run, empt
     assert f"cannot listen on 127.0.0.1:{port} (Address already in use)" in message
     assert "--port" in message
     assert executed == []
+
+
+def test_a_second_dev_on_one_dagster_home_starts_nothing_and_names_the_home(run: Run, empty: Path, executed):
+    assert "The UI is at" in run("dev", "--port", str(free_port())).stderr
+    with (empty / ".dagster/dev.lock").open() as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        message = run("dev", "--port", str(free_port()), code=1).stderr
+
+    assert f"Another `feed-assets dev` uses {empty / '.dagster'}: end it, or set DAGSTER_HOME" in " ".join(
+        message.split()
+    )
+    assert len(executed) == 1
 
 
 def test_data_of_ones_own_does_not_inherit_the_demos_time(empty: Path):

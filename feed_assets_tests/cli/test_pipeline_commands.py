@@ -402,15 +402,15 @@ def test_a_backfill_before_the_first_partition_says_when_that_is(run, base, monk
     assert "There is no partition 2019-10-30: the first day is 2019-11-24, and today is 2019-11-01." in refused
 
 
-def test_a_report_on_nothing_says_what_to_do(run, base):
-    assert "feed-assets backfill" in run("report").stderr
+def test_a_report_on_nothing_fails_and_says_what_to_do(run, base):
+    assert "feed-assets backfill" in run("report", code=3).stderr
     assert run("report", "--date", "2019-11-24", code=3).stdout == ""
 
 
 def test_a_report_on_nothing_writes_no_page_and_says_so(run, base, tmp_path):
     page = tmp_path / "report.html"
     for more in ([], ["--json"]):
-        message = run("report", "--output", page, *more).stderr
+        message = run("report", "--output", page, *more, code=3).stderr
         assert f"{page} is not written" in message
         assert "feed-assets backfill" in message
     assert not page.exists()

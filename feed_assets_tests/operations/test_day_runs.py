@@ -99,6 +99,41 @@ def test_a_failed_asset_holds_back_only_the_assets_that_depend_on_it():
     assert [result.assets for result in results if result.skipped] == [("spoiled",), ("last",)]
 
 
+def test_a_failed_asset_holds_back_no_asset_of_the_other_assets_of_its_run():
+    days = dg.DailyPartitionsDefinition("2019-11-24", end_date="2019-11-30")
+
+    @dg.asset(partitions_def=days)
+    def good(): ...
+
+    @dg.asset(partitions_def=days)
+    def broken():
+        raise ValueError
+
+    @dg.asset(partitions_def=days)
+    def rejected(): ...
+
+    @dg.asset_check(asset=rejected, blocking=True)
+    def audit():
+        return dg.AssetCheckResult(passed=False)
+
+    @dg.asset(partitions_def=days, deps=[good])
+    def kept(): ...
+
+    @dg.asset(partitions_def=days, deps=[good, broken])
+    def spoiled(): ...
+
+    @dg.asset(partitions_def=days, deps=[rejected])
+    def unfounded(): ...
+
+    with dg.DagsterInstance.ephemeral() as instance:
+        assets = [good, broken, rejected, kept, spoiled, unfounded]
+        definitions = dg.Definitions(assets=assets, asset_checks=[audit])
+        results = list(backfill(definitions, instance, DAYS[:1], run_config={}))
+
+    assert [result.failed for result in results] == [("broken", "rejected"), ("spoiled", "unfounded"), ()]
+    assert [result.assets for result in results if result.success] == [("kept",)]
+
+
 def chain(fails: dict[str, str]) -> dg.Definitions:
     """Two daily assets in a row, one of two hours, and one of names; a day in `fails` ends with that message."""
     daily = dg.DailyPartitionsDefinition("2019-11-24", end_date="2019-11-30")

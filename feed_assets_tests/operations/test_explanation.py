@@ -11,7 +11,18 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from feed_assets.ads import KINDS
 from feed_assets.blackboard import open_blackboard
-from feed_assets.file_feed import Facts, Feed, FeedInput, Policy, RawInput, Rows, carry_out, plan, publish_files
+from feed_assets.file_feed import (
+    Facts,
+    Feed,
+    FeedInput,
+    Policy,
+    RawInput,
+    Rows,
+    carry_out,
+    claim,
+    plan,
+    publish_files,
+)
 from feed_assets.io_manager import feed_metadata
 from feed_assets.operations.explanation import explain, unprocessed
 from feed_assets.sensors.asset_graph import AssetFeedGraph
@@ -164,10 +175,12 @@ def test_an_input_that_is_read_no_more_is_a_reason(desk):
     assert newest.made_because == f"ads/other no longer read; other/v1 {DAY} no longer read"
 
 
-def test_a_request_that_came_to_nothing_twice_is_told(desk):
+def test_a_day_whose_run_died_says_when_it_was_requested_and_when_it_is_again(desk):
     desk.raw_bytes(DAY, {"x": 10})
-    desk.fail(desk.tick("late_growth"))
     assert "requested" not in standing(desk)
+    desk.fail(desk.tick("late_growth"))
+    once = "requested at 2019-12-01 00:00:00, again after 2019-12-01 00:10:00 if its run comes to no result"
+    assert once in standing(desk)
 
     later = desk.at(desk.now + timedelta(minutes=11))
     assert later.tick("late_growth").asked
@@ -175,6 +188,57 @@ def test_a_request_that_came_to_nothing_twice_is_told(desk):
     assert "requested 2 times without a result, last at 2019-12-01 00:11:00, again after" in standing(later)
     later.process()
     assert "requested" not in standing(later)
+
+
+def test_a_day_that_was_rejected_at_its_second_request_is_not_said_to_be_requested_again(desk):
+    desk.raw_bytes(DAY, {"x": 10})
+    desk.fail(desk.tick("late_growth"))
+    later = desk.at(desk.now + timedelta(minutes=11))
+    assert later.tick("late_growth").asked
+
+    later.process(good=False)
+
+    assert "not tried again until its raw data changes" in standing(later)
+    assert "requested" not in standing(later)
+
+
+def test_what_a_killed_run_left_is_not_said_to_be_published_by_others(desk):
+    left = claim(desk.feed(ADS), DAY, now=desk.now, owner="test")
+    desk.board.create(f"{left.prefix}part-0.parquet", b"x")
+
+    stories = explain(
+        desk.board, feeds_of(desk), sources_of(desk), date.fromisoformat(DAY), now=desk.now, store=desk.store
+    )
+
+    (update,) = next(story for story in stories if story.asset == "clean_ads").updates
+    assert (update.state, update.made_because) == ("incomplete", "no record: 1 file and no manifest yet")
+
+
+def test_an_asset_whose_only_update_was_rejected_is_not_said_to_be_never_computed(desk):
+    desk.raw_bytes(DAY, {"x": 10})
+    desk.raw_bytes(DAY, {"x": 10}, "clicks/shop_clicks")
+    desk.process()
+    desk.process(kind="clicks")
+    assert standing(desk, asset="ad_effectiveness") == "its inputs are there, and it was never computed"
+
+    rejected = desk.relate(good=False)
+
+    assert standing(desk, asset="ad_effectiveness").startswith(
+        f"its inputs are there, and nothing is in force; tried with these inputs as {rejected}"
+    )
+
+
+def test_a_day_whose_runs_all_died_is_not_said_to_be_requested_again(desk):
+    desk.raw_bytes(DAY, {"x": 10})
+    later = desk
+    for _ in range(3):
+        desk.fail(later.tick("late_growth"))
+        later = later.at(later.now + timedelta(hours=1))
+    assert later.tick("late_growth").asked == {}
+
+    (day,) = unprocessed(later.board, feeds_of(later), sources_of(later), now=later.now, store=later.store)
+
+    assert "requested 3 times without a result, last at 2019-12-01 02:00:00, not again by itself" in day.standing
 
 
 def test_every_day_with_unprocessed_data_is_named_however_old_and_no_other(desk):
@@ -187,7 +251,7 @@ def test_every_day_with_unprocessed_data_is_named_however_old_and_no_other(desk)
         desk.raw_bytes(day, {"late": 1})
     later = desk.at(datetime(2019, 12, 1, 12, tzinfo=UTC))
 
-    days = unprocessed(later.board, feeds_of(later), sources_of(later), now=later.now)
+    days = unprocessed(later.board, feeds_of(later), sources_of(later), now=later.now, store=later.store)
     found = {each.day: each.standing for each in days}
 
     assert list(found) == ["2019-11-21", "2019-11-29", "2019-11-30", "2019-12-01"]
@@ -203,7 +267,7 @@ def test_days_in_a_row_that_no_sensor_asks_for_share_a_command(desk):
         desk.raw_bytes(day, {"x": 100}, "clicks/shop_clicks")
     later = desk.at(LONG_AFTER)
 
-    days = unprocessed(later.board, feeds_of(later), sources_of(later), now=later.now)
+    days = unprocessed(later.board, feeds_of(later), sources_of(later), now=later.now, store=later.store)
 
     row, alone = (
         f"feed-assets backfill --from 2019-11-{days}" for days in ("24 --to 2019-11-26", "28 --to 2019-11-28")

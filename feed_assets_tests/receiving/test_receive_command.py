@@ -113,5 +113,7 @@ def test_the_command_serves_until_sigterm_and_a_second_one_does_not_take_its_jou
         assert server.process.wait(30) == 0
 
     assert "is the journal of another receiver that runs now" in second.stderr
+    assert "listens on" not in second.stderr
+    assert "The receiver listens on" in server.log.read_text()
     assert "Stopped." in server.log.read_text()
     assert len(list((tmp_path / "base" / ".receiving").glob("*.segment"))) == 1

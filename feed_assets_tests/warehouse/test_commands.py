@@ -66,6 +66,20 @@ def test_what_is_behind_is_loaded_and_its_status_shown(run: Run, source: Source)
     assert lines[1].split()[:4] == ["ad_effectiveness", DAY, "loaded", "-"]
 
 
+def test_rows_stay_while_the_disk_of_the_base_is_not_mounted(run: Run, source: Source, tmp_path: Path) -> None:
+    update = source.publish(ads(2))
+    run("load")
+    (tmp_path / "base").rename(tmp_path / "elsewhere")
+    (tmp_path / "base").mkdir()
+
+    assert "is empty: its disk is not mounted" in run("load", code=1).stderr
+
+    (tmp_path / "base").rmdir()
+    (tmp_path / "elsewhere").rename(tmp_path / "base")
+    (row,) = json.loads(run("status", "--json").stdout)
+    assert (row["state"], row["update"], row["rows"], row["number"]) == ("loaded", update, 2, 1)
+
+
 def test_a_time_without_partitions_does_not_say_that_tables_are_up_to_date(run: Run, source: Source) -> None:
     source.publish(ads(1))
 

@@ -190,7 +190,7 @@ def test_nobody_else_can_ask_and_a_run_of_other_code_is_not_taken(workers):
     assert ask(workers.home, launch="a run", module="another.module") == {"launched": False}
     assert ask(workers.home / "sources", launch="a run", module=MODULE) == {}
     found = next(finding for name, finding in examine(Settings.from_environment(), workers.home) if name == "dagster")
-    assert found.found.endswith(f"workers take runs of {MODULE}")
+    assert found.found.endswith(f" answers, 1 worker takes runs of {MODULE}")
 
 
 def test_a_second_pool_waits_for_the_end_of_the_first_and_takes_over_from_a_killed_one(workers, tmp_path):
