@@ -59,6 +59,15 @@ _MARKS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
+_NO_TEXT = {
+    b"PK\x03\x04": "a ZIP archive or an Excel workbook",
+    b"BZh": "packed with bzip2",
+    b"\xfd7zXZ": "packed with xz",
+    b"\x28\xb5\x2f\xfd": "packed with Zstandard",
+    b"\x04\x22\x4d\x18": "packed with LZ4",
+    _PARQUET: "Parquet",
+}
+"""What partners send by mistake under the name of a text, by its first bytes."""
 _READ_AS_UTF_8 = {"ascii", "utf-8", "utf-8-sig"}
 
 
@@ -256,6 +265,10 @@ def _check_encoding(path: Path, start: bytes, source: Source, declared: str) -> 
     if marked is not None:
         raise LandingError(f"{path} is {marked.upper()}, not {declared}; write `encoding: {marked}` {_field(source)}")
     if _NUL in start:
+        if sent := next((what for mark, what in _NO_TEXT.items() if start.startswith(mark)), None):
+            raise LandingError(
+                f"{path} is {sent}, not text in {declared}; have text sent, as it is or packed with gzip"
+            )
         likely = _likely_encoding(start)
         raise LandingError(
             f"{path} has a NUL byte, as no text in {declared} has; it may be {likely.upper()}: "

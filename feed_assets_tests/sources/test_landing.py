@@ -1,11 +1,15 @@
 """Landing: which records come to lie where, what is refused, and that it happens wholly or not at all."""
 
+import bz2
 import csv
 import gzip
+import io
 import json
+import lzma
 import os
 import re
 import time
+import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
@@ -664,6 +668,13 @@ def test_a_landing_takes_two_spark_jobs_and_no_more_for_its_quarantine(spark, bl
     assert jobs[1] <= jobs[0] + 1
 
 
+def workbook():
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as file:
+        file.writestr("[Content_Types].xml", "<Types/>")
+    return content.getvalue()
+
+
 @pytest.mark.parametrize(
     "refused",
     [
@@ -699,6 +710,9 @@ def test_a_landing_takes_two_spark_jobs_and_no_more_for_its_quarantine(spark, bl
         ("log.csv", "番号,時間,広告の名前です\n".encode("utf-16-be"), "may be UTF-16-BE: then write"),
         ("log.csv", "番号,時間,広告の名前です\n".encode("utf-32-le"), "may be UTF-32-LE: then write"),
         ("log.csv", "id,time,ad\n".encode("utf-32-be"), "may be UTF-32-BE: then write"),
+        ("log.csv", workbook(), r"log\.csv is a ZIP archive or an Excel workbook, not text in utf-8; have text sent"),
+        ("log.csv", bz2.compress(b"id,time,ad\n" * 9), r"log\.csv is packed with bzip2, not text"),
+        ("log.csv", lzma.compress(b"id,time,ad\n" * 9), r"log\.csv is packed with xz, not text"),
         ("log.csv", b"id,time,ad\n1,\0,a\n", "has a NUL byte, .* else have it sent again without NUL bytes"),
         ("log.csv", "id,time,ad\n".encode("utf-32"), "is UTF-32, not utf-8; write `encoding: utf-32`"),
         ("log.csv.gz", gzip.compress("id,time,ad\n".encode("utf-16")), "is UTF-16, not utf-8"),
