@@ -24,15 +24,12 @@ from feed_assets.sources.expressions import check_expressions, named_columns, ne
 from feed_assets.sources.layout import LandingId, content_digest, sent_key, staging_prefix
 from feed_assets.sources.ledger import Landing, find, newest_landing
 from feed_assets.sources.partner_file import PartnerFile, inspect
-from feed_assets.sources.placing import FUTURE, MALFORMED, NO_TIME, REASONS
 from feed_assets.sources.plan import Plan, clear, complete, read_plan, tidy, write_plan
 from feed_assets.sources.records import LINE_SETTINGS
 from feed_assets.sources.scratch import SCRATCH_BYTES, TOGETHER, scratch_directory
 from feed_assets.sources.source_errors import LandingError, OvertakenError
 from feed_assets.sources.spec import Source
 from feed_assets.sources.staging import Due, stage
-
-__all__ = ["FUTURE", "MALFORMED", "NO_TIME", "REASONS", "is_outdated", "land", "land_files"]
 
 LANDING_SETTINGS = {
     **SESSION_SETTINGS,
