@@ -13,10 +13,10 @@ from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from tempfile import mkdtemp
-from urllib.parse import unquote, urlsplit
 
 from pyspark.sql import SparkSession
 
+from feed_assets.blackboard.location import local_directory
 from feed_assets.blackboard.port import Blackboard, NotFoundError
 from feed_assets.engine.session import SESSION_SETTINGS, new_session
 from feed_assets.sources.absence import files_gone
@@ -181,13 +181,12 @@ class _Landings:
         key = sent_key(landing.source, content_digest(landing.source, landing.sha256))
         uri = self.blackboard.uri(key)
         try:
-            if uri.startswith("file:"):
-                kept = Path(unquote(urlsplit(uri).path))
-                if kept.is_file():
-                    return kept
-            else:
+            kept = local_directory(uri)
+            if kept is None:
                 self.blackboard.download(key, folder / "kept")
                 return folder / "kept"
+            if kept.is_file():
+                return kept
         except NotFoundError:
             pass
         raise LandingError(
