@@ -183,7 +183,7 @@ def _journal(settings: Settings, directory: Path | None, name: str) -> Journal:
 
 
 def _place(settings: Settings, sources: tuple[Source, ...], directory: Path | None, name: str) -> Place:
-    """What the lander works on, made in its process: Spark starts with the first segment."""
+    """Where the lander works. Called in the lander's process; Spark starts with the first segment."""
     from feed_assets.receiving.landing_segments import Place  # noqa: PLC0415 - as above
     from feed_assets.resources import BlackboardResource  # noqa: PLC0415 - as above
 
