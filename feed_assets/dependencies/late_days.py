@@ -57,10 +57,11 @@ class LateDays:
             self.requests.notes.append(f"The runs compute no downstream feeds: {error}")
             downstream = {}
         for day, due in due_by_day.items():
-            why = [each.sentence() for each in reasons[day] if self.feeds[each.source.kind] in due]
+            decided = [each for each in reasons[day] if self.feeds[each.source.kind] in due]
+            why = [each.sentence() for each in decided]
             why += [reason for feed, reason in empty.get(day, {}).items() if feed in due]
             before = downstream.get(day, {})
-            report = self._report([each for each in reasons[day] if self.feeds[each.source.kind] in due], before)
+            report = self._report(decided, before)
             self.requests.add(Need(day, due, "; ".join(why), tuple(sorted(before)), report))
 
     def _report(self, decided: Sequence[SourceDecision], before: Mapping[str, str | None]) -> dict[str, Any] | None:
