@@ -25,6 +25,7 @@ from feed_assets.file_feed.names import fixed_time
 from feed_assets.notices.mail import VARIABLE as SMTP
 from feed_assets.notices.mail import MailError, MailServer
 from feed_assets.resources.notifier import WEBHOOK
+from feed_assets.sources.spec import MAIL_ADDRESS
 from feed_assets.state.address import VARIABLE as STATE
 from feed_assets.state.address import sqlite_url, state_url
 from feed_assets.warehouse import VARIABLE as WAREHOUSE
@@ -36,7 +37,6 @@ AS_OF_FILE = ".as-of"
 STATE_FILE = ".state/state.db"
 """Below a base or a Dagster home. No name of a feed begins with a dot."""
 
-ADDRESS = re.compile(r"[^@\s,<>]+@[^@\s,<>]+")
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 DEFAULT_BASE = "data"
 DEFAULT_HOME = ".dagster"
@@ -182,7 +182,7 @@ def _smtp(url: str, sender: str) -> str:
 
 def _addresses(name: str, text: str) -> tuple[str, ...]:
     found = tuple(each.strip() for each in text.split(",") if each.strip())
-    if wrong := [each for each in found if not ADDRESS.fullmatch(each)]:
+    if wrong := [each for each in found if not re.fullmatch(MAIL_ADDRESS, each)]:
         raise SettingsError(
             f"{name} has {wrong[0]!r}; it takes addresses such as team@example.com, and commas between."
         )
