@@ -54,7 +54,6 @@ class Condition:
     name: str
     honoured: bool
     consequence: str
-
     needed: bool
 
 
