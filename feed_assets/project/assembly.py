@@ -26,11 +26,9 @@ from feed_assets.notices.mail import VARIABLE as SMTP
 from feed_assets.partitions import are_utc_days, daily, hourly
 from feed_assets.project.steps_of_workers import end_with_worker
 from feed_assets.resources import (
-    BlackboardResource,
     CatalogResource,
     MailResource,
     Settings,
-    SparkResource,
     StateResource,
     WarehouseResource,
     WebhookNotifier,
@@ -122,10 +120,10 @@ class Project:
     def _resources(self) -> dict[str, Any]:
         settings = self.settings
         found: dict[str, Any] = {
-            "blackboard": BlackboardResource(base=settings.base),
+            "blackboard": settings.blackboard,
             # Dagster shows the configuration of a resource, and a server's URL may hold a password.
             "state": StateResource(url=settings.state if settings.state.startswith("sqlite:") else dg.EnvVar(STATE)),
-            "spark": SparkResource.on(settings.spark_master, settings.base),
+            "spark": settings.spark,
             "clock": settings.clock,
             "limits": checks.Limits(),
             PROJECT: self,

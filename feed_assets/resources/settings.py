@@ -25,6 +25,8 @@ from feed_assets.file_feed.names import fixed_time
 from feed_assets.notices.mail import VARIABLE as SMTP
 from feed_assets.notices.mail import MailError, MailServer
 from feed_assets.resources.notifier import WEBHOOK
+from feed_assets.resources.spark import SparkResource
+from feed_assets.resources.storage import BlackboardResource
 from feed_assets.sources.spec import MAIL_ADDRESS
 from feed_assets.state.address import VARIABLE as STATE
 from feed_assets.state.address import sqlite_url, state_url
@@ -143,6 +145,16 @@ class Settings:
     def clock(self) -> Clock:
         """The clock of this installation."""
         return Clock(as_of=self.as_of.isoformat() if self.as_of else None)
+
+    @property
+    def blackboard(self) -> BlackboardResource:
+        """The storage below the base."""
+        return BlackboardResource(base=self.base)
+
+    @property
+    def spark(self) -> SparkResource:
+        """Spark on the master, for data below the base."""
+        return SparkResource.on(self.spark_master, self.base)
 
 
 def _local_base(text: str) -> str:
