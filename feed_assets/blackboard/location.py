@@ -55,7 +55,7 @@ def open_blackboard(uri: str, *, s3_client_factory: Callable[[], S3Client] | Non
 
 
 def local_directory(uri: str) -> Path | None:
-    """The directory that a path or a `file://` URI names; None for any other URI. Raises UnknownLocationError."""
+    """The directory or file that a path or `file://` URI names; None for any other URI. Raises UnknownLocationError."""
     if uri.startswith("file:/"):
         return _local_path(uri)
     return None if "://" in uri else Path(uri)

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from feed_assets.blackboard.s3_answers import REFUSED, code_of
+
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
 
@@ -52,7 +54,6 @@ class Condition:
     name: str
     honoured: bool
     consequence: str
-
     needed: bool
 
 
@@ -171,8 +172,8 @@ def _refused(request: Callable[[], object]) -> bool:
     try:
         request()
     except ClientError as error:
-        code = error.response["Error"].get("Code", "")
-        if code in {"PreconditionFailed", "412"}:
+        code = code_of(error)
+        if code in REFUSED:
             return True
         if code not in {"NotImplemented", "501"}:
             raise

@@ -28,7 +28,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
@@ -389,10 +389,8 @@ class S3Blackboard:
     def _already_exists(self, key: str) -> AlreadyExistsError:
         return AlreadyExistsError(f"{self.uri(key)} is there already; it stays as it is.")
 
-    @contextmanager
-    def _creating(self, key: str) -> Iterator[None]:
-        with self._errors(f"create {self.uri(key)}", {REFUSED: self._already_exists(key)}):
-            yield
+    def _creating(self, key: str) -> AbstractContextManager[None]:
+        return self._errors(f"create {self.uri(key)}", {REFUSED: self._already_exists(key)})
 
     @contextmanager
     def _errors(self, doing: str, meaning: Mapping[tuple[str, ...], BlackboardError] | None = None) -> Iterator[None]:

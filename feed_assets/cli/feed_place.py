@@ -167,13 +167,8 @@ def _place(feed: Feed, partition: str | None, *, first: bool) -> FeedPlace:
     if not whole and not (first and is_day(name) and not _has_control_area(feed)):
         return FeedPlace(feed, None)
     # A feed with partitions can lie below the location of another feed.
-    return FeedPlace(feed, None) if _first_partition(feed) else FeedPlace(above, name)
-
-
-def _first_partition(feed: Feed) -> str | None:
-    """A partition of the feed that has updates; "" if the feed itself has updates; None without updates."""
     scanned = next(_scanned(feed), None)
-    return scanned.partition if scanned else None
+    return FeedPlace(feed, None) if scanned and scanned.partition else FeedPlace(above, name)
 
 
 def _scanned(feed: Feed, *, first: str = "") -> Iterator[Scanned]:

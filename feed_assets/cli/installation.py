@@ -46,9 +46,7 @@ class Installation:
     @property
     def blackboard(self) -> Blackboard:
         """The storage below the base."""
-        from feed_assets.resources import BlackboardResource  # noqa: PLC0415 - loads Dagster
-
-        return BlackboardResource(base=self.settings.base).blackboard
+        return self.settings.blackboard.blackboard
 
     @property
     def feeds(self) -> AssetFeedGraph:

@@ -69,7 +69,6 @@ def land(ctx: click.Context, source: str, files: tuple[Path, ...], *, again: boo
     by another description of SOURCE: `--again` replaces its records.
     """
     from feed_assets.operations.java_compiler import compile_for_delivery  # noqa: PLC0415 - loads Dagster and Spark
-    from feed_assets.resources import SparkResource  # noqa: PLC0415 - as above
     from feed_assets.sources.absence import files_gone  # noqa: PLC0415 - as above
     from feed_assets.sources.expressions import check_expressions  # noqa: PLC0415 - as above
     from feed_assets.sources.landing import is_outdated, land_files  # noqa: PLC0415 - as above
@@ -84,7 +83,7 @@ def land(ctx: click.Context, source: str, files: tuple[Path, ...], *, again: boo
     wanted = source_named(installation, source)
     now = settings.clock.now()
     compile_for_delivery(files)
-    spark = SparkResource.on(settings.spark_master, settings.base).spark_session
+    spark = settings.spark.spark_session
     check_expressions(spark, wanted)
     sweep = sweep_staging(board, wanted.key, now=now)
     for line in _swept(sweep):

@@ -118,13 +118,12 @@ def _polled(installation: Installation, names: Sequence[str]) -> Sequence[Source
 
 def _poll(installation: Installation, source: Source, begin: Callable[[str], None]) -> Polled:
     from feed_assets.polling.poller import Poller, landing_by, open_index  # noqa: PLC0415 - loads the blackboard
-    from feed_assets.resources import SparkResource  # noqa: PLC0415 - loads Dagster
 
     settings, board = installation.settings, installation.blackboard
 
     def spark() -> Any:
         ready_to_compute(settings)
-        return SparkResource.on(settings.spark_master, settings.base).spark_session
+        return settings.spark.spark_session
 
     land = landing_by(spark, board, settings.clock.now)
     return Poller(board, open_index(board, settings.poll_table), land, settings.clock.now, begin=begin).poll(source)

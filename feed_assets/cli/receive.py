@@ -175,29 +175,26 @@ def _directory(journal: str | None, base: str) -> Path | None:
 def _journal(settings: Settings, directory: Path | None, name: str) -> Journal:
     from feed_assets.receiving.blackboard_journal import BlackboardJournal  # noqa: PLC0415 - loaded with the server only
     from feed_assets.receiving.disk_journal import DiskJournal  # noqa: PLC0415 - as above
-    from feed_assets.resources import BlackboardResource  # noqa: PLC0415 - loads Dagster
 
     if directory is not None:
         return DiskJournal(directory)
-    return BlackboardJournal(BlackboardResource(base=settings.base).blackboard, name)
+    return BlackboardJournal(settings.blackboard.blackboard, name)
 
 
 def _place(settings: Settings, sources: tuple[Source, ...], directory: Path | None, name: str) -> Place:
-    """What the lander works on, made in its process: Spark starts with the first segment."""
+    """Where the lander works. Called in the lander's process; Spark starts with the first segment."""
     from feed_assets.receiving.landing_segments import Place  # noqa: PLC0415 - as above
-    from feed_assets.resources import BlackboardResource  # noqa: PLC0415 - as above
 
-    board = BlackboardResource(base=settings.base).blackboard
-    return Place(board, _journal(settings, directory, name), sources, partial(_spark, settings), settings.clock.now)
+    board, journal = settings.blackboard.blackboard, _journal(settings, directory, name)
+    return Place(board, journal, sources, partial(_spark, settings), settings.clock.now)
 
 
 @cache
 def _spark(settings: Settings) -> Any:
     """The Spark of the lander's process, which ends with it."""
     from feed_assets.engine.jvm import end_with_java  # noqa: PLC0415 - loads Spark
-    from feed_assets.resources import SparkResource  # noqa: PLC0415 - as above
 
-    spark = SparkResource.on(settings.spark_master, settings.base).spark_session
+    spark = settings.spark.spark_session
     end_with_java(spark)
     return spark
 

@@ -66,7 +66,6 @@ def sources(ctx: click.Context, *, as_json: bool) -> None:
 def check(ctx: click.Context, names: Sequence[str]) -> None:
     """Check the expressions of each SOURCE, or of all, with Spark. No data is read. Exit code 1 if one is wrong."""
     from feed_assets.engine.session import compile_quickly  # noqa: PLC0415 - loads Dagster and Spark
-    from feed_assets.resources import SparkResource  # noqa: PLC0415 - as above
     from feed_assets.sources import SpecError  # noqa: PLC0415 - as above
     from feed_assets.sources.expressions import check_expressions  # noqa: PLC0415 - as above
 
@@ -76,7 +75,7 @@ def check(ctx: click.Context, names: Sequence[str]) -> None:
     with progress("checking", len(wanted)) as bar:
         bar.under_way("starting Spark")
         compile_quickly()  # there is nothing but planning
-        spark = SparkResource.on(settings.spark_master, settings.base).spark_session
+        spark = settings.spark.spark_session
         for source in wanted:
             bar.under_way(source.key)
             try:

@@ -40,7 +40,7 @@ from feed_assets.operations.ads import effectiveness_report as report
 from feed_assets.operations.day_runs import Execute, PartitionResult, backfill, instance_at
 from feed_assets.operations.side_by_side import Load, execution
 from feed_assets.polling.poller import Poller, landing_by, open_index
-from feed_assets.resources import BlackboardResource, Settings, SettingsError, SparkResource
+from feed_assets.resources import Settings, SettingsError
 from feed_assets.resources.settings import AS_OF_FILE
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sources import Source, load_sources
@@ -129,8 +129,8 @@ class Demo:
             receiver(Path(folder), pushed, self.settings.base) as running,
             ThreadPoolExecutor(1, "start-spark") as thread,
         ):
-            with execution(processes, self._spark, self.load, instance, self.settings.run_config) as execute:
-                spark = thread.submit(lambda: self._spark.spark_session)  # which takes seconds
+            with execution(processes, self.settings.spark, self.load, instance, self.settings.run_config) as execute:
+                spark = thread.submit(lambda: self.settings.spark.spark_session)  # which takes seconds
                 self._wipe_earlier_demo(instance)
                 deliveries = logs.cut(Path(folder))
                 self._publish_catalog(instance)
@@ -192,7 +192,7 @@ class Demo:
             f"POST /v1/events/{Path(PUSHED).stem}: {answer['status']}, {answer['accepted']:,} accepted, "
             f"{answer['rejected']:,} rejected. The receiver has them on disk."
         )
-        for outcome in running.land(lambda: self._spark.spark_session, self._board, self.settings.clock):
+        for outcome in running.land(lambda: self.settings.spark.spark_session, self._board, self.settings.clock):
             if outcome.problems:
                 raise RuntimeError(f"The events did not land: {'; '.join(outcome.problems)}")
             self.tell.say(f"Its segment -> ads/{Path(PUSHED).stem}: {outcome.landed:,} records landed.")
@@ -233,11 +233,7 @@ class Demo:
 
     @property
     def _board(self) -> Blackboard:
-        return BlackboardResource(base=self.settings.base).blackboard
-
-    @property
-    def _spark(self) -> SparkResource:
-        return SparkResource.on(self.settings.spark_master, self.settings.base)
+        return self.settings.blackboard.blackboard
 
     @property
     def _feed(self) -> Feed:
@@ -250,8 +246,9 @@ class Demo:
     def _land(self, delivery: Path) -> None:
         from feed_assets.sources.landing import land  # noqa: PLC0415 - loads Spark
 
+        spark, now = self.settings.spark.spark_session, self.settings.clock.now()
         for source in self._sources:
-            landing = land(self._spark.spark_session, self._board, source, delivery, now=self.settings.clock.now())
+            landing = land(spark, self._board, source, delivery, now=now)
             self._say_landed(landing)
 
     def _say_landed(self, landing: Landing) -> None:
@@ -266,7 +263,7 @@ class Demo:
         shutil.move(delivery, folder)
         poll = Poll(place=str(folder.parent), pattern="{yyyy}-{mm}-{dd}/*.csv", every="*/15 * * * *", settle_seconds=0)
 
-        land = landing_by(lambda: self._spark.spark_session, self._board, now)
+        land = landing_by(lambda: self.settings.spark.spark_session, self._board, now)
         for source in self._sources:
             polled_source = source.model_copy(update={"poll": poll})
             polled = Poller(self._board, open_index(self._board), land, now).poll(polled_source)

@@ -57,16 +57,17 @@ class LateDays:
             self.requests.notes.append(f"The runs compute no downstream feeds: {error}")
             downstream = {}
         for day, due in due_by_day.items():
-            why = [each.sentence() for each in reasons[day] if self.feeds[each.source.kind] in due]
+            decided = [each for each in reasons[day] if self.feeds[each.source.kind] in due]
+            why = [each.sentence() for each in decided]
             why += [reason for feed, reason in empty.get(day, {}).items() if feed in due]
             before = downstream.get(day, {})
-            report = self._report([each for each in reasons[day] if self.feeds[each.source.kind] in due], before)
+            report = self._report(decided, before)
             self.requests.add(Need(day, due, "; ".join(why), tuple(sorted(before)), report))
 
     def _report(self, decided: Sequence[SourceDecision], before: Mapping[str, str | None]) -> dict[str, Any] | None:
-        """What the report on a run begins with: each decision with its numbers, and the updates in force before.
+        """The first part of the report on a run: each decision with its numbers, and the updates in force before.
 
-        None if no decision is about data that came late: a day that was never processed is no news.
+        None if no data came late: that a day is processed for the first time needs no report.
         """
         if all(each.update is None for each in decided):
             return None

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
-from urllib.parse import unquote, urlsplit
 
-from feed_assets.blackboard import Blackboard, NotFoundError
+from feed_assets.blackboard import Blackboard, NotFoundError, local_directory
 from feed_assets.file_feed import Update
 
 
@@ -29,8 +28,8 @@ def fetch(
         starting(PurePosixPath(key).name)
         file = folder / ".".join([f"{number:06}", *PurePosixPath(key).name.split(".")[1:]])
         uris[file] = uri = blackboard.uri(key)
-        if uri.startswith("file:"):
-            file.symlink_to(unquote(urlsplit(uri).path))
+        if path := local_directory(uri):
+            file.symlink_to(path)
             continue
         entry = blackboard.download(key, file)
         if tag not in {None, entry.tag}:

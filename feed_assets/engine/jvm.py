@@ -208,7 +208,7 @@ def attach(gateway: Gateway) -> SparkSession:
 
 
 def is_stopped(spark: SparkSession) -> bool:
-    """Whether its application has ended, as it does without its master."""
+    """Whether the session's application has ended, as it does when it loses its master."""
     return bool(java_session(spark).sparkContext().isStopped())
 
 

@@ -44,7 +44,7 @@ from feed_assets.file_feed.feed import Feed, File, Update, open_feed
 from feed_assets.file_feed.holds import Pin, Tag, drop_ended_pins, pin, pins, tag, tags, unpin, untag
 from feed_assets.file_feed.lineage import Downstream, downstream, upstream
 from feed_assets.file_feed.manifest import MANIFEST, manifest, parse_manifest
-from feed_assets.file_feed.names import begun, check_partition, is_update_name, parse_time, update_name, version_order
+from feed_assets.file_feed.names import begun, check_partition, is_update_name, parse_time, update_name
 from feed_assets.file_feed.publishing import publish, publish_files
 from feed_assets.file_feed.quarantine import finish_publication, invalidate_both, publish_both, reject_both
 from feed_assets.file_feed.read_sets import in_full
@@ -167,5 +167,4 @@ __all__ = [
     "update_name",
     "upstream",
     "verify",
-    "version_order",
 ]

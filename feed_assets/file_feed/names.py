@@ -1,7 +1,7 @@
 """The names in a feed: updates, versions, partitions, files, tags.
 
-Here: which names are legal, and how names are ordered. Not here: what lies under them. Every name from outside passes
-one of these checks before it becomes part of a key.
+Here: which names are legal. Not here: what lies under them. Every name from outside passes one of these checks before
+it becomes part of a key.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ NAMES = 10_000
 listing."""
 
 _UPDATE_SHAPE = re.compile(r"[0-9]{8}\.[0-9]{6}", re.ASCII)
-_VERSION_SHAPE = re.compile(r"v?[0-9]+(\.[0-9]+)*", re.ASCII)
 
 
 def is_update_name(name: str) -> bool:
@@ -131,13 +130,6 @@ def check_label(name: str, what: str) -> str:
     if fault := _segment_fault(name):
         raise BadNameError(f"{name!r} cannot be a {what}: {fault}.")
     return name
-
-
-def version_order(version: str) -> tuple[int, tuple[int, ...], str]:
-    """A sort key for versions: numeric, so v1.9 is before v1.10. Names that are not versions come last."""
-    if _VERSION_SHAPE.fullmatch(version):
-        return 0, tuple(int(part) for part in version.removeprefix("v").split(".")), version
-    return 1, (), version
 
 
 @lru_cache(maxsize=NAMES)

@@ -49,18 +49,18 @@ def due_messages(report: Report) -> list[str]:
 
 
 def put_off(store: Store, message: Message, *, at: datetime) -> datetime:
-    """Note that a channel did not take a message, which may be claimed. Returns when it may be sent again."""
+    """Note that a channel did not take a message, claimed or not. Returns when it may be sent again."""
     with store.writing() as transaction:
         claim_message(transaction, message, at=at)
         return postpone_message(transaction, message, at=at)
 
 
 def deliver(store: Store, report: Report, channels: Mapping[str, Send]) -> list[str]:
-    """Send what is due and not yet sent. A report with a result that has nothing left is closed.
+    """Send what is due and not yet sent. Close the report if it has a result and all its messages are sent.
 
     `channels` has `FEED`, which takes only reports that have ended. A channel of one recipient, such as
-    `mail:all@example.com`, takes only what was put off for it. Any error of a channel counts as NotTakenError. Remarks
-    have only its type, as its text may hold secrets. Returns remarks for the log, each with the day of the report.
+    `mail:all@example.com`, takes only what was put off for it. Any error of a channel counts as NotTakenError. Returns
+    remarks for the log, each with the day of the report; of other errors only the type, as their text may hold secrets.
     """
     remarks: list[str] = []
     wanted = {

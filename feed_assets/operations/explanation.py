@@ -195,7 +195,7 @@ def _backfills(days: Collection[date]) -> dict[date, str]:
 
 
 def cleaned_nodes(graph: FeedGraph, now: datetime) -> list[FeedNode]:
-    """The feeds made here from raw data by day; whether their partitions are days is judged by the last two days."""
+    """The feeds made here from raw data whose partitions are days, as those of the last two days are."""
     days = [now.date() - ONE_DAY, now.date() - 2 * ONE_DAY]  # a month may begin on one of them
     raw = (node for node in graph.feeds.values() if node.made_here and node.partitioned and not node.upstream)
     return [node for node in raw if all(graph.of_day(node.location, day) == [str(day)] for day in days)]

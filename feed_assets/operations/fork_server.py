@@ -25,6 +25,6 @@ def start_loading(base: str, count: int) -> None:
     if count == 1:
         return
     forkserver.set_forkserver_preload([*LOADED, *(LOADED_FOR_BUCKETS if base.startswith("s3://") else ())])
-    resource_tracker.ensure_running()  # at its start it would let Ctrl-C through to the processes that load
+    resource_tracker.ensure_running()  # first: as it starts, it lifts the block of Ctrl-C
     with interrupts_blocked():
         forkserver.ensure_running()

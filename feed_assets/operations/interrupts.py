@@ -22,7 +22,7 @@ AGAIN_AFTER: Final = 0.05
 
 @contextmanager
 def interrupts_blocked() -> Iterator[None]:
-    """Start processes in here with Ctrl-C put off; they take it again when they can answer it."""
+    """Block Ctrl-C while processes are started. They inherit that, and unblock it when they can handle it."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -32,9 +32,9 @@ def interrupts_blocked() -> Iterator[None]:
 
 @contextmanager
 def lost_interrupts_repeated() -> Iterator[None]:
-    """Send Ctrl-C once more if Python drops it in here. What comes after this gets none.
+    """Send Ctrl-C once more if Python drops it inside this block; never after the block.
 
-    Python drops errors in callbacks. There are many while modules load, and one for each object of Java that is let go.
+    Python drops errors in callbacks: many run while modules load, and one for each Java object that is released.
     """
     before, repetitions = sys.unraisablehook, list[Timer]()
 

@@ -138,14 +138,14 @@ class Processes:
     def _end(self, by: signal.Signals | None = None) -> None:
         """End all processes: those that are idle at once, the others after their run, or by this signal."""
         for each in self._all:
-            if by is not None:  # before the connection ends: its end must not be what the signal interrupts
+            if by is not None:  # before its connection is closed: a process that ends by itself must not be interrupted
                 with suppress(ProcessLookupError):
                     os.kill(each.process.pid, by)
             each.connection.close()
         for each in self._all:
             try:
                 each.process.join()
-            except KeyboardInterrupt:  # somebody has lost patience
+            except KeyboardInterrupt:  # a second Ctrl-C
                 each.process.kill()
 
 
@@ -157,7 +157,7 @@ def _serve(
         os.setpgid(0, 0)  # a terminal's Ctrl-C goes to the parent only, which sends it on
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-        os.environ.clear()  # it has those with which the first process of this kind was started
+        os.environ.clear()  # a forked process has the variables of the fork server
         os.environ.update(environment)
         definitions = load()
         gc.collect()

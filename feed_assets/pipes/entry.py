@@ -125,7 +125,7 @@ def _report(pipes: PipesContext, result: dg.ExecuteInProcessResult) -> None:
         # The first is the step's own. The audit logs others, which Dagster's side makes from its own history.
         made = {each.partition: each for each in reversed(steps) if each.asset_key.to_escaped_user_string() == key}
         first, *others = made.values()
-        # Without the update's name, which may be the same, so that no partition counts as described by this.
+        # Not the update's name, even if all have the same: else this would seem to describe each partition.
         common = {
             name: value
             for name, value in first.metadata.items()

@@ -44,7 +44,7 @@ _KINDS: Final = {
 class Messages(dg.PipesMessageReader):
     """The messages of one job: in the base if it is in a bucket, else in a temporary file. They are deleted at the end.
 
-    `heard` keeps what was read, as a client of dagster-aws that raises an error does not return it; None before.
+    `heard` has what was read; None before. It is kept as a client of dagster-aws that raises an error returns nothing.
     """
 
     def __init__(self, blackboard: BlackboardResource, run_id: str) -> None:
@@ -105,11 +105,11 @@ class _FileReader(dg.PipesMessageReader):
 
 
 def _lines(path: Path, ended: Event) -> Iterator[bytes]:
-    """The whole lines of a file, as it grows until `ended`."""
+    """Each complete line of a file that grows until `ended` is set."""
     with path.open("rb") as file:
         last, line = False, b""
         while not last:
-            # Asked before the reading: what a job wrote before its end is read after it.
+            # Asked before the reading: so the last reading has all that the job wrote before it ended.
             last = ended.is_set()
             while part := file.readline():
                 line += part

@@ -137,12 +137,12 @@ class HttpPlace(Place):
             try:
                 info = self._fs.info(self._urls[name])
             except FileNotFoundError as error:
-                # fsspec says so whatever the server's answer is.
+                # fsspec raises this for every error; the cause has the server's status.
                 if getattr(error.__cause__, "status", None) in _GONE:
                     return None
                 raise error.__cause__ or error from None
         time, modified = info.get("Last-Modified", ""), None
-        with suppress(ValueError):  # no time, as far as anybody can tell
+        with suppress(ValueError):  # the header is missing, or no time
             modified = parsedate_to_datetime(time).astimezone(UTC)
         tag = info.get("ETag") or info.get("Content-MD5") or info.get("Digest") or time
         return PartnersFile(name, info.get("size"), tag, modified)
@@ -153,7 +153,7 @@ class _MoreCameError(Exception):
 
 
 def _is_same_server(asked: str, came: str) -> bool:
-    """Whether what came is from the server that was asked, or from the same host by HTTPS."""
+    """Whether the URL that an answer came from is on the server that was asked, or on the same host by HTTPS."""
     before, after = urlsplit(asked), urlsplit(came)
     return before[:2] == after[:2] or (after.scheme, after.hostname) == ("https", before.hostname)
 

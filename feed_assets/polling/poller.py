@@ -41,7 +41,7 @@ Land = Callable[[Source, Sequence[Path], Mapping[str, int]], "Iterator[Landing |
 
 @dataclass(slots=True)
 class Polled:
-    """What came of a poll, by names of files.
+    """The result of a poll, by names of files.
 
     `seen` counts the files of the lookback. `taken` landed for the first time, `replaced` with another content. `same`
     have a new time or tag, and the content that landed before. `left` wait for a later poll and `failed` for people,
@@ -154,7 +154,7 @@ class Poller:
         return work.overtaken
 
     def _settled(self, due: Sequence[PartnersFile], seconds: int, polled: Polled) -> Sequence[PartnersFile]:
-        """Leave files that may still be written. Without a time, or with one to come, wait before the second look."""
+        """Leave files that have just changed for a later poll. If one has no time, or a future one, wait `seconds`."""
         now = self.clock()
         first = now - timedelta(seconds=seconds)
         for file in due:
@@ -166,9 +166,9 @@ class Poller:
         return [file for file in due if file.name not in polled.left]
 
     def _sweep(self, source: Source) -> bool:
-        """Complete landings that were killed days ago; whether there were any.
+        """Complete landings that were killed days ago. Returns whether there were any.
 
-        Such a landing is the newest of its name now, and may not be of the listed state: the file is due again.
+        Such a landing is now the newest of its name. It may be of an older state than the listed one, so look again.
         """
         completed = sweep_staging(self.blackboard, source.key, now=self.clock()).completed
         for landing in completed:
@@ -216,7 +216,7 @@ class _Work:
         return files[files.index(file) + 1 :]
 
     def _claimed(self, file: PartnersFile) -> bool:
-        """Whether the file is this poll's now. Note why not."""
+        """Claim the file for this poll. If that fails, note why and return False."""
         seen = self.known.get(file.name)
         try:
             if self.poller.index.claim(self.source.key, file, seen, now=self.poller.clock()):
@@ -228,7 +228,7 @@ class _Work:
         return False
 
     def _fetched(self, file: PartnersFile, folder: Path) -> Path | None:
-        """The downloaded file, below its name at the place. None if it could not be had; note why."""
+        """Download the file; its path ends with its name at the place. If that fails, note why and return None."""
         self.poller.begin(f"downloading {file.name}")
         path = folder / file.name
         try:

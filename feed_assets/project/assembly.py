@@ -20,16 +20,15 @@ from feed_assets.assets.catalog import in_catalog
 from feed_assets.assets.checked_hours import checked_key
 from feed_assets.assets.late_data_reports import late_data_reports
 from feed_assets.assets.warehouse import warehouse_tables
+from feed_assets.datasets import FeedDeclaration
 from feed_assets.io_manager import declared_feed, file_feed_io_manager
 from feed_assets.notices.mail import VARIABLE as SMTP
 from feed_assets.partitions import are_utc_days, daily, hourly
 from feed_assets.project.steps_of_workers import end_with_worker
 from feed_assets.resources import (
-    BlackboardResource,
     CatalogResource,
     MailResource,
     Settings,
-    SparkResource,
     StateResource,
     WarehouseResource,
     WebhookNotifier,
@@ -121,10 +120,10 @@ class Project:
     def _resources(self) -> dict[str, Any]:
         settings = self.settings
         found: dict[str, Any] = {
-            "blackboard": BlackboardResource(base=settings.base),
+            "blackboard": settings.blackboard,
             # Dagster shows the configuration of a resource, and a server's URL may hold a password.
             "state": StateResource(url=settings.state if settings.state.startswith("sqlite:") else dg.EnvVar(STATE)),
-            "spark": SparkResource.on(settings.spark_master, settings.base),
+            "spark": settings.spark,
             "clock": settings.clock,
             "limits": checks.Limits(),
             PROJECT: self,
@@ -195,29 +194,33 @@ class Project:
 def _require_own_feeds(assets: Iterable[dg.AssetsDefinition | dg.AssetSpec]) -> None:
     """Raise DagsterInvalidDefinitionError if two assets publish to one feed: each would replace the other's updates."""
     publishers: dict[str, dg.AssetKey] = {}
-    for asset in assets:
-        for spec in asset.specs if isinstance(asset, dg.AssetsDefinition) else ():
-            declared = declared_feed(spec.metadata)
-            if declared is None:
-                continue
-            other = publishers.setdefault(declared.location, spec.key)
-            if other != spec.key:
-                names = f"{other.to_user_string()} and {spec.key.to_user_string()}"
-                raise dg.DagsterInvalidDefinitionError(
-                    f"{names} publish to the same feed, {declared.location}: give each its own location."
-                )
+    for key, declared in _computed_feeds(assets):
+        other = publishers.setdefault(declared.location, key)
+        if other != key:
+            names = f"{other.to_user_string()} and {key.to_user_string()}"
+            raise dg.DagsterInvalidDefinitionError(
+                f"{names} publish to the same feed, {declared.location}: give each its own location."
+            )
 
 
 def _require_audits(
     assets: Iterable[dg.AssetsDefinition | dg.AssetSpec], asset_checks: Iterable[dg.AssetChecksDefinition]
 ) -> None:
     """Raise DagsterInvalidDefinitionError if an asset is an audited feed without checks: nobody would publish it."""
-    checked = {key.asset_key for each in asset_checks for key in each.check_keys}
+    checked = {check.asset_key for each in asset_checks for check in each.check_keys}
+    for key, declared in _computed_feeds(assets):
+        if declared.audited and key not in checked:
+            raise dg.DagsterInvalidDefinitionError(
+                f"{key.to_user_string()} is audited, but has no audit to publish its updates: add "
+                "`checks.audit` of it to `asset_checks`, or leave out `audited=True`."
+            )
+
+
+def _computed_feeds(
+    assets: Iterable[dg.AssetsDefinition | dg.AssetSpec],
+) -> Iterator[tuple[dg.AssetKey, FeedDeclaration]]:
+    """The feeds that are computed here, each with its asset."""
     for asset in assets:
         for spec in asset.specs if isinstance(asset, dg.AssetsDefinition) else ():
-            declared = declared_feed(spec.metadata)
-            if declared is not None and declared.audited and spec.key not in checked:
-                raise dg.DagsterInvalidDefinitionError(
-                    f"{spec.key.to_user_string()} is audited, but has no audit to publish its updates: add "
-                    "`checks.audit` of it to `asset_checks`, or leave out `audited=True`."
-                )
+            if (declared := declared_feed(spec.metadata)) is not None:
+                yield spec.key, declared

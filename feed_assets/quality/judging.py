@@ -160,7 +160,7 @@ def check(records: DataFrame, schema: StructType, rules: Sequence[Rule], *, day:
 
 
 def with_source(schema: StructType) -> StructType:
-    """The schema with the column `source`, which says whose id it is, and whose record is in quarantine."""
+    """The schema with the column `source`: ids are unique within a source only, and quarantine names the source."""
     if "source" in (name.lower() for name in schema.names):
         return schema
     return StructType([*schema, StructField("source", StringType(), nullable=False)])

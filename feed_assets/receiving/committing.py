@@ -98,7 +98,7 @@ class Committer:
         return await asyncio.shield(result)
 
     def forget(self, keys: Sequence[str]) -> None:
-        """The answers with these keys are in the store now."""
+        """Forget the answers with these keys, as the store has them now."""
         for key in keys:
             self._recent.pop(key, None)
 
@@ -133,7 +133,7 @@ class Committer:
                 return
 
     def _next_group(self) -> list[_Submission | None]:
-        """All that was submitted meanwhile, up to `roll_bytes`; nothing if the segment is due before anything comes."""
+        """What was submitted meanwhile, up to `roll_bytes`; empty if the segment is due before anything comes."""
         group: list[_Submission | None] = []
         size = 0
         wait = max(0.0, self._due - time.monotonic()) if self._segment else None
@@ -161,7 +161,7 @@ class Committer:
             group[0].result.get_loop().call_soon_threadsafe(_resolve, results)
 
     def _commit(self, group: Sequence[_Submission]) -> _Results:
-        """Write the requests of a group that repeat no other; the answer to each."""
+        """Write the requests of a group that do not repeat another. Returns the answer to each request."""
         first, problem = self._given({each.header.key for each in group if each.header.key})
         results: _Results = []
         new: list[_Submission] = []
@@ -179,7 +179,7 @@ class Committer:
         return results
 
     def _given(self, keys: set[str]) -> tuple[dict[str, Header], str]:
-        """The requests with these keys that were answered before; and why the store cannot tell, if it cannot."""
+        """The requests with these keys that were answered before; and the problem if the store cannot be asked."""
         recent = {key: self._recent[key] for key in keys if key in self._recent}
         try:
             stored = answers(self._store, keys - recent.keys(), after=datetime.now(UTC) - REPEATS)
@@ -220,7 +220,7 @@ class Committer:
             self._segment, self._unknown = "", False
 
     def _seal(self, segment: str, *, ask: bool) -> None:
-        """Seal a segment. `ask` the medium for its entries, if others may be in it than those acknowledged here."""
+        """Seal a segment. With `ask`, read its entries back: others may be in it than those acknowledged here."""
         self._journal.seal(segment)
         if ask:
             self._note(entry.header for entry in self._journal.entries(segment))

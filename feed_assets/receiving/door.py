@@ -1,4 +1,4 @@
-"""What is known of a request's body without Spark: its bytes, its records, and which records cannot be used.
+"""Checks of a request's body that need no Spark: its bytes, its records, and which records cannot be used.
 
 Here: formats of bodies, and validation against a source. Not here: HTTP, and the evaluation of expressions: a record
 that passes here may still go to quarantine, as in a file of the partner.
@@ -100,7 +100,7 @@ def split(body: bytes, media_type: str, *, most: int) -> list[bytes]:
     """
     body = body.removeprefix(_BOM).strip()
     if media_type in LINES_TYPES:
-        if body.count(b"\n") > 2 * most:  # with a blank line after each
+        if body.count(b"\n") > 2 * most:  # each record may have a blank line after it
             raise _too_many(most)
         records = [line for each in body.split(b"\n") if (line := each.strip())]
     elif body.startswith(b"["):
@@ -129,7 +129,7 @@ def _items(body: bytes, most: int) -> list[bytes]:
 
 @cache
 def _counted(most: int) -> Callable[[bytes], msgspec.Struct]:
-    """A decoder of arrays that stops with ValidationError after so many items: a struct with a field for each."""
+    """A decoder of arrays that raises ValidationError beyond `most` items: it decodes a struct with as many fields."""
     fields = [(f"f{number}", msgspec.Raw, _NULL) for number in range(most)]
     return msgspec.json.Decoder(msgspec.defstruct("Items", fields, array_like=True, forbid_unknown_fields=True)).decode
 
@@ -139,7 +139,7 @@ def _too_many(most: int) -> TooLargeError:
 
 
 def _in_one_line(record: bytes) -> bytes:
-    """JSON has line breaks only where a space does the same."""
+    """The record in one line: JSON has line breaks only where a space means the same."""
     return record.strip().replace(b"\n", b" ").replace(b"\r", b" ")
 
 

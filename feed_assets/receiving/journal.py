@@ -24,7 +24,7 @@ from feed_assets.blackboard import BlackboardError
 
 _FRAME: Final = struct.Struct("<4sII")
 _MARK: Final = b"fa01"
-"""So that zeros, which a disk may leave after a power cut, are no frame."""
+"""The beginning of a frame: zeros, which a disk may leave after a power cut, are no frame."""
 _BEGUN: Final = "%Y%m%dT%H%M%S%f"
 
 
@@ -84,7 +84,7 @@ def read_frames(file: BinaryIO) -> Iterator[tuple[Entry, int]]:
 
 
 def _checksum(payload: bytes) -> int:
-    # With the length: the checksum of nothing is 0, as that of a frame whose rest is zeros.
+    # The length comes in: the checksum of nothing is 0, so a mark followed by zeros would be a valid frame.
     return zlib.crc32(payload, len(payload) + 1)
 
 

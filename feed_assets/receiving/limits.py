@@ -14,8 +14,8 @@ def _setting(default: float, meaning: str, most: float | None = None) -> Any:
 class Limits:
     """What requests may cost, and when events land. 0 is no limit for `rate` only."""
 
-    roll_seconds: float = _setting(60.0, "Events land so long after the first of them, in seconds.", most=86400)
-    roll_bytes: int = _setting(64 * 2**20, "They land earlier if they have so many bytes.")
+    roll_seconds: float = _setting(60.0, "Seconds from the first event of a segment until it lands.", most=86400)
+    roll_bytes: int = _setting(64 * 2**20, "Bytes of a segment with which it lands earlier.")
     body_bytes: int = _setting(16 * 2**20, "The largest body, as it is sent.")
     unpacked_bytes: int = _setting(64 * 2**20, "The largest body, unpacked.")
     records: int = _setting(50_000, "The most records in a body.")
@@ -24,4 +24,4 @@ class Limits:
     held_bytes: int = _setting(128 * 2**20, "Bytes of all requests that are not answered yet.")
     connections: int = _setting(1_000, "Connections at the same time.")
     rate: float = _setting(0.0, "Records a second of a partner; 0 is any number.")
-    backlog_seconds: float = _setting(900.0, "It is ready while no event waits so long beyond `--roll-seconds`.")
+    backlog_seconds: float = _setting(900.0, "Seconds that events may wait beyond `--roll-seconds` while it is ready.")

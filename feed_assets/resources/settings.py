@@ -25,6 +25,9 @@ from feed_assets.file_feed.names import fixed_time
 from feed_assets.notices.mail import VARIABLE as SMTP
 from feed_assets.notices.mail import MailError, MailServer
 from feed_assets.resources.notifier import WEBHOOK, is_web_address
+from feed_assets.resources.spark import SparkResource
+from feed_assets.resources.storage import BlackboardResource
+from feed_assets.sources.spec import MAIL_ADDRESS
 from feed_assets.state.address import VARIABLE as STATE
 from feed_assets.state.address import sqlite_url, state_url
 from feed_assets.warehouse import VARIABLE as WAREHOUSE
@@ -36,7 +39,6 @@ AS_OF_FILE = ".as-of"
 STATE_FILE = ".state/state.db"
 """Below a base or a Dagster home. No name of a feed begins with a dot."""
 
-ADDRESS = re.compile(r"[^@\s,<>]+@[^@\s,<>]+")
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 DEFAULT_BASE = "data"
 DEFAULT_HOME = ".dagster"
@@ -144,6 +146,16 @@ class Settings:
         """The clock of this installation."""
         return Clock(as_of=self.as_of.isoformat() if self.as_of else None)
 
+    @property
+    def blackboard(self) -> BlackboardResource:
+        """The storage below the base."""
+        return BlackboardResource(base=self.base)
+
+    @property
+    def spark(self) -> SparkResource:
+        """Spark on the master, for data below the base."""
+        return SparkResource.on(self.spark_master, self.base)
+
 
 def _local_base(text: str) -> str:
     try:
@@ -188,7 +200,7 @@ def _has_webhook(address: str) -> bool:
 
 def _addresses(name: str, text: str) -> tuple[str, ...]:
     found = tuple(each.strip() for each in text.split(",") if each.strip())
-    if wrong := [each for each in found if not ADDRESS.fullmatch(each)]:
+    if wrong := [each for each in found if not re.fullmatch(MAIL_ADDRESS, each)]:
         raise SettingsError(
             f"{name} has {wrong[0]!r}; it takes addresses such as team@example.com, and commas between."
         )

@@ -80,7 +80,7 @@ def late_reports(sources: Sequence[Source], *, channels: frozenset[str], interva
 
 @dataclass(slots=True)
 class _Channels:
-    """The ways that the messages of one tick take; `kept` are the updates of the feed of reports, by day."""
+    """Sends the messages of one tick. `kept` has the updates of the feed of reports that it published, by day."""
 
     feeds: AssetFeedGraph
     board: Blackboard
@@ -91,7 +91,7 @@ class _Channels:
     kept: dict[str, Any] = field(default_factory=dict)
 
     def of(self, report: Report) -> dict[str, Send]:
-        """How messages about this report are sent, by channel."""
+        """For each channel, the function that sends a message about this report."""
         channels: dict[str, Send] = {FEED: self._keep}
         if self.mailer is not None:
             channels[MAIL] = partial(self._mail, self.mailer, None)

@@ -13,10 +13,10 @@ from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from tempfile import mkdtemp
-from urllib.parse import unquote, urlsplit
 
 from pyspark.sql import SparkSession
 
+from feed_assets.blackboard.location import local_directory
 from feed_assets.blackboard.port import Blackboard, NotFoundError
 from feed_assets.engine.session import SESSION_SETTINGS, new_session
 from feed_assets.sources.absence import files_gone
@@ -24,15 +24,12 @@ from feed_assets.sources.expressions import check_expressions, named_columns, ne
 from feed_assets.sources.layout import LandingId, content_digest, sent_key, staging_prefix
 from feed_assets.sources.ledger import Landing, find, newest_landing
 from feed_assets.sources.partner_file import PartnerFile, inspect
-from feed_assets.sources.placing import FUTURE, MALFORMED, NO_TIME, REASONS
 from feed_assets.sources.plan import Plan, clear, complete, read_plan, tidy, write_plan
 from feed_assets.sources.records import LINE_SETTINGS
 from feed_assets.sources.scratch import SCRATCH_BYTES, TOGETHER, scratch_directory
 from feed_assets.sources.source_errors import LandingError, OvertakenError
 from feed_assets.sources.spec import Source
 from feed_assets.sources.staging import Due, stage
-
-__all__ = ["FUTURE", "MALFORMED", "NO_TIME", "REASONS", "is_outdated", "land", "land_files"]
 
 LANDING_SETTINGS = {
     **SESSION_SETTINGS,
@@ -169,7 +166,7 @@ class _Landings:
                 "replaced; describe the polled place as a source with another name"
             )
         if before is not None:
-            # Also if another one follows: `tidy` notes the days of the last landing before it, and of no earlier ones.
+            # Also if it lands again: the `tidy` of the new landing notes the days of this one, not of those before it.
             tidy(self.blackboard, before)
             if not self._is_due(file, sent, before):
                 return replace(before, already_landed=True)
@@ -184,13 +181,12 @@ class _Landings:
         key = sent_key(landing.source, content_digest(landing.source, landing.sha256))
         uri = self.blackboard.uri(key)
         try:
-            if uri.startswith("file:"):
-                kept = Path(unquote(urlsplit(uri).path))
-                if kept.is_file():
-                    return kept
-            else:
+            kept = local_directory(uri)
+            if kept is None:
                 self.blackboard.download(key, folder / "kept")
                 return folder / "kept"
+            if kept.is_file():
+                return kept
         except NotFoundError:
             pass
         raise LandingError(

@@ -15,9 +15,9 @@ BREAK = "\ufdd0"
 
 
 def join_records(lines: Iterable[str], separator: str, quote: str) -> Iterator[str]:
-    """These lines, with each record on one line, `BREAK` for its line feeds, and as many blank lines after it.
+    """These lines, with each record on one line: a line feed inside it becomes `BREAK`, and a blank line after it.
 
-    So every record begins on the line on which it began. A quote that nothing closes within its field's first 128 KiB
+    So every record keeps the number of its line. A quote that nothing closes within its field's first 128 KiB
     is no beginning of a field: only its own line is malformed.
     """
     rest, again = iter(lines), deque[str]()

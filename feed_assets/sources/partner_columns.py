@@ -34,7 +34,7 @@ class UnnamedColumnsError(ValueError):
 
 
 def columns_named(spark: SparkSession, expression: str) -> tuple[str, ...]:
-    """The columns that the expression names, as it spells them, each once (case does not count); of `ad.id`, `ad`.
+    """The columns that the expression names, as it spells them, each once whatever its case. `ad.id` names `ad`.
 
     Raises Spark's ParseException if the text is not an expression, and UnnamedColumnsError.
     """
@@ -42,7 +42,7 @@ def columns_named(spark: SparkSession, expression: str) -> tuple[str, ...]:
 
 
 def fields_named(spark: SparkSession, expression: str) -> tuple[tuple[str, ...], ...]:
-    """The columns and fields that the expression names, each in its parts: of `ad.id`, `("ad", "id")`.
+    """The columns and fields that the expression names, each in its parts: `ad.id` is `("ad", "id")`.
 
     Raises as `columns_named` does.
     """

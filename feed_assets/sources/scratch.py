@@ -19,7 +19,7 @@ TOGETHER = 16
 """Up to this many files share a Spark job. The plan of a job, and what a crash costs, grow with them."""
 
 SCRATCH_BYTES = 1024**3
-"""Nor do files share a job once the copies of them on this disk are larger than this."""
+"""Fewer files share a job if their copies on this disk reach this size."""
 
 _YOUNG = 60.0
 """Seconds in which a scratch directory may not have its lock yet."""

@@ -57,7 +57,8 @@ class FieldProblemsError(ValueError):
         self.problems = problems
 
 
-MailAddress = Annotated[str, StringConstraints(pattern=r"^[^@\s,<>]+@[^@\s,<>]+$")]
+MAIL_ADDRESS = r"^[^@\s,<>]+@[^@\s,<>]+$"
+MailAddress = Annotated[str, StringConstraints(pattern=MAIL_ADDRESS)]
 
 
 class Source(BaseModel):

@@ -122,7 +122,7 @@ class Warehouse(ABC):
 
     @contextmanager
     def loading(self, table: Table, partition: str) -> Iterator[Transaction]:
-        """A transaction on a partition of a table, which exists then with the feed's columns. No other load has it."""
+        """A transaction on a partition that no other load has. The table is there, with the columns of the feed."""
         with self.open(writes=True) as connection:
             self.prepare(connection, table)
             with self._transaction(connection):

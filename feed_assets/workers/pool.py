@@ -168,7 +168,7 @@ class Pool:
                         worker.connection.send(MAKE_WAY)
 
     def _end_surplus(self) -> None:
-        """End those that have been idle for long, but for the last."""
+        """End the workers that have been idle for long; one idle worker always stays."""
         idle = [each for each in self._workers if each.ready and not each.run]
         for worker in idle[:-1]:
             if time.monotonic() - worker.since > self.idle:

@@ -85,9 +85,9 @@ class Warm:
         return warm if warm.renew() else replace(warm, fit=False)
 
     def outdated(self) -> bool:
-        """Whether a file is not as it was loaded, or Spark has lost its master.
+        """Whether a file has changed since it was loaded, or Spark has lost its master.
 
-        Modules that are loaded later count from their first look on.
+        A module that was loaded after the last call is compared from this call on.
         """
         spark = SparkSession.getActiveSession()
         if spark is not None and (is_stopped(spark) or self._is_forgotten(spark)):
@@ -103,13 +103,13 @@ class Warm:
             spark.stop()
 
     def make_way(self) -> None:
-        """End an application that holds all cores of a standalone cluster, as each does without a limit."""
+        """End Spark's application if it holds all cores of a standalone cluster; without a limit, each does."""
         spark = SparkSession.getActiveSession()
         if spark is not None and _keeps_executors(spark) and spark.conf.get(LIMIT, None) is None:
             spark.stop()
 
     def _is_forgotten(self, spark: SparkSession) -> bool:
-        """Whether its executors are gone: a master that was started again does not know it, and gives it no others."""
+        """Whether the application has lost its executors for good: a restarted master does not know it."""
         if not _keeps_executors(spark):
             return False
         application = str(spark.sparkContext.applicationId)
@@ -129,7 +129,7 @@ class Warm:
 
 
 def _keeps_executors(spark: SparkSession) -> bool:
-    """Whether it is an application of a standalone cluster that has executors also while it is idle."""
+    """Whether Spark runs on a standalone cluster, and keeps its executors while it is idle."""
     return (spark.sparkContext.master or "").startswith("spark://") and spark.conf.get(DYNAMIC, "false") != "true"
 
 

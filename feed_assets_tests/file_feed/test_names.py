@@ -29,7 +29,6 @@ from feed_assets.file_feed import (
     publish_files,
     tag,
     update_name,
-    version_order,
 )
 from feed_assets.file_feed.names import check_label, check_update, is_partition_name
 
@@ -168,8 +167,3 @@ def test_a_label_says_what_it_was_meant_to_be() -> None:
     assert check_label(".x", "tag") == ".x"
     with pytest.raises(BadNameError, match="cannot be a tag: it has a path separator"):
         check_label("a/b", "tag")
-
-
-def test_versions_are_ordered_by_number() -> None:
-    ordered = ["v0.9", "v1", "v1.0", "v1.0.1", "v1.9", "v1.10", "2", "v10.0", "latest", "v1.0-beta", "vnext"]
-    assert sorted(ordered[1::2] + ordered[::2], key=version_order) == ordered

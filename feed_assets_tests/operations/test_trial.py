@@ -14,7 +14,8 @@ from feed_assets.ads import KINDS
 from feed_assets.blackboard import LocalBlackboard
 from feed_assets.operations.trial import Example, TriedColumn, try_source
 from feed_assets.sources import Source, SourceError
-from feed_assets.sources.landing import NO_TIME, land
+from feed_assets.sources.landing import land
+from feed_assets.sources.placing import NO_TIME
 
 NOW = datetime(2019, 12, 1, tzinfo=UTC)
 

@@ -127,6 +127,7 @@ def test_events_of_a_client_that_offers_http_2_are_refused_and_not_acknowledged_
 
 def test_a_slow_body_is_ended_and_one_that_breaks_off_leaves_nothing_while_others_are_served(open_server):
     head = HEAD + b"Content-Length: 100\r\n\r\n"
+    open_server.post(GOOD)  # the server shows the figure from its first event on
     before = open_server.metric('feed_assets_receive_events_total{outcome="accepted"}')
 
     with closing(socket.create_connection(("127.0.0.1", open_server.port))) as slow:

@@ -23,9 +23,6 @@ from feed_assets_tests.servers.server import S3Server
 CONTRACT: Final = tuple(kind for kind in KINDS if kind not in LISTINGS)
 """The faults that a store within the contract of S3 may show."""
 
-BEYOND: Final = LISTINGS
-"""The faults that it may not show."""
-
 
 class FaultProxy(S3Server):
     """The proxy of one server, in a process of its own. Without `inject` it passes everything on."""

@@ -27,10 +27,11 @@ from feed_assets.blackboard.local import LocalBlackboard
 from feed_assets.demo.logs import LOG
 from feed_assets.sources.canonical import canonical
 from feed_assets.sources.growth import decide
-from feed_assets.sources.landing import FUTURE, LANDING_SETTINGS, MALFORMED, NO_TIME, land, land_files
+from feed_assets.sources.landing import LANDING_SETTINGS, land, land_files
 from feed_assets.sources.ledger import current_landings
 from feed_assets.sources.loading import load_source, load_sources
 from feed_assets.sources.partner_file import SPLIT_BYTES, inspect
+from feed_assets.sources.placing import FUTURE, MALFORMED, NO_TIME
 from feed_assets.sources.raw import raw_days, raw_frame, read_set
 from feed_assets.sources.source_errors import LandingError, SourceError
 from feed_assets_tests.blackboard.shown import keys
