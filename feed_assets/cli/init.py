@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 import keyword
 import re
+import shutil
 from pathlib import Path
 
 import click
@@ -50,6 +51,7 @@ def init(name: str) -> None:
     try:
         _copy_template(name)
     except OSError as error:
+        shutil.rmtree(name, ignore_errors=True)  # else the next call refuses the name
         message = f"{Path(name).absolute()} cannot be written ({error.strerror}): go to a folder of your own."
         raise click.ClickException(message) from None
     print_text(f"{Path(name).absolute()} is a project to start from. Next:")

@@ -127,7 +127,11 @@ def dagster_home(base: str) -> Path:
         raise click.ClickException(f"{HOME} is {configured}, which is no directory: create it, or unset {HOME}.")
     if home is None:
         home = Path.cwd() / OWN_HOME
-        write_config(home)
+        try:
+            write_config(home)
+        except OSError as error:
+            message = f"{home} cannot be written ({error.strerror}): set {HOME} to a directory of your own."
+            raise click.ClickException(message) from error
         say(f"Dagster keeps its runs in {home} from now on. Set {HOME} to move it.")
     os.environ[HOME] = str(home)
     return home

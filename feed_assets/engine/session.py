@@ -19,6 +19,7 @@ from types import FrameType, MappingProxyType, SimpleNamespace
 from typing import Any, Final
 
 import pyspark.core.context
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession, Window, functions
 
@@ -159,7 +160,7 @@ def compile_quickly() -> None:
 
 
 def start_session(config: Mapping[str, str]) -> SparkSession:
-    """The session of this process, with this configuration if it has none. Raises JavaError if Java ends at once."""
+    """The session of this process, with this configuration if it has none. Raises JavaError if Spark does not start."""
     try:
         with interrupts_put_off():
             return SparkSession.builder.config(map=dict(config)).getOrCreate()
@@ -170,6 +171,15 @@ def start_session(config: Mapping[str, str]) -> SparkSession:
             "Java ended before Spark could start. Correct what its own message, above, names: its options come "
             "from SPARK_SUBMIT_OPTS, JAVA_TOOL_OPTIONS and `spark-defaults.conf`, its memory from SPARK_DRIVER_MEMORY."
         ) from None
+    except Py4JJavaError as error:
+        if "IllegalArgumentException" not in error.java_exception.getClass().getName():
+            raise  # such as a cluster that does not answer: the step is tried again
+        raise JavaError(f"Spark refuses its configuration: {error.java_exception.getMessage()}") from error
+    except (Py4JError, ConnectionError) as error:
+        raise JavaError(
+            "Java ended while Spark started. Let SPARK_LOCAL_DIRS name a directory that can be written and has room; "
+            "FEED_ASSETS_SPARK_LOG_LEVEL=error shows what Spark itself says."
+        ) from error
 
 
 def submitted_session() -> SparkSession:

@@ -75,19 +75,24 @@ def polling_of(source: Source) -> Poll:
 def list_files(place: Place, poll: Poll, today: date) -> tuple[list[PartnersFile], dict[str, PlaceError]]:
     """The files of the pattern in the days of the lookback, by name; and of each that cannot be looked at, the error.
 
-    Each folder is listed once, and folders of other days are not. Files and folders whose names no store takes as a key
-    are left out. Raises PlaceError if the place cannot be listed.
+    Each folder is listed once, and folders of other days are not. Folders whose names no store takes as a key are left
+    out; such a name of a file is an error. Raises PlaceError if the place cannot be listed.
     """
     first = today - timedelta(days=poll.lookback_days)
     days = [first + timedelta(days=each) for each in range(poll.lookback_days + 1 + AHEAD.days)]
     entries = cache(lambda folder: tuple(place.entries(folder)))
     found: dict[str, PartnersFile] = {}
+    problems: dict[str, PlaceError] = {}
     for day in days if poll.is_dated else [today]:
         for file in _matching(entries, "", poll.components(day)):
-            found.setdefault(file.name, replace(file, day=day))
+            if _is_key(file.name):
+                found.setdefault(file.name, replace(file, day=day))
+            else:
+                what_to_do = "have it renamed, without a backslash and control characters, in UTF-8"
+                problems[repr(file.name)] = PlaceError(f"no store takes its name: {what_to_do}")
     names = sorted(found)
     seen = list(zip(names, place.look([found[name] for name in names]), strict=True))
-    problems = {name: file for name, file in seen if isinstance(file, PlaceError)}
+    problems |= {name: file for name, file in seen if isinstance(file, PlaceError)}
     files = [replace(file, day=found[name].day) for name, file in seen if isinstance(file, PartnersFile)]
     if not poll.is_dated:
         files = [replace(each, day=each.modified.date()) if each.modified else each for each in files]
@@ -106,12 +111,10 @@ def _matching(
             each.base == head if isinstance(head, str) else head.fullmatch(each.base)
         ):
             continue
-        if not _is_key(each.name):
-            continue
-        if rest:
-            yield from _matching(entries, f"{each.name}/", rest)
-        else:
+        if not rest:
             yield each
+        elif _is_key(each.name):
+            yield from _matching(entries, f"{each.name}/", rest)
 
 
 def _is_key(name: str) -> bool:

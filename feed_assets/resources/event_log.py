@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import Any, Final
 
 import dagster as dg
@@ -23,16 +23,17 @@ def event_log(instance: dg.DagsterInstance) -> EventLogStorage:
 
 
 def keep_open(instance: dg.DagsterInstance) -> None:
-    """Let this instance keep the connections of its event log, if that is in SQLite, and know its tables.
+    """Let this instance keep the connections of its event log until its end, if that is in SQLite, and know its tables.
 
     For each event Dagster opens a connection and compiles its SQL, which takes more than half of the event's time. A
     day of three assets has more than a hundred events. For each check it also asks whether there is a table of checks.
     """
     log = event_log(instance)
     if isinstance(log, SqliteEventLogStorage):
-        connect = _Databases(log._connect, log.conn_string_for_shard).connect  # noqa: SLF001 - the only place to step in
-        log._connect = connect  # type: ignore[method-assign]  # noqa: SLF001 - as above
+        databases = _Databases(log)
+        log._connect = databases.connect  # type: ignore[method-assign]  # noqa: SLF001 - the only place to step in
         log.has_table = _Tables(log.has_table).has  # type: ignore[method-assign]
+        log.dispose = databases.dispose  # type: ignore[method-assign]
 
 
 class _Tables:
@@ -51,8 +52,9 @@ class _Tables:
 class _Databases:
     """The open databases of an event log: the index, and a shard for each run."""
 
-    def __init__(self, create: Callable[[str], AbstractContextManager[Any]], address: Callable[[str], str]) -> None:
-        self._create, self._address = create, address
+    def __init__(self, log: SqliteEventLogStorage) -> None:
+        self._create = log._connect  # noqa: SLF001 - as above
+        self._address, self._dispose = log.conn_string_for_shard, log.dispose
         self._engines: OrderedDict[str, Any] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -61,6 +63,13 @@ class _Databases:
         """A connection in a transaction; no other thread has one meanwhile, as with Dagster's own method."""
         with self._lock, self._engine(shard).begin() as connection:
             yield connection
+
+    def dispose(self) -> None:
+        """Close all. Else SQLite leaves the last changes of each in a file beside it, often ten times its size."""
+        self._dispose()
+        with self._lock:
+            while self._engines:
+                self._engines.popitem()[1].dispose()
 
     def _engine(self, shard: str) -> Any:
         if shard not in self._engines:

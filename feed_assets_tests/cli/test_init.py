@@ -65,6 +65,23 @@ def test_a_folder_that_cannot_be_written_is_named(run: Run, folder: Path, monkey
     assert f"{folder}/shop cannot be written (Read-only file system): go to a folder" in " ".join(said.split())
 
 
+def test_a_project_that_the_disk_takes_only_half_of_leaves_nothing(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    write = Path.write_text
+
+    def write_some(path: Path, *arguments: str, **options: str) -> int:
+        if path.name == "kinds.py":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, "write_text", write_some)
+
+    assert "No space left on device" in run("init", "half", code=1).stderr
+
+    assert not (folder / "half").exists()
+
+
 @pytest.mark.parametrize(
     ("name", "part"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -141,6 +142,18 @@ def test_where_no_dagster_home_is_one_is_made_and_said_once(run: Run, empty: Pat
     assert "from now on" not in run("dev", "--port", str(free_port())).stderr
     monkeypatch.setenv("DAGSTER_HOME", str(empty / "absent"))
     assert "is no directory" in run("dev", "--port", str(free_port()), code=1).stderr
+
+
+def test_a_folder_that_takes_no_dagster_home_is_named_and_what_to_set(run: Run, empty: Path, executed, monkeypatch):
+    def mkdir(*_: object, **__: object) -> None:
+        raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(Path, "mkdir", mkdir)
+
+    message = run("dev", code=1).stderr
+
+    assert f"{empty / '.dagster'} cannot be written (Permission denied): set DAGSTER_HOME to a directory" in message
+    assert executed == []
 
 
 def test_dagsters_tables_are_there_before_its_processes_start_at_once(run: Run, empty: Path, monkeypatch):

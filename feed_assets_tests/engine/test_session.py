@@ -7,6 +7,7 @@ import socket
 import struct
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -64,17 +65,37 @@ def start_without_a_session() -> None:
         print(error)
 
 
-def test_a_java_that_refuses_its_options_is_an_error_that_names_where_they_come_from():
+def said_at_the_start(**environment: str) -> str:
+    """What a process prints in which Spark does not start."""
     program = f"from {__name__} import start_without_a_session; start_without_a_session()"
-    done = subprocess.run(
+    return subprocess.run(
         [sys.executable, "-c", program],
-        env={**os.environ, "SPARK_SUBMIT_OPTS": "-XX:+UseSerialGC -XX:+UseParallelGC"},
+        env={**os.environ, **environment},
         capture_output=True,
         text=True,
         check=True,
         timeout=HANGS,
-    )
+    ).stdout
 
-    javas, _, ours = done.stdout.partition("Java ended before Spark could start.")
+
+def test_a_java_that_refuses_its_options_is_an_error_that_names_where_they_come_from():
+    said = said_at_the_start(SPARK_SUBMIT_OPTS="-XX:+UseSerialGC -XX:+UseParallelGC")
+
+    javas, _, ours = said.partition("Java ended before Spark could start.")
     assert "Multiple garbage collectors selected" in javas
     assert "SPARK_SUBMIT_OPTS" in ours
+
+
+def test_a_directory_for_temporary_files_that_cannot_be_written_is_an_error_that_names_the_setting(tmp_path: Path):
+    (tmp_path / "file").write_text("")
+
+    said = said_at_the_start(SPARK_LOCAL_DIRS=str(tmp_path / "file/below"))
+
+    assert "Let SPARK_LOCAL_DIRS name a directory" in said
+
+
+def test_too_little_memory_for_spark_is_an_error_with_sparks_own_message():
+    said = said_at_the_start(SPARK_DRIVER_MEMORY="300m")
+
+    assert said.startswith("Spark refuses its configuration: ")
+    assert "System memory" in said

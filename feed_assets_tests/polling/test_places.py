@@ -436,6 +436,19 @@ def test_names_that_are_paths_out_of_the_place_are_no_files(tmp_path):
     assert poller(board).poll(source, BoardPlace(bucket)).taken == ["good.csv"]
 
 
+def test_a_file_whose_name_no_store_takes_is_named_and_the_others_land(tmp_path):
+    source = describe(tmp_path / "shop_ads.yaml", tmp_path / "out", pattern="*.csv", lookback_days=3650)
+    for name in (b"m\xe4rz.csv", b"new\nline.csv", b"good.csv"):
+        send(tmp_path / "out", os.fsdecode(name), "1")
+
+    polled = poller(MemoryBlackboard()).poll(source)
+
+    assert polled.taken == ["good.csv"]
+    march, line = polled.problems
+    assert march.startswith(r"'m\udce4rz.csv': no store takes its name: have it renamed")
+    assert line.startswith(r"'new\nline.csv': ")
+
+
 def test_a_folder_whose_name_no_store_takes_is_passed_over(tmp_path):
     source = describe(tmp_path / "shop_ads.yaml", tmp_path, pattern="*/{yyyy}-{mm}-{dd}/*.csv")
     bucket, board = MemoryBlackboard(), MemoryBlackboard()

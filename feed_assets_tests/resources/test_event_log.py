@@ -79,3 +79,12 @@ def test_an_instance_in_memory_stays_as_it_is():
     with dg.DagsterInstance.ephemeral() as instance:
         keep_open(instance)
         assert talkative(1).execute_in_process(instance=instance).success
+
+
+def test_at_its_end_an_instance_leaves_nothing_beside_the_databases(tmp_path):
+    with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
+        keep_open(instance)
+        for _ in range(OPEN + 2):
+            talkative(20).execute_in_process(instance=instance)
+
+    assert [path.name for path in tmp_path.rglob("*.db-*")] == []
