@@ -63,6 +63,8 @@ class PostgresqlWarehouse(Warehouse):
         with connection:
             if writes:
                 self.execute(connection, f"SET lock_timeout = '{WAIT_SECONDS}s'")
+                # A load that has waited for another one must see what that one committed.
+                self.execute(connection, "SET default_transaction_isolation = 'read committed'")
             yield connection
 
     def execute(self, connection: Any, statement: str, parameters: Parameters = ()) -> list[tuple[Any, ...]]:
