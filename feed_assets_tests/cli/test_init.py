@@ -132,6 +132,16 @@ def test_what_is_wrong_with_a_module_is_one_error_without_a_stack_trace(
     assert "theirs.py" in message or "Definitions" in message or "definitions" in message
 
 
+def test_debug_shows_where_in_a_library_a_module_failed(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch):
+    (folder / "theirs.py").write_text("import json\njson.loads('{')\n")
+    monkeypatch.delitem(sys.modules, "theirs", raising=False)
+
+    message = run("--debug", "--module", "theirs", "sources", code=1).stderr
+
+    assert "json/decoder.py" in message
+    assert message.splitlines()[-1].startswith("Error: theirs cannot be loaded: JSONDecodeError")
+
+
 def test_an_asset_in_another_time_zone_than_its_input_is_named_by_every_command(
     run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
 ):
