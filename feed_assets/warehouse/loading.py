@@ -33,7 +33,7 @@ from feed_assets.file_feed import (
 )
 from feed_assets.file_feed.digest import short_digest
 from feed_assets.file_feed.reading import ATTEMPTS, is_valid, updates_from
-from feed_assets.warehouse.port import LOG, Loaded, Table, Transaction, Warehouse, WarehouseError
+from feed_assets.warehouse.port import Loaded, Table, Transaction, Warehouse, WarehouseError
 
 BATCH_BYTES = 256 * 2**20
 """Bytes of files that a load fetches from a bucket at a time; more only if a single file is larger."""
@@ -149,7 +149,7 @@ def _require_own(transaction: Transaction, feed: Feed) -> None:
         whose = f"of {', '.join(sorted(feeds))}, and not of {feed.uri}" if feeds else "that no load has logged"
         raise WarehouseError(
             f"The table {transaction.table.name} in {transaction.warehouse.title} has rows {whose}. Name another table "
-            f"or warehouse. If the feed has moved, drop the table, and delete its lines from {LOG}."
+            f"or warehouse. If the feed has moved, drop the table."
         )
 
 

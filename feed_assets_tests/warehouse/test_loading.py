@@ -65,6 +65,22 @@ def test_rows_that_somebody_deleted_come_back_with_the_next_load(warehouse: Ware
     assert difference(warehouse, source.declaration, source.feed, DAY) == ""
 
 
+def test_after_a_table_was_dropped_each_partition_is_still_to_be_loaded(warehouse: Warehouse) -> None:
+    source = Source()
+    update = source.publish(3)
+    source.publish(5, NEXT_DAY)
+    source.load(warehouse)
+    source.load(warehouse, NEXT_DAY)
+    with warehouse.open(writes=True) as connection:
+        warehouse.execute(connection, "DROP TABLE effect")
+
+    source.load(warehouse)
+
+    found = standings(warehouse, source.declaration, source.feed, now=source.now())
+    assert [(each.partition, each.state) for each in found] == [(DAY, "loaded"), (NEXT_DAY, "not loaded")]
+    assert counts(warehouse, [DAY, NEXT_DAY]) == {update: 3}
+
+
 def test_an_invalidation_brings_the_update_before_back_and_in_the_end_no_row(warehouse: Warehouse) -> None:
     source = Source()
     old = source.publish(3)
