@@ -106,6 +106,15 @@ def test_writers_wait_for_each_other_in_a_database_whose_transactions_keep_one_v
     assert len(shared.events()) == 41
 
 
+def test_a_database_without_an_encoding_can_be_used(server):
+    with psycopg.connect(f"{server}/postgres", autocommit=True) as connection:
+        connection.execute("CREATE DATABASE of_any_bytes ENCODING 'SQL_ASCII' TEMPLATE template0 LOCALE 'C'")
+    url, place = f"{server}/of_any_bytes", ("file:///広告", "2019-11-24")
+    ask(url, place=place)
+
+    assert Store(url).events()[0].details["feed"] == place[0]
+
+
 def test_a_process_that_dies_before_its_commit_leaves_nothing_and_holds_up_nobody(database):
     assert started(database, "before").wait() == 9
 
