@@ -51,7 +51,10 @@ class NothingToMakeError(SourceError):
 
 @dataclass(frozen=True, slots=True)
 class PartitionResult:
-    """The result of one run: success, updates (asset, name), and reasons of failure. Its partition begins on `day`."""
+    """The result of one run: success, updates (asset, name), and reasons of failure. Its partition begins on `day`.
+
+    `unmade` are the assets that did not succeed: their step or one of their checks failed, or never began.
+    """
 
     day: str
     partition: str
@@ -60,6 +63,7 @@ class PartitionResult:
     success: bool
     updates: tuple[tuple[str, str], ...]
     failures: tuple[str, ...]
+    unmade: tuple[str, ...] = ()
     skipped: bool = False
 
 
@@ -223,8 +227,8 @@ def backfill(
 ) -> Iterator[PartitionResult]:
     """Run every stage for every partition that begins on these days.
 
-    If a run fails, assets that depend on one of its assets leave its day out; everything else goes on. `selection` is
-    as for `stages`. The runs of a stage are executed one after the other in this process, unless `execute` is given.
+    If an asset fails, assets that depend on it leave its day out; everything else goes on. `selection` is as for
+    `stages`. The runs of a stage are executed one after the other in this process, unless `execute` is given.
     Raises KeyboardInterrupt if a run was interrupted: Dagster itself only records a failed run.
     """
     fail_dead_runs(instance)
@@ -242,14 +246,21 @@ def backfill(
                 names, reasons = _names(behind), ("an input of this day failed before",)
                 skipped.append(
                     PartitionResult(
-                        day, partition, names, "", success=False, updates=(), failures=reasons, skipped=True
+                        day,
+                        partition,
+                        names,
+                        "",
+                        success=False,
+                        updates=(),
+                        failures=reasons,
+                        unmade=names,
+                        skipped=True,
                     )
                 )
             if selected := [key for key in level if key not in behind]:
                 runs.append(DayRun(str(uuid4()), day, partition, _names(selected), covered))
         for result in execute(runs, starting):
-            if not result.success:
-                failed[result.day].update(map(dg.AssetKey.from_user_string, result.assets))
+            failed[result.day].update(map(dg.AssetKey.from_user_string, result.unmade))
             while skipped and skipped[0].partition <= result.partition:
                 yield skipped.popleft()
             yield result
@@ -282,7 +293,7 @@ def one_after_the_other(
             )
         if _interrupted(result):
             raise KeyboardInterrupt
-        yield _result(run.day, run.partition, run.assets, result)
+        yield _result(definitions, run, result)
 
 
 def _names(keys: Sequence[dg.AssetKey]) -> tuple[str, ...]:
@@ -295,13 +306,24 @@ def _interrupted(result: dg.ExecuteInProcessResult) -> bool:
     return any(reason is not None and reason.name == "UNEXPECTED_TERMINATION" for reason in reasons)
 
 
-def _result(day: str, partition: str, names: tuple[str, ...], result: dg.ExecuteInProcessResult) -> PartitionResult:
+def _result(definitions: dg.Definitions, run: DayRun, result: dg.ExecuteInProcessResult) -> PartitionResult:
     updates: dict[str, str] = {}
+    passed: set[dg.AssetCheckKey] = set()
     for event in result.all_events:
         if event.is_step_materialization:
             materialization = event.step_materialization_data.materialization
             version = (materialization.tags or {}).get(DATA_VERSION_TAG, "")
             updates[materialization.asset_key.to_user_string()] = version
+        elif event.event_type == dg.DagsterEventType.ASSET_CHECK_EVALUATION:
+            check = event.asset_check_evaluation_data
+            if check.passed or check.severity != dg.AssetCheckSeverity.ERROR:
+                passed.add(dg.AssetCheckKey(check.asset_key, check.check_name))
+    graph = definitions.resolve_asset_graph()
+    checks = {name: graph.get(dg.AssetKey.from_user_string(name)).check_keys for name in run.assets}
+    unmade = tuple(name for name in run.assets if name not in updates or not checks[name] <= passed)
     reasons = tuple(failures(result.all_events))
     named = tuple((asset, version) for asset, version in updates.items() if version)
-    return PartitionResult(day, partition, names, result.run_id, result.success, named, reasons)
+    what = run.day, run.partition, run.assets, result.run_id
+    return PartitionResult(
+        *what, success=result.success, updates=named, failures=reasons, unmade=() if result.success else unmade
+    )

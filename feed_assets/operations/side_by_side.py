@@ -133,7 +133,7 @@ class Processes:
         if not begun.is_finished:
             self.instance.report_run_failed(begun, f"The run failed: {reason}")
         what = run.day, run.partition, run.assets, run.run_id
-        return PartitionResult(*what, success=False, updates=(), failures=(reason,))
+        return PartitionResult(*what, success=False, updates=(), failures=(reason,), unmade=run.assets)
 
     def _end(self, by: signal.Signals | None = None) -> None:
         """End all processes: those that are idle at once, the others after their run, or by this signal."""

@@ -99,6 +99,37 @@ def test_a_failed_asset_holds_back_only_the_assets_that_depend_on_it():
     assert [result.assets for result in results if result.skipped] == [("spoiled",), ("last",)]
 
 
+def test_an_asset_that_succeeded_beside_a_failed_one_holds_back_nothing():
+    days = dg.DailyPartitionsDefinition("2019-11-24", end_date="2019-11-30")
+
+    @dg.asset(partitions_def=days)
+    def broken():
+        raise ValueError
+
+    @dg.asset(partitions_def=days, check_specs=[dg.AssetCheckSpec("good", asset="rejected", blocking=True)])
+    def rejected():
+        return dg.MaterializeResult(check_results=[dg.AssetCheckResult(passed=False)])
+
+    @dg.asset(partitions_def=days, check_specs=[dg.AssetCheckSpec("good", asset="sound")])
+    def sound():
+        return dg.MaterializeResult(check_results=[dg.AssetCheckResult(passed=True)])
+
+    below = [
+        dg.asset(name=f"below_{above.key.to_user_string()}", partitions_def=days, deps=[above])(lambda: None)
+        for above in (broken, rejected, sound)
+    ]
+
+    with dg.DagsterInstance.ephemeral() as instance:
+        definitions = dg.Definitions([broken, rejected, sound, *below])
+        results = list(backfill(definitions, instance, DAYS[:1], run_config={}))
+
+    assert [(result.assets, result.skipped) for result in results if not result.success] == [
+        (("broken", "rejected", "sound"), False),
+        (("below_broken", "below_rejected"), True),
+    ]
+    assert [result.assets for result in results if result.success] == [("below_sound",)]
+
+
 def chain(fails: dict[str, str]) -> dg.Definitions:
     """Two daily assets in a row, one of two hours, and one of names; a day in `fails` ends with that message."""
     daily = dg.DailyPartitionsDefinition("2019-11-24", end_date="2019-11-30")
