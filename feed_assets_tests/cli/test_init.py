@@ -177,6 +177,35 @@ defs = project.definitions(assets=[daily, weekly])
         assert "from weekly to daily: Timezones UTC and America/New_York don't match. Correct the partitions" in message
 
 
+def test_a_failed_backfill_of_a_project_without_sources_does_not_miss_raw_data(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (folder / "sources").mkdir()
+    (folder / "theirs.py").write_text(
+        """
+from datetime import date
+from pathlib import Path
+import dagster as dg
+from feed_assets.project import Project
+
+project = Project.of(sources=Path("sources"), first_day=date(2019, 11, 1))
+
+@dg.asset(partitions_def=project.days)
+def broken():
+    raise ValueError
+
+defs = project.definitions(assets=[broken], resources={"spark": dg.ResourceDefinition.none_resource()})
+"""
+    )
+    monkeypatch.delenv("DAGSTER_HOME", raising=False)
+    monkeypatch.delitem(sys.modules, "theirs", raising=False)
+
+    message = run("--module", "theirs", "backfill", "--from", "2019-11-01", "--to", "2019-11-01", code=1).stderr
+
+    assert "1 of 1 day failed: 2019-11-01" in message
+    assert "no raw data" not in message
+
+
 def test_commands_do_not_repeat_dagsters_remarks_on_features_in_beta(
     run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
 ):
