@@ -102,7 +102,7 @@ def backfill(
         complain(no_space_left(installation, failed))
     if failed:
         complain(f"{len(failed)} of {counted(len(days), 'day')} failed: {', '.join(failed)}")
-        if not has_raw_data(installation.blackboard):
+        if installation.sources and not has_raw_data(installation.blackboard):
             complain(
                 f"There is no raw data in {installation.blackboard.uri('')}: `feed-assets land` puts it there. "
                 "If it is elsewhere, set FEED_ASSETS_BASE."

@@ -70,10 +70,10 @@ def explained_errors(ctx: click.Context, *, debug: bool = False) -> Iterator[Non
         raise  # the reader closed the pipe: click exits quietly
     except Exception as error:
         code = exit_code(error)
+        if debug and (code is not None or isinstance(error, click.ClickException)):
+            click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
         if code is None:
             raise
-        if debug:
-            click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
         complain(f"Error: {message_of(error)}")
         ctx.exit(code)
 

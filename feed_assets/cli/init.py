@@ -49,9 +49,13 @@ def init(name: str) -> None:
     The project cleans orders and refunds. It has audits, sensors and sample deliveries. Change it into your own.
     """
     try:
-        _copy_template(name)
+        Path(name).mkdir()
+        try:
+            _copy_template(name)
+        except OSError:
+            shutil.rmtree(name, ignore_errors=True)  # else the next call refuses the name
+            raise
     except OSError as error:
-        shutil.rmtree(name, ignore_errors=True)  # else the next call refuses the name
         message = f"{Path(name).absolute()} cannot be written ({error.strerror}): go to a folder of your own."
         raise click.ClickException(message) from None
     print_text(f"{Path(name).absolute()} is a project to start from. Next:")

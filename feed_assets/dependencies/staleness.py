@@ -112,7 +112,8 @@ class _Case:
         changes = self._changes(self.read, current) if self.update else ()
         missing = [each for each in self.parents if each.required and current[each.place] is None]
         if self.update and not changes:
-            return self._result("up to date", current)
+            unknown = f"no record says what update {self.update} was made of, so no change of an input is noticed"
+            return self._result(unknown if self.parents and self.read is None else "up to date", current)
         if missing:
             if never := next((each for each in missing if not self.graph.has(each.feed, each.partition)), None):
                 why = f"{never.feed} {never.partition} is not a partition, and the partition mapping forbids that"

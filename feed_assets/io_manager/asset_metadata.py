@@ -98,7 +98,8 @@ def feed_metadata(
         )
     if not isinstance(schema, StructType):
         raise dg.DagsterInvalidDefinitionError(
-            f"The schema of {location} is {schema!r}: give a StructType of Spark, such as from `StructType.fromDDL`."
+            f"The schema of {location} is {schema!r}: give a StructType of Spark, such as "
+            "`StructType([StructField('ad_id', StringType())])`."
         )
     if unreadable := unreadable_fields(schema):
         raise dg.DagsterInvalidDefinitionError(

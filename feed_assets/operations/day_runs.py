@@ -244,8 +244,9 @@ def backfill(
             behind = [key for key in level if ancestors[key] & failed[day]]
             if behind:
                 names, reasons = _names(behind), ("an input of this day failed before",)
+                what = day, partition, names, ""
                 skipped.append(
-                    PartitionResult(day, partition, names, "", False, (), reasons, skipped=True, failed=names)  # noqa: FBT003
+                    PartitionResult(*what, success=False, updates=(), failures=reasons, skipped=True, failed=names)
                 )
             if selected := [key for key in level if key not in behind]:
                 runs.append(DayRun(str(uuid4()), day, partition, _names(selected), covered))

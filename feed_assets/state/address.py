@@ -19,13 +19,17 @@ class StoreError(Exception):
 
 
 def state_url(text: str) -> URL:
-    """The URL of a database, with an absolute path or a connection timeout. Raises StoreError for other URLs."""
+    """The URL of a database, with an absolute path, or with a timeout and UTF-8 for connections.
+
+    Raises StoreError for other URLs.
+    """
     try:
         url = make_url(text)
     except (ArgumentError, ValueError):
         url = URL.create("none")
     if url.drivername in POSTGRESQL and "@" not in (url.host or ""):
-        return url.set(drivername="postgresql+psycopg", query={"connect_timeout": "10", **url.query})
+        query = {"connect_timeout": "10", **url.query, "client_encoding": "utf8"}  # in SQL_ASCII, texts would be bytes
+        return url.set(drivername="postgresql+psycopg", query=query)
     if url.drivername == "sqlite" and url.database and not (url.host or url.query or url.database.startswith(":")):
         return url.set(database=str(Path(url.database).absolute()))
     message = (

@@ -82,10 +82,14 @@ class Store:
     def __init__(self, url: str) -> None:
         self._url = state_url(url)
         self._file = Path(self._url.database or "") if self._url.drivername == "sqlite" else None
-        # With None, SQLite's driver begins no transactions; `_begin` does.
-        options = {"isolation_level": None, "timeout": WAIT_SECONDS} if self._file else {}
+        if self._file:
+            # With None, SQLite's driver begins no transactions; `_begin` does.
+            options: dict[str, Any] = {"connect_args": {"isolation_level": None, "timeout": WAIT_SECONDS}}
+        else:
+            # A transaction that has waited for another one must see what that one committed.
+            options = {"isolation_level": "READ COMMITTED"}
         with explained(self._url):
-            self._engine = create_engine(self._url, poolclass=NullPool, connect_args=options)
+            self._engine = create_engine(self._url, poolclass=NullPool, **options)
 
     @contextmanager
     def writing(self) -> Iterator[Transaction]:

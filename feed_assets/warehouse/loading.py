@@ -33,7 +33,7 @@ from feed_assets.file_feed import (
 )
 from feed_assets.file_feed.digest import short_digest
 from feed_assets.file_feed.reading import ATTEMPTS, is_valid, updates_from
-from feed_assets.warehouse.port import LOG, Loaded, Table, Transaction, Warehouse, WarehouseError
+from feed_assets.warehouse.port import Loaded, Table, Transaction, Warehouse, WarehouseError
 
 BATCH_BYTES = 256 * 2**20
 """Bytes of files that a load fetches from a bucket at a time; more only if a single file is larger."""
@@ -126,7 +126,7 @@ def _replace(
     if update is None and last and last.update and not feed.blackboard.page(feed.root).entries:
         raise WarehouseError(
             f"{feed.uri} is empty: its disk is not mounted, or the feed was deleted. The rows of "
-            f"{transaction.table.name} stay. If they are to go, too, drop the table, and delete its lines from {LOG}."
+            f"{transaction.table.name} stay. If they are to go, too, drop the table."
         )
     name, digest = (update.name, _digest(update)) if update else (None, "")
     if last and (last.update, last.digest) == (name, digest) and transaction.count() == _rows(last):
@@ -155,7 +155,7 @@ def _require_own(transaction: Transaction, feed: Feed) -> None:
         whose = f"of {', '.join(sorted(feeds))}, and not of {feed.uri}" if feeds else "that no load has logged"
         raise WarehouseError(
             f"The table {transaction.table.name} in {transaction.warehouse.title} has rows {whose}. Name another table "
-            f"or warehouse. If the feed has moved, drop the table, and delete its lines from {LOG}."
+            f"or warehouse. If the feed has moved, drop the table."
         )
 
 

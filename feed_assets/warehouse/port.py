@@ -13,6 +13,7 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
+from feed_assets.engine.duckdb_sql import literal
 from feed_assets.file_feed import Column
 
 PARTITION, UPDATE = "_partition", "_update"
@@ -162,7 +163,10 @@ class Warehouse(ABC):
             raise
 
     def prepare(self, connection: Any, table: Table) -> None:
-        """Create the log and the table, or add the columns that the feed has got since. Raises SchemaMismatchError."""
+        """Create the log and the table, or add the columns that the feed has got since. Raises SchemaMismatchError.
+
+        A new table has no lines in the log.
+        """
         if self.definitions(connection, table):
             with self._transaction(connection):
                 self.lock(connection, LOG, "")
@@ -172,7 +176,11 @@ class Warehouse(ABC):
     def definitions(self, connection: Any, table: Table) -> list[str]:
         """The statements that `prepare` executes. Raises SchemaMismatchError."""
         columns = (*table.columns, Column(PARTITION, "string"), Column(UPDATE, "string"))
-        return [*self._definitions(connection, LOG, LOG_COLUMNS), *self._definitions(connection, table.name, columns)]
+        defined = self._definitions(connection, LOG, LOG_COLUMNS)
+        if not self.columns(connection, table.name):
+            # The lines of a table that was dropped would say that the new one has its rows.
+            defined.append(f"DELETE FROM {LOG} WHERE table_name = {literal(table.name)}")  # noqa: S608 - quoted
+        return [*defined, *self._definitions(connection, table.name, columns)]
 
     def _definitions(self, connection: Any, table: str, columns: Sequence[Column]) -> list[str]:
         wanted, found = self._wanted(table, columns), self.columns(connection, table)

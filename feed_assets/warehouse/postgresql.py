@@ -53,7 +53,8 @@ class PostgresqlWarehouse(Warehouse):
     def open(self, *, writes: bool) -> Iterator[Any]:
         """See `Warehouse.open`."""
         with self._explained():
-            named = {"application_name": "feed_assets", "connect_timeout": 10}
+            # COPY sends the bytes that DuckDB writes, which are UTF-8 in a database of any encoding.
+            named = {"application_name": "feed_assets", "connect_timeout": 10, "client_encoding": "utf8"}
             try:
                 connection = psycopg.connect(self._url, autocommit=True, **named)  # type: ignore[arg-type] # numbers, too
             except psycopg.ProgrammingError:  # it shows a part of the URL
@@ -62,6 +63,8 @@ class PostgresqlWarehouse(Warehouse):
         with connection:
             if writes:
                 self.execute(connection, f"SET lock_timeout = '{WAIT_SECONDS}s'")
+                # A load that has waited for another one must see what that one committed.
+                self.execute(connection, "SET default_transaction_isolation = 'read committed'")
             yield connection
 
     def execute(self, connection: Any, statement: str, parameters: Parameters = ()) -> list[tuple[Any, ...]]:

@@ -149,6 +149,16 @@ def test_what_is_wrong_with_a_module_is_one_error_without_a_stack_trace(
     assert "theirs.py" in message or "Definitions" in message or "definitions" in message
 
 
+def test_debug_shows_where_in_a_library_a_module_failed(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch):
+    (folder / "theirs.py").write_text("import json\njson.loads('{')\n")
+    monkeypatch.delitem(sys.modules, "theirs", raising=False)
+
+    message = run("--debug", "--module", "theirs", "sources", code=1).stderr
+
+    assert "json/decoder.py" in message
+    assert message.splitlines()[-1].startswith("Error: theirs cannot be loaded: JSONDecodeError")
+
+
 def test_an_asset_in_another_time_zone_than_its_input_is_named_by_every_command(
     run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -182,6 +192,35 @@ defs = project.definitions(assets=[daily, weekly])
     for command in (["explain", "2024-01-07"], ["backfill", "--from", "2024-01-07", "--to", "2024-01-07"], ["dev"]):
         message = run("--module", "theirs", *command, code=1).stderr
         assert "from weekly to daily: Timezones UTC and America/New_York don't match. Correct the partitions" in message
+
+
+def test_a_failed_backfill_of_a_project_without_sources_does_not_miss_raw_data(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (folder / "sources").mkdir()
+    (folder / "theirs.py").write_text(
+        """
+from datetime import date
+from pathlib import Path
+import dagster as dg
+from feed_assets.project import Project
+
+project = Project.of(sources=Path("sources"), first_day=date(2019, 11, 1))
+
+@dg.asset(partitions_def=project.days)
+def broken():
+    raise ValueError
+
+defs = project.definitions(assets=[broken], resources={"spark": dg.ResourceDefinition.none_resource()})
+"""
+    )
+    monkeypatch.delenv("DAGSTER_HOME", raising=False)
+    monkeypatch.delitem(sys.modules, "theirs", raising=False)
+
+    message = run("--module", "theirs", "backfill", "--from", "2019-11-01", "--to", "2019-11-01", code=1).stderr
+
+    assert "1 of 1 day failed: 2019-11-01" in message
+    assert "no raw data" not in message
 
 
 def test_commands_do_not_repeat_dagsters_remarks_on_features_in_beta(

@@ -8,6 +8,7 @@ from typing import Any
 
 import dagster as dg
 import pytest
+from pyspark.sql import types
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from feed_assets import checks
@@ -40,9 +41,13 @@ def test_an_identity_names_columns_of_the_feed():
 
 
 @pytest.mark.parametrize("schema", ["account STRING", {"account": "string"}])
-def test_a_schema_is_a_struct_type(schema: Any):
-    with pytest.raises(dg.DagsterInvalidDefinitionError, match=r"The schema of sums/v1\.0 is .*: give a StructType"):
+def test_a_schema_is_a_struct_type_and_the_advised_one_works_before_spark_starts(schema: Any):
+    with pytest.raises(
+        dg.DagsterInvalidDefinitionError, match=r"The schema of sums/v1\.0 is .*: give a StructType"
+    ) as error:
         feed_metadata("sums/v1.0", schema)
+    advised = str(error.value).split("`")[1]
+    assert feed_metadata("sums/v1.0", eval(advised, vars(types)))
 
 
 @pytest.mark.parametrize("expectations", [checks.not_empty(), [checks.not_empty], iter([checks.not_empty()])])

@@ -151,6 +151,14 @@ def test_of_an_update_published_by_hand_it_is_said_that_its_read_set_is_not_know
     assert f"no record says what update {update.name} read of it" in standing(desk)
 
 
+def test_of_a_result_without_a_record_of_its_inputs_it_is_not_said_that_it_is_up_to_date(desk, tmp_path):
+    update = desk.publish(EFFECTIVENESS, DAY, {"a.csv": "x"}, tmp_path / "scratch")
+
+    assert standing(desk, asset="ad_effectiveness") == (
+        f"no record says what update {update.name} was made of, so no change of an input is noticed"
+    )
+
+
 def test_a_source_that_an_update_has_not_read_was_never_processed(desk):
     desk.raw_bytes(DAY, {"x": 10})
     update = desk.make(ADS, DAY, [RawInput(source="ads/other_ads", partition=DAY, files=())])

@@ -10,10 +10,12 @@ import subprocess
 import sys
 import tempfile
 import traceback
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
+import psycopg
 import pytest
 import sqlalchemy
 from alembic.script import ScriptDirectory
@@ -84,6 +86,33 @@ def test_threads_and_processes_that_find_an_empty_database_and_the_same_days_ask
     events = read.events()
     assert [event.sequence for event in events] == list(range(1, 2 * len(asking.DAYS) + 1))
     assert len({(event.details["feed"], event.details["partition"]) for event in events}) == len(events)
+
+
+def test_writers_wait_for_each_other_in_a_database_whose_transactions_keep_one_view_of_the_data(server):
+    url = new_database(server)
+    with psycopg.connect(url, autocommit=True) as connection:
+        name = url.rpartition("/")[2]
+        connection.execute(f"ALTER DATABASE {name} SET default_transaction_isolation = 'repeatable read'".encode())
+    shared = Store(url)
+
+    def append(_):
+        with shared.writing() as transaction:
+            transaction.append("a test", NOW, {})
+
+    append(0)
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(append, range(40)))
+
+    assert len(shared.events()) == 41
+
+
+def test_a_database_without_an_encoding_can_be_used(server):
+    with psycopg.connect(f"{server}/postgres", autocommit=True) as connection:
+        connection.execute("CREATE DATABASE of_any_bytes ENCODING 'SQL_ASCII' TEMPLATE template0 LOCALE 'C'")
+    url, place = f"{server}/of_any_bytes", ("file:///広告", "2019-11-24")
+    ask(url, place=place)
+
+    assert Store(url).events()[0].details["feed"] == place[0]
 
 
 def test_a_process_that_dies_before_its_commit_leaves_nothing_and_holds_up_nobody(database):

@@ -16,6 +16,7 @@ from feed_assets.file_feed import NoValidUpdateError, UpdateChangedError
 from feed_assets.warehouse import Warehouse, WarehouseError, difference, open_warehouse, standings
 from feed_assets.warehouse import loading as module
 from feed_assets_tests.harness import Interposed
+from feed_assets_tests.state.server import new_database
 from feed_assets_tests.warehouse.feeds import DAY, NEXT_DAY, Source, counts, rows
 
 pytestmark = pytest.mark.filterwarnings("ignore:Arrow output on a DB-API result")
@@ -62,6 +63,22 @@ def test_rows_that_somebody_deleted_come_back_with_the_next_load(warehouse: Ware
     assert source.load(warehouse)[1]
     assert counts(warehouse) == {update: 3}
     assert difference(warehouse, source.declaration, source.feed, DAY) == ""
+
+
+def test_after_a_table_was_dropped_each_partition_is_still_to_be_loaded(warehouse: Warehouse) -> None:
+    source = Source()
+    update = source.publish(3)
+    source.publish(5, NEXT_DAY)
+    source.load(warehouse)
+    source.load(warehouse, NEXT_DAY)
+    with warehouse.open(writes=True) as connection:
+        warehouse.execute(connection, "DROP TABLE effect")
+
+    source.load(warehouse)
+
+    found = standings(warehouse, source.declaration, source.feed, now=source.now())
+    assert [(each.partition, each.state) for each in found] == [(DAY, "loaded"), (NEXT_DAY, "not loaded")]
+    assert counts(warehouse, [DAY, NEXT_DAY]) == {update: 3}
 
 
 def test_an_invalidation_brings_the_update_before_back_and_in_the_end_no_row(warehouse: Warehouse) -> None:
@@ -221,6 +238,23 @@ def test_loads_of_one_partition_wait_for_each_other(name: str, request: pytest.F
 
     assert sorted(outcomes) == [False] * 5 + [True]
     assert counts(warehouse) == {update: 100}
+
+
+def test_loads_wait_for_each_other_in_a_database_whose_transactions_keep_one_view_of_the_data(server: str) -> None:
+    url, source = new_database(server), Source()
+    warehouse, database = open_warehouse(url), url.rpartition("/")[2]
+    with warehouse.open(writes=True) as connection:
+        default = f"ALTER DATABASE {database} SET default_transaction_isolation = 'repeatable read'"
+        warehouse.execute(connection, default)
+    source.publish(1, NEXT_DAY)
+    source.load(warehouse, NEXT_DAY)
+    update = source.publish(100_000)
+
+    with ThreadPoolExecutor(4) as threads:
+        outcomes = [wrote for _, wrote in threads.map(lambda _: source.load(warehouse), range(4))]
+
+    assert sorted(outcomes) == [False] * 3 + [True]
+    assert counts(warehouse) == {update: 100_000}
 
 
 def test_tables_can_be_made_at_the_same_time(postgresql: Warehouse) -> None:

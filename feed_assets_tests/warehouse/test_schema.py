@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 from feed_assets.file_feed import Column
-from feed_assets.warehouse import SchemaMismatchError, Warehouse, WarehouseError
+from feed_assets.warehouse import SchemaMismatchError, Warehouse, WarehouseError, open_warehouse
+from feed_assets_tests.state.server import new_database
 from feed_assets_tests.warehouse.feeds import DAY, NEXT_DAY, Source, counts, rows
 
 pytestmark = pytest.mark.filterwarnings("ignore:Arrow output on a DB-API result")
@@ -66,6 +67,23 @@ def test_every_type_and_every_name_keeps_its_values(warehouse: Warehouse) -> Non
     found = rows(warehouse, f"SELECT {names} FROM effect")
     expected = {tuple(map(plain, row)) for row in zip(*(VALUES[column.name][2] for column in columns), strict=True)}
     assert {tuple(map(plain, row)) for row in found} == expected
+
+
+def test_texts_stay_as_they_are_in_a_database_with_an_encoding_of_its_own(server: str) -> None:
+    url = new_database(server)
+    maker = open_warehouse(url)
+    with maker.open(writes=True) as connection:
+        maker.execute(connection, "CREATE DATABASE western ENCODING 'LATIN1' TEMPLATE template0 LOCALE 'C'")
+    warehouse = open_warehouse(f"{server}/western")
+    source = Source()
+    kept = source.publish(pa.table({"ad": ["é"], "shown": [1]}))
+    source.load(warehouse)
+    assert rows(warehouse, "SELECT ad, length(ad) FROM effect") == [("é", 1)]
+
+    source.publish(pa.table({"ad": ["日本"], "shown": [1]}))
+    with pytest.raises(WarehouseError, match=r'no equivalent in encoding "LATIN1".*Nothing was loaded'):
+        source.load(warehouse)
+    assert counts(warehouse) == {kept: 1}
 
 
 def plain(value: Any) -> Any:
