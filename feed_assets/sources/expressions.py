@@ -64,6 +64,7 @@ def check_expressions(spark: SparkSession, source: Source) -> None:
                 message = _fault(frame, source, location, _expressions(source)[location])
             if message is not None:
                 problems[location] = message
+    problems |= _identity_without_effect(source, named)
     if problems:
         fields = (*_expressions(source), *named)
         ordered = [location for location in dict.fromkeys(fields) if location in problems]
@@ -212,6 +213,20 @@ def _foreign_name(names: Iterable[str], declared: Mapping[str, str]) -> str | No
         if declared and name.lower() not in known:
             return f"there is no column {name!r}; {nearest(name, declared)}"
     return None
+
+
+def _identity_without_effect(source: Source, named: Mapping[Location, tuple[str, ...]]) -> dict[Location, str]:
+    """The problem of each column of the identity that the identifier's own expression, if there is one, leaves out."""
+    used = named.get(("columns", source.identifier))
+    if used is None:
+        return {}
+    known = {name.lower() for name in used}
+    message = (
+        f"does not tell events apart, as `columns` has an expression for {source.identifier} without it: use it there, "
+        "or leave it out here"
+    )
+    unused = [number for number, name in enumerate(source.identity) if name.lower() not in known]
+    return {("identity", number): message for number in unused}
 
 
 def _fault(frame: DataFrame, source: Source, location: Location, expression: str) -> str | None:

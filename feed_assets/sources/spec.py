@@ -69,7 +69,7 @@ class Source(BaseModel):
     - `event_time` is an instant if its expression is a TIMESTAMP, wall time in `time_zone` if it is a TIMESTAMP_NTZ.
     - Records that do not pass `filter` belong to another source of the same log.
     - `identity` names the partner's columns that identify an event. The kind's identifier is made of them; if `columns`
-      gives it, records of equal identifiers are one event, whatever is in `identity`.
+      gives it, its expression must use all of them, as records of equal identifiers are one event.
     - `lookups` maps CSV files beside the description to the partner's column that their rows are found by. Expressions
       can use the other columns of these tables, except those that landing needs: `event_time` and `filter`.
     - Raw partitions that grew by `growth_threshold_percent` are processed again if at most `lookback_days` old (up to

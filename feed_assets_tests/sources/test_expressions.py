@@ -145,6 +145,14 @@ def test_an_expression_that_spark_does_not_take_is_named_where_it_is(spark, desc
     assert caplog.records == []
 
 
+def test_a_column_of_the_identity_that_the_identifiers_own_expression_leaves_out_is_refused(spark, described):
+    two = ("identity: [a]", "identity: [a, b]")
+    check_expressions(spark, described("null_tokens: []", two, ("ad_id: b", "ad_id: b\n  impression_id: concat(B, a)")))
+
+    with pytest.raises(SpecError, match=r"partner\.yaml:9: identity\[0\]: does not .* for impression_id without it"):
+        check_expressions(spark, described("null_tokens: []", two, ("ad_id: b", "ad_id: b\n  impression_id: upper(B)")))
+
+
 def test_all_expressions_that_spark_does_not_take_are_named_at_once(spark, described):
     source = described("filter: nothing", ("to_timestamp(a)", "never(a)"), ("ad_id: b", "ad_id: c"))
 
