@@ -176,7 +176,7 @@ def unprocessed(
                 by_hand.add(date.fromisoformat(each.day))
                 found.append((each.day, _standing(feed, each, each.outside)))
             elif each.differs or each.evening_changed:
-                found.append((each.day, standing + requested.get(each.day, "") * each.due))
+                found.append((each.day, standing + (requested.get(each.day, "") if each.due else "")))
     commands = _backfills(by_hand)
     return [Unprocessed(day, standing, commands.get(date.fromisoformat(day))) for day, standing in sorted(found)]
 

@@ -117,7 +117,7 @@ def test_the_state_database_is_in_a_local_base_and_of_a_bucket_in_the_dagster_ho
 def test_a_state_database_of_a_server_is_taken_as_it_is_and_its_password_is_not_shown():
     settings = Settings.from_environment({"FEED_ASSETS_STATE": "postgresql://me:secret@host/db"})
 
-    assert settings.state == "postgresql+psycopg://me:secret@host/db?connect_timeout=10"
+    assert settings.state == "postgresql+psycopg://me:secret@host/db?client_encoding=utf8&connect_timeout=10"
     assert "secret" not in repr(settings)
 
 
