@@ -49,12 +49,7 @@ def init(name: str) -> None:
     The project cleans orders and refunds. It has audits, sensors and sample deliveries. Change it into your own.
     """
     try:
-        Path(name).mkdir()
-        try:
-            _copy_template(name)
-        except OSError:
-            shutil.rmtree(name, ignore_errors=True)  # else the next call refuses the name
-            raise
+        _copy_template(name)
     except OSError as error:
         message = f"{Path(name).absolute()} cannot be written ({error.strerror}): go to a folder of your own."
         raise click.ClickException(message) from None
@@ -66,6 +61,16 @@ def init(name: str) -> None:
 
 
 def _copy_template(name: str) -> None:
+    """Write the project into a new folder. If that fails, no folder is left, as the next call would refuse the name."""
+    Path(name).mkdir()
+    try:
+        _copy_files(name)
+    except OSError:
+        shutil.rmtree(name, ignore_errors=True)
+        raise
+
+
+def _copy_files(name: str) -> None:
     for path in sorted(TEMPLATE.rglob("*")):
         parts = path.relative_to(TEMPLATE).parts
         if path.is_dir() or any(NOT_COPIED.fullmatch(part) for part in parts):

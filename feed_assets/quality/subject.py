@@ -144,10 +144,7 @@ def _aggregated(rows: DataFrame, expectations: Sequence[Expectation], identified
     """The counts of all expectations, and of the identities of some, whose hashes are all in memory."""
     counts = {(each.name, name): sql for each in expectations for name, sql in each.counts.items()}
     for each in identified:
-        counts |= {
-            (each.name, ROWS): "count(1)",
-            (each.name, IDENTITIES): f"size(collect_set({_identity(each, HASH)}))",
-        }
+        counts |= _tally(each, "count(1)", f"size(collect_set({_identity(each, HASH)}))")
     return rows, counts
 
 
@@ -159,14 +156,17 @@ def _hashes(rows: DataFrame, expectation: Expectation, groups: int) -> _Pass:
     hashes = rows.selectExpr(f"{_identity(expectation, HASH)} AS hash")
     different = "size(array_distinct(collect_list(hash))) AS different"
     grouped = hashes.groupBy(F.expr(f"pmod(hash, {groups})")).agg(F.expr("count(1) AS rows"), F.expr(different))
-    counts = {ROWS: "coalesce(sum(rows), 0)", IDENTITIES: "coalesce(sum(different), 0)"}
-    return grouped, {(expectation.name, name): sql for name, sql in counts.items()}
+    return grouped, _tally(expectation, "coalesce(sum(rows), 0)", "coalesce(sum(different), 0)")
 
 
 def _identities(rows: DataFrame, expectation: Expectation) -> _Pass:
     """The number of rows and of distinct identities."""
-    counts = {ROWS: "count(1)", IDENTITIES: f"count(DISTINCT {_identity(expectation, STRUCT)})"}
-    return rows, {(expectation.name, name): sql for name, sql in counts.items()}
+    return rows, _tally(expectation, "count(1)", f"count(DISTINCT {_identity(expectation, STRUCT)})")
+
+
+def _tally(expectation: Expectation, rows: str, identities: str) -> dict[tuple[str, str], str]:
+    """The two SQL aggregates that `unique` needs, by expectation and name."""
+    return {(expectation.name, ROWS): rows, (expectation.name, IDENTITIES): identities}
 
 
 def _identity(expectation: Expectation, value: str) -> str:

@@ -258,7 +258,7 @@ def _printed(path: Path) -> str:
 
 
 def _check_encoding(path: Path, start: bytes, source: Source, declared: str) -> None:
-    """Raise LandingError if a text begins in UTF-16 or UTF-32 and the source declares another encoding."""
+    """Raise LandingError for a text in UTF-16 or UTF-32 that the source declares otherwise, and for what is no text."""
     if declared.startswith(("utf-16", "utf-32")):
         return
     marked = next((encoding for mark, encoding in _MARKS.items() if start.startswith(mark)), None)

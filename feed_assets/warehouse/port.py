@@ -176,14 +176,16 @@ class Warehouse(ABC):
     def definitions(self, connection: Any, table: Table) -> list[str]:
         """The statements that `prepare` executes. Raises SchemaMismatchError."""
         columns = (*table.columns, Column(PARTITION, "string"), Column(UPDATE, "string"))
-        defined = self._definitions(connection, LOG, LOG_COLUMNS)
-        if not self.columns(connection, table.name):
+        defined = self._definitions(LOG, LOG_COLUMNS, self.columns(connection, LOG))
+        found = self.columns(connection, table.name)
+        if not found:
             # The lines of a table that was dropped would say that the new one has its rows.
             defined.append(f"DELETE FROM {LOG} WHERE table_name = {literal(table.name)}")  # noqa: S608 - quoted
-        return [*defined, *self._definitions(connection, table.name, columns)]
+        return [*defined, *self._definitions(table.name, columns, found)]
 
-    def _definitions(self, connection: Any, table: str, columns: Sequence[Column]) -> list[str]:
-        wanted, found = self._wanted(table, columns), self.columns(connection, table)
+    def _definitions(self, table: str, columns: Sequence[Column], found: Mapping[str, str]) -> list[str]:
+        """The statements that make of a table with the columns `found`, or of none, one with these columns."""
+        wanted = self._wanted(table, columns)
         defined = {name: f"{self.quoted(name)} {type_}" for name, type_ in wanted.items()}
         if not found:
             create = f"CREATE TABLE IF NOT EXISTS {self.quoted(table)} ({', '.join(defined.values())})"
