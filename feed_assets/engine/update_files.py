@@ -52,7 +52,7 @@ class UnreadableFormatError(FeedError):
 
 
 class MissingColumnError(FeedError):
-    """Text files of a feed lack a column that its schema declares as never NULL."""
+    """Files of a feed lack a column that its schema declares as never NULL."""
 
 
 class WriteMismatchError(FeedError):
@@ -67,7 +67,9 @@ class Written:
     rows: int
 
 
-def read_updates(spark: SparkSession, updates: Sequence[Update], schema: StructType) -> DataFrame:
+def read_updates(
+    spark: SparkSession, updates: Sequence[Update], schema: StructType, *, made_elsewhere: bool = False
+) -> DataFrame:
     """All rows of these updates under the declared schema; an empty frame without updates or files.
 
     Exactly the resolved files are read. Columns of the schema that a file lacks are NULL; other columns of a file are
@@ -75,14 +77,28 @@ def read_updates(spark: SparkSession, updates: Sequence[Update], schema: StructT
     quoted value may hold separators, line breaks and doubled quotes, or with a backslash before a quote, as of Spark.
 
     Raises MissingColumnError if CSV or JSON files with rows lack a column that is not nullable, and
-    UnreadableFormatError.
+    UnreadableFormatError. Parquet files that are `made_elsewhere` are looked at as well: the footer of the first file
+    of each update, in the driver.
     """
+    if made_elsewhere:
+        for update in updates:
+            _require_in_parquet(spark, update, schema)
     frames = [_read(spark, kind, sizes, schema) for kind, sizes in sorted(_sizes_by_format(updates).items())]
     if frames:
         return reduce(DataFrame.unionByName, frames)
     # An empty frame made from Python's side would start Python's workers. With the filter, Spark knows before it runs
     # that there are no rows, and skips joins with them.
     return spark.range(0).select(*map(_null, schema)).where(functions.lit(False))  # noqa: FBT003 - a literal
+
+
+def _require_in_parquet(spark: SparkSession, update: Update, schema: StructType) -> None:
+    first = next((uri for uri in update.uris() if _format(update, uri) == "parquet"), None)
+    if first is not None:
+        try:
+            found = [column.getName() for column in footer(spark, first).getSchema().getFields()]
+        except Py4JJavaError:
+            return  # Spark's own way of reading it has a better message
+        _names_in(found, [first], schema)
 
 
 def _null(field: StructField) -> Column:

@@ -21,6 +21,7 @@ from feed_assets.io_manager.observed import Observed
 from feed_assets.io_manager.retries import retrying
 from feed_assets.io_manager.step_contexts import (
     frames_by_partition,
+    is_made_elsewhere,
     is_required_input,
     makes_hours,
     outputs_of,
@@ -112,7 +113,13 @@ class FileFeedIOManager(dg.IOManager):
         optional = {partition for partition in partitions if not is_required_input(context, partition)}
         is_context = bool(context.definition_metadata.get(CONTEXT))
         try:
-            return self._step(context).read_feed(declaration, partitions, optional=optional, context=is_context)
+            return self._step(context).read_feed(
+                declaration,
+                partitions,
+                optional=optional,
+                context=is_context,
+                made_elsewhere=is_made_elsewhere(context),
+            )
         except MissingUpdateError as error:
             where = {"feed": error.feed.location, "partition": error.partition or "", "command": error.command}
             raise dg.Failure(description=str(error), metadata=where, allow_retries=False) from None

@@ -68,6 +68,11 @@ def makes_hours(step: Any) -> bool:
     return window is not None and window.end - window.start < ONE_DAY
 
 
+def is_made_elsewhere(context: dg.InputContext) -> bool:
+    """Whether the input's asset is made by others, or by other runs than this one."""
+    return not context.step_context.job_def.asset_layer.get(context.asset_key).is_materializable
+
+
 def is_required_input(context: dg.InputContext, partition: str | None) -> bool:
     """Whether a missing upstream partition is an error: it shares time with the output, and is not optional.
 

@@ -111,11 +111,12 @@ class Step:
         *,
         optional: Collection[str | None] = (),
         context: bool = False,
+        made_elsewhere: bool = False,
     ) -> Reading:
         """The rows of the latest valid update of each of these partitions, by partition ("" for a feed without any).
 
         An `optional` partition without a valid update has no rows. With `context`, the record marks the optional
-        partitions as context only. Raises MissingUpdateError.
+        partitions as context only. Raises MissingUpdateError, and when the rows are read, as `read_updates` does.
         """
         feed, now = declaration.on(self.run.board), self.run.now()
         updates: dict[str, list[Update]] = {}
@@ -134,7 +135,7 @@ class Step:
 
         def read(each: Sequence[Update]) -> DataFrame:
             with self._naming_changed_inputs():
-                return read_updates(spark, each, schema)
+                return read_updates(spark, each, schema, made_elsewhere=made_elsewhere)
 
         return Reading(updates, read)
 

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import dagster as dg
 import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame
@@ -344,6 +346,29 @@ def test_a_text_file_without_a_required_column_is_an_error_that_names_both(desk,
 
     with pytest.raises(MissingColumnError, match=rf"{name}: no column ad_id, which is declared as never NULL"):
         read_updates(spark, [update], AD_CATALOG)
+
+
+def test_parquet_of_others_without_a_required_column_fails_the_run_and_publishes_nothing(shop, tmp_path):
+    shop.land(ads(1))
+    assert shop.run("clean_ads").success
+    shop.publish(CLICKS, DAY, {}, tmp_path / "none")
+    pq.write_table(pa.table({"ad": ["a1"], "advertiser": ["Ann"]}), tmp_path / "catalog.parquet")
+    publish_files(shop.feed(CATALOG), None, [tmp_path / "catalog.parquet"], now=shop.now, owner="others")
+
+    result = shop.run("ad_effectiveness")
+
+    assert not result.success
+    assert "catalog.parquet: no column ad_id, which is declared as never NULL" in messages(result)[-1]
+    assert shop.latest(EFFECTIVENESS) is None
+
+
+def test_parquet_of_others_may_name_a_column_in_another_case(desk, spark, tmp_path):
+    pq.write_table(pa.table({"AD_ID": ["a1"]}), tmp_path / "catalog.parquet")
+    update = publish_files(desk.feed(CATALOG), None, [tmp_path / "catalog.parquet"], now=desk.now, owner="others")
+
+    rows = read_updates(spark, [update], AD_CATALOG, made_elsewhere=True).collect()
+
+    assert [(row["ad_id"], row["advertiser"]) for row in rows] == [("a1", None)]
 
 
 @pytest.mark.parametrize("name", ["catalog.csv", "catalog.json"])
