@@ -63,6 +63,7 @@ class DelimitedFormat(_TextFormat, frozen=True):
     columns: tuple[ColumnName, ...] = ()
     separator: Annotated[str, StringConstraints(min_length=1)] | None = None
     quote: Annotated[str, StringConstraints(max_length=1)] | None = None
+    escape: Annotated[str, StringConstraints(max_length=1), USED] = ""
     line_breaks: Annotated[bool, USED] = False
     encoding: str = "utf-8"
 
@@ -73,19 +74,31 @@ class DelimitedFormat(_TextFormat, frozen=True):
 
     @property
     def quote_character(self) -> str:
-        """The quote that may enclose a field and is doubled inside it; "" for none, the default of TSV."""
+        """The quote that may enclose a field; "" for none, the default of TSV.
+
+        A quote inside the field is doubled, or has `escape` before it if the source gives one.
+        """
         return {"csv": '"', "tsv": ""}[self.type] if self.quote is None else self.quote
 
     @property
     def parsing(self) -> tuple[object, ...]:
         """The values that decide how a file is parsed; a header overrides the source's columns."""
-        joined = ("line breaks",) if self.line_breaks else ()
-        return self.field_separator, self.quote_character, self.encoding, self.header or self.columns, *joined
+        more = [self.escape] if self.escape else []
+        more += ["line breaks"] if self.line_breaks else []
+        return self.field_separator, self.quote_character, self.encoding, self.header or self.columns, *more
 
     @model_validator(mode="after")
     def _something_names_the_columns(self) -> Self:
         if not self.header and not self.columns:
             raise ValueError("nothing names the columns; list them in `columns`, in order, or set `header: true`")
+        return self
+
+    @model_validator(mode="after")
+    def _an_escape_is_before_a_quote(self) -> Self:
+        if self.escape and (not self.quote_character or self.escape in {self.quote_character, self.field_separator}):
+            raise ValueError(
+                "`escape` is before a quote inside quotes: it takes a `quote`, and is neither that nor the separator"
+            )
         return self
 
     @model_validator(mode="after")

@@ -21,7 +21,7 @@ from typing import BinaryIO, cast
 
 from feed_assets.sources.formats import RESERVED_COLUMNS, DelimitedFormat, JsonLinesFormat, ParquetFormat
 from feed_assets.sources.layout import content_digest, name_digest
-from feed_assets.sources.line_breaks import BREAK, join_records
+from feed_assets.sources.line_breaks import BREAK, join_records, split_fields
 from feed_assets.sources.source_errors import LandingError
 from feed_assets.sources.spec import Source
 
@@ -362,7 +362,7 @@ def _join(file: BinaryIO, text: DelimitedFormat, target: Path) -> None:
     # `surrogateescape` keeps bytes that are not UTF-8; line ends stay as they are.
     lines = io.TextIOWrapper(file, encoding="utf-8-sig", errors="surrogateescape", newline="\n")
     with target.open("w", encoding="utf-8", errors="surrogateescape", newline="\n") as joined:
-        joined.writelines(join_records(lines, text.field_separator, text.quote_character))
+        joined.writelines(join_records(lines, text))
 
 
 def _header(path: Path, file: BinaryIO, text: DelimitedFormat) -> tuple[tuple[str, ...], int]:
@@ -388,7 +388,7 @@ def _header(path: Path, file: BinaryIO, text: DelimitedFormat) -> tuple[tuple[st
 def _split(line: str, text: DelimitedFormat) -> list[str]:
     if not text.quote_character or len(text.field_separator) > 1:
         return line.split(text.field_separator)
-    return next(csv.reader([line], delimiter=text.field_separator, quotechar=text.quote_character, strict=True))
+    return split_fields([line], text)
 
 
 def check_column_names(where: str, columns: Sequence[str]) -> None:

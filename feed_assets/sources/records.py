@@ -6,6 +6,7 @@ Here: the formats. Not here: checking a file before it is read (see `partner_fil
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 
@@ -130,12 +131,12 @@ def _delimited(lines: DataFrame, text: DelimitedFormat, columns: Sequence[str]) 
     quote = text.quote_character
     options = {"sep": text.field_separator, "quote": quote, "columnNameOfCorruptRecord": "_faulty"}
     if quote:
-        options["escape"] = quote
+        options["escape"] = text.escape or quote
     schema = ", ".join(f"{quoted(name)} STRING" for name in (*columns, "_faulty"))
     fields = functions.from_csv("_record", schema, options)
     # `inline` instead of a plain column, so that no column parses the line a second time.
     parsed = lines.select("*", functions.inline(functions.array(fields)))
-    sound = functions.col("_decoded") & functions.col("_faulty").isNull() & _quotes_are_paired(quote)
+    sound = functions.col("_decoded") & functions.col("_faulty").isNull() & _quotes_enclose_fields(text)
     return parsed.select(
         # An empty field was sent: it differs from a missing one.
         *(
@@ -147,13 +148,24 @@ def _delimited(lines: DataFrame, text: DelimitedFormat, columns: Sequence[str]) 
     )
 
 
-def _quotes_are_paired(quote: str) -> Column:
-    """Whether a line has an even number of quotes: Spark accepts a last field whose closing quote was cut off."""
-    if not quote:
+def _quotes_enclose_fields(text: DelimitedFormat) -> Column:
+    """Whether each field that begins with a quote ends with one, and the number of quotes is even.
+
+    Spark accepts a last field whose closing quote was cut off. It takes a field that goes on behind its closing quote
+    as it is in the line, with all its quotes.
+    """
+    line, quote = functions.col("_record"), functions.lit(text.quote_character)
+    if not text.quote_character:
         return functions.expr("true")
-    line = functions.col("_record")
-    without = functions.replace(line, functions.lit(quote), functions.lit(""))
-    return (functions.length(line) - functions.length(without)) % 2 == 0
+    if text.escape:
+        plain = functions.regexp_replace(line, rf"(?s){re.escape(text.escape)}.", "")
+    else:
+        plain = functions.replace(line, functions.concat(quote, quote), functions.lit(""))
+    mark, separator = re.escape(text.quote_character), re.escape(text.field_separator)
+    opening = rf"(^|{separator}){mark}"
+    rest = functions.regexp_replace(plain, rf"{opening}[^{mark}]*{mark}(?={separator}|\z)", "$1")
+    paired = functions.regexp_count(rest, functions.lit(mark)) % 2 == 0
+    return ~functions.contains(line, quote) | (~rest.rlike(opening) & paired)
 
 
 def _json(lines: DataFrame, columns: Sequence[str], *, long_numbers: bool) -> DataFrame:

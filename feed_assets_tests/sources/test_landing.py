@@ -599,6 +599,66 @@ def test_a_parquet_column_that_spark_cannot_read_matters_only_if_the_source_decl
     assert blackboard.read(sent).data == file.read_bytes()
 
 
+@pytest.mark.parametrize("header", [True, False], ids=["header", "no header"])
+def test_a_csv_file_of_spark_itself_is_read_value_by_value_with_its_escape(
+    spark, blackboard, described, sent, tmp_path, header
+):
+    values = [
+        'say "hi"',
+        '"hi"',
+        "C:\\",
+        'C:\\, "x"',
+        'a\\"b',
+        '\\"',
+        "5'",
+        ', "',
+        '",',
+        "plain",
+        "a,b",
+        '"',
+        '""',
+        "\\",
+    ]
+    rows = [(str(number), "2019-11-24 05:00:00", value) for number, value in enumerate(values)]
+    frame = spark.createDataFrame(rows, "id string, time string, ad string").coalesce(1)
+    frame.write.csv(str(tmp_path / "written"), header=header)
+    (part,) = (tmp_path / "written").glob("part-*.csv")
+    source = described(
+        f"type: csv, header: {str(header).lower()}, columns: [id, time, ad], escape: '\\', line_breaks: true"
+    )
+
+    landing = land(spark, blackboard, source, sent("log.csv", part.read_bytes()), now=NOW)
+
+    assert (landing.landed, landing.malformed) == (len(values), 0)
+    assert {row["id"]: row["ad"] for _, row in records(spark, blackboard, source)} == {
+        number: value for number, _, value in rows
+    }
+
+
+@pytest.mark.parametrize(
+    ("escape", "field"),
+    [
+        ("", '"say \\"hi\\" to"'),
+        ("", '"x"y'),
+        ("", '"a \\", \\"b\\""'),
+        (r", escape: '\'", '"say ""hi"""'),
+        (r", escape: '\'", '"never closed\\"'),
+    ],
+)
+def test_a_field_whose_quotes_are_of_another_kind_than_the_source_says_is_malformed_and_no_value(
+    spark, blackboard, described, sent, escape, field
+):
+    source = described(f"type: csv, columns: [id, time, ad, more]{escape}")
+    lines = f'1,2019-11-24 05:00:00,{field},x\n2,2019-11-24 05:00:00,5" x 6",x\n'
+
+    landing = land(spark, blackboard, source, sent("log.csv", lines.encode()), now=NOW)
+
+    assert (landing.read, landing.landed, landing.malformed) == (2, 2, 1)
+    found = {row["id"]: (row["ad"], row["_malformed"]) for _, row in records(spark, blackboard, source)}
+    assert found["1"][1] == lines.splitlines()[0]
+    assert found["2"] == ('5" x 6"', None)
+
+
 @pytest.mark.parametrize("encoding", ["windows-1252", "utf-16", "utf-8-sig"])
 def test_a_file_in_another_encoding_is_read_in_it(spark, blackboard, described, sent, encoding):
     source = described(f"type: csv, header: true, encoding: {encoding}, columns: [id, time, ad]")

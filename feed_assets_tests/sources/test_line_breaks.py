@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from feed_assets.sources.formats import DelimitedFormat
 from feed_assets.sources.line_breaks import BREAK, join_records
 
 fields = st.lists(st.sampled_from(["a", "é", " ", ",", ";", '"', "\n", "\r\n"]), max_size=6).map("".join)
@@ -16,8 +17,8 @@ def lines_of(text):
     return io.StringIO(text, newline="\n")
 
 
-def joined(text):
-    return "".join(join_records(lines_of(text), ",", '"'))
+def joined(text, **more):
+    return "".join(join_records(lines_of(text), DelimitedFormat(type="csv", header=True, line_breaks=True, **more)))
 
 
 def parsed(line):
@@ -58,3 +59,16 @@ def test_no_character_is_lost_whatever_the_quotes(text):
 )
 def test_a_stray_quote_costs_its_own_line_only(text, expected):
     assert joined(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('1,"a \\" b\n2,c"\n', f'1,"a \\" b{BREAK}2,c"\n\n'),
+        ('1,"C:\\\\"\n2,"c"\n', '1,"C:\\\\"\n2,"c"\n'),
+        ('"1",C:\\\n"2",c\n', '"1",C:\\\n"2",c\n'),
+    ],
+    ids=["an escaped quote", "an escaped escape", "an escape at the end of a line"],
+)
+def test_a_quote_behind_an_escape_closes_no_field(text, expected):
+    assert joined(text, escape="\\") == expected

@@ -176,13 +176,18 @@ speed: 3
             "{type: csv, header: true, speed: 3}",
             (
                 "partner.yaml:3: format.speed: there is no such field; "
-                "there are type, header, columns, separator, quote, line_breaks, encoding"
+                "there are type, header, columns, separator, quote, escape, line_breaks, encoding"
             ),
         ),
         (
             "{type: csv, header: true}",
             "{type: tsv, header: true, line_breaks: true}",
             "partner.yaml:3: format: `line_breaks` are those inside quotes: it takes a `quote`, and a separator",
+        ),
+        (
+            "{type: csv, header: true}",
+            "{type: tsv, header: true, escape: '\\'}",
+            "partner.yaml:3: format: `escape` is before a quote inside quotes: it takes a `quote`, and is neither",
         ),
         ("{type: csv, header: true}", "{type: jsonl}", "partner.yaml:3: format.columns: is missing; add it"),
         (
