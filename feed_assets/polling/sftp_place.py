@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC
 from pathlib import Path
@@ -44,7 +45,10 @@ class SftpPlace(Place):
                 raise PlaceError(f"{path} has a file whose name is not UTF-8, {name!r}; have it renamed") from None
         for each in listed:
             name = f"{folder}/{each['name'].removeprefix(path.rstrip('/') + '/')}".lstrip("/")
-            found = self._look(name) if each["type"] == "link" else _of_sftp(name, each)
+            found: PartnersFile | None = _of_sftp(name, each)
+            if each["type"] == "link":
+                with suppress(PlaceError):  # a link that cannot be followed keeps no file back: its download says why
+                    found = self._look(name)
             if found is not None:
                 yield found
 

@@ -25,7 +25,17 @@ from feed_assets.polling.places import BoardPlace, open_place
 from feed_assets.polling.port import ChangedError, PlaceError
 from feed_assets.sources import SpecError, load_source
 from feed_assets_tests.listening import serving
-from feed_assets_tests.polling.partners import TODAY, Watched, content, describe, landed, poller, send, without_spark
+from feed_assets_tests.polling.partners import (
+    LONG_AGO,
+    TODAY,
+    Watched,
+    content,
+    describe,
+    landed,
+    poller,
+    send,
+    without_spark,
+)
 
 PASSWORD = "a-partners-password"
 OPTIONS = "FEED_ASSETS_POLL_ADS_SHOP_ADS"
@@ -349,6 +359,20 @@ def test_a_file_that_a_server_refuses_has_failed_and_one_that_is_gone_has_not(tm
     )
     assert PASSWORD not in str(polled.problems)
     assert (again.taken, again.failed, landed(board)) == (names[:5], {}, names)
+
+
+def test_a_link_that_a_server_does_not_follow_is_named_and_the_others_land(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv(OPTIONS, json.dumps({"password": PASSWORD}))
+    send(tmp_path / "outbox", "1.csv", "1")
+    for name in ("endless.csv", "endless.txt"):
+        (tmp_path / "outbox" / name).symlink_to(name)
+    with sftp_server(tmp_path / "outbox", tmp_path / "home") as port:
+        url = f"sftp://acme@127.0.0.1:{port}/"
+        source = describe(tmp_path / "shop_ads.yaml", url, pattern="*.csv", lookback_days=3650)
+        os.utime(tmp_path / "outbox/endless.csv", (LONG_AGO, LONG_AGO), follow_symlinks=False)
+        polled = poller(MemoryBlackboard()).poll(source)
+    assert (polled.taken, polled.problems) == (["1.csv"], ["endless.csv: Too many levels of symbolic links"])
 
 
 def test_a_server_that_cannot_be_read_is_an_error_that_shows_no_secret(tmp_path, monkeypatch):
