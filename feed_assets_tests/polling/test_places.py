@@ -361,6 +361,28 @@ def test_a_file_that_a_server_refuses_has_failed_and_one_that_is_gone_has_not(tm
     assert (again.taken, again.failed, landed(board)) == (names[:5], {}, names)
 
 
+def test_of_the_keys_in_known_hosts_any_is_trusted_and_a_revoked_one_is_not(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv(OPTIONS, json.dumps({"password": PASSWORD}))
+    send(tmp_path / "outbox", "1.csv", "1")
+    other = asyncssh.generate_private_key("ssh-ed25519").export_public_key().decode().strip()
+    with sftp_server(tmp_path / "outbox", tmp_path / "home") as port:
+        known_hosts = tmp_path / "home/.ssh/known_hosts"
+        url, known = f"sftp://acme@127.0.0.1:{port}/", known_hosts.read_text(encoding="utf-8")
+        host, key = known.split(" ", 1)
+        hashed = f"{paramiko.HostKeys.hash_host(host)} {key}"
+        before = f"# acme\n\nbroken\n@cert-authority *.acme.com {other}\n@revoked {host} {other}\n{host} {other}\n"
+        source = describe(tmp_path / "shop_ads.yaml", url, pattern="*.csv", lookback_days=3650)
+        for lines in (known, hashed, before + known, before + hashed):
+            known_hosts.write_text(lines, encoding="utf-8")
+            assert poller(MemoryBlackboard()).poll(source).taken == ["1.csv"]
+        for lines in (before, before + f"@cert-authority {known}", f"other.acme.com {key}"):
+            known_hosts.write_text(lines, encoding="utf-8")
+            assert "known_hosts does not have its key" in problem(tmp_path, url, pattern="*.csv")
+        known_hosts.write_text(f"{known}@revoked {hashed}", encoding="utf-8")
+        assert "known_hosts says that its key is revoked" in problem(tmp_path, url, pattern="*.csv")
+
+
 def test_a_link_that_a_server_does_not_follow_is_named_and_the_others_land(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv(OPTIONS, json.dumps({"password": PASSWORD}))
