@@ -193,5 +193,5 @@ def _links(page: str, url: str) -> Iterator[tuple[str, str]]:
         beside = (parts.scheme, parts.netloc, unquote(folder)) == (here.scheme, here.netloc, unquote(inside))
         if beside and base and not (parts.query or parts.fragment):
             name = unquote(base)
-            # Two names that are not UTF-8 must not become one.
-            yield link, base if "\ufffd" in name else name
+            # Two names that are not UTF-8 must not become one, and a name is no path.
+            yield link, name if {"\ufffd", "/"}.isdisjoint(name) else base

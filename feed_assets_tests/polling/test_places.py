@@ -298,6 +298,14 @@ def test_names_that_are_not_utf_8_stay_two_names(tmp_path):
         assert (poller(board).poll(source).taken, landed(board)) == (names, names)
 
 
+def test_a_name_with_a_quoted_slash_is_no_path_and_replaces_no_other_file(tmp_path):
+    names = ["..%2f1.csv", "1.csv", "in%2F1.csv"]
+    page = "".join(f'<a href="{name}">' for name in names).encode()
+    with pages({"/": page, **{f"/{name}": content(name).encode() for name in names}}) as url:
+        source, board = describe(tmp_path / "shop_ads.yaml", url, pattern="*1.csv"), MemoryBlackboard()
+        assert (poller(board).poll(source).taken, landed(board)) == (names[1:], names[1:])
+
+
 def test_a_page_without_end_is_refused_and_not_held_in_memory(tmp_path):
     packed = gzip.compress(bytes(65 * 1024 * 1024))
     with pages({"/": (packed, {"Content-Encoding": "gzip"})}) as url:
