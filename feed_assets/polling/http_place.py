@@ -122,6 +122,9 @@ class HttpPlace(Place):
             if answer.status == HTTPStatus.NOT_FOUND:
                 return None
             answer.raise_for_status()
+            media_type = answer.headers.get("Content-Type", "text/html")
+            if "html" not in media_type.lower():
+                raise PlaceError(f"{url} is {media_type}, and no page of links in HTML")
             page = bytearray()
             async for part in answer.content.iter_any():
                 page += part

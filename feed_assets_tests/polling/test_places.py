@@ -306,6 +306,13 @@ def test_a_name_with_a_quoted_slash_is_no_path_and_replaces_no_other_file(tmp_pa
         assert (poller(board).poll(source).taken, landed(board)) == (names[1:], names[1:])
 
 
+@pytest.mark.parametrize("media_type", ["application/json", "text/xml"])
+def test_a_listing_that_is_no_page_is_an_error_and_not_an_empty_folder(tmp_path, media_type):
+    listing = (b'[{"name": "1.csv", "type": "file"}]', {"Content-Type": media_type})  # as of nginx
+    with pages({"/": listing}) as url:
+        assert f"/ is {media_type}, and no page of links in HTML" in problem(tmp_path, url, pattern="*.csv")
+
+
 def test_a_page_without_end_is_refused_and_not_held_in_memory(tmp_path):
     packed = gzip.compress(bytes(65 * 1024 * 1024))
     with pages({"/": (packed, {"Content-Encoding": "gzip"})}) as url:
