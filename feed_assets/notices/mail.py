@@ -15,6 +15,8 @@ VARIABLE = "FEED_ASSETS_SMTP"
 
 FORM = "smtp://host:25, smtp+starttls://user:password@host:587 or smtps://user:password@host:465"
 TIMEOUT_SECONDS = 10
+TAKING_SECONDS = 30
+"""How long a server may look at a mail before it says that it took it. Who does not wait sends it twice."""
 PORTS = {"smtp": 25, "smtp+starttls": 587, "smtps": 465}
 
 
@@ -58,6 +60,8 @@ class MailServer:
                     connection.starttls(context=ssl.create_default_context())
                 if self.user:
                     connection.login(self.user, self.password)
+                if connection.sock is not None:
+                    connection.sock.settimeout(TAKING_SECONDS)
                 refused = connection.send_message(message, to_addrs=list(to))
                 return {address: code for address, (code, _) in sorted(refused.items())}
         except smtplib.SMTPResponseException as error:

@@ -122,6 +122,9 @@ class HttpPlace(Place):
             if answer.status == HTTPStatus.NOT_FOUND:
                 return None
             answer.raise_for_status()
+            media_type = answer.headers.get("Content-Type", "text/html")
+            if "html" not in media_type.lower():
+                raise PlaceError(f"{url} is {media_type}, and no page of links in HTML")
             page = bytearray()
             async for part in answer.content.iter_any():
                 page += part
@@ -193,5 +196,5 @@ def _links(page: str, url: str) -> Iterator[tuple[str, str]]:
         beside = (parts.scheme, parts.netloc, unquote(folder)) == (here.scheme, here.netloc, unquote(inside))
         if beside and base and not (parts.query or parts.fragment):
             name = unquote(base)
-            # Two names that are not UTF-8 must not become one.
-            yield link, base if "\ufffd" in name else name
+            # Two names that are not UTF-8 must not become one, and a name is no path.
+            yield link, name if {"\ufffd", "/"}.isdisjoint(name) else base

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from feed_assets.polling.port import (
@@ -19,6 +20,9 @@ from feed_assets.polling.port import (
     explained,
     require_same,
 )
+
+if TYPE_CHECKING:
+    from paramiko import PKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +48,10 @@ class SftpPlace(Place):
                 raise PlaceError(f"{path} has a file whose name is not UTF-8, {name!r}; have it renamed") from None
         for each in listed:
             name = f"{folder}/{each['name'].removeprefix(path.rstrip('/') + '/')}".lstrip("/")
-            found = self._look(name) if each["type"] == "link" else _of_sftp(name, each)
+            found: PartnersFile | None = _of_sftp(name, each)
+            if each["type"] == "link":
+                with suppress(PlaceError):  # a link that cannot be followed keeps no file back: its download says why
+                    found = self._look(name)
             if found is not None:
                 yield found
 
@@ -79,6 +86,19 @@ def _of_sftp(name: str, info: Mapping[str, Any]) -> PartnersFile:
     )
 
 
+def _have_key(lines: Sequence[str], hostname: str, key: PKey) -> bool:
+    """Whether lines of `known_hosts` have this key for the host. A line with a marker, such as @revoked, does not."""
+    from paramiko import HostKeys  # noqa: PLC0415 - an extra, loaded only for SFTP
+
+    # paramiko itself reads no file that has a marker, and of a host's keys of one type only the first.
+    found = HostKeys()
+    for fields in map(str.split, lines):
+        if key.get_base64() in fields[2:3]:
+            for name in fields[0].split(","):
+                found.add(name, key.get_name(), key)
+    return found.check(hostname, key)
+
+
 def open_sftp(url: str, options: Mapping[str, Any]) -> SftpPlace:
     """The directory that an `sftp://` URL names, connected; `options` are those of fsspec. Raises PlaceError."""
     try:
@@ -92,8 +112,12 @@ def open_sftp(url: str, options: Mapping[str, Any]) -> SftpPlace:
 
         def missing_host_key(self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey) -> None:  # noqa: ARG002 - paramiko's signature
             file = Path("~/.ssh/known_hosts").expanduser()
-            known = paramiko.HostKeys(str(file)) if file.is_file() else paramiko.HostKeys()
-            if not known.check(hostname, key):
+            lines = file.read_text(encoding="utf-8", errors="replace").splitlines() if file.is_file() else []
+            if _have_key(
+                [line.removeprefix("@revoked") for line in lines if line.startswith("@revoked")], hostname, key
+            ):
+                raise paramiko.SSHException(f"{file} says that its key is revoked; ask the partner for the new one")
+            if not _have_key(lines, hostname, key):
                 raise paramiko.SSHException(f"{file} does not have its key; compare it with the partner, then add it")
 
     parts = urlsplit(url)

@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import accumulate
 from typing import Final
 
 import msgspec
@@ -32,7 +33,8 @@ _UTF_8: Final = {"utf-8", "ascii", "utf-8-sig"}
 _BOM: Final = b"\xef\xbb\xbf"
 _STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
 """A string, also one that is never closed: else each of its quotes would be tried as the start of another."""
-_BRACKET: Final = re.compile(rb"[][{}]")
+_LEVELS: Final = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
+_NO_BRACKETS: Final = bytes(set(range(256)) - _LEVELS.keys())
 _array = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _UNNAMEABLE: Final = re.compile(r'["\\\x00-\x1f]')
 """In the name of a column: the decoder does not know such names, so its values are not looked at."""
@@ -208,8 +210,6 @@ def can_be_pushed(source: Source) -> bool:
 
 def _depth(record: bytes) -> int:
     """The most levels of objects and arrays."""
-    depth = deepest = 0
-    for each in _BRACKET.findall(_STRING.sub(b"", record)):
-        depth += 1 if each in b"{[" else -1
-        deepest = max(deepest, depth)
-    return deepest
+    # All other requests wait meanwhile: a loop in Python takes a second for a MB of brackets.
+    brackets = _STRING.sub(b"", record).translate(None, _NO_BRACKETS)
+    return max(accumulate(map(_LEVELS.__getitem__, brackets)), default=0)

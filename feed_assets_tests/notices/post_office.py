@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,11 +21,12 @@ PASSWORD = "T0P/S3CRET"
 
 @dataclass
 class PostOffice:
-    """`mails` are those it took, each with its recipients. `answer` refuses mail while it is set."""
+    """`mails` are those it took, with recipients. `answer` refuses mail while it is set. It thinks for `seconds`."""
 
     port: int
     mails: list[tuple[list[str], EmailMessage]] = field(default_factory=list)
     answer: str = ""
+    seconds: float = 0
     strangers: frozenset[str] = frozenset()
     greylisted: frozenset[str] = frozenset()
     logins: list[str] = field(default_factory=list)
@@ -42,6 +44,7 @@ class PostOffice:
         return "250 OK"
 
     async def handle_DATA(self, _server: Any, _session: Any, envelope: Any) -> str:  # noqa: N802 - as above
+        await asyncio.sleep(self.seconds)
         if self.answer:
             return self.answer
         made = message_from_bytes(envelope.content, policy=policy.default)

@@ -70,6 +70,15 @@ def test_with_starttls_it_logs_in_to_a_server_that_it_trusts_and_to_no_other(cer
     assert PASSWORD not in repr(server(QUOTED))
 
 
+def test_a_server_that_looks_at_a_mail_for_long_has_taken_it(monkeypatch) -> None:
+    monkeypatch.setattr("feed_assets.notices.mail.TIMEOUT_SECONDS", 0.5)
+    with post_office() as office:
+        office.seconds = 1
+        MailServer.at(f"smtp://127.0.0.1:{office.port}").send(mail(), ["all@example.com"])
+
+        assert office.subjects == ["late"]
+
+
 @pytest.mark.parametrize(
     ("variables", "message"),
     [

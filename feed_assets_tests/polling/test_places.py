@@ -25,7 +25,17 @@ from feed_assets.polling.places import BoardPlace, open_place
 from feed_assets.polling.port import ChangedError, PlaceError
 from feed_assets.sources import SpecError, load_source
 from feed_assets_tests.listening import serving
-from feed_assets_tests.polling.partners import TODAY, Watched, content, describe, landed, poller, send, without_spark
+from feed_assets_tests.polling.partners import (
+    LONG_AGO,
+    TODAY,
+    Watched,
+    content,
+    describe,
+    landed,
+    poller,
+    send,
+    without_spark,
+)
 
 PASSWORD = "a-partners-password"
 OPTIONS = "FEED_ASSETS_POLL_ADS_SHOP_ADS"
@@ -288,6 +298,21 @@ def test_names_that_are_not_utf_8_stay_two_names(tmp_path):
         assert (poller(board).poll(source).taken, landed(board)) == (names, names)
 
 
+def test_a_name_with_a_quoted_slash_is_no_path_and_replaces_no_other_file(tmp_path):
+    names = ["..%2f1.csv", "1.csv", "in%2F1.csv"]
+    page = "".join(f'<a href="{name}">' for name in names).encode()
+    with pages({"/": page, **{f"/{name}": content(name).encode() for name in names}}) as url:
+        source, board = describe(tmp_path / "shop_ads.yaml", url, pattern="*1.csv"), MemoryBlackboard()
+        assert (poller(board).poll(source).taken, landed(board)) == (names[1:], names[1:])
+
+
+@pytest.mark.parametrize("media_type", ["application/json", "text/xml"])
+def test_a_listing_that_is_no_page_is_an_error_and_not_an_empty_folder(tmp_path, media_type):
+    listing = (b'[{"name": "1.csv", "type": "file"}]', {"Content-Type": media_type})  # as of nginx
+    with pages({"/": listing}) as url:
+        assert f"/ is {media_type}, and no page of links in HTML" in problem(tmp_path, url, pattern="*.csv")
+
+
 def test_a_page_without_end_is_refused_and_not_held_in_memory(tmp_path):
     packed = gzip.compress(bytes(65 * 1024 * 1024))
     with pages({"/": (packed, {"Content-Encoding": "gzip"})}) as url:
@@ -349,6 +374,42 @@ def test_a_file_that_a_server_refuses_has_failed_and_one_that_is_gone_has_not(tm
     )
     assert PASSWORD not in str(polled.problems)
     assert (again.taken, again.failed, landed(board)) == (names[:5], {}, names)
+
+
+def test_of_the_keys_in_known_hosts_any_is_trusted_and_a_revoked_one_is_not(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv(OPTIONS, json.dumps({"password": PASSWORD}))
+    send(tmp_path / "outbox", "1.csv", "1")
+    other = asyncssh.generate_private_key("ssh-ed25519").export_public_key().decode().strip()
+    with sftp_server(tmp_path / "outbox", tmp_path / "home") as port:
+        known_hosts = tmp_path / "home/.ssh/known_hosts"
+        url, known = f"sftp://acme@127.0.0.1:{port}/", known_hosts.read_text(encoding="utf-8")
+        host, key = known.split(" ", 1)
+        hashed = f"{paramiko.HostKeys.hash_host(host)} {key}"
+        before = f"# acme\n\nbroken\n@cert-authority *.acme.com {other}\n@revoked {host} {other}\n{host} {other}\n"
+        source = describe(tmp_path / "shop_ads.yaml", url, pattern="*.csv", lookback_days=3650)
+        for lines in (known, hashed, before + known, before + hashed):
+            known_hosts.write_text(lines, encoding="utf-8")
+            assert poller(MemoryBlackboard()).poll(source).taken == ["1.csv"]
+        for lines in (before, before + f"@cert-authority {known}", f"other.acme.com {key}"):
+            known_hosts.write_text(lines, encoding="utf-8")
+            assert "known_hosts does not have its key" in problem(tmp_path, url, pattern="*.csv")
+        known_hosts.write_text(f"{known}@revoked {hashed}", encoding="utf-8")
+        assert "known_hosts says that its key is revoked" in problem(tmp_path, url, pattern="*.csv")
+
+
+def test_a_link_that_a_server_does_not_follow_is_named_and_the_others_land(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv(OPTIONS, json.dumps({"password": PASSWORD}))
+    send(tmp_path / "outbox", "1.csv", "1")
+    for name in ("endless.csv", "endless.txt"):
+        (tmp_path / "outbox" / name).symlink_to(name)
+    with sftp_server(tmp_path / "outbox", tmp_path / "home") as port:
+        url = f"sftp://acme@127.0.0.1:{port}/"
+        source = describe(tmp_path / "shop_ads.yaml", url, pattern="*.csv", lookback_days=3650)
+        os.utime(tmp_path / "outbox/endless.csv", (LONG_AGO, LONG_AGO), follow_symlinks=False)
+        polled = poller(MemoryBlackboard()).poll(source)
+    assert (polled.taken, polled.problems) == (["1.csv"], ["endless.csv: Too many levels of symbolic links"])
 
 
 def test_a_server_that_cannot_be_read_is_an_error_that_shows_no_secret(tmp_path, monkeypatch):

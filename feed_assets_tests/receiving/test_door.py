@@ -106,6 +106,17 @@ def test_a_record_that_nobody_could_use_is_known_at_the_door(source, record, rea
     assert door.judge([GOOD, record]) == (((1, reason),) if reason else ())
 
 
+def test_the_depth_of_a_record_full_of_brackets_is_found_without_an_object_for_each(source):
+    record = b'{"id":1,"time":1,"ad":[' + b"[]," * 300_000 + b"[]]}"
+    door = Door.of(source, record_bytes=2**20)
+    tracemalloc.start()
+    try:
+        assert door.judge([record]) == ()
+        assert tracemalloc.get_traced_memory()[1] < 4 * len(record)
+    finally:
+        tracemalloc.stop()
+
+
 @pytest.mark.parametrize("text", [b'\\"', b'{\\"a\\":[\\"b\\"]},', b'"', b"[", b"\\"])
 def test_a_large_record_with_a_string_that_is_never_closed_is_refused_without_reading_it_again_and_again(source, text):
     start = b'{"id":"1","time":"2019-11-24 12:00:00","place":"' + b"[" * 101
