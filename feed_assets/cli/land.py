@@ -24,6 +24,7 @@ from feed_assets.cli.source_names import source_named
 from feed_assets.file_feed.wording import counted
 
 if TYPE_CHECKING:
+    from feed_assets.blackboard import Blackboard
     from feed_assets.resources import Settings
     from feed_assets.sources import Source
     from feed_assets.sources.ledger import Landing
@@ -118,7 +119,7 @@ def land(ctx: click.Context, source: str, files: tuple[Path, ...], *, again: boo
     for line in remarks(done, wanted, settings):
         say(line)
     hint = [_UNCHANGED.format(source=wanted.key)] if failures and not files else []
-    for line in (*warnings([*completed, *done], wanted, settings), *failures, *hint):
+    for line in (*warnings([*completed, *done], wanted, settings), *_lost(done, wanted, board), *failures, *hint):
         complain(line)
     if failures or any(each.outdated for each in (*completed, *done)):
         ctx.exit(FAILED)
@@ -260,6 +261,17 @@ def warnings(done: Sequence[Landed], source: Source, settings: Settings) -> Iter
             f"Warning: before the first partition, {settings.first_day}: {_days(early, records)}. "
             f"Set FEED_ASSETS_FIRST_DAY={early[0]}, then run `{_backfill(early)}`."
         )
+
+
+def _lost(done: Sequence[Landed], source: Source, board: Blackboard) -> Iterator[str]:
+    """Files that landed before and add nothing, although raw files of theirs are gone."""
+    from feed_assets.sources.absence import files_gone, gone_files  # noqa: PLC0415 - loads the blackboard
+
+    before = [each for each in done if each.landing.already_landed]
+    gone = files_gone(board, source.key, [each.landing for each in before])
+    for each in before:
+        if files := gone.get(each.landing.id):
+            yield f"Warning: raw files of {Path(each.file).name} {gone_files(board, source.key, files)}."
 
 
 def _days(days: Sequence[str], records: Mapping[str, int]) -> str:

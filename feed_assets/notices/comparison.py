@@ -45,7 +45,6 @@ def compare(
     published = made if made is not None and made.state == "published" else None
     found: dict[str, Any] = {
         "feed": declaration.location,
-        "uri": feed.uri,
         "before": before,
         "after": published.update if published else None,
         "state": made.state if made else "not computed by this run",

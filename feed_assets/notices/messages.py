@@ -141,12 +141,12 @@ def _ended(report: Report) -> Iterator[str | Table]:
     yield from result.get("reasons", ())
     yield from (str(each["sentence"]) for each in report.request["sources"])
     for each in result.get("feeds", ()):
-        yield from _of_feed(report.day, each)
+        yield from _of_feed(report, each)
     if result["run"]:
         yield f"Run {result['run']}, ended {result['ended'][:19].replace('T', ' ')}."
 
 
-def _of_feed(day: str, found: Mapping[str, Any]) -> Iterator[str | Table]:
+def _of_feed(report: Report, found: Mapping[str, Any]) -> Iterator[str | Table]:
     if found["after"] is None:
         yield f"{found['feed']}: {found['state']}; {found['before'] or 'nothing'} stays in force."
         return
@@ -168,8 +168,10 @@ def _of_feed(day: str, found: Mapping[str, Any]) -> Iterator[str | Table]:
         yield f"By {figures['by']}, those of {figures['groups']:,} that moved most:"
         yield Table([figures["by"], *names], movers)
     if found["before"]:
-        where = f"{quote(found['uri'])} -p {day} --from {found['before']} --to {found['after']}"
-        yield f"Row by row: feed-assets feed diff {where}"
+        # Not an address of the time of the run: the base may have moved since then.
+        feed = quote(f"{report.base.rstrip('/')}/{found['feed']}")
+        updates = f"--from {found['before']} --to {found['after']}"
+        yield f"Row by row: feed-assets feed diff {feed} -p {report.day} {updates}"
 
 
 def _cells(pair: Sequence[float | None], *, share: bool) -> list[str]:

@@ -5,7 +5,7 @@ Not here: what follows from it (see `checks`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
@@ -68,7 +68,8 @@ def absences(blackboard: Blackboard, source: Source, days: Collection[date]) -> 
             if landing.covers(day):
                 reasons.setdefault(day, _reason(landing, day))
             if files := [key for key in lost.get(landing.id, ()) if f"/{day}/" in key]:
-                gone.setdefault(day, _gone(blackboard, source, landing, files))
+                which = gone_files(blackboard, source.key, files)
+                gone.setdefault(day, f"{landing.file} landed with records of that day, and their raw files {which}")
     return Absences(source.key, {day: reason for day, reason in reasons.items() if day not in gone}, gone)
 
 
@@ -100,12 +101,12 @@ def _reason(landing: Landing, day: date) -> str:
     return f"{landing.file} landed with records of that day, and the source's filter leaves them out"
 
 
-def _gone(blackboard: Blackboard, source: Source, landing: Landing, files: list[str]) -> str:
+def gone_files(blackboard: Blackboard, source_key: str, files: Sequence[str]) -> str:
+    """These raw files, which are gone, and how they land again, as the end of a sentence."""
     more = f" and {len(files) - 1} more" if len(files) > 1 else ""
     return (
-        f"{landing.file} landed with records of that day, and their raw files are gone "
-        f"({blackboard.uri(files[0])}{more}). Land it again: `feed-assets land --again {source.key} FILE`, "
-        "or without FILE from the copy that was kept"
+        f"are gone ({blackboard.uri(files[0])}{more}). Land it again: "
+        f"`feed-assets land --again {source_key} FILE`, or without FILE from the copy that was kept"
     )
 
 

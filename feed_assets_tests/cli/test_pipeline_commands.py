@@ -228,12 +228,17 @@ def test_what_was_sent_in_another_format_stays_as_it_landed_and_that_is_said(run
     assert {path: path.read_bytes() for path in (base / "raw/ads").rglob("*.parquet")} == landed
 
 
-def test_a_file_whose_raw_files_are_gone_is_landed_again_from_the_copy_that_was_kept(run, base, shop):
+def test_a_file_whose_raw_files_are_gone_says_so_and_is_landed_again_from_the_copy_that_was_kept(run, base, shop):
     _, log = shop
     run("land", "shop", log)
-    for path in (base / "raw/ads/shop/2019-11-25").rglob("*.parquet"):
+    gone = sorted((base / "raw/ads/shop/2019-11-25").rglob("*.parquet"))
+    for path in gone:
         path.unlink()
 
+    assert (
+        f"Warning: raw files of day 100%.csv are gone ({gone[0].as_uri()} and 1 more). Land it again: "
+        "`feed-assets land --again ads/shop FILE`, or without FILE from the copy that was kept."
+    ) in run("land", "shop", log).stderr
     (again,) = json.loads(run("land", "shop", "--again", "--json").stdout)
 
     assert (again["file"], again["generation"], again["landed"]) == ("day 100%.csv", 2, 5)
