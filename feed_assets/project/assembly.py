@@ -74,7 +74,7 @@ class Project:
 
     @property
     def hours(self) -> dg.HourlyPartitionsDefinition:
-        """The partitions of hourly assets: the UTC hours of the same days."""
+        """The partitions of hourly assets: UTC hours from `first_day` to the last hour that is over."""
         return hourly(self.settings)
 
     def definitions(

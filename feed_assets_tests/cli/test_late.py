@@ -64,6 +64,16 @@ def test_the_calendar_names_the_last_rerun_and_can_be_narrowed_to_days_and_sourc
     assert run("late", "--days", "4", "--source", "clicks/shop_clicks").stdout.count("shop_clicks") == 1
 
 
+def test_a_growth_just_below_the_threshold_is_not_shown_as_the_threshold(there, run) -> None:
+    there.raw_bytes("2019-11-26", {"x": 100_000})
+    there.process("2019-11-26")
+    there.raw_bytes("2019-11-26", {"late": 4_999})
+
+    (row,) = (row for row in json.loads(run("late", "--json").stdout) if row["day"] == "2019-11-26")
+
+    assert (row["growth_percent"], row["decision"]) == (4.99, "below threshold, waits")
+
+
 @pytest.mark.parametrize("width", [80, 40])
 def test_the_calendar_fits_a_terminal_and_breaks_no_date_and_no_name(there, program_on, width) -> None:
     shown = program_on(width, "late")
