@@ -20,7 +20,7 @@ from feed_assets.file_feed.feed import Feed, File
 from feed_assets.file_feed.manifest import MANIFEST
 from feed_assets.file_feed.read_sets import listing_key, summarized
 from feed_assets.file_feed.reading import updates_from
-from feed_assets.file_feed.record import Facts, Record, Transition
+from feed_assets.file_feed.record import Facts, Record, Transition, inputs_digest
 from feed_assets.file_feed.schema import check_promise
 from feed_assets.file_feed.wording import counted
 
@@ -92,7 +92,7 @@ def put_on_record(claimed: Claim, files: Sequence[File], facts: Facts, *history:
         facts=replace(facts, inputs=kept),
         history=history,
     )
-    key = record_key(claimed.feed, claimed.partition, claimed.name, facts.inputs)
+    key = record_key(claimed.feed, claimed.partition, claimed.name, inputs_digest(facts.inputs))
     board, content = claimed.feed.blackboard, record.to_json()
     if listing is not None:
         with suppress(AlreadyExistsError):  # written by this writer: nobody else has the claim
