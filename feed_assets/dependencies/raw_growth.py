@@ -170,7 +170,7 @@ def _days(
 ) -> Iterator[_Day]:
     """Each day with raw files or an update, listed as it is consumed; the day before the first is listed too."""
     feed = node.declaration.on(board)
-    first, last = date.fromisoformat(_day_before(str(days[0]))), days[1]
+    first, last = max(days[0], date.min + ONE_DAY) - ONE_DAY, days[1]
     raw = {
         source.key: _Ascending((read.partition, read) for read in each_day(board, source.key, first, last))
         for source in sources
@@ -358,9 +358,3 @@ def _answered_once(
         return cast("_Answer", _ANSWERS[key])
     _ANSWERS[key] = found = answer(lambda read: in_full(feed, partition, update, read))
     return found
-
-
-def _day_before(day: str) -> str:
-    """The day before; for the first day of the calendar, that day itself."""
-    at = date.fromisoformat(day)
-    return str(at - ONE_DAY if at > date.min else at)

@@ -7,7 +7,7 @@ inputs, so one flat listing shows the inputs digest of every update of a feed wi
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -16,7 +16,7 @@ from feed_assets.blackboard.listing import Wanted, list_jumping
 from feed_assets.file_feed.errors import UnreadableRecordError
 from feed_assets.file_feed.feed import Feed
 from feed_assets.file_feed.names import check_update, is_update_name
-from feed_assets.file_feed.record import FeedInput, RawInput, Record, inputs_digest
+from feed_assets.file_feed.record import Record
 
 _log = logging.getLogger("feed_assets.file_feed")
 
@@ -34,9 +34,9 @@ class StoredRecord:
     modified: datetime | None = None
 
 
-def record_key(feed: Feed, partition: str | None, name: str, inputs: Iterable[FeedInput | RawInput] = ()) -> str:
-    """The key of the record of an update with these inputs."""
-    return f"{feed.control(RECORDS, partition)}{check_update(name)}.{inputs_digest(inputs)}.json"
+def record_key(feed: Feed, partition: str | None, name: str, digest: str) -> str:
+    """The key of the record of an update whose inputs have this `inputs_digest`."""
+    return f"{feed.control(RECORDS, partition)}{check_update(name)}.{digest}.json"
 
 
 def read_record(feed: Feed, partition: str | None, name: str) -> Record | None:

@@ -71,30 +71,21 @@ def _visit(blackboard: Blackboard, location: str, leave_out: Collection[str], de
     root = Feed(blackboard, location).root
     page = blackboard.page(root, folders=True)
     names = [folder.removeprefix(root).removesuffix("/") for folder in page.folders]
-    if _holds_updates(names):
+    if CONTROL in names or any(map(is_update_name, names)):
         yield location
         return
     children = [name for name in names if _may_lead_to_feeds(name, leave_out)]
     # Partitions of a feed look alike, so it is enough to look at the first and the last.
-    if location and any(
-        _holds_updates(first_folders(blackboard, f"{location}/{name}/"), CONTROL)
-        for name in dict.fromkeys([*children[:1], *children[-1:]])
-    ):
+    ends = (first_folders(blackboard, f"{root}{name}/") for name in dict.fromkeys([*children[:1], *children[-1:]]))
+    if location and any(CONTROL not in inside and any(map(is_update_name, inside)) for inside in ends):
         yield location
         return
     if not depth:
         return
     more = () if page.next_after is None else list_folders(blackboard, root, after=page.next_after)
     for name in chain(children, (each for each in more if _may_lead_to_feeds(each, leave_out))):
-        yield from _visit(blackboard, f"{location}/{name}" if location else name, (), depth - 1)
+        yield from _visit(blackboard, f"{root}{name}", (), depth - 1)
 
 
 def _may_lead_to_feeds(name: str, leave_out: Collection[str]) -> bool:
     return not name.startswith(".") and name not in leave_out
-
-
-def _holds_updates(names: list[str], without: str | None = None) -> bool:
-    """Whether these folders include updates or a control area; False if they include `without`."""
-    if without is not None and without in names:
-        return False
-    return CONTROL in names or any(map(is_update_name, names))

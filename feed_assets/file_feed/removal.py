@@ -32,7 +32,7 @@ from uuid import uuid4
 from feed_assets.blackboard import AlreadyExistsError, ConflictError, Entry, UnavailableError
 from feed_assets.blackboard.listing import list_folders
 from feed_assets.file_feed.changes import log_act
-from feed_assets.file_feed.control import CLAIMS, RECORDS, recorded_digests
+from feed_assets.file_feed.control import CLAIMS, record_key, recorded_digests
 from feed_assets.file_feed.feed import Feed
 from feed_assets.file_feed.holds import all_pins, held_updates, pin_key
 from feed_assets.file_feed.manifest import (
@@ -247,7 +247,7 @@ def _delete_control(feed: Feed, targets: Sequence[_Target]) -> None:
     within = {partition for partition, _ in places}
     digests = recorded_digests(feed, only=None if None in within else {each for each in within if each is not None})
     records = [
-        f"{feed.control(RECORDS, partition)}{name}.{digests[partition or ''][name]}.json"
+        record_key(feed, partition, name, digests[partition or ""][name])
         for partition, name in places
         if name in digests.get(partition or "", ())
     ]

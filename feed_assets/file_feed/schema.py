@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 
 from feed_assets.blackboard import AlreadyExistsError, ConflictError, NotFoundError
@@ -41,25 +42,19 @@ def promise(feed: Feed, schema: Sequence[Column]) -> None:
 
     Raises SchemaChangeError if the new schema breaks the promised one.
     """
+    board, key = feed.blackboard, _key(feed)
     while True:
-        try:
-            content = feed.blackboard.read(_key(feed))
-        except NotFoundError:
+        with suppress(AlreadyExistsError, ConflictError):  # another writer was faster: look again
             try:
-                feed.blackboard.create(_key(feed), _json(schema))
-            except AlreadyExistsError:
-                continue
+                content = board.read(key)
+            except NotFoundError:
+                board.create(key, _json(schema))
+                return
+            promised = _columns(feed, content.data)
+            check_contract(promised, schema, feed=feed.uri)
+            if (kept := _no_narrower(schema, promised)) != promised:
+                board.replace(key, _json(kept), tag=content.entry.tag)
             return
-        promised = _columns(feed, content.data)
-        check_contract(promised, schema, feed=feed.uri)
-        kept = _no_narrower(schema, promised)
-        if kept == promised:
-            return
-        try:
-            feed.blackboard.replace(_key(feed), _json(kept), tag=content.entry.tag)
-        except ConflictError:
-            continue
-        return
 
 
 def _no_narrower(schema: Sequence[Column], promised: Sequence[Column]) -> tuple[Column, ...]:

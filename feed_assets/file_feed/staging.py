@@ -20,7 +20,7 @@ from feed_assets.file_feed.feed import Feed, File
 from feed_assets.file_feed.manifest import MANIFEST
 from feed_assets.file_feed.read_sets import listing_key, summarized
 from feed_assets.file_feed.reading import updates_from
-from feed_assets.file_feed.record import Facts, Record, Transition
+from feed_assets.file_feed.record import Facts, Record, Transition, inputs_digest
 from feed_assets.file_feed.schema import check_promise
 from feed_assets.file_feed.wording import counted
 
@@ -92,7 +92,7 @@ def put_on_record(claimed: Claim, files: Sequence[File], facts: Facts, *history:
         facts=replace(facts, inputs=kept),
         history=history,
     )
-    key = record_key(claimed.feed, claimed.partition, claimed.name, facts.inputs)
+    key = record_key(claimed.feed, claimed.partition, claimed.name, inputs_digest(facts.inputs))
     board, content = claimed.feed.blackboard, record.to_json()
     if listing is not None:
         with suppress(AlreadyExistsError):  # written by this writer: nobody else has the claim
@@ -114,7 +114,6 @@ def find_staged(feed: Feed, partition: str | None, *, root_run_id: str | None = 
     before the manifest. Never an older update of an earlier attempt, nor a published one, even if its manifest was
     removed. Looks at the newest LOOKED_AT records: two listings, and a GET for each without a manifest.
     """
-    waiting = {"staged"} if root_run_id is None else {"staged", "publishing"}
     keys = dict(islice(record_keys(feed, partition).items(), LOOKED_AT))
     # A listing shows which updates have a manifest: their records need no reading.
     listed = updates_from(feed, partition, start=min(keys)) if keys else {}
@@ -124,13 +123,14 @@ def find_staged(feed: Feed, partition: str | None, *, root_run_id: str | None = 
             with_manifest.append(key)
             continue
         stored = record_at(feed, key)
-        if stored is None or (root_run_id is not None and stored.record.facts.root != root_run_id):
+        if stored is None:
             continue
-        if stored.record.state in waiting:
-            overtaken = root_run_id is not None and _any_of_root(feed, with_manifest, root_run_id)
-            return None if overtaken else staged_of(feed, stored)
-        if root_run_id is not None:
-            return None
+        if root_run_id is None:
+            if stored.record.state == "staged":
+                return staged_of(feed, stored)
+        elif stored.record.facts.root == root_run_id:
+            waits = stored.record.state in {"staged", "publishing"}
+            return staged_of(feed, stored) if waits and not _any_of_root(feed, with_manifest, root_run_id) else None
     return None
 
 

@@ -112,7 +112,7 @@ def _state(feed: Feed, found: Found, record: Record | None, *, valid: bool) -> t
     count = counted(len(found.files), "file")
     if valid:
         return "valid", f"its manifest states {count}"
-    last = record.history[-1] if record and record.history else None
+    last = record.history[-1] if record else None
     if last is not None and last.state in {"rejected", "invalidated"}:
         return last.state, f"{last.reason} ({last.author})" if last.author else last.reason
     if found.manifest is not None:

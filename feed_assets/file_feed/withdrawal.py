@@ -17,7 +17,7 @@ from feed_assets.file_feed.errors import NotPublishedError, NoValidUpdateError
 from feed_assets.file_feed.feed import Feed
 from feed_assets.file_feed.manifest import INVALIDATED, MANIFEST, NEVER_VALID
 from feed_assets.file_feed.reading import read_manifest
-from feed_assets.file_feed.record import CheckOutcome, Facts, Record, Transition
+from feed_assets.file_feed.record import CheckOutcome, Facts, Record, Transition, inputs_digest
 from feed_assets.file_feed.staging import Staged, claim_of
 
 
@@ -93,7 +93,7 @@ def _nothing_to_invalidate(feed: Feed, partition: str | None, name: str) -> str:
 
 def _foreign_record(feed: Feed, record: Record) -> StoredRecord:
     """Create the record of an update that another program published."""
-    key = record_key(feed, record.partition, record.update)
+    key = record_key(feed, record.partition, record.update, inputs_digest(()))
     try:
         entry = feed.blackboard.create(key, record.to_json())
     except AlreadyExistsError:

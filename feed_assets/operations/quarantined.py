@@ -25,11 +25,12 @@ from feed_assets.sources.ledger import counting, entries
 
 LANDING = "landing"
 
-_Counted = tuple[str, str, int, str | None, int | None, str | None]
+_Counted = tuple[str, str, int, str, int | None, str]
 
 _BY_REASON = """
-    SELECT coalesce(source, '') AS source, reason, count(*) AS records, first(file ORDER BY file, line) AS file,
-           first(line ORDER BY file, line) AS line, first(record ORDER BY file, line) AS record
+    SELECT coalesce(source, '') AS source, reason, count(*) AS records,
+           coalesce(first(file ORDER BY file, line), '') AS file, first(line ORDER BY file, line) AS line,
+           coalesce(first(record ORDER BY file, line), '') AS record
     FROM read_json($files, format = 'newline_delimited', maximum_object_size = 268435456, columns = {
         source: 'VARCHAR', file: 'VARCHAR', line: 'BIGINT', reason: 'VARCHAR', record: 'VARCHAR'})
     GROUP BY ALL ORDER BY records DESC, source, reason
@@ -90,14 +91,15 @@ def _updates(feed: Feed, partition: str | None, now: datetime) -> Iterator[tuple
     invalidate updates by hand. So the update in force decides which quarantine counts.
     """
     of = Feed(feed.blackboard, feed.location.removeprefix(f"{FOLDER}/"))
-    read = latest_of_all(of, now=now, first=partition or "", last=partition)
-    kept = latest_of_all(feed, now=now, first=partition or "", last=partition)
+    first, last = partition or "", partition
+    read = latest_of_all(of, now=now, first=first, last=last)
+    kept = latest_of_all(feed, now=now, first=first, last=last)
     in_force = {
         day: named
         for day, update in read.items()
         if (named := _named(feed, day, update.name, kept.get(day))) is not None
     }
-    recorded = recorded_digests(feed, first=partition or "", last=partition)
+    recorded = recorded_digests(feed, first=first, last=last)
     for day in sorted(in_force.keys() | recorded.keys()):
         update = in_force.get(day)
         if update is not None:
@@ -122,10 +124,8 @@ def _named(feed: Feed, day: str, name: str, newest: Update | None) -> Update | N
 
 def _of_update(name: str, state: str, update: Update) -> Iterator[SetAside]:
     with readable_files(update) as files:
-        for source, reason, count, file, line, record in _by_reason(files):
-            yield SetAside(
-                name, update.partition, update.name, state, source, reason, count, file or "", line, record or ""
-            )
+        for counted in _by_reason(files):
+            yield SetAside(name, update.partition, update.name, state, *counted)
 
 
 def _of_landings(
@@ -142,10 +142,8 @@ def _of_landings(
         counts = {quarantine_key(source, landing) for landing in counting(entries(blackboard, source))}
         with TemporaryDirectory() as folder:
             uris = fetch(blackboard, dict.fromkeys(key for key in keys if key in counts), Path(folder) / "files")
-            for _, reason, records, file, line, record in _of_sound(uris, unreadable):
-                yield SetAside(
-                    f"{LANDING}/{source}", None, None, "", source, reason, records, file or "", line, record or ""
-                )
+            for counted in _of_sound(uris, unreadable):
+                yield SetAside(f"{LANDING}/{source}", None, None, "", source, *counted[1:])
 
 
 def _of_sound(uris: Mapping[Path, str], unreadable: Callable[[FeedError], None]) -> list[_Counted]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -118,29 +118,25 @@ def claim_message(transaction: Transaction, message: Message, *, at: datetime) -
 
     `at` is the machine's time, as leases are of processes. The lease ends after LEASE.
     """
-    row = transaction.connection.execute(select(MESSAGES).filter_by(**_key(message))).mappings().first()
+    row = transaction.connection.execute(select(MESSAGES).filter_by(**asdict(message))).mappings().first()
     if row is not None and (row["sent"] is not None or row["leased_until"] > stored_time(at)):
         return False
-    transaction.connection.execute(delete(MESSAGES).filter_by(**_key(message)))
+    transaction.connection.execute(delete(MESSAGES).filter_by(**asdict(message)))
     attempts = (row["attempts"] if row else 0) + 1
     leased = {"attempts": attempts, "leased_until": stored_time(at + LEASE)}
-    transaction.connection.execute(insert(MESSAGES).values(**_key(message), **leased))
+    transaction.connection.execute(insert(MESSAGES).values(**asdict(message), **leased))
     return True
 
 
 def record_sent(transaction: Transaction, message: Message, *, at: datetime) -> None:
     """Note that the message was sent."""
-    transaction.connection.execute(update(MESSAGES).filter_by(**_key(message)).values(sent=stored_time(at)))
+    transaction.connection.execute(update(MESSAGES).filter_by(**asdict(message)).values(sent=stored_time(at)))
 
 
 def postpone_message(transaction: Transaction, message: Message, *, at: datetime) -> datetime:
     """Note that the message was not taken. Returns when it may be sent again."""
-    key = _key(message)
+    key = asdict(message)
     attempts = int(transaction.connection.execute(select(MESSAGES.c.attempts).filter_by(**key)).scalar_one())
     again = at + min(FIRST_PAUSE * (1 << min(attempts - 1, 10)), LONGEST_PAUSE)
     transaction.connection.execute(update(MESSAGES).filter_by(**key).values(leased_until=stored_time(again)))
     return again
-
-
-def _key(message: Message) -> dict[str, str]:
-    return {"report": message.report, "message": message.message, "channel": message.channel}

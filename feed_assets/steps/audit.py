@@ -26,9 +26,6 @@ from feed_assets.quality.subject import Tolerance, count, describe
 from feed_assets.steps.candidate import Candidate, NothingToAudit, find_candidate
 from feed_assets.steps.run import Output, Run
 
-UNCOUNTED = object()
-"""The value of a count that was not taken; None is the value NULL."""
-
 
 @dataclass(frozen=True, slots=True)
 class Audited:
@@ -120,12 +117,12 @@ def _evaluate(
     """The outcome of each expectation on these counts; an expectation without its counts fails."""
     outcomes = []
     for expectation in expectations:
-        values = {name: counted.get((expectation.name, name), UNCOUNTED) for name in expectation.counted_names}
-        if UNCOUNTED in values.values():
+        names = expectation.counted_names
+        if all((expectation.name, name) in counted for name in names):
+            judgement = _judge(expectation, subject, {name: counted[expectation.name, name] for name in names})
+        else:
             reason = f"the files are not as declared ({differences})"
             judgement = Judgement(passed=False, observed={"not counted": reason}, sentence=f"Not counted: {reason}.")
-        else:
-            judgement = _judge(expectation, subject, values)
         # A lost record is lost lineage, not lost data: if the answer is unknown, the update keeps its state.
         warns = judgement.passed is None and subject.published
         outcomes.append(

@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 
-from feed_assets.file_feed import RawInput
-
 
 @dataclass(frozen=True, slots=True)
 class Slice:
@@ -21,10 +19,6 @@ class Slice:
     def start(self) -> datetime:
         """Its first hour, in UTC."""
         return datetime.combine(self.day, time(int(min(self.hours))), UTC)
-
-    def of(self, day: RawInput) -> RawInput:
-        """The day's files of these hours."""
-        return day.during(self.hours)
 
 
 def slices(partitions: Iterable[str], *, by_hour: bool) -> tuple[Slice, ...]:

@@ -46,7 +46,7 @@ class RawReader:
             self.inputs.append(snapshot)
             log.info(f"{source.key} {before}: the last {evening_hours} h are read as context.")
             found[str(before)] = [snapshot]
-        read = {each: each.of(listed[each.day]) for each in slices}
+        read = {each: listed[each.day].during(each.hours) for each in slices}
         for day in days:
             # A record keeps one read set for each day, also if the day is read in several frames.
             files = tuple(file for each in slices if each.day == day for file in read[each].files)

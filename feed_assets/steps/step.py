@@ -28,6 +28,7 @@ from feed_assets.file_feed import (
     UnreadableRecordError,
     Update,
     claim,
+    inputs_digest,
     latest,
     publish_both,
     stage,
@@ -262,7 +263,7 @@ class Step:
             return None
         record, facts = stored.record, stored.record.facts
         # The key has the digest of the inputs.
-        key = record_key(feed, partition, record.update, self.inputs)
+        key = record_key(feed, partition, record.update, inputs_digest(self.inputs))
         made = (facts.root, facts.code_version, facts.config_digest, stored.key)
         if made != (self.run.root_run_id, output.code_version, output.config_digest, key):
             return None

@@ -33,6 +33,7 @@ from feed_assets.file_feed import (
     Transition,
     Watch,
     claim,
+    inputs_digest,
     publish,
     stage,
     staged_files,
@@ -303,7 +304,7 @@ def _make_hours(directory: Path, size: int) -> None:
             for key, content in (
                 (f"{feed.update_prefix(hour, name)}part-0.parquet", b"x"),
                 (f"{feed.update_prefix(hour, name)}_SUCCESS", b"1"),
-                (record_key(feed, hour, name, inputs), record.to_json()),
+                (record_key(feed, hour, name, inputs_digest(inputs)), record.to_json()),
             ):
                 path = directory / "base" / key
                 path.parent.mkdir(parents=True, exist_ok=True)

@@ -250,7 +250,7 @@ def test_the_records_of_a_feed_without_partitions_are_its_own(feed: Feed) -> Non
 
 def test_a_damaged_record_is_none_and_is_logged(feed: Feed, caplog: pytest.LogCaptureFixture) -> None:
     sound, damaged = write(feed, "2018-05-20"), write(feed, "2018-05-20")
-    board, key = feed.blackboard, record_key(feed, "2018-05-20", damaged.update)
+    board, key = feed.blackboard, record_key(feed, "2018-05-20", damaged.update, inputs_digest(()))
     board.replace(key, b"{", tag=board.read(key).entry.tag)
     with caplog.at_level(logging.WARNING, "feed_assets.file_feed"):
         assert read_record(feed, "2018-05-20", damaged.update) is None

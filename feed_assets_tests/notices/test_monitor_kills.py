@@ -13,15 +13,15 @@ Judged = dict[str, tuple[list[str], Counter[str]]]
 
 @pytest.fixture(scope="module")
 def judged() -> Judged:
-    """Kills at each step of a monitor, of which it has some 45, and one of each monitor with a mistake."""
-    return judge({name: 1 if name else 200 for name in MISTAKES})
+    """Two kills at each step of a monitor, of which it has some 45, and one of each monitor with a mistake."""
+    return judge({name: 1 if name else 100 for name in MISTAKES})
 
 
 def test_a_monitor_killed_at_any_step_keeps_one_report_and_mails_each_message_under_one_id(judged: Judged) -> None:
     wrong, places = judged[""]
 
     assert wrong == []
-    assert places.total() == 200
+    assert places.total() == 100
     assert {"before a mail", "after the server took a mail", "in a run", "before a commit"} <= places.keys()
 
 

@@ -13,8 +13,8 @@ import pytest
 from feed_assets_tests.faults.memory import folder_in_memory
 from feed_assets_tests.state.server import new_database
 
-KILLS = 100
-"""At each statement of a load, and as often at any time, some three times over. Run `killing` for more."""
+KILLS = 30
+"""At each statement of a load, of which it has 10 or 12, and as often at any time. Run `killing` for more."""
 
 
 @pytest.fixture
@@ -42,6 +42,6 @@ def test_readers_see_the_old_rows_or_the_new_ones_and_the_next_load_completes(ur
 
 
 def test_a_loader_without_a_transaction_is_found(server: str, folder: Path) -> None:
-    found = faults(folder, new_database(server), str(KILLS // 6), "--broken")
+    found = faults(folder, new_database(server), str(KILLS // 2), "--broken")
 
     assert any("readers see {}" in each for each in found)
