@@ -10,7 +10,7 @@ from feed_assets.state import Store
 from feed_assets.state.address import sqlite_url
 from feed_assets_tests.dependencies.late_histories import MISTAKES, WrongError, histories, mistaken
 
-HISTORIES = 100
+HISTORIES = 200
 """Run `late_histories` for 10,000."""
 
 
