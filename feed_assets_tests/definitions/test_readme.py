@@ -1,4 +1,4 @@
-"""What the README shows works as it is shown."""
+"""What the README and the pages of its guide show works as it is shown."""
 
 import re
 import subprocess
@@ -26,6 +26,9 @@ from feed_assets_tests.harness import ads, failed_checks, messages
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "shop"
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = {
+    path: path.read_text(encoding="utf-8") for path in [ROOT / "README.md", *sorted((ROOT / ".readme").glob("*.md"))]
+}
 
 
 def _block(language: str, containing: str) -> str:
@@ -115,18 +118,32 @@ def test_the_project_it_shows_loads_with_its_raw_data_and_both_sensors(tmp_path,
             feed_metadata(location, schema)
 
 
+def _sections(text: str) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", text, flags=re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
+
+
 def test_every_make_target_it_names_exists():
-    named = set(re.findall(r"make (\w+)", README))
+    code = [each for text in PAGES.values() for each in re.findall(r"```.*?```|`[^`]+`", text, flags=re.DOTALL)]
+    named = set(re.findall(r"make (\w+)", " ".join(code)))
     listed = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
 
     assert named <= {line.split("\t")[0] for line in listed.splitlines()}
 
 
-def test_every_picture_and_page_and_section_it_links_to_is_there():
-    headings = re.findall(r"^#+ (.+)$", README, flags=re.MULTILINE)
-    sections = {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
-    for target in re.findall(r"\]\(([^)]+)\)", README):
-        assert target.removeprefix("#") in sections if target.startswith("#") else (ROOT / target).exists(), target
+def test_every_picture_and_page_and_section_that_a_page_links_to_is_there():
+    for path, text in PAGES.items():
+        for target in re.findall(r"\]\(([^)]+)\)", text):
+            file, _, section = target.partition("#")
+            linked = (path.parent / file).resolve() if file else path
+            assert linked.exists(), f"{path}: {target}"
+            assert not section or section in _sections(PAGES[linked]), f"{path}: {target}"
+
+
+def test_the_readme_links_to_each_page_of_its_guide():
+    linked = {(ROOT / target).resolve() for target in re.findall(r"\]\(([^)#]+)\)", README)}
+
+    assert set(PAGES) - linked == {ROOT / "README.md"}
 
 
 def test_the_table_of_a_source_has_each_field_and_what_it_is_without_it():
