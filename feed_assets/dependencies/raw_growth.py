@@ -209,14 +209,14 @@ class _Ascending(Generic[_Value]):
     def __init__(self, named: Iterable[tuple[str, _Value]]) -> None:
         self._named = (each for each in named if is_day(each[0]))
         self._next: tuple[str, _Value] | None = None
-        self._at_end = False
 
     def at(self, day: str) -> _Value | None:
         """The value of this day; None if there is none."""
-        while not self._at_end and (self._next is None or self._next[0] < day):
+        while self._next is None or self._next[0] < day:
             self._next = next(self._named, None)
-            self._at_end = self._next is None
-        return self._next[1] if self._next is not None and self._next[0] == day else None
+            if self._next is None:
+                return None
+        return self._next[1] if self._next[0] == day else None
 
     @property
     def upcoming(self) -> str | None:

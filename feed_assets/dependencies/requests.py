@@ -132,16 +132,16 @@ class Requests:
 
         The last request of all is given up if it has no result, and no run is under way.
         """
-        if self.now >= last.at + FIRST_PAUSE / 2 and feed in self.busy.get(partition, frozenset()):
+        under_way, half = feed in self.busy.get(partition, frozenset()), FIRST_PAUSE / 2
+        clock_was_ahead = self.now < last.at - half  # the pause begins now, not when that time has come
+        if clock_was_ahead or (under_way and self.now >= last.at + half):
             self._renewed.add((feed, partition))
-        if self.now < last.at - FIRST_PAUSE / 2:
-            self._renewed.add((feed, partition))  # a clock was ahead: the pause begins now, not when that time has come
         if self.now < last.at + FIRST_PAUSE:
             return None
         if not self.became_a_run(feed, partition, last):
             return last.times
         again = again_at(last)
-        if again is None and feed not in self.busy.get(partition, frozenset()):
+        if again is None and not under_way:
             self._give_up(feed, partition, last)
         return last.times + 1 if again is not None and self.now >= again else None
 
