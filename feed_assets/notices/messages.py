@@ -151,6 +151,8 @@ def _of_feed(day: str, found: Mapping[str, Any]) -> Iterator[str | Table]:
         yield f"{found['feed']}: {found['state']}; {found['before'] or 'nothing'} stays in force."
         return
     yield f"{found['feed']}: {found['before'] or 'nothing'} -> {found['after']}, rows {change(*found['rows'])}"
+    if (in_force := found.get("in_force", found["after"])) != found["after"]:
+        yield f"It is not in force: readers have {in_force or 'no update'}."
     if found.get("problem"):
         yield f"Its figures are not known: {found['problem']}"
     if figures := found["figures"]:
