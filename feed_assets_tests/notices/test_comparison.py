@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from typing import Any
 
 import dagster as dg
@@ -171,3 +172,13 @@ def test_an_update_whose_writer_was_overtaken_is_told_not_to_be_in_force() -> No
     assert f"It is not in force: readers have {of_others.name}." in lines_of(found)
     found = compare(board, DECLARED, DAY, before.name, {""}, now=AS_OF)
     assert not [line for line in lines_of(found) if "not in force" in line]
+
+
+def test_a_ratio_above_1_is_no_percentage() -> None:
+    board = MemoryBlackboard()
+    figures = Figures("campaign_id", ("impressions", "clicks"), (("per click", "impressions", "clicks"),))
+    before, _ = (published(board, effectiveness({"a": (count, 20, "1")})) for count in (250, 265))
+    found = compare(board, replace(DECLARED, figures=figures), DAY, before.name, {""}, now=AS_OF)
+
+    (row,) = (line for line in lines_of(found) if line.startswith("  per click"))
+    assert row.split() == ["per", "click", "12.5", "13.25", "+6.0", "%"]
