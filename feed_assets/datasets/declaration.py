@@ -16,7 +16,7 @@ class Figures:
     """The columns by which reports compare two updates of a feed.
 
     `sums` are added up, over all rows and for each value of `by`. Each ratio is a name, and the two of the sums whose
-    quotient it is: `("CTR", "clicks", "impressions")`.
+    quotient it is: `("CTR", "clicks", "impressions")`. A ratio of at most 1 is shown in percent.
     """
 
     by: str

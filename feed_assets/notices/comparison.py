@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,7 +21,7 @@ from feed_assets.datasets import FeedDeclaration, Figures
 from feed_assets.engine.duckdb_database import in_memory
 from feed_assets.engine.duckdb_sql import quoted_name, rows_of
 from feed_assets.engine.queried_files import readable_files
-from feed_assets.file_feed import Feed, FeedError, Record, Update, read_record, records
+from feed_assets.file_feed import Feed, FeedError, Record, Update, latest, read_record, records
 from feed_assets.file_feed.wording import first_line
 
 MOVERS = 10
@@ -32,21 +33,30 @@ FLOATING = {"FLOAT", "DOUBLE"}
 
 
 def compare(
-    board: Blackboard, declaration: FeedDeclaration, day: str, before: str | None, runs: Collection[str]
+    board: Blackboard,
+    declaration: FeedDeclaration,
+    day: str,
+    before: str | None,
+    runs: Collection[str],
+    *,
+    now: datetime,
 ) -> dict[str, Any]:
     """How the update that one of these runs made differs from the update `before`, as JSON.
 
-    `after` is None if they published none; then `state` says what became of their newest attempt. `rows` are pairs of
-    before and after; `figures` as by `moved`, None if the feed declares none, or, with a `problem`, if files are gone.
+    `after` is None if they published none; then `state` says what became of their newest attempt. `in_force` is the
+    update that readers have now, which differs from `after` if the writer was overtaken. `rows` are pairs of before and
+    after; `figures` as by `moved`, None if the feed declares none, or, with a `problem`, if files are gone.
     """
     feed = declaration.on(board)
     made = next((each for each in records(feed, day, newest=LOOKED_AT) if each.facts.run_id in runs), None)
     old = read_record(feed, day, before) if before else None
     published = made if made is not None and made.state == "published" else None
+    in_force = latest(feed, day, now=now)
     found: dict[str, Any] = {
         "feed": declaration.location,
         "before": before,
         "after": published.update if published else None,
+        "in_force": in_force.name if in_force else None,
         "state": made.state if made else "not computed by this run",
         "rows": [_rows(old), _rows(published)],
         "figures": None,

@@ -90,6 +90,12 @@ def mail(
     return made
 
 
+def shares(figures: Mapping[str, Any]) -> set[str]:
+    """The ratios of a comparison that are shown in percent: those that are at most 1 in all."""
+    totals = figures["totals"]
+    return {name for name in figures["ratios"] if all(each is None or each <= 1 for each in totals[name])}
+
+
 def change(before: float | None, after: float | None, *, share: bool = False) -> str:
     """Two values and their difference: `1,000 -> 1,100 (+10.0 %)`; of shares in percentage points."""
     shown = f"{_shown(before, share=share)} -> {_shown(after, share=share)}"
@@ -151,18 +157,20 @@ def _of_feed(report: Report, found: Mapping[str, Any]) -> Iterator[str | Table]:
         yield f"{found['feed']}: {found['state']}; {found['before'] or 'nothing'} stays in force."
         return
     yield f"{found['feed']}: {found['before'] or 'nothing'} -> {found['after']}, rows {change(*found['rows'])}"
+    if (in_force := found.get("in_force", found["after"])) != found["after"]:
+        yield f"It is not in force: readers have {in_force or 'no update'}."
     if found.get("problem"):
         yield f"Its figures are not known: {found['problem']}"
     if figures := found["figures"]:
-        shares = set(figures["ratios"])
+        percentages = shares(figures)
         known = {name: pair for name, pair in figures["totals"].items() if pair != [None, None]}
         yield Table(
             ["in all", "before", "after", "change"],
-            [[name, *_cells(pair, share=name in shares)] for name, pair in known.items()],
+            [[name, *_cells(pair, share=name in percentages)] for name, pair in known.items()],
         )
         names = [name for name in known if name != "rows"]
         movers = [
-            [each["group"] or "-", *(change(*each[name], share=name in shares) for name in names)]
+            [each["group"] or "-", *(change(*each[name], share=name in percentages) for name in names)]
             for each in figures["movers"]
         ]
         yield f"By {figures['by']}, those of {figures['groups']:,} that moved most:"

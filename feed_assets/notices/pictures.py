@@ -8,6 +8,8 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from feed_assets.notices.messages import shares
+
 BEFORE, AFTER = "#b9c4cc", "#2f6f9f"
 DPI = 110
 
@@ -20,7 +22,7 @@ def before_and_after(feed: Mapping[str, Any], day: str) -> bytes:
     figures = feed["figures"]
     names = [name for name in figures["totals"] if name != "rows"]
     name = names[-1] if names else "rows"
-    share = name in figures["ratios"]
+    share = name in shares(figures)
     shown = [{"group": "in all", **figures["totals"]}, *figures["movers"]]
     figure = Figure(figsize=(8, 1.4 + 0.36 * max(len(shown), 2)), layout="constrained")
     axes = figure.subplots()

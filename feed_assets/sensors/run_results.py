@@ -142,7 +142,7 @@ class RunResults:
 
         before = report.request["before"]
         return [
-            compare(self.board, self.feeds.feeds[feed].declaration, report.day, before.get(feed), known)
+            compare(self.board, self.feeds.feeds[feed].declaration, report.day, before.get(feed), known, now=self.now)
             for feed in report.request["computed"]
             if feed in self.feeds.feeds
         ]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
+from typing import Any
 
 import dagster as dg
 import pyarrow as pa
@@ -15,7 +17,8 @@ from feed_assets.datasets import FeedDeclaration, Figures
 from feed_assets.file_feed import Facts, Update, claim, publish, stage, staged_files
 from feed_assets.io_manager import declared_feed, feed_metadata
 from feed_assets.notices.comparison import MOVERS, compare, moved
-from feed_assets.notices.messages import change
+from feed_assets.notices.messages import ENDED, change, notice_of
+from feed_assets.state.reports import Report
 from feed_assets_tests.harness import AS_OF, DAY
 from feed_assets_tests.notices.conftest import effectiveness
 
@@ -78,7 +81,7 @@ def test_an_update_whose_files_are_gone_leaves_the_report_without_figures_and_sa
     published(board, effectiveness({"a": (2, 1, "1")}), run_id="run")
     board.delete(before.key("part-0.parquet"))
 
-    found = compare(board, DECLARED, DAY, before.name, {"run"})
+    found = compare(board, DECLARED, DAY, before.name, {"run"}, now=AS_OF)
 
     assert found["figures"] is None
     assert "part-0.parquet" in found["problem"]
@@ -106,7 +109,7 @@ def test_figures_too_large_for_a_sum_are_no_reason_to_take_an_update_out_of_forc
     before = published(board, measured(1e33))
     published(board, measured(1.0), run_id="run")
 
-    found = compare(board, DECLARED, DAY, before.name, {"run"})
+    found = compare(board, DECLARED, DAY, before.name, {"run"}, now=AS_OF)
 
     assert found["problem"].startswith("The figures cannot be added up: Conversion Error")
     assert "invalidate" not in found["problem"]
@@ -118,7 +121,7 @@ def test_the_update_whose_files_are_damaged_is_named_and_no_other(damaged) -> No
     contents = {"before": measured(1.0), "after": measured(2.0)} | {damaged: b"PAR1 no parquet PAR1"}
     updates = {name: published(board, content, run_id=name) for name, content in contents.items()}
 
-    found = compare(board, DECLARED, DAY, updates["before"].name, {"after"})
+    found = compare(board, DECLARED, DAY, updates["before"].name, {"after"}, now=AS_OF)
 
     assert f"The files of {updates[damaged].uri} cannot be read" in found["problem"]
     assert [each.name for each in updates.values() if each.name in found["problem"]] == [updates[damaged].name]
@@ -149,3 +152,33 @@ def test_figures_that_a_feed_cannot_have_are_refused_when_it_is_declared_and_oth
 )
 def test_a_change_is_told_in_numbers_that_people_read(before, after, share, words) -> None:
     assert change(before, after, share=share) == words
+
+
+def lines_of(found: dict[str, Any]) -> list[str]:
+    """The message on the end of a run whose only feed is compared so."""
+    result = {"outcome": "success", "run": None, "feeds": [found]}
+    return notice_of(Report("1", "memory", DAY, AS_OF, {"sources": []}, result), ENDED).lines
+
+
+def test_an_update_whose_writer_was_overtaken_is_told_not_to_be_in_force() -> None:
+    board = MemoryBlackboard()
+    before = published(board, effectiveness({"a": (100, 1, "1")}))
+    slow = claim(DECLARED.on(board), DAY, now=AS_OF, owner="slow")
+    of_others = published(board, effectiveness({"b": (10, 1, "1")}))
+    publish(stage(slow, staged_files(slow, 0), Facts(run_id="run"), now=AS_OF), now=AS_OF)
+
+    found = compare(board, DECLARED, DAY, before.name, {"run"}, now=AS_OF)
+
+    assert f"It is not in force: readers have {of_others.name}." in lines_of(found)
+    found = compare(board, DECLARED, DAY, before.name, {""}, now=AS_OF)
+    assert not [line for line in lines_of(found) if "not in force" in line]
+
+
+def test_a_ratio_above_1_is_no_percentage() -> None:
+    board = MemoryBlackboard()
+    figures = Figures("campaign_id", ("impressions", "clicks"), (("per click", "impressions", "clicks"),))
+    before, _ = (published(board, effectiveness({"a": (count, 20, "1")})) for count in (250, 265))
+    found = compare(board, replace(DECLARED, figures=figures), DAY, before.name, {""}, now=AS_OF)
+
+    (row,) = (line for line in lines_of(found) if line.startswith("  per click"))
+    assert row.split() == ["per", "click", "12.5", "13.25", "+6.0", "%"]
