@@ -114,7 +114,8 @@ def inspect(path: Path, source: Source, scratch: Path, *, name: str | None = Non
 
     `name` is the partner's name of the file, if `path` has another name; the name in `path` is then not checked. Raises
     LandingError if the file is missing or cut off, or if its content is not as its name and the source say. Also if its
-    name does not end as the source's format requires, or its path as the pattern of `poll`.
+    name does not end as the source's format requires, or its path as the pattern of `poll`. The name of a polled file
+    may have an unknown end, or none.
     """
     if not path.is_file():
         what = "is a directory; land the files in it" if path.is_dir() else "is not a file; check its name"
@@ -151,7 +152,9 @@ def inspect(path: Path, source: Source, scratch: Path, *, name: str | None = Non
 def _check_name(path: Path, source: Source) -> None:
     extensions = EXTENSIONS[source.format.type]
     extension = (path.with_suffix("") if _is_named_packed(path, source) else path).suffix.lower()
-    if extension not in extensions:
+    # CloudFront, Redshift and others choose the names at a polled place; there, `pattern` says which files are meant.
+    is_meant = source.poll is not None and all(extension not in each for each in EXTENSIONS.values())
+    if extension not in extensions and not is_meant:
         also = "" if isinstance(source.format, ParquetFormat) else ", each also with .gz"
         raise LandingError(
             f"{path} ends in {extension or 'nothing'!r}, and {source.key} takes {source.format.type} files, "
