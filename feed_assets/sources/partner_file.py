@@ -10,10 +10,12 @@ import csv
 import gzip
 import hashlib
 import io
+import json
 import os
 import re
 import zlib
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
@@ -246,9 +248,11 @@ def _inspect_text(
 
 
 def _check_json_lines(path: Path, start: bytes) -> None:
-    """Raise LandingError if a text of JSON is an array, or if its objects have several lines."""
-    if found := _NO_JSON_LINES.match(start):
-        has, values = ("is a JSON array", ".[]") if found[1] else ("has JSON objects of several lines", ".")
+    """Raise LandingError if a text of JSON is an array, or if its objects have several lines, or all of them one."""
+    found = _NO_JSON_LINES.match(start)
+    if found or _is_one_line_of_objects(start):
+        many = "has JSON objects of several lines" if found else "has all JSON objects in one line"
+        has, values = ("is a JSON array", ".[]") if found and found[1] else (many, ".")
         raise LandingError(
             f"{path} {has}, and the source takes one object a line; have it sent so, or land what "
             f"`{_printed(path)} | jq -c '{values}' > NEW` writes (from jq 1.7 on: earlier ones round long numbers)"
@@ -258,6 +262,15 @@ def _check_json_lines(path: Path, start: bytes) -> None:
 def _printed(path: Path) -> str:
     """The shell's command that prints the text of FILE."""
     return f"{'zcat' if path.suffix == '.gz' else 'cat'} FILE"
+
+
+def _is_one_line_of_objects(start: bytes) -> bool:
+    """Whether JSON objects follow each other without a line break, as Firehose writes them."""
+    text = start.decode(errors="replace").strip()
+    with suppress(ValueError, RecursionError):
+        _, end = json.JSONDecoder().raw_decode(text)
+        return "\n" not in text and text[end:].lstrip().startswith("{")
+    return False
 
 
 def _check_encoding(path: Path, start: bytes, source: Source, declared: str) -> None:
