@@ -10,10 +10,12 @@ import csv
 import gzip
 import hashlib
 import io
+import json
 import os
 import re
 import zlib
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
@@ -114,7 +116,8 @@ def inspect(path: Path, source: Source, scratch: Path, *, name: str | None = Non
 
     `name` is the partner's name of the file, if `path` has another name; the name in `path` is then not checked. Raises
     LandingError if the file is missing or cut off, or if its content is not as its name and the source say. Also if its
-    name does not end as the source's format requires, or its path as the pattern of `poll`.
+    name does not end as the source's format requires, or its path as the pattern of `poll`. The name of a polled file
+    may have an unknown end, or none.
     """
     if not path.is_file():
         what = "is a directory; land the files in it" if path.is_dir() else "is not a file; check its name"
@@ -151,7 +154,9 @@ def inspect(path: Path, source: Source, scratch: Path, *, name: str | None = Non
 def _check_name(path: Path, source: Source) -> None:
     extensions = EXTENSIONS[source.format.type]
     extension = (path.with_suffix("") if _is_named_packed(path, source) else path).suffix.lower()
-    if extension not in extensions:
+    # CloudFront, Redshift and others choose the names at a polled place; there, `pattern` says which files are meant.
+    is_meant = source.poll is not None and all(extension not in each for each in EXTENSIONS.values())
+    if extension not in extensions and not is_meant:
         also = "" if isinstance(source.format, ParquetFormat) else ", each also with .gz"
         raise LandingError(
             f"{path} ends in {extension or 'nothing'!r}, and {source.key} takes {source.format.type} files, "
@@ -243,9 +248,11 @@ def _inspect_text(
 
 
 def _check_json_lines(path: Path, start: bytes) -> None:
-    """Raise LandingError if a text of JSON is an array, or if its objects have several lines."""
-    if found := _NO_JSON_LINES.match(start):
-        has, values = ("is a JSON array", ".[]") if found[1] else ("has JSON objects of several lines", ".")
+    """Raise LandingError if a text of JSON is an array, or if its objects have several lines, or all of them one."""
+    found = _NO_JSON_LINES.match(start)
+    if found or _is_one_line_of_objects(start):
+        many = "has JSON objects of several lines" if found else "has all JSON objects in one line"
+        has, values = ("is a JSON array", ".[]") if found and found[1] else (many, ".")
         raise LandingError(
             f"{path} {has}, and the source takes one object a line; have it sent so, or land what "
             f"`{_printed(path)} | jq -c '{values}' > NEW` writes (from jq 1.7 on: earlier ones round long numbers)"
@@ -255,6 +262,15 @@ def _check_json_lines(path: Path, start: bytes) -> None:
 def _printed(path: Path) -> str:
     """The shell's command that prints the text of FILE."""
     return f"{'zcat' if path.suffix == '.gz' else 'cat'} FILE"
+
+
+def _is_one_line_of_objects(start: bytes) -> bool:
+    """Whether JSON objects follow each other without a line break, as Firehose writes them."""
+    text = start.decode(errors="replace").strip()
+    with suppress(ValueError, RecursionError):
+        _, end = json.JSONDecoder().raw_decode(text)
+        return "\n" not in text and text[end:].lstrip().startswith("{")
+    return False
 
 
 def _check_encoding(path: Path, start: bytes, source: Source, declared: str) -> None:

@@ -340,6 +340,14 @@ def test_a_long_json_number_is_found_wherever_the_file_is_read_in_two(described,
     assert not inspect(sent("log.jsonl", texts[9].replace(":", ':"')), source, Path()).long_numbers
 
 
+def test_json_objects_without_a_line_break_between_them_are_refused_with_what_to_do(described, sent):
+    source = described("type: jsonl, columns: [id, time, ad]")
+    with pytest.raises(LandingError, match=r"has all JSON objects in one line, .* jq -c '\.' > NEW`"):
+        inspect(sent("log.json", '{"id": "}"}{"id": 2}'), source, Path())
+    for text in ('{"id": 1}', '{"id": 1}{"id": 2}\n{"id": 3}\n', '{"id": "}{"}\n', '{"id": 1', ""):
+        inspect(sent("log.json", text), source, Path())
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
