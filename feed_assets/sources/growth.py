@@ -194,9 +194,11 @@ def _exactly(percent: Decimal) -> str:
         return f"{percent.quantize(_MILLIONTH, ROUND_CEILING).normalize():f}"
 
 
-def _rounded(percent: Decimal | None) -> str:
-    if percent is None:
-        return "0"
-    # Rounded down, so that 4.999 % is never shown as 5 %.
+def rounded_growth(percent: Decimal) -> Decimal:
+    """A growth to show, in hundredths of a percent: rounded down, so that 4.999 % is never shown as 5 %."""
     with localcontext(prec=50):
-        return f"{percent.quantize(_HUNDREDTH, ROUND_FLOOR).normalize():+f}"
+        return percent.quantize(_HUNDREDTH, ROUND_FLOOR)
+
+
+def _rounded(percent: Decimal | None) -> str:
+    return "0" if percent is None else f"{rounded_growth(percent).normalize():+f}"
