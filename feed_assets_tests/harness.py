@@ -314,7 +314,7 @@ class Installation:
         )
         return execute_run(InMemoryJob(job), run, self.instance, raise_on_error=False)
 
-    def check(self, asset: str, day: str = DAY, *names: str) -> dg.ExecuteInProcessResult:
+    def check(self, asset: str, day: str | None = DAY, *names: str) -> dg.ExecuteInProcessResult:
         """A run of nothing but the checks of an asset, or of these of them."""
         job = self.definitions.resolve_implicit_global_asset_job_def()
         keys = {

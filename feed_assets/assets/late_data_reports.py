@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 import dagster as dg
@@ -16,6 +17,7 @@ from feed_assets.file_feed import Update
 from feed_assets.io_manager import feed_metadata
 from feed_assets.io_manager.metadata import DATA_VERSION_TAG, MAX_ROWS, published_metadata
 from feed_assets.notices.keeping import COLUMNS, LOCATION, line_of
+from feed_assets.sources.growth import rounded_growth
 from feed_assets.state.reports import Report
 
 NAME = "late_data_reports"
@@ -52,7 +54,7 @@ def kept_event(update: Update, reports: Sequence[Report]) -> dg.AssetMaterializa
         for outcome in ("success", "rejected", "failed")
     }
     growth = [each["decision"]["growth_percent"] for each in reports[-1].request["sources"]]
-    numbers["growth at the last run, %"] = round(max(float(each or 0) for each in growth), 2)
+    numbers["growth at the last run, %"] = float(rounded_growth(max(Decimal(each or 0) for each in growth)))
     for feed in results[-1]["feeds"]:
         for name, (before, after) in (feed["figures"] or {"totals": {"rows": feed["rows"]}})["totals"].items():
             if before is not None and after is not None:

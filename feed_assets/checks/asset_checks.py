@@ -23,6 +23,11 @@ from feed_assets.resources import BlackboardResource, Clock, SparkResource
 from feed_assets.steps import Audited, Output, audit_output
 from feed_assets.steps.candidate import NothingToAuditError
 
+NO_PARTITION = (
+    "This run has no partition, and these checks look at one. Open a run that made the partition, select its step {}, "
+    "and re-execute the step."
+)
+
 
 class Limits(dg.ConfigurableResource[None]):
     """The limits of the checks; a run may change them in its configuration."""
@@ -84,6 +89,9 @@ def audit(
         clock: Clock,
         limits: Limits,
     ) -> Iterator[dg.AssetCheckResult]:
+        if partitions is not None and not (context.has_partition_key or context.has_partition_key_range):
+            # The button "Execute all" of Dagster 1.13 asks for no partition.
+            raise dg.Failure(description=NO_PARTITION.format(audit_name(key)), allow_retries=False)
         run = run_of(context.run, blackboard, spark, clock, context.log)
         made_here = is_selected(context, key)
         audited: dict[str | None, Audited] = {}

@@ -17,7 +17,7 @@ from feed_assets.dependencies.raw_growth import SourceDecision, growth_decisions
 from feed_assets.file_feed import begun, recorded_digests
 from feed_assets.operations.explanation import cleaned_nodes
 from feed_assets.sources import Source
-from feed_assets.sources.growth import shown_growth
+from feed_assets.sources.growth import rounded_growth
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def _row(each: SourceDecision, rerun: datetime | None) -> LateDay:
         sent_bytes=decision.current_bytes,
         baseline_records=decision.baseline_records,
         baseline_bytes=decision.baseline_bytes,
-        growth_percent=None if decision.growth_percent is None else float(shown_growth(decision.growth_percent)),
+        growth_percent=None if decision.growth_percent is None else float(rounded_growth(decision.growth_percent)),
         threshold_percent=round(float(decision.threshold_percent), 6),
         decision=f"{what}, {then}" if then else what,
         sentence=each.sentence(),

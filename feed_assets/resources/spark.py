@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from dagster_pyspark import LazyPySparkResource
+from pydantic import create_model
 from pyspark.sql import SparkSession
 
 from feed_assets.engine.buckets import bucket_jars, bucket_settings, check_classes
@@ -28,31 +29,40 @@ class SparkResource(LazyPySparkResource):
     """The lazy session of dagster-pyspark. Also works on a machine without Java, and on a bucket.
 
     With a base in a bucket, Spark uses the endpoint and region of its client, and gets the jars for S3 at the first
-    start.
+    start. The properties of `spark_config` are added to the project's own, and go first.
     """
 
     base: str = ""
+    master: str = "local[*]"
 
     @classmethod
     def on(cls, master: str, base: str = "", **more: str) -> SparkResource:
         """A resource for this master and for data below this base; `more` are further Spark properties."""
-        return cls(spark_config={**spark_config(master), **more}, base=base)
+        # If a run configures one value of a resource, Dagster takes the class's defaults for the others.
+        defaults: Any = {"base": (str, base), "master": (str, master)}
+        here = create_model(cls.__name__, __base__=cls, __doc__=cls.__doc__, **defaults)
+        return here(spark_config=more)
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """Spark's properties: the project's own for the master, replaced and completed by `spark_config`."""
+        return {**spark_config(self.spark_config.get("spark.master", self.master)), **self.spark_config}
 
     @property
     def spark_session(self) -> Any:
         """The session of this process, started on first use. Raises JavaError, MasterError and JarsError."""
         if self._spark_session is None:
             client = s3_client() if self.base.startswith("s3://") else None
-            started: dict[str, str] = {}
+            config = self.properties
             if SparkSession.getActiveSession() is None:
                 ensure_java()
-                master = self.spark_config.get("spark.master", "local")
-                check_master(master)
-                ensure_driver_memory(master)
-                started = {"spark.jars": ",".join(map(str, bucket_jars()))} if client else {}
+                check_master(config["spark.master"])
+                ensure_driver_memory(config["spark.master"])
+                if client:
+                    config["spark.jars"] = ",".join(map(str, bucket_jars()))
                 if options := archive_options():
-                    started[JAVA_OPTIONS] = f"{self.spark_config.get(JAVA_OPTIONS, '')} {options}"
-            session = start_session({**self.spark_config, **started})
+                    config[JAVA_OPTIONS] += f" {options}"
+            session = start_session(config)
             improve_calls(session)
             if client:
                 check_classes(session)

@@ -194,11 +194,11 @@ def _exactly(percent: Decimal) -> str:
         return f"{percent.quantize(_MILLIONTH, ROUND_CEILING).normalize():f}"
 
 
-def shown_growth(percent: Decimal) -> Decimal:
-    """A growth as people see it: rounded down to two digits, so that 4.999 % is never shown as 5 %."""
+def rounded_growth(percent: Decimal) -> Decimal:
+    """A growth to show, in hundredths of a percent: rounded down, so that 4.999 % is never shown as 5 %."""
     with localcontext(prec=50):
         return percent.quantize(_HUNDREDTH, ROUND_FLOOR)
 
 
 def _rounded(percent: Decimal | None) -> str:
-    return "0" if percent is None else f"{shown_growth(percent).normalize():+f}"
+    return "0" if percent is None else f"{rounded_growth(percent).normalize():+f}"

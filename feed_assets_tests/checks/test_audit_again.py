@@ -148,3 +148,9 @@ def test_what_cannot_be_told_of_a_staged_update_keeps_it_from_being_published(re
 
 def test_there_is_nothing_to_check_of_a_day_that_was_never_made(shop):
     assert f"{ADS} has nothing staged or valid of {DAY} to check" in " ".join(messages(shop.check("clean_ads")))
+
+
+def test_checks_without_a_partition_say_how_to_run_those_of_one(desk):
+    result = desk.check("clean_ads", None)
+    assert not result.success
+    assert "select its step clean_ads_audit, and re-execute the step" in " ".join(messages(result))
