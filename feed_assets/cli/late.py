@@ -10,7 +10,7 @@ import click
 
 from feed_assets.cli.feed_place import with_what_is_near
 from feed_assets.cli.installation import load_installation
-from feed_assets.cli.output import json_option, print_json, print_table, say
+from feed_assets.cli.output import OutputPath, json_option, print_json, print_table, say
 from feed_assets.cli.source_names import sources_named
 
 
@@ -22,7 +22,7 @@ from feed_assets.cli.source_names import sources_named
 @click.option(
     "--picture",
     metavar="FILE",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=OutputPath(".png"),
     help="Also write a heat map (.png).",
 )
 @json_option
@@ -33,8 +33,6 @@ def late(days: int | None, names: Sequence[str], picture: Path | None, *, as_jso
     """
     from feed_assets.operations import late_calendar as calendar  # noqa: PLC0415 - loads pydantic
 
-    if picture is not None and picture.suffix != ".png":
-        raise click.BadParameter(f"{picture} is no .png file.", param_hint="--picture")
     installation = load_installation()
     board = installation.blackboard
     rows = calendar.late_calendar(

@@ -42,6 +42,23 @@ def json_option(command: _Command) -> _Command:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON, for other programs.")(command)
 
 
+class OutputPath(click.Path):
+    """A file that a command writes, with one of these endings, in a directory that exists."""
+
+    def __init__(self, *endings: str) -> None:
+        super().__init__(path_type=Path, dir_okay=False)
+        self.endings = endings
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Check ending and directory."""
+        path = Path(os.fsdecode(super().convert(value, param, ctx)))
+        if path.suffix not in self.endings:
+            self.fail(f"{path} is no {' or '.join(self.endings)} file.", param, ctx)
+        if not path.parent.is_dir():
+            self.fail(f"{path.parent} is no directory; make it, or name another.", param, ctx)
+        return path
+
+
 def print_json(data: object) -> None:
     """Print a value: on one line through a pipe, indented on a terminal. Times are in ISO 8601."""
     click.echo(json.dumps(json_value(data), indent=2 if _is_terminal(sys.stdout) else None, allow_nan=False))

@@ -17,7 +17,7 @@ import click
 from feed_assets.cli.clock import DayParameter, check_order
 from feed_assets.cli.code_location import chosen_module
 from feed_assets.cli.installation import load_installation
-from feed_assets.cli.output import json_option, print_json, print_table, say
+from feed_assets.cli.output import OutputPath, json_option, print_json, print_table, say
 from feed_assets.file_feed import Feed, NoValidUpdateError, require_latest
 
 KEPT = ("day", "ad", "impressions", "clicks", "CTR")
@@ -33,7 +33,7 @@ KEPT = ("day", "ad", "impressions", "clicks", "CTR")
 @click.option(
     "--output",
     "-o",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=OutputPath(".html", ".png"),
     help="Also write a page (.html) or a plot (.png).",
 )
 @json_option
@@ -44,7 +44,7 @@ def report(day: date | None, first: date | None, last: date | None, output: Path
     """
     from feed_assets.operations.ads import effectiveness_report as figures  # noqa: PLC0415 - loads DuckDB
 
-    _check(day, first, last, output)
+    _check(day, first, last)
     installation = load_installation()
     note = installation.project.note
     if figures.LOCATION not in installation.feeds.feeds and not note:
@@ -85,12 +85,10 @@ def report(day: date | None, first: date | None, last: date | None, output: Path
         say(f"Written: {output}")
 
 
-def _check(day: date | None, first: date | None, last: date | None, output: Path | None) -> None:
+def _check(day: date | None, first: date | None, last: date | None) -> None:
     if day is not None and (first or last):
         raise click.BadParameter("give either one day or --from and --to.", param_hint="--date")
     check_order(first, last)
-    if output is not None and output.suffix not in {".png", ".html"}:
-        raise click.BadParameter(f"{output} is neither a .html nor a .png file.", param_hint="--output")
 
 
 def _period(first: date | None, last: date | None) -> str:

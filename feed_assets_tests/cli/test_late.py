@@ -92,6 +92,9 @@ def test_the_calendar_is_written_as_a_picture_and_wrong_arguments_say_what_to_do
     assert picture.read_bytes().startswith(b"\x89PNG")
 
     assert "is no .png file" in run("late", "--picture", "late.gif", code=2).stderr
+    nowhere = run("late", "--picture", tmp_path / "none" / "late.png", code=2)
+    assert "none is no directory; make it, or name another" in " ".join(nowhere.stderr.split())
+    assert nowhere.stdout == ""
     assert "There is no source 'shop_add'. There are: ads/shop_ads, clicks/shop_clicks." in " ".join(
         run("late", "--source", "shop_add", code=2).stderr.split()
     )
