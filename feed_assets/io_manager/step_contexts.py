@@ -22,8 +22,13 @@ from feed_assets.steps import Output, Run
 ROOT_RUN = "dagster/root_run_id"
 """The tag of the run that this run re-executes. The run of a job has it, too, and no other mark of its root."""
 
-INFRASTRUCTURE = frozenset({"blackboard", "clock", "file_feed", "io_manager", "project", "spark", "state", "warehouse"})
-"""Resources that do not change an update's content, and are not part of its configuration."""
+INFRASTRUCTURE = frozenset(
+    {"blackboard", "clock", "file_feed", "io_manager", "limits", "project", "spark", "state", "warehouse"}
+)
+"""Resources that do not change an update's content, and are not part of its configuration.
+
+The limits of its checks are not, either: a run without these checks does not have them.
+"""
 
 
 def run_of(

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, Observation, functions
 
 from feed_assets.ads import CLEAN_ADS, KINDS, judge_ads
 from feed_assets.assets.external import raw_logs
-from feed_assets.file_feed import RawInput
+from feed_assets.file_feed import RawInput, records
 from feed_assets.file_feed.names import parse_time
 from feed_assets.io_manager import BOUNDARY, Observed, feed_metadata
 from feed_assets.partitions import daily, hourly
@@ -143,14 +143,16 @@ def test_the_config_digest_changes_with_rules_and_sources_and_not_with_where_it_
     for installation, config in [
         (shop, None),
         (shop.using(clock=shop.settings.clock), None),
+        (shop, {"resources": {"limits": {"config": {"recent_days": 3}}}}),
         (shop, {"resources": {"rules": {"config": {"repeated_click_seconds": 5.0}}}}),
         (replace(shop, settings=replace(shop.settings, sources_directory=described), _definitions=None), None),
     ]:
         assert installation.run("clean_clicks", config=config).success
         digests.append(shop.record(CLICKS).facts.config_digest)
+    shop.run("clean_clicks", checks=False)
+    digests.append(records(shop.feed(CLICKS), DAY)[0].facts.config_digest)
 
-    assert digests[0] == digests[1]
-    assert len(set(digests)) == 3
+    assert [digests.count(each) for each in digests] == [4, 4, 4, 1, 1, 4]
 
 
 def latest_materialization(shop):
