@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 import dagster as dg
 from pydantic import Field
 
-from feed_assets.checks.reports import is_selected, report_audit, report_left_out
+from feed_assets.checks.reports import report_audit, report_left_out
 from feed_assets.checks.results import results
 from feed_assets.io_manager.asset_metadata import declared_feed
 from feed_assets.io_manager.retries import retrying
-from feed_assets.io_manager.step_contexts import run_of
+from feed_assets.io_manager.step_contexts import is_selected, run_of
 from feed_assets.io_manager.time_windows import partitions_before, window_of
 from feed_assets.quality.expectation import Expectation
 from feed_assets.quality.subject import Tolerance

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
-from typing import Any
 
 import dagster as dg
 from dagster._core.events import AssetMaterializationPlannedData
@@ -19,6 +18,7 @@ from feed_assets.file_feed import FeedError, begun, latest, read_record
 from feed_assets.file_feed.names import SECOND
 from feed_assets.io_manager.asset_events import INVALIDATED, REJECTED, is_shown, published, still_in_force
 from feed_assets.io_manager.asset_metadata import declared_feed
+from feed_assets.io_manager.step_contexts import asset_layer
 from feed_assets.steps import Audited
 
 
@@ -82,20 +82,10 @@ def report_left_out(
                 log_evaluations(context, child, partition, audited, _planned_checks(context, child))
 
 
-def is_selected(context: StepContext, key: dg.AssetKey) -> bool:
-    """Whether this run computes the asset, too."""
-    return key in _layer(context).selected_asset_keys
-
-
-def _layer(context: StepContext) -> Any:
-    """The assets and checks of the run. A job has no public way to them."""
-    return context.job_def.asset_layer
-
-
 def _planned_checks(context: StepContext, key: dg.AssetKey) -> set[str]:
     """The names of the asset's checks that this run has selected."""
     selected = context.run.asset_check_selection
-    keys = _layer(context).asset_graph.asset_check_keys if selected is None else selected
+    keys = asset_layer(context).asset_graph.asset_check_keys if selected is None else selected
     return {each.name for each in keys if each.asset_key == key}
 
 
@@ -115,7 +105,7 @@ def _mark_as_failed(context: StepContext, key: dg.AssetKey, partition: str | Non
 
 def _downstream(context: StepContext, key: dg.AssetKey) -> Iterator[tuple[dg.AssetKey, FeedDeclaration]]:
     """The feeds of this run that are computed from the asset, directly or not."""
-    layer = _layer(context)
+    layer = asset_layer(context)
     reached = {key}
     for each in layer.asset_graph.toposorted_asset_keys:
         node = layer.asset_graph.get(each)

@@ -21,8 +21,8 @@ from feed_assets.io_manager.observed import Observed
 from feed_assets.io_manager.retries import retrying
 from feed_assets.io_manager.step_contexts import (
     frames_by_partition,
-    is_made_elsewhere,
     is_required_input,
+    is_selected,
     makes_hours,
     outputs_of,
     partitions_of,
@@ -118,7 +118,7 @@ class FileFeedIOManager(dg.IOManager):
                 partitions,
                 optional=optional,
                 context=is_context,
-                made_elsewhere=is_made_elsewhere(context),
+                made_elsewhere=not is_selected(context.step_context, context.asset_key),
             )
         except MissingUpdateError as error:
             where = {"feed": error.feed.location, "partition": error.partition or "", "command": error.command}

@@ -73,9 +73,14 @@ def makes_hours(step: Any) -> bool:
     return window is not None and window.end - window.start < ONE_DAY
 
 
-def is_made_elsewhere(context: dg.InputContext) -> bool:
-    """Whether the input's asset is made by others, or by other runs than this one."""
-    return not context.step_context.job_def.asset_layer.get(context.asset_key).is_materializable
+def asset_layer(context: Any) -> Any:
+    """The assets and checks of a run. A job has no public way to them."""
+    return context.job_def.asset_layer
+
+
+def is_selected(context: Any, key: dg.AssetKey) -> bool:
+    """Whether the run of this step or check computes the asset, too."""
+    return key in asset_layer(context).selected_asset_keys
 
 
 def is_required_input(context: dg.InputContext, partition: str | None) -> bool:
