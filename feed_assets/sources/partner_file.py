@@ -35,6 +35,9 @@ EXTENSIONS = {
 }
 """The endings of the names of a format's files; names of text files may also end in `.gz` after them."""
 
+_NO_DATA = frozenset({".part", ".filepart", ".partial", ".tmp", ".md5", ".sha256"})
+"""Endings of files that a program is still sending, and of checksums beside a file."""
+
 SPLIT_BYTES = 64 * 1024 * 1024
 """The bytes of an unpacked text that one task of Spark reads."""
 
@@ -155,7 +158,8 @@ def _check_name(path: Path, source: Source) -> None:
     extensions = EXTENSIONS[source.format.type]
     extension = (path.with_suffix("") if _is_named_packed(path, source) else path).suffix.lower()
     # CloudFront, Redshift and others choose the names at a polled place; there, `pattern` says which files are meant.
-    is_meant = source.poll is not None and all(extension not in each for each in EXTENSIONS.values())
+    of_another = extension in _NO_DATA or any(extension in each for each in EXTENSIONS.values())
+    is_meant = source.poll is not None and not of_another
     if extension not in extensions and not is_meant:
         also = "" if isinstance(source.format, ParquetFormat) else ", each also with .gz"
         raise LandingError(

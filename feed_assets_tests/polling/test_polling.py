@@ -411,9 +411,11 @@ def test_a_file_that_has_landed_and_cannot_be_noted_keeps_no_other_back(tmp_path
     assert (second.taken, list(second.failed), landed(board)) == ([], names[:1], names)
 
 
-def test_names_that_a_polled_partner_cannot_choose_may_have_any_end_but_that_of_another_format(tmp_path, outbox):
+def test_names_that_a_polled_partner_cannot_choose_may_have_any_end_but_that_of_another_format_or_of_no_data(
+    tmp_path, outbox
+):
     names = ["0000_part_00", "E1.2019-11-28-12.d111abc"]  # as of Redshift and CloudFront
-    for name in (*names, "1.jsonl"):
+    for name in (*names, "1.jsonl", "a.csv.part"):
         send(outbox, name, name)
     source = describe(tmp_path / "shop_ads.yaml", outbox, pattern="*", lookback_days=3650)
     board = MemoryBlackboard()
@@ -421,8 +423,9 @@ def test_names_that_a_polled_partner_cannot_choose_may_have_any_end_but_that_of_
     polled = poller(board).poll(source)
 
     assert (polled.taken, landed(board)) == (names, names)
-    (problem,) = polled.problems
-    assert problem.startswith("1.jsonl ends in '.jsonl', and ads/shop_ads takes csv files")
+    other, unfinished = polled.problems
+    assert other.startswith("1.jsonl ends in '.jsonl', and ads/shop_ads takes csv files")
+    assert unfinished.startswith("a.csv.part ends in '.part', and ads/shop_ads takes csv files")
 
 
 def test_an_error_of_landing_gives_all_claims_back(outbox, source):
