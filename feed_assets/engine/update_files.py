@@ -78,9 +78,9 @@ def read_updates(
 
     Raises MissingColumnError if CSV or JSON files with rows lack a column that is not nullable, and
     UnreadableFormatError. Parquet files that are `made_elsewhere` are looked at as well: the footer of the first file
-    of each update, in the driver.
+    of each update, in the driver, if there is such a column.
     """
-    if made_elsewhere:
+    if made_elsewhere and not all(field.nullable for field in schema):
         for update in updates:
             _require_in_parquet(spark, update, schema)
     frames = [_read(spark, kind, sizes, schema) for kind, sizes in sorted(_sizes_by_format(updates).items())]

@@ -253,14 +253,16 @@ def _inspect_text(
 
 def _check_json_lines(path: Path, start: bytes) -> None:
     """Raise LandingError if a text of JSON is an array, or if its objects have several lines, or all of them one."""
-    found = _NO_JSON_LINES.match(start)
-    if found or _is_one_line_of_objects(start):
-        many = "has JSON objects of several lines" if found else "has all JSON objects in one line"
-        has, values = ("is a JSON array", ".[]") if found and found[1] else (many, ".")
-        raise LandingError(
-            f"{path} {has}, and the source takes one object a line; have it sent so, or land what "
-            f"`{_printed(path)} | jq -c '{values}' > NEW` writes (from jq 1.7 on: earlier ones round long numbers)"
-        )
+    if found := _NO_JSON_LINES.match(start):
+        has, values = ("is a JSON array", ".[]") if found[1] else ("has JSON objects of several lines", ".")
+    elif _is_one_line_of_objects(start):
+        has, values = "has all JSON objects in one line", "."
+    else:
+        return
+    raise LandingError(
+        f"{path} {has}, and the source takes one object a line; have it sent so, or land what "
+        f"`{_printed(path)} | jq -c '{values}' > NEW` writes (from jq 1.7 on: earlier ones round long numbers)"
+    )
 
 
 def _printed(path: Path) -> str:
@@ -270,10 +272,13 @@ def _printed(path: Path) -> str:
 
 def _is_one_line_of_objects(start: bytes) -> bool:
     """Whether JSON objects follow each other without a line break, as Firehose writes them."""
-    text = start.decode(errors="replace").strip()
+    line = start.strip()
+    if b"\n" in line:
+        return False
+    text = line.decode(errors="replace")
     with suppress(ValueError, RecursionError):
         _, end = json.JSONDecoder().raw_decode(text)
-        return "\n" not in text and text[end:].lstrip().startswith("{")
+        return text[end:].lstrip().startswith("{")
     return False
 
 
