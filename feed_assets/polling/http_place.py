@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from html.parser import HTMLParser
@@ -66,6 +67,7 @@ class HttpPlace(Place):
         self._urls: dict[str, str] = {}
         # fsspec passes unknown options on: a wrong one is a TypeError of a request.
         self._errors = (OSError, TypeError, ValueError, aiohttp.ClientError, TimeoutError)
+        self._too_many_redirects = aiohttp.TooManyRedirects
 
     def entries(self, folder: str) -> Iterator[PartnersFile]:
         """See `Place.entries`."""
@@ -73,13 +75,18 @@ class HttpPlace(Place):
 
         url = self._urls.get(folder) or f"{self._root}{quote(folder)}"
         url = url.rstrip("/") + "/"
-        with explained(self._errors):
+        with self._explained():
             found = sync(self._fs.loop, self._page, url)
         if found is None:
             if folder:
                 return
             raise PlaceError(f"the server has no {url}")
-        for link, base in _links(*found):
+        links = list(_links(found.page, found.url))
+        moved = urlsplit(found.came_from).path.rstrip("/") != urlsplit(url).path.rstrip("/")
+        if moved and not any("." in base or link.endswith("/") for link, base in links):
+            # It may be a page of login, which is no empty folder.
+            raise PlaceError(f"the server leads from {url} to {found.came_from}, where no link is to a file")
+        for link, base in links:
             name = f"{folder}/{base}".lstrip("/")
             self._urls[name] = link
             yield PartnersFile(name, None, "", None, is_folder=link.endswith("/"))
@@ -104,7 +111,7 @@ class HttpPlace(Place):
             if file.size is not None and received > file.size:
                 raise _MoreCameError
 
-        with explained(self._errors):
+        with self._explained():
             try:
                 fs = self._packed_fs if file.name.lower().endswith(".gz") else self._fs
                 callback = Callback(hooks={"received": stop_after_its_size})
@@ -115,8 +122,19 @@ class HttpPlace(Place):
                 pass  # said below
         require_same(file, self._look(file.name), target)
 
-    async def _page(self, url: str) -> tuple[str, str] | None:
-        """The page of a folder, and the URL that its links count from; None if the server has no such folder."""
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Turn errors into PlaceError. A URL loses its query: a signature there opens the file to whoever reads it."""
+        try:
+            with explained(self._errors):
+                yield
+        except PlaceError as error:
+            if isinstance(error.__cause__, self._too_many_redirects):
+                raise PlaceError("the server leads in a circle, from one address to the next") from error
+            raise type(error)(_without_queries(str(error))) from error
+
+    async def _page(self, url: str) -> _Page | None:
+        """The page of a folder; None if the server has no such folder."""
         session = await self._fs.set_session()
         async with session.get(self._fs.encode_url(url), **self._fs.kwargs) as answer:
             if answer.status == HTTPStatus.NOT_FOUND:
@@ -133,10 +151,11 @@ class HttpPlace(Place):
             came_from = str(answer.url) if answer.history else url
         # Another server must not get the partner's credentials: it is asked through the partner's redirects only.
         elsewhere = self._has_options and not _is_same_server(url, came_from)
-        return page.decode(errors="replace"), url if elsewhere or f"{came_from}/" == url else came_from
+        counted_from = url if elsewhere or f"{came_from}/" == url else came_from
+        return _Page(page.decode(errors="replace"), counted_from, _without_queries(came_from))
 
     def _look(self, name: str) -> PartnersFile | None:
-        with explained(self._errors):
+        with self._explained():
             try:
                 info = self._fs.info(self._urls[name])
             except FileNotFoundError as error:
@@ -151,6 +170,15 @@ class HttpPlace(Place):
         return PartnersFile(name, info.get("size"), tag, modified)
 
 
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """A page of links, the URL that they count from, and the URL that the page came from, without a query."""
+
+    page: str
+    url: str
+    came_from: str
+
+
 class _MoreCameError(Exception):
     """The server sends more of a file than it shows."""
 
@@ -161,16 +189,25 @@ def _is_same_server(asked: str, came: str) -> bool:
     return before[:2] == after[:2] or (after.scheme, after.hostname) == ("https", before.hostname)
 
 
+def _without_queries(text: str) -> str:
+    return re.sub(r"(https?://[^\s?'\"]*)\?[^\s'\"]*", r"\1?...", text)
+
+
 class _Links(HTMLParser):
-    """Collects the values of `href` of a page's links."""
+    """Collects the values of `href` of a page's links, and of the first `base`, which they count from."""
 
     def __init__(self) -> None:
         super().__init__()
         self.found: list[str] = []
+        self.base = ""
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Called for each start of an element."""
-        self.found += [value.strip() for name, value in attrs if (tag, name) == ("a", "href") and value]
+        href = (dict(attrs).get("href") or "").strip()
+        if href and tag == "a":
+            self.found.append(href)
+        elif href and tag == "base" and not self.base:
+            self.base = href
 
 
 def _links(page: str, url: str) -> Iterator[tuple[str, str]]:
@@ -181,14 +218,15 @@ def _links(page: str, url: str) -> Iterator[tuple[str, str]]:
     parser = _Links()
     try:
         parser.feed(page)
-    except AssertionError as error:  # Python's, for some of what is no HTML
+        counted_from = urljoin(url, parser.base)
+    except (AssertionError, ValueError) as error:  # the first is Python's, for some of what is no HTML
         raise PlaceError(f"{url} is no page of links: {error}") from None
     here = urlsplit(url)
     inside = here.path.rpartition("/")[0]
     for href in parser.found:
         try:
             # A colon in a name is not the end of a scheme.
-            link = urljoin(url, f"./{href}" if re.match("[^/?#]*:(?!//)", href) else href)
+            link = urljoin(counted_from, f"./{href}" if re.match("[^/?#]*:(?!//)", href) else href)
             parts = urlsplit(link)
         except ValueError:
             continue  # it is no URL

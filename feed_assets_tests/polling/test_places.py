@@ -199,15 +199,15 @@ def test_a_file_that_changes_during_its_download_is_left(tmp_path, partner):
 
 
 class Page(http.server.BaseHTTPRequestHandler):
-    """Serves `pages`: path -> body, or body and headers."""
+    """Serves `pages`: path -> body, body and headers, or the status of a refusal."""
 
     def do_GET(self):
         self.close_connection = True
         if self.headers["Authorization"] or self.headers["X-Api-Key"]:
             self.server.authorized.append(self.path)
-        page = self.server.pages.get(self.path)
-        if page is None:
-            self.send_error(404)
+        page = self.server.pages.get(self.path, 404)
+        if isinstance(page, int):
+            self.send_error(page)
             return
         body, headers = page if isinstance(page, tuple) else (page, {})
         self.send_response(302 if "Location" in headers else 200)
@@ -271,6 +271,37 @@ def test_a_folder_whose_address_loses_its_last_slash_stays_the_folder(tmp_path):
     with pages({"/out/": (b"", {"Location": "/out"}), "/out": page, **files}) as url:
         source = describe(tmp_path / "shop_ads.yaml", f"{url}/out", pattern="*.csv")
         assert poller(MemoryBlackboard()).poll(source).taken == ["1.csv", "2.csv"]
+
+
+@pytest.mark.parametrize("asked_again", ["/login", "/login?next=/out/", "/auth/sign-in"])
+def test_a_server_that_asks_for_a_login_is_an_error_and_not_an_empty_folder(tmp_path, asked_again):
+    page = b'<form></form><a href="/register">Register</a><a href="/">Home</a>'
+    with pages({"/out/": (b"", {"Location": asked_again}), asked_again: page}) as url:
+        message = f"leads from {url}/out/ to {url}/[a-z/-]+(\\?...)?, where no link is to a file"
+        with pytest.raises(PlaceError, match=message):
+            poller(MemoryBlackboard()).poll(describe(tmp_path / "shop_ads.yaml", f"{url}/out", pattern="*.csv"))
+
+
+@pytest.mark.parametrize("base", ["/out/files/", "files/", "files/index.html"])
+def test_links_count_from_the_base_that_a_page_names(tmp_path, base):
+    page = f'<base href="{base}"><base href="/else/"><a href="1.csv"><a href="../2.csv">'.encode()
+    with pages({"/out/": page, "/out/2.csv": content("2").encode()}) as url:
+        source = describe(tmp_path / "shop_ads.yaml", f"{url}/out", pattern="*.csv")
+        assert poller(MemoryBlackboard()).poll(source).taken == ["2.csv"]
+
+
+def test_redirects_in_a_circle_are_told_as_such(tmp_path):
+    circle = {"/out/": (b"", {"Location": "/in/"}), "/in/": (b"", {"Location": "/out/"})}
+    with pages(circle) as url, pytest.raises(PlaceError, match="leads in a circle"):
+        poller(MemoryBlackboard()).poll(describe(tmp_path / "shop_ads.yaml", f"{url}/out", pattern="*.csv"))
+
+
+def test_the_signature_of_an_address_that_a_file_redirects_to_is_not_shown(tmp_path):
+    signed = f"/store/1.csv?X-Amz-Signature={PASSWORD}"
+    with pages({"/out/": b'<a href="1.csv">', "/out/1.csv": (b"", {"Location": signed}), signed: 403}) as url:
+        done = poller(MemoryBlackboard()).poll(describe(tmp_path / "shop_ads.yaml", f"{url}/out", pattern="*.csv"))
+    assert "/store/1.csv?..." in str(done.failed["1.csv"])
+    assert PASSWORD not in str(done.failed["1.csv"])
 
 
 @pytest.mark.parametrize("header", ["Authorization", "X-Api-Key"])
