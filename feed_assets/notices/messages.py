@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 from email.message import EmailMessage
 from email.utils import format_datetime
 from html import escape
 from shlex import quote
 from typing import Any
 
+from feed_assets.sources.growth import rounded_growth
 from feed_assets.state.reports import Report
 
 DETECTED, ENDED = "detected", "ended"
@@ -116,7 +118,7 @@ def _grown(decision: Mapping[str, Any]) -> str:
     percent, kind = decision["growth_percent"], str(decision["kind"]).replace("_", " ")
     if _unchanged(decision):
         return "evening before changed"
-    return f"{float(percent):+.1f} %" if percent is not None and float(percent) else kind
+    return f"{rounded_growth(Decimal(percent), 1):+f} %" if percent is not None and float(percent) else kind
 
 
 def _unchanged(decision: Mapping[str, Any]) -> bool:

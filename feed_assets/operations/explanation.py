@@ -33,6 +33,7 @@ from feed_assets.file_feed.quarantine import counts_what_was_read
 from feed_assets.file_feed.wording import counted, observed_values
 from feed_assets.operations.accounting import COUNTS
 from feed_assets.sources import GrowthKind, Source, decide
+from feed_assets.sources.growth import rounded_growth
 from feed_assets.state import LastRequest, Store, StoreError, last_requests
 
 FIRST = date(1970, 1, 2)
@@ -323,7 +324,8 @@ def _raw_changes(record: Record, before: Record, sources: Mapping[str, Source]) 
             else:
                 decision = decide(was, each, source.growth_threshold_percent)
                 kind = "changed" if decision.needs_files else decision.kind.replace("_", " ")
-                percent = f" {decision.growth_percent:+.1f} %" if decision.growth_percent is not None else ""
+                growth = decision.growth_percent
+                percent = "" if growth is None else f" {rounded_growth(growth, 1):+f} %"
                 changes.append(f"{named(place)} {kind}{percent}")
     gone = sorted(place for place, was in earlier.items() if was.hours and place not in now)
     return [*changes, *(f"{named(place)} no longer read" for place in gone)]

@@ -17,7 +17,7 @@ from typing import Any
 from feed_assets.file_feed import RawInput
 from feed_assets.sources.thresholds import CostOfRun
 
-_HUNDREDTH, _MILLIONTH = Decimal("0.01"), Decimal("0.000001")
+_MILLIONTH = Decimal("0.000001")
 
 
 class GrowthKind(StrEnum):
@@ -194,10 +194,10 @@ def _exactly(percent: Decimal) -> str:
         return f"{percent.quantize(_MILLIONTH, ROUND_CEILING).normalize():f}"
 
 
-def rounded_growth(percent: Decimal) -> Decimal:
-    """A growth to show, in hundredths of a percent: rounded down, so that 4.999 % is never shown as 5 %."""
+def rounded_growth(percent: Decimal, digits: int = 2) -> Decimal:
+    """A growth to show, with these digits after the point: rounded down, so that 4.999 % is never shown as 5 %."""
     with localcontext(prec=50):
-        return percent.quantize(_HUNDREDTH, ROUND_FLOOR)
+        return percent.quantize(Decimal(1).scaleb(-digits), ROUND_FLOOR)
 
 
 def _rounded(percent: Decimal | None) -> str:

@@ -75,6 +75,17 @@ def test_when_that_run_has_ended_a_mail_compares_before_and_after(processed: Sho
     assert processed.report().events == ()
 
 
+def test_the_growth_in_a_subject_is_never_more_than_it_was(processed: Shop) -> None:
+    (run,) = processed.start(processed.grow())
+    processed.publish(run, GREW)
+    processed.end(run)
+    processed.grow(67, "later")  # 6.09 %
+
+    processed.report()
+
+    assert processed.office.subjects[-1] == f"Late data for {DAY}: ads/shop_ads +6.0 %"
+
+
 def test_the_table_in_the_ui_has_times_to_the_second_so_that_nothing_of_it_is_cut_off(processed: Shop) -> None:
     (run,) = processed.start(processed.grow())
     processed.end(run, good=False)
