@@ -148,7 +148,8 @@ class Requests:
     def add(self, need: Need) -> None:
         """Plan a run of a need with `due` from `not_yet_requested`, unless a run is under way or the tick is full."""
         if self.busy.get(need.partition, frozenset()) & set(need.feeds):
-            self.notes.append(f"{self._title(need)}: a run on it is under way, a later tick decides ({need.reason})")
+            title = self._title(need.feeds, need.partition)
+            self.notes.append(f"{title}: a run on it is under way, a later tick decides ({need.reason})")
         elif self.full:
             self.left_over += 1
         else:
@@ -185,11 +186,11 @@ class Requests:
                 requested[feed] = LastRequest(state, self._times[place], self.now)
                 record_request(transaction, key, requested[feed], reason=need.reason)
         if not requested:
-            self.notes.append(f"{self._title(need)}: another tick has just requested it")
+            self.notes.append(f"{self._title(need.feeds, need.partition)}: another tick has just requested it")
             return None
         downstream = need.downstream if len(requested) == len(need.due) else ()
         need = replace(need, due={feed: last.state for feed, last in requested.items()}, downstream=downstream)
-        self.notes.append(f"{self._title(need)}: run requested ({need.reason})")
+        self.notes.append(f"{self._title(need.feeds, need.partition)}: run requested ({need.reason})")
         if need.report is not None:
             self._record_report(transaction, need, requested)
         return Request(need, requested)
@@ -213,17 +214,18 @@ class Requests:
     def _give_up(self, feed: str, partition: str, last: LastRequest) -> None:
         self.given_up.add((feed, partition))
         self.notes.append(
-            f"{self.graph.feeds[feed].name} of {partition} was requested {last.times} times for its present state "
-            "and came to no result: check its runs, then use `feed-assets backfill`"
+            f"{self._title((feed,), partition)} was requested {last.times} times for its present state and "
+            "came to no result: check its runs, then use `feed-assets backfill`"
         )
 
     def _on_record(self, feed: str, partition: str) -> tuple[str, str]:
         """The feed's URI and the partition: several bases may share the state database."""
         return self.graph.feeds[feed].declaration.on(self.board).uri, partition
 
-    def _title(self, need: Need) -> str:
-        """The feeds and the partition, for people."""
-        return f"{', '.join(self.graph.feeds[feed].name for feed in need.feeds)} of {need.partition}"
+    def _title(self, feeds: Iterable[str], partition: str) -> str:
+        """The feeds and the partition, if they have any, for people."""
+        names = ", ".join(self.graph.feeds[feed].name for feed in feeds)
+        return f"{names} of {partition}" if partition else names
 
 
 def state_of(update: str | None, inputs: str) -> str:

@@ -33,7 +33,8 @@ CLOCKS_DIFFER = timedelta(hours=1)
 def busy_partitions(instance: dg.DagsterInstance, feeds: AssetFeedGraph) -> dict[str, frozenset[dg.AssetKey]]:
     """The partitions that runs and backfills are computing or will compute, each with its assets.
 
-    A run without a selection of assets computes all of them. A failed run that Dagster is about to repeat counts, too.
+    Assets without partitions are under "". A run without a selection of assets computes all of them. A failed run that
+    Dagster is about to repeat counts, too.
     """
     busy: dict[str, set[dg.AssetKey]] = {}
     for run in [*instance.get_runs(dg.RunsFilter(statuses=UNDER_WAY)), *_to_be_retried(instance)]:
@@ -67,10 +68,11 @@ def _to_be_retried(instance: dg.DagsterInstance) -> list[dg.DagsterRun]:
 
 def _of_run(run: dg.DagsterRun, feeds: AssetFeedGraph) -> Iterator[tuple[dg.AssetKey, str]]:
     assets = feeds.locations if run.asset_selection is None else run.asset_selection
-    if single := run.tags.get("dagster/partition"):
-        yield from ((key, single) for key in assets)
     first, last = (run.tags.get(f"dagster/asset_partition_range_{end}", "") for end in ("start", "end"))
-    yield from _range(feeds, assets, first, last)
+    if first:
+        yield from _range(feeds, assets, first, last)
+    else:
+        yield from ((key, run.tags.get("dagster/partition", "")) for key in assets)
     if gives_signs(run.run_id, run.tags):
         first, _, last = run.tags.get(BACKFILL_TAG, "").partition("/")
         yield from _range(feeds, feeds.locations, first, last)

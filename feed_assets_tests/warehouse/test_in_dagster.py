@@ -210,9 +210,11 @@ def test_a_warehouse_that_is_busy_is_asked_again_in_the_next_tick(store, source,
     assert len(tick(store)) == 1
 
 
-def test_a_feed_without_partitions_is_loaded_as_well(store, warehouse) -> None:
-    catalog = dg.AssetSpec("catalog", metadata=feed_metadata("catalog/v1.0", AD_CATALOG, warehouse="catalog"))
-    whole = replace(store, _definitions=Project(store.settings, ()).definitions(assets=[catalog]))
+CATALOG = dg.AssetSpec("catalog", metadata=feed_metadata("catalog/v1.0", AD_CATALOG, warehouse="catalog"))
+
+
+def test_a_feed_without_partitions_is_loaded_as_well(store, warehouse, capsys) -> None:
+    whole = replace(store, _definitions=Project(store.settings, ()).definitions(assets=[CATALOG]))
     source = Source(board=store.board, location="catalog/v1.0", table="catalog")
     for count in (2, 3):
         update = source.publish(ads(count), None)
@@ -223,6 +225,20 @@ def test_a_feed_without_partitions_is_loaded_as_well(store, warehouse) -> None:
         assert result.success, messages(result)
         assert warehouse.count("catalog", "") == {update: count}
     assert whole.tick("warehouse_loads").requests == ()
+
+    assert "warehouse/catalog: run requested" in capsys.readouterr().err
+
+
+def test_a_feed_without_partitions_is_not_loaded_by_two_runs_at_once(store) -> None:
+    whole = replace(store, _definitions=Project(store.settings, ()).definitions(assets=[CATALOG]))
+    source = Source(board=store.board, location="catalog/v1.0")
+    asked = []
+    for count in (2, 3):
+        source.publish(ads(count), None)
+        whole.tick("new_manifests")
+        asked.append(whole.tick("warehouse_loads"))
+        whole.fail(asked[-1], dg.DagsterRunStatus.STARTED)
+    assert [len(tick.requests) for tick in asked] == [1, 0]
 
 
 def test_a_table_with_more_to_load_than_a_tick_requests_does_not_keep_the_others_waiting(store) -> None:
