@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
@@ -38,6 +39,8 @@ SCHEMA_KEY = "org.apache.spark.sql.parquet.row.metadata"
 """Spark's entry in the footer of a Parquet file: the schema as JSON, in which Spark trusts when it reads."""
 FEW_FILES = 4
 """Up to this many footers, the driver reads them faster itself than by a job of Spark."""
+FOOTERS_AT_ONCE = 8
+"""Footers that the driver reads at once: in a bucket, each takes three requests."""
 LABELS = ("spark.job.description", "callSite.short", "callSite.long")
 """Properties of a thread of Spark that say what its jobs and their stages are."""
 ESCAPE, ESCAPED_QUOTE = r"\\.", r'\\"[^",]'
@@ -81,8 +84,7 @@ def read_updates(
     of each update, in the driver, if there is such a column.
     """
     if made_elsewhere and not all(field.nullable for field in schema):
-        for update in updates:
-            _require_in_parquet(spark, update, schema)
+        _require_in_parquet(spark, updates, schema)
     frames = [_read(spark, kind, sizes, schema) for kind, sizes in sorted(_sizes_by_format(updates).items())]
     if frames:
         return reduce(DataFrame.unionByName, frames)
@@ -91,14 +93,19 @@ def read_updates(
     return spark.range(0).select(*map(_null, schema)).where(functions.lit(False))  # noqa: FBT003 - a literal
 
 
-def _require_in_parquet(spark: SparkSession, update: Update, schema: StructType) -> None:
-    first = next((uri for uri in update.uris() if _format(update, uri) == "parquet"), None)
-    if first is not None:
+def _require_in_parquet(spark: SparkSession, updates: Sequence[Update], schema: StructType) -> None:
+    found = ([uri for uri in update.uris() if _format(update, uri) == "parquet"] for update in updates)
+    firsts = [uris[0] for uris in found if uris]
+
+    def columns(uri: str) -> list[str]:
         try:
-            found = [column.getName() for column in footer(spark, first).getSchema().getFields()]
+            return [column.getName() for column in footer(spark, uri).getSchema().getFields()]
         except Py4JJavaError:
-            return  # Spark's own way of reading it has a better message
-        _names_in(found, [first], schema)
+            return []  # Spark's own way of reading it has a better message
+
+    with ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:
+        for uri, names in zip(firsts, pool.map(columns, firsts), strict=True):
+            _names_in(names, [uri], schema)
 
 
 def _null(field: StructField) -> Column:

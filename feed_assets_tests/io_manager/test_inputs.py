@@ -362,6 +362,17 @@ def test_parquet_of_others_without_a_required_column_fails_the_run_and_publishes
     assert shop.latest(EFFECTIVENESS) is None
 
 
+def test_of_many_updates_of_others_the_one_without_a_required_column_is_named(desk, spark, tmp_path):
+    updates = []
+    for number in range(20):
+        path = tmp_path / f"{number}.parquet"
+        pq.write_table(pa.table({"ad_id" if number != 13 else "ad": ["a1"]}), path)
+        updates.append(publish_files(desk.feed(CATALOG), None, [path], now=desk.now, owner="others"))
+
+    with pytest.raises(MissingColumnError, match=r"13\.parquet: no column ad_id"):
+        read_updates(spark, updates, AD_CATALOG, made_elsewhere=True)
+
+
 def test_parquet_of_others_may_name_a_column_in_another_case(desk, spark, tmp_path):
     pq.write_table(pa.table({"AD_ID": ["a1"]}), tmp_path / "catalog.parquet")
     update = publish_files(desk.feed(CATALOG), None, [tmp_path / "catalog.parquet"], now=desk.now, owner="others")
