@@ -10,6 +10,7 @@ import os
 import re
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -147,6 +148,16 @@ def ensure_driver_memory(master: str) -> None:
         limits = [text for file in _MEMORY_LIMITS if file.exists() and (text := file.read_text().strip()).isdigit()]
         memory = min([os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), *map(int, limits)])
         os.environ.setdefault("SPARK_DRIVER_MEMORY", f"{max(memory // 4, 2**31) >> 20}m")
+
+
+def use_own_python(master: str) -> None:
+    """Let the Python processes that Spark starts on a single machine have the packages of this one.
+
+    Spark itself starts the first `python3` in PATH: that is another Python if this one's environment is not activated.
+    The user's PYSPARK_PYTHON goes first.
+    """
+    if master.startswith("local"):
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 
 def compile_quickly() -> None:

@@ -21,6 +21,7 @@ from feed_assets.engine.session import (
     ensure_driver_memory,
     spark_config,
     start_session,
+    use_own_python,
 )
 from feed_assets.resources.storage import s3_client
 
@@ -58,6 +59,7 @@ class SparkResource(LazyPySparkResource):
                 ensure_java()
                 check_master(config["spark.master"])
                 ensure_driver_memory(config["spark.master"])
+                use_own_python(config["spark.master"])
                 if client:
                     config["spark.jars"] = ",".join(map(str, bucket_jars()))
                 if options := archive_options():

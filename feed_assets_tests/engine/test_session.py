@@ -1,4 +1,4 @@
-"""The memory of Spark's driver follows the machine, and the user; a Java that cannot start says so."""
+"""The memory and the Python of Spark's driver follow the machine, and the user; a Java that cannot start says so."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import SparkSession, functions
 
 from feed_assets.engine.java import JavaError, ensure_java
 from feed_assets.engine.session import ensure_driver_memory, spark_config, start_session
+from feed_assets.resources import SparkResource
 from feed_assets_tests.waiting import HANGS
 
 
@@ -54,6 +55,26 @@ def test_the_driver_of_a_single_machine_takes_no_message_without_its_secret(spar
         answer = stranger.recv(1024)
 
     assert b"Expected SaslMessage" in answer
+
+
+def show_the_python_of_spark() -> None:
+    """Print the Python in which Spark calls functions of Python."""
+    spark = SparkResource.on("local[1]").spark_session
+    own = functions.udf(lambda: sys.executable)
+    print(*(row[0] for row in spark.range(1).select(own()).collect()))
+
+
+def test_sparks_functions_of_python_run_in_the_python_that_started_it_whatever_path_names_first(tmp_path: Path):
+    (tmp_path / "python3").symlink_to("/bin/false")
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    environment.pop("PYSPARK_PYTHON", None)
+    program = f"from {__name__} import show_the_python_of_spark; show_the_python_of_spark()"
+
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False, timeout=HANGS
+    )
+
+    assert done.stdout.strip() == sys.executable, done.stderr
 
 
 def start_without_a_session() -> None:
