@@ -73,10 +73,13 @@ class LocalBlackboard:
     """
 
     def __init__(self, root: Path) -> None:
+        there = True
         try:
             self._root = root.resolve()
-            there = self._root.exists()
-        except (OSError, RuntimeError) as error:  # a link that leads to itself is a RuntimeError until Python 3.13
+            self._root.stat()  # Python 3.13 resolves a link that leads to itself
+        except (FileNotFoundError, NotADirectoryError):
+            there = False
+        except (OSError, RuntimeError) as error:  # until Python 3.12, such a link is a RuntimeError
             if isinstance(error, OSError) and error.errno not in _NO_PATH:
                 raise
             raise UnavailableError(
