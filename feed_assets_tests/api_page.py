@@ -23,9 +23,9 @@ FIRST = ["project", "assets", "checks", "io_manager", "quality", "sources", "res
 HEAD = """\
 # What to import
 
-These names are the API: what the rooms export. Everything else may change with any version. `feed-assets init NAME`
-writes a project that uses them; the modules' docstrings say more. This page is made from the docstrings
-(`python -m feed_assets_tests.api_page`).
+These names are the API: the exports of the package's rooms. Everything else may change with any version.
+`feed-assets init NAME` writes a project that uses them. `python -m feed_assets_tests.api_page` makes this page from the
+first paragraphs of the docstrings, which say more.
 """
 
 

@@ -125,7 +125,7 @@ class Blackboard(Protocol):
         ...
 
     def abort_uploads(self, prefix: str, *, before: datetime) -> int:
-        """Remove what was sent of uploads below `prefix` that began before then and never ended; returns their number.
+        """Remove the parts of unfinished uploads below `prefix` that began before then; returns the number of uploads.
 
         No request on a store without uploads in parts.
         """

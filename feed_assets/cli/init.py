@@ -54,8 +54,13 @@ def init(name: str) -> None:
         message = f"{Path(name).absolute()} cannot be written ({error.strerror}): go to a folder of your own."
         raise click.ClickException(message) from None
     print_text(f"{Path(name).absolute()} is a project to start from. Next:")
-    landing = "feed-assets land web_orders sample/orders.csv"
-    for line in (f"cd {name}", "pip install -e .", f"python -m {name}.sample", landing, "feed-assets dev"):
+    sample = f"python -m {name}.sample"
+    for line in (
+        f"cd {name}",
+        "pip install -e .",
+        f"{sample}  # then type the commands that it prints",
+        "feed-assets dev",
+    ):
         print_text(f"  {line}")
     print_text("Its README.md explains each step, and which file to change.")
 

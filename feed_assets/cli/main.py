@@ -18,6 +18,7 @@ import click
 from feed_assets.cli.code_location import MODULE
 from feed_assets.cli.exit_codes import FAILED, explained_errors, message_of
 from feed_assets.cli.output import complain, quiet_option
+from feed_assets.operations.env_file import set_variables_of_env_file
 
 COLLECTIONS = 100_000, 20, 20
 """When Python collects garbage. By default it does so after 700 new objects. Dagster and Spark make a million that
@@ -78,8 +79,9 @@ class CommandMap(click.Group):
             formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
 
     def main(self, *arguments: Any, **options: Any) -> Any:  # click's signature
-        """Run the program. Only what it prints itself, such as its help, can fail here, as on a full disk."""
+        """Run the program. Only reading `.env`, and what it prints itself, such as its help, can fail here."""
         try:
+            set_variables_of_env_file()
             return super().main(*arguments, **options)
         except OSError as error:
             complain(f"Error: {message_of(error)}")

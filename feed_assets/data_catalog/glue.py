@@ -74,7 +74,7 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table: columns with types of Hive, the keys of its partitions, and whose it is (a URI)."""
+    """A table: columns with types of Hive, the keys of its partitions, and its owner: the URI of a feed or a source."""
 
     name: str
     columns: tuple[tuple[str, str], ...]
@@ -94,7 +94,7 @@ class Present:
     keys: tuple[str, ...] = ()
 
     def is_as(self, location: str, digest: str) -> bool:
-        """Whether it is at this location, and was described with this digest."""
+        """Whether it is at this location, with a description of this digest."""
         return self.location.rstrip("/") == location and self.parameters.get(DIGEST) == digest
 
     @property
@@ -126,7 +126,7 @@ class GlueCatalog:
         return f"glue://{self.database}"
 
     def tables(self) -> dict[str, Present]:
-        """The tables of the database by name, those of others, too; none without a database."""
+        """All tables of the database by name, also those of other programs; none without a database."""
         with self._errors("glue:GetTables"), suppress(self._client.exceptions.EntityNotFoundException):
             pages = self._client.get_paginator("get_tables").paginate(DatabaseName=self.database)
             return {table["Name"]: _present(table) for page in pages for table in page["TableList"]}

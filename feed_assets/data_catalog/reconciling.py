@@ -50,7 +50,7 @@ def reconcile(
     repair: bool = True,
     most: int | None = None,
 ) -> Reconciled:
-    """Compare a table with what is wanted, and with `repair` make it so: at most `most` partitions of each problem.
+    """Compare a table with the wanted table. With `repair`, correct at most `most` partitions of each problem.
 
     `tables` are those of the database, `present` the partitions that the table has, if the caller knows them. `only`
     are the names of the partitions that `wanted` knows, if not all: others are left as they are. Running it again
@@ -94,7 +94,7 @@ def reconcile(
 
 
 def is_described(table: Table, there: Present | None) -> bool:
-    """Whether a table is there, and described as wanted."""
+    """Whether the catalog has the table, with the wanted description."""
     return there is not None and there.is_as(table.location, table_digest(table))
 
 

@@ -34,7 +34,7 @@ _FORMATS = {"parquet": "parquet", "csv": "csv", "tsv": "tsv", "json": "json", "j
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A table, and its partitions by name: all, or those that were asked for."""
+    """A table, and its partitions by name: all partitions, or those that were asked for."""
 
     table: Table
     partitions: Mapping[str, Partition]

@@ -64,7 +64,7 @@ class Position:
 
     @classmethod
     def at(cls, moment: datetime) -> Position:
-        """The position of a reader that starts at this moment by its own clock; the store's may be OVERLAP behind."""
+        """The position of a reader that starts at `moment` by its clock; the store's clock may be OVERLAP behind."""
         return cls(_time_key(moment - OVERLAP))
 
     def past(self, keys: Sequence[str], *, now: datetime) -> Position:

@@ -156,7 +156,7 @@ class Transition:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the writer says about an update; every field may be empty.
+    """The facts that the writer records about an update; every field may be empty.
 
     `root_run_id` is the first run of a chain of re-executions; if empty, `run_id` is the first run.
     """

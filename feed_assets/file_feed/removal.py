@@ -70,7 +70,7 @@ class Outcome:
 
 
 def carry_out(feed: Feed, removals: Iterable[Removal], *, now: datetime) -> list[Outcome]:
-    """Remove these updates in this order; returns the outcomes. A plan has the oldest first: stopped, it leaves no gap.
+    """Remove these updates in this order; returns the outcomes. A plan begins with the oldest, so a stop leaves no gap.
 
     Leaves alone an update that was published, changed, held or became the latest since it was planned.
     """

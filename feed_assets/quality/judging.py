@@ -34,7 +34,7 @@ TODAY: Final = "today"
 EARLIER: Final = "earlier"
 
 Rule = tuple[str, Column]
-"""A reason, and when it applies."""
+"""A reason to set a record aside, and the condition under which it applies."""
 
 REDELIVERED: Final = "redelivered"
 OF_EVERY_KIND: Final = ("malformed line", "unparsable event_time", "missing event_time", "event_time outside the day")
@@ -74,7 +74,7 @@ def judge(
 def deliveries(
     records: DataFrame, schema: StructType, rules: Sequence[Rule], *, day: date, earlier: DataFrame | None = None
 ) -> DataFrame:
-    """The checked records, as for `judge`, and the usable earlier records.
+    """One frame of the records of a day, checked as for `judge`, and the usable records of `earlier`.
 
     Records that `check` returned are taken as they are. `_delivery` is 1 for the first record of an id, then 2, 3, ...
     """
@@ -96,7 +96,7 @@ def deliveries(
 def verdicts(
     delivered: DataFrame, schema: StructType, rules: Sequence[Rule], duplicates: Sequence[Rule] = ()
 ) -> DataFrame:
-    """Today's records of `deliveries`, with `_verdict` and `_reason`; `duplicates` are rules besides redelivery."""
+    """The day's records of `deliveries`, with `_verdict` and `_reason`; `duplicates` are rules besides redelivery."""
     duplicates = [(REDELIVERED, F.expr("_delivery > 1")), *duplicates]
     refused, repeats = F.col("_refused"), _first_that_applies(duplicates)
     verdict = (

@@ -27,7 +27,7 @@ from feed_assets.resources.storage import s3_client
 
 
 class SparkResource(LazyPySparkResource):
-    """The lazy session of dagster-pyspark. Also works on a machine without Java, and on a bucket.
+    """The lazy session of dagster-pyspark, which also works with data in a bucket, and on a machine without Java.
 
     With a base in a bucket, Spark uses the endpoint and region of its client, and gets the jars for S3 at the first
     start. The properties of `spark_config` are added to the project's own, and go first.

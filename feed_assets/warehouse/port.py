@@ -109,7 +109,7 @@ class Warehouse(ABC):
 
     @abstractmethod
     def type_of(self, spark: str) -> str | None:
-        """The type of a column that keeps this type of Spark without loss; None: there is none."""
+        """The type of a column that keeps this type of Spark without loss; None if there is no such type."""
 
     @abstractmethod
     def quoted(self, name: str) -> str:

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
-from dotenv import dotenv_values
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
@@ -26,12 +25,11 @@ from feed_assets.cli.code_location import load_project
 from feed_assets.cli.installation import Installation
 from feed_assets.engine.jvm import end_with_java, executors, is_stopped
 from feed_assets.engine.session import replace_session, warm_up
+from feed_assets.operations.env_file import ENV_FILE, set_variables_of_env_file
 from feed_assets.operations.java_compiler import compile_for_latest_days
 from feed_assets.resources import SparkResource
 from feed_assets.sources import SourceError
 
-ENVIRONMENT = ".env"
-"""In the working directory."""
 DYNAMIC = "spark.dynamicAllocation.enabled"
 """With this, Spark itself gives back the cores of an idle application."""
 LIMIT = "spark.cores.max"
@@ -140,7 +138,7 @@ def _choose_compiler(installation: Installation) -> None:
 
 def _set_variables(module: str) -> None:
     """Set the variables of `.env`, as `dagster dev` does, and those that `dagster.yaml` names for this module."""
-    os.environ.update({name: value for name, value in dotenv_values(ENVIRONMENT).items() if value is not None})
+    set_variables_of_env_file()
     with dg.DagsterInstance.get() as instance:
         instance.inject_env_vars(module)
 
@@ -156,7 +154,7 @@ def _modules() -> set[str]:
 
 def _files_of(sources: Path) -> set[str]:
     """The descriptions of the sources, their tables, and the variables of the environment."""
-    return {*map(str, sources.glob("*.yaml")), *map(str, sources.glob("*.csv")), ENVIRONMENT}
+    return {*map(str, sources.glob("*.yaml")), *map(str, sources.glob("*.csv")), ENV_FILE}
 
 
 def _states(files: set[str]) -> States:

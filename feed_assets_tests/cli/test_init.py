@@ -54,6 +54,22 @@ def test_the_sample_is_of_a_day_that_sensors_process_at_once(run: Run, folder: P
     assert last_due(datetime(2024, 3, 5, 3, tzinfo=UTC)) == date(2024, 3, 4)
 
 
+def test_the_sample_prints_commands_that_bring_in_all_that_came_on_time(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    run("init", "shop")
+    monkeypatch.chdir(folder / "shop")
+    monkeypatch.setattr(sys, "argv", ["sample", "2024-03-04"])
+
+    run_path("shop/sample.py", run_name="__main__")
+
+    printed = capsys.readouterr().out
+    late = {"late-orders.csv", "broken-orders.csv"}
+    assert set(re.findall(r" sample/(\S+)", printed)) == {each.name for each in Path("sample").iterdir()} - late
+    assert "sample/rates.csv --partition 2024-03-04-12:00" in printed
+    assert "2024-03-04T12:00:00Z" in Path("sample/rates.csv").read_text()
+
+
 def test_a_folder_that_cannot_be_written_is_named(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch):
     def mkdir(*_: object, **__: object) -> None:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))

@@ -63,6 +63,18 @@ def test_a_master_that_is_none_or_does_not_answer_is_said_before_anything_starts
     assert list(empty.iterdir()) == []
 
 
+def test_a_command_takes_the_variables_of_the_env_file_as_dagster_does(run: Run, empty: Path, monkeypatch):
+    monkeypatch.setenv("FEED_ASSETS_BASE", "data")
+    (empty / "elsewhere").mkdir()
+    (empty / ".env").write_text("FEED_ASSETS_BASE=elsewhere\n")
+
+    assert "There is no feed below elsewhere" in run("feeds").stderr
+
+    (empty / ".env").write_bytes(b"NAME=\xe4\n")
+
+    assert ".env is not UTF-8" in run("feeds", code=1).stderr
+
+
 def test_a_base_that_is_no_directory_is_said_before_anything_starts(run: Run, empty: Path, monkeypatch):
     (empty / "file").write_text("")
     monkeypatch.setenv("FEED_ASSETS_BASE", str(empty / "file" / "below"))

@@ -1,4 +1,4 @@
-"""What the README and the pages of its guide show works as it is shown."""
+"""What the README, the pages of its guide and CONTRIBUTING show works as it is shown."""
 
 import re
 import subprocess
@@ -26,6 +26,7 @@ from feed_assets_tests.harness import ads, failed_checks, messages
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "shop"
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 PAGES = {
     path: path.read_text(encoding="utf-8") for path in [ROOT / "README.md", *sorted((ROOT / ".readme").glob("*.md"))]
 }
@@ -167,7 +168,7 @@ def test_the_page_of_the_api_is_what_the_docstrings_of_all_exports_say():
 def test_the_table_of_rooms_has_the_order_of_the_imports():
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     layers = settings["tool"]["importlinter"]["contracts"][0]["layers"]
-    rows = README.partition("## Where things are")[2].partition("\n## ")[0].splitlines()
+    rows = CONTRIBUTING.partition("## Where things are")[2].partition("\n## ")[0].splitlines()
 
     listed = [name for row in rows for name in re.findall(r"`(\w+)(?:/|\.py)`", "".join(row.split("|")[2:3]))]
 

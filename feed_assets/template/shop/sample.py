@@ -1,5 +1,7 @@
 """Write sample deliveries for DAY to `sample/`: `python -m shop.sample [DAY]`. The default is the last day that is due.
 
+It prints the commands that bring in what came on time.
+
 Here: files as partners send them, a late file, a broken file, and feeds of other teams.
 """
 
@@ -11,10 +13,17 @@ from pathlib import Path
 PRODUCTS = {"p1": "Teapot", "p2": "Kettle", "p3": "Cup"}
 CURRENCIES = ("EUR", "USD", "GBP")
 HEADER = "number,placed_at,product,currency,total"
+NEXT = """\
+The deliveries are in the folder sample. These commands bring in what came on time:
+  feed-assets land web_orders sample/orders.csv
+  feed-assets land web_refunds sample/refunds.jsonl
+  feed-assets feed publish data/products/v1.0 sample/products.csv
+  feed-assets feed publish data/exchange-rates/v1.0 sample/rates.csv --partition {day}-12:00
+"""
 
 
-def write(day: date, folder: Path) -> list[Path]:
-    """Write the files of a day to a folder. Returns their paths."""
+def write(day: date, folder: Path) -> None:
+    """Write the files of a day to a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     files = {
         "orders.csv": [HEADER, *(_order(day, number) for number in range(48))],
@@ -27,7 +36,6 @@ def write(day: date, folder: Path) -> list[Path]:
     }
     for name, lines in files.items():
         (folder / name).write_text("\n".join([*lines, ""]), encoding="utf-8")
-    return [folder / name for name in files]
 
 
 def _order(day: date, number: int, currency: str = "") -> str:
@@ -48,5 +56,5 @@ def last_due(now: datetime) -> date:
 
 if __name__ == "__main__":
     chosen = date.fromisoformat(sys.argv[1]) if sys.argv[1:] else last_due(datetime.now(UTC))
-    for path in write(chosen, Path("sample")):
-        sys.stdout.write(f"{path}\n")
+    write(chosen, Path("sample"))
+    sys.stdout.write(NEXT.format(day=chosen))
