@@ -18,7 +18,7 @@ import click
 from feed_assets.cli.code_location import MODULE
 from feed_assets.cli.exit_codes import FAILED, explained_errors, message_of
 from feed_assets.cli.output import complain, quiet_option
-from feed_assets.operations.env_file import set_variables_of_env_file
+from feed_assets.operations.env_file import ENV_FILE, set_variables_of_env_file
 
 COLLECTIONS = 100_000, 20, 20
 """When Python collects garbage. By default it does so after 700 new objects. Dagster and Spark make a million that
@@ -81,7 +81,8 @@ class CommandMap(click.Group):
     def main(self, *arguments: Any, **options: Any) -> Any:  # click's signature
         """Run the program. Only reading `.env`, and what it prints itself, such as its help, can fail here."""
         try:
-            set_variables_of_env_file()
+            if replaced := set_variables_of_env_file():
+                complain(f"{ENV_FILE} replaces {', '.join(replaced)} of the environment, as it does for Dagster.")
             return super().main(*arguments, **options)
         except OSError as error:
             complain(f"Error: {message_of(error)}")

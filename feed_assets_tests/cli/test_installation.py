@@ -68,7 +68,9 @@ def test_a_command_takes_the_variables_of_the_env_file_as_dagster_does(run: Run,
     (empty / "elsewhere").mkdir()
     (empty / ".env").write_text("FEED_ASSETS_BASE=elsewhere\n")
 
-    assert "There is no feed below elsewhere" in run("feeds").stderr
+    said = run("feeds").stderr
+    assert "There is no feed below elsewhere" in said
+    assert ".env replaces FEED_ASSETS_BASE of the environment" in said
 
     (empty / ".env").write_bytes(b"NAME=\xe4\n")
 
