@@ -164,3 +164,13 @@ def test_the_page_of_one_day_shows_its_ads_at_once(feed):
     assert "<details>" not in written
     assert "The most shown of 1 ads" in written
     assert written.count('class="interval"') == 1
+
+
+@pytest.mark.parametrize("names", [DAYS[:1], DAYS])
+def test_each_table_of_ads_says_what_orange_means_so_that_a_printed_day_does(feed, names):
+    written = page(feed, list(names), now=NOW)
+
+    tables = written.split("<th>Ad</th>")[1:]
+    assert len(tables) >= 1
+    for table in tables:
+        assert '</table></div>\n<p class="note">Orange:' in table
