@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from math import sqrt
 from pathlib import Path
@@ -71,6 +71,18 @@ def test_no_click_and_nothing_but_clicks_can_be_drawn_for_every_number_of_impres
     inside = {**rated(0, 29), "ctr_low": 3e-18}
     assert plots.click_through_rates([inside, rated(29, 29)], title="").startswith(b"\x89PNG")
     assert plots.days([inside, {**rated(1, 2), "day": "2019-11-25"}], title="").startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(("count", "every"), [(1, 1), (16, 1), (30, 2), (365, 23)])
+def test_the_plot_of_many_days_has_only_as_many_dates_as_can_be_read(monkeypatch, count, every):
+    drawn = []
+    monkeypatch.setattr(plots, "_png", lambda figure, *_: drawn.append(figure) or b"")
+    days = [str(date(2019, 1, 1) + timedelta(days=number)) for number in range(count)]
+
+    plots.days([{**rated(1, 2), "day": day} for day in days], title="")
+
+    shown = [label.get_text() for label in drawn[0].axes[1].get_xticklabels()]
+    assert shown == days[::every]
 
 
 @given(counts())
