@@ -28,7 +28,7 @@ from feed_assets.file_feed import (
     stage,
 )
 from feed_assets.operations.ads import plots
-from feed_assets.operations.ads.effectiveness_report import day_figures, interval, percent, totals
+from feed_assets.operations.ads.effectiveness_report import day_figures, days_picture, interval, percent, totals
 from feed_assets.operations.ads.report_page import page
 
 NOW = datetime(2019, 12, 1, tzinfo=UTC)
@@ -83,6 +83,19 @@ def test_the_plot_of_many_days_has_only_as_many_dates_as_can_be_read(monkeypatch
 
     shown = [label.get_text() for label in drawn[0].axes[1].get_xticklabels()]
     assert shown == days[::every]
+
+
+def test_the_plot_has_a_gap_for_a_day_without_figures(monkeypatch, feed):
+    drawn = []
+    monkeypatch.setattr(plots, "days", lambda rows, **_: drawn.extend(rows) or b"")
+
+    days_picture(day_figures(feed, now=NOW))
+
+    assert [(row["day"], row["ctr"] is None) for row in drawn] == [
+        ("2019-11-24", False),
+        ("2019-11-25", True),
+        ("2019-11-26", False),
+    ]
 
 
 @given(counts())
