@@ -73,6 +73,8 @@ def report(day: date | None, first: date | None, last: date | None, output: Path
         print_json(rows)
     else:
         _print(rows, nothing)
+    if missing := figures.days_without_figures(shown_days):
+        say(f"Without figures, as nothing valid is published: {', '.join(missing)}.")
     if output is not None and not rows:
         say(f"{output} is not written: {nothing}" if as_json else f"{output} is not written.")
     elif output is not None:

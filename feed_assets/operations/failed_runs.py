@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 import dagster as dg
 
-from feed_assets.sensors.failures import EVENTS, errors, rejections
+from feed_assets.sensors.failures import EVENTS, errors, errors_outside_steps, rejections
 
 LOOKED_AT = 50
 """The number of runs to look at for each partition, newest first."""
@@ -59,4 +59,5 @@ def _assets(instance: dg.DagsterInstance, run: dg.DagsterRun) -> tuple[str, ...]
 def failures(events: Iterable[dg.DagsterEvent]) -> list[str]:
     """The reasons of a failed run without repetition: the checks that rejected, and the root errors."""
     all_events = list(events)
-    return list(dict.fromkeys([*rejections(all_events), *errors(all_events)]))
+    of_steps = [*rejections(all_events), *errors(all_events)]
+    return list(dict.fromkeys(of_steps or errors_outside_steps(all_events)))

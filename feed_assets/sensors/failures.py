@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import Any
 
 import dagster as dg
 
 from feed_assets.checks.results import ABOUT_THE_UPDATE
 from feed_assets.file_feed.wording import observed_values
 
-EVENTS = {dg.DagsterEventType.ASSET_CHECK_EVALUATION, dg.DagsterEventType.STEP_FAILURE}
+EVENTS = {
+    dg.DagsterEventType.ASSET_CHECK_EVALUATION,
+    dg.DagsterEventType.STEP_FAILURE,
+    dg.DagsterEventType.ENGINE_EVENT,
+    dg.DagsterEventType.RUN_FAILURE,
+}
 JAVA_CAUSE = "Caused by: "
 UNREAD_FILE = re.compile(r"Encountered error while reading file (\S+)\.\s")
 """Spark's error of a file, which often only the cause explains, and the cause rarely names the file."""
@@ -37,6 +43,14 @@ def errors(events: Iterable[dg.DagsterEvent]) -> tuple[str, ...]:
     return tuple(line for line in found if line)
 
 
+def errors_outside_steps(events: Iterable[dg.DagsterEvent]) -> tuple[str, ...]:
+    """Why a run failed although no step did: the error of code that cannot be loaded, else Dagster's sentence."""
+    all_events = list(events)
+    engine = [event.engine_event_data.error for event in all_events if event.is_engine_event]
+    causes = [_cause(error) for error in engine if error is not None]
+    return tuple(causes or [event.message for event in all_events if event.is_run_failure and event.message])
+
+
 def _error(event: dg.DagsterEvent) -> str | None:
     data = event.step_failure_data
     error = data.error
@@ -44,6 +58,10 @@ def _error(event: dg.DagsterEvent) -> str | None:
         return None
     if data.user_failure_data is not None and data.user_failure_data.description:
         return str(data.user_failure_data.description)
+    return _cause(error)
+
+
+def _cause(error: Any) -> str:
     while error.cause is not None and not OWN.match(error.message):
         error = error.cause
     if error.cls_name == dg.DagsterExecutionInterruptedError.__name__:

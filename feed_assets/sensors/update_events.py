@@ -7,7 +7,6 @@ Here: what Dagster knows of a change, and the event for one that it does not kno
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from logging import Logger
 from typing import Any
 
 import dagster as dg
@@ -27,8 +26,7 @@ AssetEvent = dg.AssetMaterialization | dg.AssetObservation
 class UpdateEvents:
     """The events of one tick: `found` in the order in which their changes were reported."""
 
-    instance: dg.DagsterInstance
-    log: Logger
+    context: dg.SensorEvaluationContext
     feeds: AssetFeedGraph
     board: Blackboard
     found: list[AssetEvent] = field(default_factory=list)
@@ -45,11 +43,11 @@ class UpdateEvents:
             sentence, metadata = self._loss(node, change)
             why = f"{sentence}."
             event: AssetEvent = still_in_force(
-                self.instance, key, change.partition, change.update, why=why, metadata=metadata
+                self.context.instance, key, change.partition, change.update, why=why, metadata=metadata
             )
         else:
             sentence, event = change.sentence(), _event(key, node, change)
-        self.log.info(f"{node.location} {sentence}")
+        self.context.log.info(f"{node.location} {sentence}")
         self.found.append(event)
 
     def _loss(self, node: FeedNode, change: Change) -> tuple[str, dict[str, str]]:
@@ -66,16 +64,16 @@ class UpdateEvents:
     def _is_known(self, node: FeedNode, change: Change) -> bool:
         """Whether Dagster knows of a change from the run that made it, or will know when that run or its retry ends."""
         key = self.feeds.keys[node.location]
-        if change.kind == "older" and has_event_about(self.instance, key, change.partition, change.name):
+        if change.kind == "older" and has_event_about(self.context.instance, key, change.partition, change.name):
             return True
         record = read_record(node.declaration.on(self.board), change.partition, change.name)
-        run = self.instance.get_run_by_id(record.facts.run_id) if record and record.facts.run_id else None
+        run = self.context.instance.get_run_by_id(record.facts.run_id) if record and record.facts.run_id else None
         if record is None or run is None:
             return False
         if change.kind == "invalidated":
             # Dagster shows a staged update before it is in force, even if it never comes into force.
-            return record.state in {"staged", "publishing", "rejected"} and goes_on(self.instance, run)
-        return change.kind == "older" or goes_on(self.instance, run)
+            return record.state in {"staged", "publishing", "rejected"} and goes_on(self.context.instance, run)
+        return change.kind == "older" or goes_on(self.context.instance, run)
 
 
 def _event(key: dg.AssetKey, node: FeedNode, change: Change) -> AssetEvent:

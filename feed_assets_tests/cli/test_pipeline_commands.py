@@ -299,6 +299,8 @@ def test_a_backfill_goes_on_after_a_failed_day_and_ends_with_the_list(run, base,
     (of_ads, *_) = json.loads(run("explain", "2019-11-25", "--json").stdout)
     assert len(of_ads["failed_runs"]) == 1
     assert "failed" not in run("explain", "2019-11-26").stdout
+    for more in ([], ["--json"]):
+        assert "Without figures, as nothing valid is published: 2019-11-25." in run("report", *more).stderr
 
 
 def test_a_backfill_of_two_days_at_once_publishes_the_same_rows_as_one_after_the_other(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from math import sqrt
 from pathlib import Path
@@ -28,7 +28,7 @@ from feed_assets.file_feed import (
     stage,
 )
 from feed_assets.operations.ads import plots
-from feed_assets.operations.ads.effectiveness_report import day_figures, interval, percent, totals
+from feed_assets.operations.ads.effectiveness_report import day_figures, days_picture, interval, percent, totals
 from feed_assets.operations.ads.report_page import page
 
 NOW = datetime(2019, 12, 1, tzinfo=UTC)
@@ -71,6 +71,31 @@ def test_no_click_and_nothing_but_clicks_can_be_drawn_for_every_number_of_impres
     inside = {**rated(0, 29), "ctr_low": 3e-18}
     assert plots.click_through_rates([inside, rated(29, 29)], title="").startswith(b"\x89PNG")
     assert plots.days([inside, {**rated(1, 2), "day": "2019-11-25"}], title="").startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(("count", "every"), [(1, 1), (16, 1), (30, 2), (365, 23)])
+def test_the_plot_of_many_days_has_only_as_many_dates_as_can_be_read(monkeypatch, count, every):
+    drawn = []
+    monkeypatch.setattr(plots, "_png", lambda figure, *_: drawn.append(figure) or b"")
+    days = [str(date(2019, 1, 1) + timedelta(days=number)) for number in range(count)]
+
+    plots.days([{**rated(1, 2), "day": day} for day in days], title="")
+
+    shown = [label.get_text() for label in drawn[0].axes[1].get_xticklabels()]
+    assert shown == days[::every]
+
+
+def test_the_plot_has_a_gap_for_a_day_without_figures(monkeypatch, feed):
+    drawn = []
+    monkeypatch.setattr(plots, "days", lambda rows, **_: drawn.extend(rows) or b"")
+
+    days_picture(day_figures(feed, now=NOW))
+
+    assert [(row["day"], row["ctr"] is None) for row in drawn] == [
+        ("2019-11-24", False),
+        ("2019-11-25", True),
+        ("2019-11-26", False),
+    ]
 
 
 @given(counts())
@@ -164,3 +189,13 @@ def test_the_page_of_one_day_shows_its_ads_at_once(feed):
     assert "<details>" not in written
     assert "The most shown of 1 ads" in written
     assert written.count('class="interval"') == 1
+
+
+@pytest.mark.parametrize("names", [DAYS[:1], DAYS])
+def test_each_table_of_ads_says_what_orange_means_so_that_a_printed_day_does(feed, names):
+    written = page(feed, list(names), now=NOW)
+
+    tables = written.split("<th>Ad</th>")[1:]
+    assert len(tables) >= 1
+    for table in tables:
+        assert '</table></div>\n<p class="note">Orange:' in table

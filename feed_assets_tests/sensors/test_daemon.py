@@ -42,6 +42,18 @@ def test_a_day_that_lands_is_processed_by_one_run_and_then_there_is_peace(shop, 
     assert "FAILURE" not in daemon.statuses()
 
 
+def test_ticks_without_news_leave_no_files_in_the_dagster_home(shop, daemon, tmp_path):
+    shop.land(ads(20))
+    daemon.tick()
+    daemon.tick()
+    storage = tmp_path / "home/storage"
+    before = {path for path in storage.rglob("*") if path.is_file()}
+
+    daemon.tick()
+
+    assert {path for path in storage.rglob("*") if path.is_file()} - before == set()
+
+
 def test_a_late_file_runs_its_day_again_and_going_back_runs_it_once_more(shop, daemon):
     shop.land(ads(20))
     shop.land_clicks([click("k1")])

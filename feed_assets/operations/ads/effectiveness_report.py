@@ -5,9 +5,9 @@ Here: the numbers of a report. Not here: computing the feed (`ads`), the page (`
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import datetime
+from datetime import date, datetime
 from decimal import Decimal
 from math import sqrt
 from typing import Any
@@ -16,6 +16,7 @@ import duckdb
 
 from feed_assets.ads import wilson_interval
 from feed_assets.ads.schemas import EFFECTIVENESS_FEED
+from feed_assets.datasets import days_between, is_day
 from feed_assets.engine.queried_files import readable_files
 from feed_assets.file_feed import Feed, Update, latest_of_all
 
@@ -77,11 +78,19 @@ def totals(days: Sequence[DayFigures]) -> DayFigures:
     )
 
 
+def days_without_figures(partitions: Collection[str]) -> list[str]:
+    """The days missing between the first and the last of these partitions, without those whose names are no days."""
+    days = [date.fromisoformat(name) for name in partitions if is_day(name)]
+    return [day for day in days_between(min(days), max(days)) if day not in partitions] if days else []
+
+
 def days_picture(days: Sequence[DayFigures]) -> bytes:
-    """Impressions and click-through rate of these days, as a PNG."""
+    """Impressions and click-through rate of these days, as a PNG with a gap for each missing day."""
     from feed_assets.operations.ads import plots  # noqa: PLC0415 - loads matplotlib, which figures alone do not need
 
-    return plots.days([asdict(day) for day in days], title="Impressions and click-through rate")
+    rows = [asdict(day) for day in days]
+    gaps = [{"day": day, "impressions": 0, "ctr": None} for day in days_without_figures([each.day for each in days])]
+    return plots.days(sorted([*rows, *gaps], key=lambda row: row["day"]), title="Impressions and click-through rate")
 
 
 def ads_picture(rows: Sequence[Mapping[str, Any]], day: str) -> bytes:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from io import BytesIO
+from math import ceil
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -15,6 +16,8 @@ from matplotlib.figure import Figure
 BLUE = "#2f6f9f"
 GREY = "#8a8a8a"
 DPI = 110
+MOST_DATES = 16
+"""Dates that fit below a plot of days without touching each other."""
 
 
 def click_through_rates(ads: Sequence[Mapping[str, Any]], *, title: str) -> bytes:
@@ -52,7 +55,8 @@ def days(rows: Sequence[Mapping[str, Any]], *, title: str) -> bytes:
     lower.errorbar(rated_days, rates, yerr=_reach(rated), fmt="o-", color=BLUE, ecolor=GREY, capsize=3)
     lower.set_ylabel("click-through rate in %")
     lower.set_ylim(bottom=0)
-    lower.tick_params(axis="x", labelrotation=30)
+    every = ceil(len(labels) / MOST_DATES) or 1
+    lower.set_xticks(range(0, len(labels), every), labels[::every], rotation=30, ha="right")
     _plain(lower)
     return _png(figure, upper, title)
 

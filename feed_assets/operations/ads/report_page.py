@@ -7,17 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import datetime
 from decimal import Decimal
 from importlib.metadata import version
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from feed_assets.datasets import days_between, is_day
-from feed_assets.file_feed import Feed, Update, latest_of_all
+from feed_assets.file_feed import Feed, latest_of_all
 from feed_assets.operations.accounting import account
-from feed_assets.operations.ads.effectiveness_report import DayFigures, figures_of, interval, percent, top_ads, totals
+from feed_assets.operations.ads.effectiveness_report import (
+    DayFigures,
+    days_without_figures,
+    figures_of,
+    interval,
+    percent,
+    top_ads,
+    totals,
+)
 
 TOP_ADS_OF_ONE_DAY = 20
 TOP_ADS_OF_SEVERAL_DAYS = 10
@@ -54,7 +61,7 @@ def page(feed: Feed, days: Sequence[str], *, now: datetime) -> str:
     return environment.get_template("report_page.html.jinja").render(
         days=[DaySection(of_day, top_ads(updates[of_day.day], top=top)) for of_day in figures],
         total=totals(figures),
-        missing=[day for day in _between(updates) if day not in updates],
+        missing=days_without_figures(updates),
         # The right ends of the chart of days.
         most_impressions=max((day.impressions for day in figures), default=0) or 1,
         scale=max((day.ctr_high or 0.0 for day in figures), default=0.0) or 1.0,
@@ -63,12 +70,6 @@ def page(feed: Feed, days: Sequence[str], *, now: datetime) -> str:
         made_at=now,
         program=f"feed_assets {version('feed_assets')}",
     )
-
-
-def _between(updates: Mapping[str, Update]) -> list[str]:
-    """All days from the first to the last with an update; partitions with other names are ignored."""
-    days = [date.fromisoformat(name) for name in updates if is_day(name)]
-    return days_between(min(days), max(days)) if days else []
 
 
 def _number(value: int | None) -> str:
