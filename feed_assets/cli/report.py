@@ -19,6 +19,7 @@ from feed_assets.cli.code_location import chosen_module
 from feed_assets.cli.installation import load_installation
 from feed_assets.cli.output import OutputPath, json_option, print_json, print_table, say
 from feed_assets.file_feed import Feed, NoValidUpdateError, require_latest
+from feed_assets.file_feed.wording import shortened
 
 KEPT = ("day", "ad", "impressions", "clicks", "CTR")
 """Columns that also a narrow terminal shows."""
@@ -74,7 +75,7 @@ def report(day: date | None, first: date | None, last: date | None, output: Path
     else:
         _print(rows, nothing)
     if missing := figures.days_without_figures(shown_days):
-        say(f"Without figures, as nothing valid is published: {', '.join(missing)}.")
+        say(f"Without figures, as nothing valid is published: {shortened(', '.join(missing), 200)}.")
     if output is not None and not rows:
         say(f"{output} is not written: {nothing}" if as_json else f"{output} is not written.")
     elif output is not None:
