@@ -6,6 +6,7 @@ which is to divide a file by hour. Variants with a mistake, which the checker of
 
 from __future__ import annotations
 
+import fcntl
 import gc
 import multiprocessing
 import os
@@ -121,6 +122,14 @@ def running_light(light: Light) -> Iterator[Server]:
     finally:
         process.kill()
         process.join()
+        _wait_for_the_lock(light.base / "journal" / "lock")
+
+
+def _wait_for_the_lock(lock: Path) -> None:
+    """Return when no lander that was being forked at the kill holds the lock any more."""
+    if lock.exists():
+        with lock.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
 
 
 def _run(light: Light, port: int) -> None:
