@@ -267,6 +267,18 @@ def test_a_damaged_file_and_other_formats(duckdb: Warehouse) -> None:
     assert source.load(duckdb, DAY)[1]
 
 
+def test_a_text_that_a_file_does_not_mark_as_text_stays_as_it_is(duckdb: Warehouse) -> None:
+    source = Source()
+    kept = source.publish(pa.table({"ad": ["é\n'".encode()], "shown": [1]}))
+    source.load(duckdb)
+    assert rows(duckdb, "SELECT ad FROM effect") == [("é\n'",)]
+
+    source.publish(pa.table({"ad": [b"\xff"], "shown": [1]}))
+    with pytest.raises(WarehouseError, match="invalid UTF8"):
+        source.load(duckdb)
+    assert counts(duckdb) == {kept: 1}
+
+
 def test_values_of_json_keep_their_text_their_digits_and_their_late_columns(duckdb: Warehouse) -> None:
     source = Source(columns=(Column("ad", "string"), Column("shown", "bigint"), Column("cost", "float")))
     texts = ["2019-11-24T10:00:00Z", "10:15", "5A0E2C1E-0000-4000-8000-00000000000A"]
