@@ -10,8 +10,13 @@ from feed_assets.file_feed import FeedError
 _READERS = {
     "parquet": "read_parquet(?, hive_partitioning = false, union_by_name = true)",
     "csv": "read_csv(?, header = true, all_varchar = true, hive_partitioning = false, union_by_name = true)",
-    "json": "read_json(?, format = 'auto', hive_partitioning = false, union_by_name = true)",
+    "json": (
+        "(SELECT COLUMNS(*) ->> '$' FROM read_json(?, format = 'auto', hive_partitioning = false, "
+        "union_by_name = true, maximum_depth = 1, sample_size = -1, map_inference_threshold = -1))"
+    ),
 }
+"""A file of JSON is read twice: of a sample, DuckDB would not know the columns that come later, and leave them out. The
+values are text, as it would take texts for times or UUIDs, and write them differently."""
 _FORMATS = {"parquet": "parquet", "csv": "csv", "tsv": "csv", "json": "json", "jsonl": "json", "ndjson": "json"}
 _PACKED = (".gz", ".zst")
 
@@ -21,9 +26,9 @@ class UnknownFormatError(FeedError):
 
 
 def rows_of(files: Sequence[Path]) -> str | None:
-    """A relation of all rows of these files, for FROM; None if none of them has columns. Values of CSV are text.
+    """A relation of all rows of these files, for FROM; None if none of them has columns.
 
-    Raises UnknownFormatError.
+    Values of CSV and JSON are text, nested ones as JSON. Raises UnknownFormatError.
     """
     formats = {_format(file) for file in files}
     if len(formats) > 1:

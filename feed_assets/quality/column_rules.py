@@ -25,7 +25,15 @@ from feed_assets.quality.expectation import (
     Reference,
     Subject,
 )
-from feed_assets.quality.rule_text import Value, check_name, joined, literal, rows_counted, single_literal
+from feed_assets.quality.rule_text import (
+    Value,
+    check_name,
+    double_literal,
+    joined,
+    literal,
+    rows_counted,
+    single_literal,
+)
 
 LONGEST_EXAMPLE: Final = 100
 """Characters of a value that a sentence gives as an example; records, events and alerts have the sentence."""
@@ -102,7 +110,8 @@ def in_range(
 ) -> Expectation:
     """The column's values lie between two bounds, both included. NULL passes; NaN and a text that is no number do not.
 
-    A bound that is a time without a zone is in UTC. Raises ValueError without a bound.
+    A text is compared with a number as a DOUBLE. A bound that is a time without a zone is in UTC. Raises
+    ValueError without a bound.
     """
     limits = [(sign, bound) for sign, bound in ((">=", at_least), ("<=", at_most)) if bound is not None]
     if not limits:
@@ -122,6 +131,7 @@ def in_range(
                 f"NOT coalesce({' AND '.join(f'{quoted(column)} {sign} {as_sql(bound)}' for sign, bound in limits)}, "
                 f"{quoted(column)} IS NULL)"
             ),
+            of_text=double_literal,
         ),
         column,
         f"have {column} not {wanted}",
@@ -186,14 +196,17 @@ def _schema_as_declared(subject: Subject, _: Mapping[str, Any]) -> Judgement:
     return Judgement(not differences, {"differences": differences or "none", "columns": len(subject.found)}, sentence)
 
 
-def _compared(column: str, condition: Callable[[Callable[[Value], str]], str]) -> str:
+def _compared(
+    column: str, condition: Callable[[Callable[[Value], str]], str], *, of_text: Callable[[Value], str] = literal
+) -> str:
     """The SQL of a comparison of the column with values, which are FLOAT if the column is.
 
-    `condition` gets a function that writes a value in SQL.
+    `condition` gets a function that writes a value in SQL; for a column of texts, this is `of_text`.
     """
-    usual, single = condition(literal), condition(single_literal)
+    usual, by_type = condition(literal), {"float": condition(single_literal), "string": condition(of_text)}
     # The column's type is not known before an audit.
-    return usual if usual == single else f"IF(typeof({quoted(column)}) = 'float', {single}, {usual})"
+    others = [f"WHEN '{type_}' THEN {sql}" for type_, sql in by_type.items() if sql != usual]
+    return f"CASE typeof({quoted(column)}) {' '.join(others)} ELSE {usual} END" if others else usual
 
 
 def _no_row_where(name: str, description: str, wrong: str, column: str, fault: str, *, blocking: bool) -> Expectation:

@@ -48,6 +48,11 @@ def single_literal(value: Value) -> str:
     return literal(value)
 
 
+def double_literal(value: Value) -> str:
+    """The value in Spark's SQL, to be compared with a text: Spark would make 10 of 10.5 to compare it with an INT."""
+    return f"double('{value}')" if type(value) is int else literal(value)
+
+
 def rows_counted(count: int) -> str:
     """The number with its noun, such as `1,000 rows`."""
     return counted(count, "row")

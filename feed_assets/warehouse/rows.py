@@ -102,6 +102,8 @@ def _converted(column: Column, name: str, type_: str) -> tuple[str, str]:
         return (value if type_ in {"JSON", "VARCHAR"} else f"to_json({value})"), target
     if type_ == target:
         return value, target
+    if (type_, target) == ("BLOB", "VARCHAR"):
+        return f"decode({value})", target  # a cast would escape all bytes that are not ASCII
     cast = f"CAST({value} AS {target})"
     # DuckDB rounds, and cuts times, without an error.
     lost = literal(f"The column {column.name} is {type_} in the files. As {column.type} it would lose: ")

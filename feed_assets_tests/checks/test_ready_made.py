@@ -267,6 +267,22 @@ def test_a_text_that_is_no_number_is_in_no_range(shop):
     assert found["at_most"].description == "1 of 3 rows have x not at most 20 (for example DE7), limit 0."
 
 
+def test_a_text_is_compared_with_a_whole_number_as_the_number_that_it_says(shop):
+    found = outcomes(
+        shop,
+        "SELECT '10.5' AS x, '3000000000' AS big, 9223372036854775807 AS n, '7' AS digit",
+        [
+            checks.in_range("x", at_most=10),
+            checks.in_range("big", at_least=1),
+            checks.in_range("n", at_most=2**63 - 1, name="of_a_bigint"),
+            checks.in_range("n", at_most=2**63 - 2, name="beyond_a_bigint"),
+            checks.accepted_values("digit", 7),
+        ],
+    )
+
+    assert [each.passed for each in found.values()] == [False, True, True, False, True]
+
+
 def test_a_number_is_compared_with_a_float_column_as_a_float(shop):
     rows = "SELECT float('0.1') AS x, 0.1BD AS d UNION ALL SELECT float('0.2'), 0.2BD"
     found = outcomes(

@@ -47,13 +47,36 @@ def test_with_a_key_a_row_can_have_changed(run: Run, written: Written, tmp_path:
     published(run, tmp_path / "f", written("a.jsonl", '{"ad": 1, "n": 8}\n{"ad": 3, "n": 6}\n{"ad": 4, "n": null}\n'))
     found = diff(run, tmp_path / "f", "--key", "ad")
     assert (found["added"], found["removed"], found["changed"]) == (1, 1, 1)
-    assert found["first_changed"] == [{"key": {"ad": 1}, "values": {"n": {"from": 5, "to": 8}}}]
-    assert found["first_added"] == [{"ad": 3, "n": 6}]
-    assert found["first_removed"] == [{"ad": 2, "n": 6}]
+    assert found["first_changed"] == [{"key": {"ad": "1"}, "values": {"n": {"from": "5", "to": "8"}}}]
+    assert found["first_added"] == [{"ad": "3", "n": "6"}]
+    assert found["first_removed"] == [{"ad": "2", "n": "6"}]
     shown = run("feed", "diff", tmp_path / "f", "--key", "ad").stdout
-    assert '{"ad": 1}' in shown
+    assert '{"ad": "1"}' in shown
     unknown = run("feed", "diff", tmp_path / "f", "--key", "ads", code=2)
     assert "There is no key column ads" in unknown.stderr
+
+
+def test_texts_of_json_that_look_like_times_and_ids_are_compared_as_they_were_sent(
+    run: Run, written: Written, tmp_path: Path
+):
+    known = '{"at": "2019-11-24T10:00:00Z", "hour": "10:15", "id": "5A0E2C1E-0000-4000-8000-00000000000A"}\n'
+    other = '{"at": "unknown", "hour": "none", "id": "none"}\n'
+    published(run, tmp_path / "f", written("a.jsonl", known))
+    published(run, tmp_path / "f", written("a.jsonl", known + other))
+    found = diff(run, tmp_path / "f")
+    assert (found["added"], found["removed"], found["columns"]["retyped"]) == (1, 0, {})
+
+    published(run, tmp_path / "f", written("a.jsonl", known.replace("T10:00:00Z", " 10:00:00+00") + other))
+    found = diff(run, tmp_path / "f")
+    assert (found["added"], found["removed"]) == (1, 1)
+
+
+def test_a_key_of_json_that_only_a_late_row_has_is_a_column(run: Run, written: Written, tmp_path: Path):
+    rows = "".join(f'{{"ad": {number}}}\n' for number in range(30_000))
+    published(run, tmp_path / "f", written("a.jsonl", rows + '{"ad": 30000, "note": "refunded"}\n'))
+    published(run, tmp_path / "f", written("a.jsonl", rows + '{"ad": 30000, "note": "paid"}\n'))
+    found = diff(run, tmp_path / "f", "--key", "ad")
+    assert found["first_changed"] == [{"key": {"ad": "30000"}, "values": {"note": {"from": "refunded", "to": "paid"}}}]
 
 
 def test_counts_have_thousands_separators_and_values_of_the_data_stand_as_they_are(run: Run, tmp_path: Path):

@@ -265,3 +265,34 @@ def test_a_damaged_file_and_other_formats(duckdb: Warehouse) -> None:
     source.load(duckdb, "2019-11-26")
     assert sorted(rows(duckdb, "SELECT ad, shown FROM effect"), key=str) == [("x", None), (None, 7)]
     assert source.load(duckdb, DAY)[1]
+
+
+def test_a_text_that_a_file_does_not_mark_as_text_stays_as_it_is(duckdb: Warehouse) -> None:
+    source = Source()
+    kept = source.publish(pa.table({"ad": ["é\n'".encode()], "shown": [1]}))
+    source.load(duckdb)
+    assert rows(duckdb, "SELECT ad FROM effect") == [("é\n'",)]
+
+    source.publish(pa.table({"ad": [b"\xff"], "shown": [1]}))
+    with pytest.raises(WarehouseError, match="invalid UTF8"):
+        source.load(duckdb)
+    assert counts(duckdb) == {kept: 1}
+
+
+def test_values_of_json_keep_their_text_their_digits_and_their_late_columns(duckdb: Warehouse) -> None:
+    source = Source(columns=(Column("ad", "string"), Column("shown", "bigint"), Column("cost", "float")))
+    texts = ["2019-11-24T10:00:00Z", "10:15", "5A0E2C1E-0000-4000-8000-00000000000A"]
+    for number, text in enumerate(texts):
+        publish_json(source, f"2019-11-2{number}", f'{{"ad": "{text}"}}')
+    publish_json(source, "2019-11-23", '{"ad": 12345678901234567890123}')
+    publish_json(source, "2019-11-24", '{"shown": 1}\n' * 30_000 + '{"shown": 2, "ad": "late", "cost": 0.1}')
+    for day in range(5):
+        source.load(duckdb, f"2019-11-2{day}")
+    found = rows(duckdb, "SELECT ad, CAST(cost AS VARCHAR) FROM effect WHERE ad IS NOT NULL ORDER BY _partition")
+    assert found == [*((text, None) for text in texts), ("12345678901234567890123", None), ("late", "0.1")]
+
+
+def publish_json(source: Source, day: str, text: str) -> None:
+    update = f"{source.location}/{day}/20191201.000100"
+    source.board.create(f"{update}/part-0.json", text.encode())
+    source.board.create(f"{update}/_SUCCESS", b"1")
