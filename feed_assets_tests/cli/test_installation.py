@@ -180,6 +180,21 @@ def test_explain_in_an_empty_directory_names_the_base_it_looked_at_and_makes_not
     assert list(empty.iterdir()) == []
 
 
+def test_explain_names_raw_data_of_a_source_that_was_renamed_and_does_not_call_all_processed(run: Run, empty: Path):
+    for key in ("ads/old_name", "clicks/another", "clicks/open_bandit_clicks", ".landed/ads/old_name"):
+        raw = empty / f"data/raw/{key}/2019-11-24/23/theirs.parquet"
+        raw.parent.mkdir(parents=True)
+        raw.write_bytes(b"PAR1")
+
+    for options in ([], ["--json"]):
+        message = run("explain", *options).stderr
+        assert [line.split()[3] for line in message.splitlines() if line.startswith("No day reads")] == [
+            "raw/ads/old_name:",
+            "raw/clicks/another:",
+        ]
+        assert "no unprocessed raw data" not in message
+
+
 @pytest.mark.parametrize("command", ["feeds", "late", "explain", "quarantine"])
 def test_a_command_that_finds_nothing_says_what_is_near_a_mistyped_base(run: Run, empty: Path, monkeypatch, command):
     (empty / "data").mkdir()
