@@ -170,6 +170,12 @@ def test_dagsters_tables_are_there_before_its_processes_start_at_once(run: Run, 
     assert found == {"runs.db", "index.db", "schedules.db"}
 
 
+def test_dev_says_how_its_sensors_get_changed_code(run: Run, empty: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("feed_assets.cli.dev.run_until_interrupted", lambda *_: 0)
+
+    assert "After a change of code or of a source, use Reload" in run("dev", "--port", str(free_port())).stderr
+
+
 def test_explain_in_an_empty_directory_names_the_base_it_looked_at_and_makes_nothing(run: Run, empty: Path):
     result = run("explain", "2019-11-24")
 
