@@ -55,6 +55,7 @@ def dev(ctx: click.Context, port: int, host: str, *, demo: bool) -> None:
     with _only_one(home):
         say(f"Data: {settings.base}{fixed}. Dagster's runs: {home}.")
         say(f"The UI is at http://{host}:{port} in a few seconds; Ctrl-C ends it.")
+        say("After a change of code or of a source, use Reload in the UI, under Deployment. Sensors need it.")
         # Warnings only: the UI shows what the sensors decide.
         arguments = ["dev", "-m", module, "--host", host, "--port", str(port), "--log-level", "warning"]
         workers = [sys.executable, "-m", "feed_assets.workers", module]

@@ -99,12 +99,17 @@ def _show_reports(reports: Sequence[Report]) -> None:
 
 def _show_unprocessed(installation: Installation, *, as_json: bool) -> None:
     from feed_assets.operations.explanation import unprocessed  # noqa: PLC0415 - loads pydantic
+    from feed_assets.sources.raw import keys_with_raw_data  # noqa: PLC0415 - as above
     from feed_assets.state import Store  # noqa: PLC0415 - loads SQLAlchemy
 
     settings = installation.settings
     now = settings.clock.now()
     store = Store(settings.state)
     days = unprocessed(installation.blackboard, installation.feeds, installation.sources, now=now, store=store)
+    known = {source.key for source in installation.sources}
+    unread = [key for key in keys_with_raw_data(installation.blackboard) if key not in known]
+    for key in unread:
+        say(f"No day reads raw/{key}: the project has no source of this name. Was it renamed or removed?")
     if as_json:
         print_json([asdict(each) for each in days])
         return
@@ -114,7 +119,7 @@ def _show_unprocessed(installation: Installation, *, as_json: bool) -> None:
     for command in dict.fromkeys(each.backfill for each in days if each.backfill):
         dates = len({each.day for each in days if each.backfill == command})
         print_text(f"Of these, `{command}` makes {counted(dates, 'day')} outside the lookback.", indent="    ")
-    if not days:
+    if not days and not unread:
         say(with_what_is_near("There is no unprocessed raw data.", installation.blackboard))
 
 

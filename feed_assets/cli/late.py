@@ -10,7 +10,7 @@ import click
 
 from feed_assets.cli.feed_place import with_what_is_near
 from feed_assets.cli.installation import load_installation
-from feed_assets.cli.output import OutputPath, json_option, print_json, print_table, say
+from feed_assets.cli.output import OutputPath, json_option, print_json, print_table, say, write_output
 from feed_assets.cli.source_names import sources_named
 
 
@@ -66,7 +66,7 @@ def late(days: int | None, names: Sequence[str], picture: Path | None, *, as_jso
             numbers=("sent", "baseline"),
         )
     if picture is not None and rows:
-        picture.write_bytes(calendar.picture(rows))
+        write_output(picture, calendar.picture(rows))
     if picture is not None:
         say(f"Written: {picture}" if rows else f"{picture} is not written: there is nothing to show.")
 

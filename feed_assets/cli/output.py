@@ -18,6 +18,7 @@ from decimal import Decimal
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TextIO, TypeVar
+from uuid import uuid4
 
 import click
 
@@ -57,6 +58,20 @@ class OutputPath(click.Path):
         if not path.parent.is_dir():
             self.fail(f"{path.parent} is no directory; make it, or name another.", param, ctx)
         return path
+
+
+def write_output(path: Path, content: bytes) -> None:
+    """Write the file that an option names, whole or not at all: a full disk leaves the file before."""
+    target = path.resolve()
+    if target.exists() and not target.is_file():  # a device, or a pipe
+        target.write_bytes(content)
+        return
+    part = target.with_name(f".{uuid4().hex}")
+    try:
+        part.write_bytes(content)
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def print_json(data: object) -> None:

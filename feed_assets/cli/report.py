@@ -17,7 +17,7 @@ import click
 from feed_assets.cli.clock import DayParameter, check_order
 from feed_assets.cli.code_location import chosen_module
 from feed_assets.cli.installation import load_installation
-from feed_assets.cli.output import OutputPath, json_option, print_json, print_table, say
+from feed_assets.cli.output import OutputPath, json_option, print_json, print_table, say, write_output
 from feed_assets.file_feed import Feed, NoValidUpdateError, require_latest
 from feed_assets.file_feed.wording import shortened
 
@@ -82,9 +82,10 @@ def report(day: date | None, first: date | None, last: date | None, output: Path
         if output.suffix == ".html":
             from feed_assets.operations.ads.report_page import page  # noqa: PLC0415 - loads Jinja
 
-            output.write_text(page(feed, shown_days, now=now), encoding="utf-8")
+            write_output(output, page(feed, shown_days, now=now).encode())
         else:
-            output.write_bytes(figures.days_picture(days) if day is None else figures.ads_picture(rows, str(day)))
+            drawn = figures.days_picture(days) if day is None else figures.ads_picture(rows, str(day))
+            write_output(output, drawn)
         say(f"Written: {output}")
 
 

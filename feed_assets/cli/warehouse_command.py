@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from feed_assets.cli.clock import DayParameter, check_order, now
+from feed_assets.cli.code_location import chosen_module
 from feed_assets.cli.exit_codes import FAILED
 from feed_assets.cli.installation import Installation, load_installation
 from feed_assets.cli.output import complain, json_option, print_json, print_table, print_text, progress, say
@@ -138,6 +139,10 @@ def _tables(
         raise click.ClickException(f"There is no warehouse: set {VARIABLE}, such as to duckdb:///warehouse.db.")
     place = open_warehouse(installation.settings.warehouse)
     known = {each.location: each.declaration for each in installation.feeds.feeds.values() if each.declaration.table}
+    if not known:
+        raise click.ClickException(
+            f"No feed of {chosen_module()} has a table: name one with `feed_metadata(..., warehouse=...)`."
+        )
     if unknown := set(names) - {*known, *(each.table for each in known.values())}:
         tables = ", ".join(f"{location} ({each.table})" for location, each in known.items()) or "none"
         raise click.BadParameter(f"{min(unknown)} has no table. Feeds with tables: {tables}.", param_hint="--feed")

@@ -224,7 +224,10 @@ class _Work:
         except InvalidKeyError as error:  # its name is too long for a key
             self.polled.failed[file.name] = str(error)
         else:
-            self.polled.left[file.name] = "another poll is taking it, or has just taken it"
+            self.polled.left[file.name] = (
+                "another poll is taking it, or has just taken it. "
+                "If that poll was killed, a poll takes the file an hour after it began with it"
+            )
         return False
 
     def _fetched(self, file: PartnersFile, folder: Path) -> Path | None:

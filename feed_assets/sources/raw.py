@@ -96,6 +96,16 @@ def has_raw_data(blackboard: Blackboard) -> bool:
     return bool(blackboard.page(RAW).entries)
 
 
+def keys_with_raw_data(blackboard: Blackboard) -> list[str]:
+    """The keys of the sources below which there is a file, described or not. A LIST, and one for each kind."""
+    return [
+        f"{kind}/{name}"
+        for kind in list_folders(blackboard, RAW)
+        if not kind.startswith(".")  # the ledger and its neighbours
+        for name in list_folders(blackboard, f"{RAW}{kind}/")
+    ]
+
+
 def read_set(blackboard: Blackboard, source_key: str, day: date) -> RawInput:
     """The files that one day of a source has now; possibly none."""
     return read_sets(blackboard, source_key, [day])[day]

@@ -184,6 +184,12 @@ def test_dagsters_tables_are_there_before_its_processes_start_at_once(run: Run, 
     assert found == {"runs.db", "index.db", "schedules.db"}
 
 
+def test_dev_says_how_its_sensors_get_changed_code(run: Run, empty: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("feed_assets.cli.dev.run_until_interrupted", lambda *_: 0)
+
+    assert "After a change of code or of a source, use Reload" in run("dev", "--port", str(free_port())).stderr
+
+
 def test_explain_in_an_empty_directory_names_the_base_it_looked_at_and_makes_nothing(run: Run, empty: Path):
     result = run("explain", "2019-11-24")
 
@@ -192,6 +198,21 @@ def test_explain_in_an_empty_directory_names_the_base_it_looked_at_and_makes_not
     assert "There is no unprocessed raw data." in every_day
     assert "All" not in every_day  # nothing was processed, either
     assert list(empty.iterdir()) == []
+
+
+def test_explain_names_raw_data_of_a_source_that_was_renamed_and_does_not_call_all_processed(run: Run, empty: Path):
+    for key in ("ads/old_name", "clicks/another", "clicks/open_bandit_clicks", ".landed/ads/old_name"):
+        raw = empty / f"data/raw/{key}/2019-11-24/23/theirs.parquet"
+        raw.parent.mkdir(parents=True)
+        raw.write_bytes(b"PAR1")
+
+    for options in ([], ["--json"]):
+        message = run("explain", *options).stderr
+        assert [line.split()[3] for line in message.splitlines() if line.startswith("No day reads")] == [
+            "raw/ads/old_name:",
+            "raw/clicks/another:",
+        ]
+        assert "no unprocessed raw data" not in message
 
 
 @pytest.mark.parametrize("command", ["feeds", "late", "explain", "quarantine"])

@@ -83,6 +83,26 @@ def test_gc_on_a_full_disk_says_how_little_it_needs_and_removes_when_it_has_that
     assert len(history(feed, DAY, now=NOW)) == 1
 
 
+def test_a_picture_that_finds_the_disk_full_leaves_the_one_before(small_disk, desk, monkeypatch):
+    monkeypatch.setenv("FEED_ASSETS_BASE", str(desk.base))
+    monkeypatch.setenv("FEED_ASSETS_SOURCES", str(desk.settings.sources_directory))
+    monkeypatch.setenv("FEED_ASSETS_AS_OF", "2019-12-01T12:00:00")
+    desk.raw_bytes(DAY, {"x": 1000})
+    picture = small_disk.path / "late.png"
+    picture.write_bytes(b"the picture before")
+    small_disk.fill()
+
+    full = CliRunner().invoke(main, ["late", "--picture", str(picture)])
+
+    assert full.exit_code == 1
+    assert "No space left on device" in full.stderr
+    assert picture.read_bytes() == b"the picture before"
+    assert set(small_disk.path.iterdir()) == {picture, small_disk.ballast}
+    small_disk.make_room()
+    assert CliRunner().invoke(main, ["late", "--picture", str(picture)]).exit_code == 0
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
 @pytest.fixture
 def program(monkeypatch, tmp_path, small_disk, spark):
     """Runs a command in this process, on a base and a Dagster home of which one is on the small disk."""

@@ -91,6 +91,16 @@ def test_a_time_without_partitions_does_not_say_that_tables_are_up_to_date(run: 
     assert "2019-12-02 00:00:00" in run("status").stdout  # a time is written as by other commands
 
 
+def test_a_project_without_a_table_is_not_said_to_be_loaded(run: Run, source: Source, tmp_path: Path, monkeypatch):
+    source.publish(ads(1))
+    monkeypatch.setenv("FEED_ASSETS_SOURCES", str(write_sources(tmp_path / "only-ads", SHOP_ADS)))
+
+    for command in "load", "status":
+        result = run(command, code=1)
+        assert "No feed of feed_assets.definitions has a table" in result.stderr
+        assert result.stdout == ""
+
+
 def test_a_narrow_terminal_shows_of_which_table_a_partition_is(run: Run, source: Source, monkeypatch) -> None:
     source.publish(ads(1))
     monkeypatch.setattr("feed_assets.cli.output.terminal_width", lambda _=None: 44)
