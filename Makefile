@@ -54,7 +54,7 @@ chaos: $(READY) ## 1,000 kills of writers, readers and retention, on a disk and 
 	@$(BIN)/python -m feed_assets_tests.notices.monitor_kills 2000
 
 late: $(READY) ## 10,000 random histories of late data
-	@$(BIN)/python -m feed_assets_tests.dependencies.late_histories 10000
+	@$(BIN)/python -m feed_assets_tests.late_data.late_histories 10000
 
 lint: $(READY) ## ruff, mypy, import rules, Dagster definitions
 	@$(BIN)/ruff check --quiet .

@@ -150,6 +150,17 @@ def server() -> Iterator[str]:
         yield url
 
 
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of a state database that nobody has used."""
+    from feed_assets.state.address import sqlite_url  # noqa: PLC0415 - slow to load, and few tests need it
+    from feed_assets_tests.state.server import new_database  # noqa: PLC0415 - as above
+
+    if request.param == "sqlite":
+        return sqlite_url(tmp_path / "a directory" / "state.db")
+    return new_database(request.getfixturevalue("server"))
+
+
 @pytest.fixture(params=["memory", "s3"])
 def store(request: pytest.FixtureRequest) -> SizedStore:
     """Stores for tests of how requests grow: in memory with pages of 1000 objects, in a bucket with pages of 20."""

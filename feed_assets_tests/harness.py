@@ -42,7 +42,8 @@ from feed_assets.file_feed import (
 from feed_assets.io_manager import retries
 from feed_assets.resources import BlackboardResource, Settings, StateResource
 from feed_assets.sources import read_set
-from feed_assets.state import LastRequest, Store, last_requests, record_request
+from feed_assets.starts.tables import LastRequest, last_requests, record_request
+from feed_assets.state import Store
 
 DAY = "2019-11-24"
 NEXT_DAY = "2019-11-25"

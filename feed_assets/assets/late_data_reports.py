@@ -17,8 +17,8 @@ from feed_assets.file_feed import Update
 from feed_assets.io_manager import feed_metadata
 from feed_assets.io_manager.metadata import DATA_VERSION_TAG, MAX_ROWS, published_metadata
 from feed_assets.notices.keeping import COLUMNS, LOCATION, line_of
+from feed_assets.notices.tables import Report
 from feed_assets.sources.growth import rounded_growth
-from feed_assets.state.reports import Report
 
 NAME = "late_data_reports"
 SHOWN = ("requested", "ended", "outcome", "sources", "run")

@@ -58,7 +58,7 @@ def dev(ctx: click.Context, port: int, host: str, *, demo: bool) -> None:
         say("After a change of code or of a source, use Reload in the UI, under Deployment. Sensors need it.")
         # Warnings only: the UI shows what the sensors decide.
         arguments = ["dev", "-m", module, "--host", host, "--port", str(port), "--log-level", "warning"]
-        workers = [sys.executable, "-m", "feed_assets.workers", module]
+        workers = [sys.executable, "-m", "feed_assets.warm_runs", module]
         code = run_until_interrupted([sys.executable, *UNWARNED, "-m", "dagster", *arguments], workers)
     if code is None:
         say("Stopped.")

@@ -19,11 +19,11 @@ from feed_assets.cli.output import json_option, print_blocks, print_json, print_
 from feed_assets.file_feed.wording import counted
 
 if TYPE_CHECKING:
+    from feed_assets.notices.tables import Report
     from feed_assets.operations.explanation import AssetStory
     from feed_assets.operations.failed_runs import FailedRun
     from feed_assets.project import Project
     from feed_assets.resources import Settings
-    from feed_assets.state.reports import Report
 
 
 @click.command()

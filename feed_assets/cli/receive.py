@@ -115,7 +115,7 @@ def receive(
 def _check(installation: Installation, host: str, certificate: str | None, key: str | None, *, no_tokens: bool) -> None:
     """Raise ClickException if nobody could push, or everybody could."""
     from feed_assets.receiving.door import can_be_pushed  # noqa: PLC0415 - loads the formats of bodies
-    from feed_assets.state.tokens import tokens  # noqa: PLC0415 - loads the database
+    from feed_assets.receiving.tables import tokens  # noqa: PLC0415 - loads the database
 
     settings = installation.settings
     if bool(certificate) != bool(key):
@@ -238,7 +238,7 @@ def add(partner: str, names: tuple[str, ...], expires: datetime | None) -> None:
 @json_option
 def list_(*, as_json: bool) -> None:
     """List the tokens that were not revoked, without their secrets."""
-    from feed_assets.state.tokens import tokens as stored  # noqa: PLC0415 - loads the database
+    from feed_assets.receiving.tables import tokens as stored  # noqa: PLC0415 - loads the database
 
     found = stored(Store(load_installation().settings.state))
     if as_json:
@@ -256,7 +256,7 @@ def list_(*, as_json: bool) -> None:
 @click.argument("token_id", metavar="TOKEN")
 def revoke(token_id: str) -> None:
     """Revoke the token of this id, as `tokens list` shows it. A receiver that runs refuses it after five seconds."""
-    from feed_assets.state.tokens import remove_token  # noqa: PLC0415 - loads the database
+    from feed_assets.receiving.tables import remove_token  # noqa: PLC0415 - loads the database
 
     with Store(load_installation().settings.state).writing() as transaction:
         removed = token_id.isascii() and remove_token(transaction, token_id, now=now())

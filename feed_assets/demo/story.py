@@ -28,10 +28,10 @@ from feed_assets.datasets import days_between
 from feed_assets.demo import OWN_HOME, logs
 from feed_assets.demo.daemon import IN_THIS_PROCESS, tick_sensors
 from feed_assets.demo.pushing import RunningReceiver, receiver
-from feed_assets.dependencies.raw_growth import growth_decisions
 from feed_assets.engine.jvm import make_default
 from feed_assets.file_feed import Feed, publish_files
 from feed_assets.file_feed.wording import counted
+from feed_assets.late_data.raw_growth import growth_decisions
 from feed_assets.notices.keeping import kept_reports
 from feed_assets.notices.messages import ENDED, Table, notice_of
 from feed_assets.notices.pictures import before_and_after

@@ -15,8 +15,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
 from feed_assets.notices.messages import DETECTED, ENDED
-from feed_assets.state import Store
-from feed_assets.state.reports import (
+from feed_assets.notices.tables import (
     Message,
     Report,
     claim_message,
@@ -25,6 +24,7 @@ from feed_assets.state.reports import (
     postpone_message,
     record_sent,
 )
+from feed_assets.state import Store
 
 SUPERSEDED = "superseded"
 """The outcome of a request that never became a run, as another one took its place. Nobody gets a message."""

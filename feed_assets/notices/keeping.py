@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from feed_assets.blackboard import Blackboard
 from feed_assets.file_feed import Column, Facts, Feed, Rows, Update, latest, publish_files, read_file
-from feed_assets.state.reports import Report
+from feed_assets.notices.tables import Report
 
 LOCATION: Final = "late-data-reports/v1.0"
 FILE = "reports.jsonl"

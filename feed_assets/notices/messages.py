@@ -15,8 +15,8 @@ from html import escape
 from shlex import quote
 from typing import Any
 
+from feed_assets.notices.tables import Report
 from feed_assets.sources.growth import rounded_growth
-from feed_assets.state.reports import Report
 
 DETECTED, ENDED = "detected", "ended"
 PLOT = "plot@feed-assets"

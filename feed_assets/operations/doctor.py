@@ -187,7 +187,7 @@ def _dagster(home: Path | None) -> Finding:
 
 
 def _workers(launcher: Any) -> str:
-    """Whether workers take runs. They have a launcher of their own (`feed_assets.workers`), which knows the pool."""
+    """Whether workers take runs. They have a launcher of their own (`feed_assets.warm_runs`), which knows the pool."""
     pool: Mapping[str, Any] = launcher.pool() if hasattr(launcher, "pool") else {}
     if pool:
         number = pool["workers"]

@@ -12,12 +12,6 @@ from itertools import groupby
 
 from feed_assets.blackboard import Blackboard
 from feed_assets.datasets import ONE_DAY
-from feed_assets.dependencies.day_phases import Phase
-from feed_assets.dependencies.graph import FeedGraph, FeedNode
-from feed_assets.dependencies.inputs_read import inputs_read
-from feed_assets.dependencies.raw_growth import SourceDecision, growth_decisions
-from feed_assets.dependencies.requests import again_at, state_of
-from feed_assets.dependencies.staleness import staleness
 from feed_assets.file_feed import (
     Feed,
     FeedInput,
@@ -31,10 +25,17 @@ from feed_assets.file_feed import (
 )
 from feed_assets.file_feed.quarantine import counts_what_was_read
 from feed_assets.file_feed.wording import counted, observed_values
+from feed_assets.late_data.day_phases import Phase
+from feed_assets.late_data.inputs_read import inputs_read
+from feed_assets.late_data.raw_growth import SourceDecision, growth_decisions
+from feed_assets.late_data.staleness import staleness
 from feed_assets.operations.accounting import COUNTS
 from feed_assets.sources import GrowthKind, Source, decide
 from feed_assets.sources.growth import rounded_growth
-from feed_assets.state import LastRequest, Store, StoreError, last_requests
+from feed_assets.starts.graph import FeedGraph, FeedNode
+from feed_assets.starts.requests import again_at, state_of
+from feed_assets.starts.tables import LastRequest, last_requests
+from feed_assets.state import Store, StoreError
 
 FIRST = date(1970, 1, 2)
 """The first day to look at: earlier event times are not usable."""

@@ -1,6 +1,6 @@
 """A calendar of late data: for each day and source what was sent, what the update in force holds, and the decision.
 
-Here: the rows, from storage alone, and their picture. Not here: the decisions (`dependencies`), printing (`cli.late`).
+Here: the rows, from storage alone, and their picture. Not here: the decisions (`late_data`), printing (`cli.late`).
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from datetime import date, datetime
 
 from feed_assets.blackboard import Blackboard
 from feed_assets.datasets import ONE_DAY
-from feed_assets.dependencies.day_phases import Phase
-from feed_assets.dependencies.graph import FeedGraph
-from feed_assets.dependencies.raw_growth import SourceDecision, growth_decisions
 from feed_assets.file_feed import begun, recorded_digests
+from feed_assets.late_data.day_phases import Phase
+from feed_assets.late_data.raw_growth import SourceDecision, growth_decisions
 from feed_assets.operations.explanation import cleaned_nodes
 from feed_assets.sources import Source
 from feed_assets.sources.growth import rounded_growth
+from feed_assets.starts.graph import FeedGraph
 
 
 @dataclass(frozen=True, slots=True)

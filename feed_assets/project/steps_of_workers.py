@@ -1,6 +1,6 @@
 """Processes of steps, which Dagster's multiprocess executor starts for a run: they end with the worker of the run.
 
-Here: noticing the end of the worker. Not here: workers (`feed_assets.workers`).
+Here: noticing the end of the worker. Not here: workers (`feed_assets.warm_runs`).
 """
 
 from __future__ import annotations

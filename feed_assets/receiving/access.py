@@ -1,7 +1,7 @@
 """Tokens of partners: making them, and finding whose a request is.
 
-Here: secrets, which are shown once and stored as digests. Not here: the table of tokens (`state.tokens`), and answers
-to requests that are refused (`server`).
+Here: secrets, which are shown once and stored as digests. Not here: the table of tokens (`tables`), and answers to
+requests that are refused (`server`).
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import secrets
 from collections.abc import Iterable
 from datetime import datetime
 
+from feed_assets.receiving.tables import Token, record_token, tokens
 from feed_assets.state import Store
-from feed_assets.state.tokens import Token, record_token, tokens
 
 MOST_VALID = 2
 """A partner's valid tokens at a time: the one in use, and the one that replaces it."""

@@ -20,8 +20,8 @@ from typing import TypeAlias
 
 from feed_assets.receiving.journal import MEDIUM_ERRORS, Entry, Header, Journal, age, decode_header, frame
 from feed_assets.receiving.limits import Limits
+from feed_assets.receiving.tables import answers
 from feed_assets.state import Store, StoreError
-from feed_assets.state.answers import answers
 
 REPEATS: timedelta = timedelta(hours=24)
 """How long a request that is repeated gets the answer of the first."""

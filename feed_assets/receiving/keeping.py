@@ -21,9 +21,9 @@ from typing import Any
 from feed_assets.receiving.committing import REPEATS, Sealed
 from feed_assets.receiving.journal import MEDIUM_ERRORS, Journal, age, encode_header
 from feed_assets.receiving.landing_segments import Outcome, Place, work
+from feed_assets.receiving.tables import record_answers
 from feed_assets.sources.scratch import TOGETHER
 from feed_assets.state import Store, StoreError
-from feed_assets.state.answers import record_answers
 
 LOOK_EVERY = 0.2
 """Seconds between two looks at new segments and at the lander."""

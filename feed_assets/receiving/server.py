@@ -41,9 +41,9 @@ from feed_assets.receiving.door import (
 from feed_assets.receiving.keeping import Keeper
 from feed_assets.receiving.limits import Limits
 from feed_assets.receiving.metrics import Metrics
+from feed_assets.receiving.tables import Token, tokens
 from feed_assets.sources import Source
 from feed_assets.state import Store, StoreError
-from feed_assets.state.tokens import Token, tokens
 
 REFRESH_SECONDS: Final = 5.0
 """How often tokens are read again: a token that is revoked stays valid for so long at most."""

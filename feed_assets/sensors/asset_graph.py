@@ -1,4 +1,4 @@
-"""The feeds among a code location's assets and their dependencies: `dependencies.graph` from Dagster's asset graph.
+"""The feeds among a code location's assets and their dependencies: `starts.graph` from Dagster's asset graph.
 
 Not here: any decision, and any access to storage. Dagster takes up to a millisecond for the inputs of a partition. So a
 process asks once for each partition, until partitions come or go.
@@ -16,7 +16,6 @@ from weakref import WeakKeyDictionary
 import dagster as dg
 
 from feed_assets.datasets import FeedDeclaration
-from feed_assets.dependencies.graph import FeedNode, Parent
 from feed_assets.file_feed.bounded_cache import BoundedCache
 from feed_assets.io_manager.asset_metadata import (
     CONTEXT,
@@ -27,6 +26,7 @@ from feed_assets.io_manager.asset_metadata import (
     shares_time,
 )
 from feed_assets.io_manager.time_windows import during, has_dynamic_names, partition_keys, time_window, times_of, within
+from feed_assets.starts.graph import FeedNode, Parent
 
 _Answer = TypeVar("_Answer")
 _Bounds = tuple[tuple[float, float] | None, ...]

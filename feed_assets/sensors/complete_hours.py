@@ -1,6 +1,6 @@
 """The sensor of installations that check hour by hour: it runs the hours that are complete, or have changed since.
 
-Here: the time limit, run requests and the log. Not here: the decisions (`dependencies.complete_hours`).
+Here: the time limit, run requests and the log. Not here: the decisions (`late_data.complete_hours`).
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Any
 
 import dagster as dg
 
-from feed_assets.dependencies.complete_hours import due_hours
-from feed_assets.dependencies.requests import Need, state_of
-from feed_assets.dependencies.turns import Turns
 from feed_assets.file_feed import FeedError
+from feed_assets.late_data.complete_hours import due_hours
+from feed_assets.late_data.turns import Turns
 from feed_assets.resources import BlackboardResource, Clock, StateResource
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.ticks import TICK_SECONDS, load_cursor, requests_of_tick, run_requests
 from feed_assets.sources import Source
+from feed_assets.starts.requests import Need, state_of
 
 
 def complete_hours(

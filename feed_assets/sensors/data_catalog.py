@@ -30,14 +30,14 @@ from feed_assets.data_catalog import (
     source_table_name,
     table_name,
 )
-from feed_assets.dependencies.graph import FeedNode
-from feed_assets.dependencies.turns import Turns
 from feed_assets.file_feed import FeedError
 from feed_assets.file_feed.digest import short_digest
+from feed_assets.late_data.turns import Turns
 from feed_assets.resources import BlackboardResource, CatalogResource, Clock
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.ticks import TICK_SECONDS, known_versions, last_events, load_cursor
 from feed_assets.sources import Source
+from feed_assets.starts.graph import FeedNode
 
 MOST = 1000
 """Partitions of a table that a tick creates, replaces or deletes. The next tick goes on."""

@@ -1,6 +1,6 @@
 """The sensor for raw data: reports to Dagster which raw hours have files, and how they grow.
 
-It is needed because `feed-assets land` writes files without Dagster. `dependencies.late_days` decides on runs.
+It is needed because `feed-assets land` writes files without Dagster. `late_data.late_days` decides on runs.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ import dagster as dg
 from feed_assets.assets import raw_key
 from feed_assets.blackboard import Blackboard
 from feed_assets.datasets import is_day
-from feed_assets.dependencies.turns import Turns
 from feed_assets.file_feed import RawInput
 from feed_assets.file_feed.digest import short_digest
 from feed_assets.file_feed.wording import counted
+from feed_assets.late_data.turns import Turns
 from feed_assets.resources import BlackboardResource, Clock
 from feed_assets.sensors.ticks import MAX_EVENTS, TICK_SECONDS, load_cursor
 from feed_assets.sources import Source, raw_days

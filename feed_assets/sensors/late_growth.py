@@ -1,6 +1,6 @@
 """The sensor for late data: raw partitions that have changed since they were read.
 
-Here: the cursor, the time limit, run requests and the log. Not here: the decisions (`dependencies.late_days`).
+Here: the cursor, the time limit, run requests and the log. Not here: the decisions (`late_data.late_days`).
 """
 
 import json
@@ -12,15 +12,15 @@ from typing import Any
 import dagster as dg
 
 from feed_assets.datasets import is_day
-from feed_assets.dependencies.late_days import LateDays
-from feed_assets.dependencies.raw_growth import SourceDecision
-from feed_assets.dependencies.requests import Requests
 from feed_assets.file_feed.digest import short_digest
+from feed_assets.late_data.late_days import LateDays
+from feed_assets.late_data.raw_growth import SourceDecision
 from feed_assets.resources import BlackboardResource, Clock, StateResource
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.liveness import fail_dead_runs
 from feed_assets.sensors.ticks import TICK_SECONDS, load_cursor, requests_of_tick, run_requests
 from feed_assets.sources import Source
+from feed_assets.starts.requests import Requests
 
 
 def late_growth(

@@ -22,6 +22,7 @@ from feed_assets.notices.delivery import FEED, NotTakenError, Send, deliver, put
 from feed_assets.notices.keeping import keep, kept_reports
 from feed_assets.notices.mail import MailError, is_put_off
 from feed_assets.notices.messages import ENDED, mail, notice_of
+from feed_assets.notices.tables import Message, Report, messages_of, open_reports
 from feed_assets.resources import Alert, MailResource, Notifier
 from feed_assets.resources.notifier import AlertNotSentError
 from feed_assets.sensors.asset_graph import AssetFeedGraph
@@ -29,7 +30,6 @@ from feed_assets.sensors.run_results import RunResults
 from feed_assets.sensors.ticks import TICK_SECONDS
 from feed_assets.sources import Source
 from feed_assets.state import Store
-from feed_assets.state.reports import Message, Report, messages_of, open_reports
 
 NAME = "late_reports"
 MAIL, NOTIFIER = "mail", "notifier"

@@ -1,8 +1,8 @@
 """The sensor for feeds: reports new and invalidated updates, and runs derived partitions that are stale.
 
 Here: the cursor, the limits of a tick, and run requests. Not here: which updates have changed (`file_feed.watching`),
-their asset events (`update_events`), which partitions a change affects (`dependencies.graph`), and which are stale
-(`dependencies.staleness`).
+their asset events (`update_events`), which partitions a change affects (`starts.graph`), and which are stale
+(`late_data.staleness`).
 """
 
 import json
@@ -15,9 +15,6 @@ from typing import Any
 import dagster as dg
 
 from feed_assets.blackboard import Blackboard
-from feed_assets.dependencies.catching_up import plan_stale
-from feed_assets.dependencies.graph import FeedNode, affected
-from feed_assets.dependencies.turns import Turns
 from feed_assets.file_feed import (
     FeedError,
     Look,
@@ -27,6 +24,8 @@ from feed_assets.file_feed import (
 )
 from feed_assets.file_feed.changes import log_page
 from feed_assets.file_feed.wording import counted
+from feed_assets.late_data.catching_up import plan_stale
+from feed_assets.late_data.turns import Turns
 from feed_assets.resources import BlackboardResource, Clock, StateResource
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.ticks import (
@@ -38,6 +37,7 @@ from feed_assets.sensors.ticks import (
     run_requests,
 )
 from feed_assets.sensors.update_events import UpdateEvents
+from feed_assets.starts.graph import FeedNode, affected
 from feed_assets.state import Store
 
 SCAN_SECONDS = 10.0

@@ -1,4 +1,4 @@
-"""Cursors, limits and run requests that several sensors share; `dependencies.requests` records the requests."""
+"""Cursors, limits and run requests that several sensors share; `starts.requests` records the requests."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ from typing import Any
 import dagster as dg
 
 from feed_assets.blackboard import Blackboard
-from feed_assets.dependencies.requests import Request, Requests
 from feed_assets.file_feed import is_update_name
 from feed_assets.file_feed.digest import short_digest
 from feed_assets.io_manager.metadata import DATA_VERSION_TAG
+from feed_assets.notices.requested_reports import record_requested
 from feed_assets.resources.event_log import event_log
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.busy import busy_partitions
-from feed_assets.state import LastRequest, Store
+from feed_assets.starts.requests import Request, Requests
+from feed_assets.starts.tables import LastRequest
+from feed_assets.state import Store
 
 TICK_SECONDS = 40.0
 """Time limit of a tick; the daemon allows 60 s. The next tick begins with the rest."""
@@ -76,7 +78,7 @@ def requests_of_tick(
         # If it did not, repeating its run key is safe: Dagster starts a run key at most once.
         return bool(instance.get_run_ids(of_request(feeds, feed, partition, last), limit=1))
 
-    return Requests(store, board, feeds, now, busy, became_a_run)
+    return Requests(store, board, feeds, now, busy, became_a_run, record_requested)
 
 
 def of_request(feeds: AssetFeedGraph, feed: str, partition: str, last: LastRequest) -> dg.RunsFilter:

@@ -1,7 +1,7 @@
 """The growth from which a run is worth its cost, by source.
 
 Here: the threshold in percent from costs and history, with every number. Not here: where the history comes from
-(`dependencies.processing_history`), and the comparison of growth with the threshold (`growth`).
+(`late_data.processing_history`), and the comparison of growth with the threshold (`growth`).
 """
 
 from __future__ import annotations

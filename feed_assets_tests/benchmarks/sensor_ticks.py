@@ -22,7 +22,6 @@ import dagster as dg
 
 from feed_assets.ads import AD_CATALOG
 from feed_assets.blackboard import Blackboard
-from feed_assets.dependencies.graph import FeedNode
 from feed_assets.file_feed import (
     Facts,
     Feed,
@@ -45,6 +44,7 @@ from feed_assets.io_manager import feed_metadata
 from feed_assets.partitions import hourly
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sources import evening, raw_days
+from feed_assets.starts.graph import FeedNode
 from feed_assets_tests.benchmarks.results import Comparison, Report, Rounds, Row, timed, under_way
 from feed_assets_tests.blackboard.recording import RecordingBlackboard
 from feed_assets_tests.harness import (

@@ -20,8 +20,6 @@ from feed_assets.ads import KINDS
 from feed_assets.blackboard import Blackboard, Content, Page
 from feed_assets.blackboard.memory import MemoryBlackboard
 from feed_assets.datasets import days_between
-from feed_assets.dependencies.raw_growth import growth_decisions
-from feed_assets.dependencies.staleness import staleness
 from feed_assets.file_feed import (
     Facts,
     Feed,
@@ -42,6 +40,8 @@ from feed_assets.file_feed import (
     verify,
 )
 from feed_assets.file_feed.changes import Position, log_act
+from feed_assets.late_data.raw_growth import growth_decisions
+from feed_assets.late_data.staleness import staleness
 from feed_assets.operations.explanation import explain
 from feed_assets.sources import Source, absences, load_source, read_set
 from feed_assets.sources.layout import landed_path, ledger_key, raw_file_key, touched_key
@@ -50,8 +50,8 @@ from feed_assets.state import Store
 from feed_assets_tests.benchmarks.results import Report, Row, under_way
 from feed_assets_tests.blackboard.computed import ComputedBlackboard, Objects
 from feed_assets_tests.blackboard.recording import RecordingBlackboard
-from feed_assets_tests.dependencies.plain_process import ADS, EFFECTIVENESS, Days, node
 from feed_assets_tests.harness import SHOP_ADS, write_sources
+from feed_assets_tests.late_data.plain_process import ADS, EFFECTIVENESS, Days, node
 
 PARTITIONS = (100, 1_000, 10_000)
 QUICK_PARTITIONS = (10,)

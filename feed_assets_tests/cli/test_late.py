@@ -12,7 +12,7 @@ from dagster._core.test_utils import create_run_for_test
 
 from feed_assets.blackboard import open_blackboard
 from feed_assets.notices.keeping import keep
-from feed_assets.state.reports import Report
+from feed_assets.notices.tables import Report
 from feed_assets_tests.harness import DAY, NEXT_DAY, Installation
 
 LAST = "2019-11-30"

@@ -28,7 +28,7 @@ from feed_assets.file_feed import (
     verify,
 )
 from feed_assets.notices.keeping import keep, kept_reports
-from feed_assets.state.reports import Report
+from feed_assets.notices.tables import Report
 
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client

@@ -15,8 +15,8 @@ import pytest
 from dagster._core.test_utils import create_run_for_test
 
 from feed_assets.file_feed import FeedInput
+from feed_assets.notices.tables import Report, open_reports
 from feed_assets.resources import MailResource
-from feed_assets.state.reports import Report, open_reports
 from feed_assets_tests.harness import (
     ADS,
     CLICKS,

@@ -33,10 +33,10 @@ from feed_assets.cli.main import COLLECTIONS
 from feed_assets.notices import delivery
 from feed_assets.notices.keeping import kept_reports
 from feed_assets.notices.mail import MailServer
+from feed_assets.notices.tables import Report, Transaction, open_reports, record_sent
 from feed_assets.resources import Clock, MailResource
 from feed_assets.sensors import late_reports
 from feed_assets.state import Store
-from feed_assets.state.reports import Report, Transaction, open_reports, record_sent
 from feed_assets_tests.faults.memory import folder_in_memory
 from feed_assets_tests.faults.processes import die
 from feed_assets_tests.harness import (

@@ -18,7 +18,7 @@ from feed_assets.file_feed import Facts, Update, claim, publish, stage, staged_f
 from feed_assets.io_manager import declared_feed, feed_metadata
 from feed_assets.notices.comparison import MOVERS, compare, moved
 from feed_assets.notices.messages import ENDED, change, notice_of
-from feed_assets.state.reports import Report
+from feed_assets.notices.tables import Report
 from feed_assets_tests.harness import AS_OF, DAY
 from feed_assets_tests.notices.conftest import effectiveness
 

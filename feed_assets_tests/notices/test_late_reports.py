@@ -11,8 +11,8 @@ import pytest
 from feed_assets.file_feed import latest, read_file
 from feed_assets.notices import delivery
 from feed_assets.notices.keeping import LOCATION
+from feed_assets.notices.tables import LEASE, record_sent
 from feed_assets.resources import Alert, Notifier
-from feed_assets.state.reports import LEASE, record_sent
 from feed_assets_tests.harness import ADS, AS_OF, DAY, EFFECTIVENESS, NEXT_DAY, Installation, before_state
 from feed_assets_tests.notices.conftest import FIGURES, Shop
 from feed_assets_tests.notices.post_office import PASSWORD
@@ -299,7 +299,7 @@ def test_mail_that_the_server_refuses_is_sent_later_and_never_twice(processed: S
     processed.report()
     assert processed.office.subjects == []  # it pauses first
 
-    monkeypatch.setattr("feed_assets.state.reports.FIRST_PAUSE", -LEASE)
+    monkeypatch.setattr("feed_assets.notices.tables.FIRST_PAUSE", -LEASE)
     with processed.desk.store.writing() as transaction:
         transaction.connection.exec_driver_sql("UPDATE feed_assets_messages SET leased_until = ''")
     for _ in range(2):
@@ -382,7 +382,7 @@ def test_a_recipient_that_the_server_puts_off_gets_the_mail_later_and_the_others
     assert "mailed to 1 of 2, not to ads@example.com until after" in tick.skipped
     assert len(processed.open) == 1
 
-    monkeypatch.setattr("feed_assets.state.reports.FIRST_PAUSE", -LEASE)
+    monkeypatch.setattr("feed_assets.notices.tables.FIRST_PAUSE", -LEASE)
     for greylisted in (processed.office.greylisted, frozenset(), frozenset()):
         processed.office.greylisted = greylisted
         with processed.desk.store.writing() as transaction:

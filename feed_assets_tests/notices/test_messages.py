@@ -8,7 +8,7 @@ from pathlib import Path
 from feed_assets.blackboard import open_blackboard
 from feed_assets.notices.keeping import keep, kept_reports
 from feed_assets.notices.messages import ENDED, notice_of
-from feed_assets.state.reports import Report
+from feed_assets.notices.tables import Report
 from feed_assets_tests.harness import DAY
 
 NOW = datetime(2019, 12, 1, 16, tzinfo=UTC)

@@ -18,8 +18,8 @@ from feed_assets.receiving.committing import Committer, UnavailableError
 from feed_assets.receiving.disk_journal import DiskJournal
 from feed_assets.receiving.journal import Entry, Header
 from feed_assets.receiving.limits import Limits
+from feed_assets.receiving.tables import record_answers
 from feed_assets.state import StoreError
-from feed_assets.state.answers import record_answers
 from feed_assets_tests.waiting import HANGS, until
 
 LIMITS = Limits(roll_seconds=3600)

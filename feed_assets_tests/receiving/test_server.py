@@ -26,7 +26,7 @@ from feed_assets.receiving.keeping import Backlog, Keeper
 from feed_assets.receiving.limits import Limits
 from feed_assets.receiving.metrics import Metrics
 from feed_assets.receiving.server import Receiver, create_app
-from feed_assets.state.tokens import remove_token
+from feed_assets.receiving.tables import remove_token
 from feed_assets_tests.certificates import self_signed
 from feed_assets_tests.listening import family, listening
 from feed_assets_tests.receiving.light import Light, describe, running_light

@@ -34,8 +34,8 @@ from feed_assets_tests.harness import (
 )
 
 LATE_GROWTH = sys.modules["feed_assets.sensors.late_growth"]
-REQUESTS = sys.modules["feed_assets.dependencies.requests"]
-INPUTS_READ = sys.modules["feed_assets.dependencies.inputs_read"]
+REQUESTS = sys.modules["feed_assets.starts.requests"]
+INPUTS_READ = sys.modules["feed_assets.late_data.inputs_read"]
 
 
 @pytest.fixture

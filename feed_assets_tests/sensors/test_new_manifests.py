@@ -35,8 +35,8 @@ from feed_assets_tests.harness import (
 )
 
 NEW_MANIFESTS = sys.modules["feed_assets.sensors.new_manifests"]
-REQUESTS = sys.modules["feed_assets.dependencies.requests"]
-MADE_FROM = sys.modules["feed_assets.dependencies.inputs_read"]
+REQUESTS = sys.modules["feed_assets.starts.requests"]
+MADE_FROM = sys.modules["feed_assets.late_data.inputs_read"]
 DAY_AND_REGION = dg.MultiPartitionsDefinition(
     {"day": dg.DailyPartitionsDefinition("2019-11-01"), "region": dg.StaticPartitionsDefinition(["eu", "us"])}
 )

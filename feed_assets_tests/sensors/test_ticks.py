@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 import dagster as dg
 from pyspark.sql.types import StringType, StructField, StructType
 
-from feed_assets.dependencies.requests import Need, Request
 from feed_assets.io_manager import feed_metadata
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.ticks import of_request, run_requests
-from feed_assets.state import LastRequest
+from feed_assets.starts.requests import Need, Request
+from feed_assets.starts.tables import LastRequest
 
 DAY = "2024-01-01"
 LONG = "acme_data_platform/marketing_and_sales/advertising"

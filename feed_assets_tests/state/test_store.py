@@ -20,16 +20,8 @@ import pytest
 import sqlalchemy
 from alembic.script import ScriptDirectory
 
-from feed_assets.state import (
-    LastRequest,
-    Store,
-    StoreError,
-    address,
-    last_requests,
-    read_last_requests,
-    record_request,
-    store,
-)
+from feed_assets.starts.tables import LastRequest, last_requests, read_last_requests, record_request
+from feed_assets.state import Store, StoreError, address, store
 from feed_assets.state.address import sqlite_url, state_url
 from feed_assets_tests.state import asking
 from feed_assets_tests.state.server import SECRET, new_database
