@@ -9,7 +9,7 @@ from __future__ import annotations
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 
-_read: dict[str | None, ScriptDirectory] = {}
+_read: dict[tuple[str | None, str | None], ScriptDirectory] = {}
 
 
 def read_once() -> None:
@@ -17,7 +17,7 @@ def read_once() -> None:
     from_config = ScriptDirectory.from_config
 
     def kept(config: Config) -> ScriptDirectory:
-        place = config.get_main_option("script_location")
+        place = (config.get_main_option("script_location"), config.get_main_option("version_locations"))
         if place not in _read:
             _read[place] = from_config(config)
         return _read[place]

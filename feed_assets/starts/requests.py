@@ -25,8 +25,7 @@ from feed_assets.starts.tables import (
     record_request,
     renew_request,
 )
-from feed_assets.state import Store
-from feed_assets.state.store import Transaction
+from feed_assets.state import Store, Transaction
 
 MAX_REQUESTS = 20
 """Runs requested in one tick; the next tick requests the rest."""

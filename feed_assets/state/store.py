@@ -1,75 +1,59 @@
-"""The database: concurrent reads, one writer at a time, and events numbered without gaps.
+"""The database: concurrent reads, one writer of each log at a time.
 
-Here: connections, locks, migrations and the event log. Not here: any fact (`last_requests`). Every transaction opens a
-connection, and first creates or migrates the database if needed. So threads, forks and a deleted file are safe.
+Here: connections, locks and transactions. Not here: the schema (`schema`), the logs (`event_log`), and any fact (the
+`tables` of the room that owns its meaning). A store keeps its connections. It opens a file anew that was deleted or
+replaced, and a forked process opens its own. Every transaction first looks whether the schema is the newest.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
-import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from functools import cache
+from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from weakref import WeakSet, finalize
 
-from sqlalchemy import JSON, NullPool, column, create_engine, delete, insert, select, table, text, update
-from sqlalchemy.engine import Connection
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy import NullPool, QueuePool, create_engine, event, text
+from sqlalchemy.engine import Connection, Engine
+from sqlalchemy.exc import DisconnectionError
+from sqlalchemy.pool import Pool
 
 from feed_assets.state.address import VARIABLE, StoreError, explained, on_local_disk, shown, state_url
+from feed_assets.state.event_log import MAIN, Event, NewEvent, append_many, lock_log, read_events
+from feed_assets.state.schema import VERSION_TABLE, UnknownSchemaError, is_newest, migrate
 
 WAIT_SECONDS = 30
 """How long a transaction waits for another transaction."""
+KEPT_SECONDS = 600
+"""How long an idle connection to a server is used again."""
 
-MIGRATIONS = Path(__file__).parent / "migrations"
-EVENTS_KEPT = timedelta(days=30)
-"""How long events stay in the log. A reader must come back within this time."""
-
-VERSION_TABLE = "feed_assets_version"
-VERSION = table(VERSION_TABLE, column("version_num"))
-EVENTS = table("feed_assets_events", column("sequence"), column("at"), column("kind"), column("details", JSON))
-COUNTER = table("feed_assets_event_counter", column("last"))
-"""One row, the newest event's number; a writing transaction locks it first."""
-
-_ONE_MIGRATION = threading.Lock()
-"""Alembic keeps its context in global variables."""
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """A change. `sequence` is one higher than that of the event committed before."""
-
-    sequence: int
-    at: datetime
-    kind: str
-    details: Mapping[str, Any]
+_engines: WeakSet[Engine] = WeakSet()
+_inherited: list[Pool] = []
+"""Connections of the process that forked this one: closing them here would end them there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """The only writing transaction at this time; it commits all its changes or none."""
+    """The only writing transaction of its log at this time; it commits all its changes or none."""
 
     connection: Connection
+    log: str = MAIN
 
     def append(self, kind: str, at: datetime, details: Mapping[str, Any]) -> int:
-        """Append an event and return its number. `at` has a time zone; `details` must be JSON.
+        """Append an event to the log and return its number. See `append_many`."""
+        return self.append_many([NewEvent(kind, at, details)])[0]
 
-        Deletes the oldest events, up to the first that is younger than EVENTS_KEPT at this time.
+    def append_many(self, events: Sequence[NewEvent]) -> range:
+        """Append events to the log, in order, and return their numbers. The cost of each is small beside the first's.
+
+        Deletes events that are older than EVENTS_KEPT when the newest of these happens.
         """
-        number = update(COUNTER).values(last=COUNTER.c.last + 1).returning(COUNTER.c.last)
-        sequence = int(self.connection.execute(number).scalar_one())
-        row = {"sequence": sequence, "at": stored_time(at), "kind": kind, "details": dict(details)}
-        self.connection.execute(insert(EVENTS).values(row))
-        kept = select(EVENTS.c.sequence).where(EVENTS.c.at >= stored_time(at - EVENTS_KEPT))
-        first = kept.order_by(EVENTS.c.sequence).limit(1).scalar_subquery()
-        self.connection.execute(delete(EVENTS).where(EVENTS.c.sequence < first))
-        return sequence
+        return append_many(self.connection, self.log, events)
 
 
 class Store:
@@ -87,16 +71,24 @@ class Store:
             options: dict[str, Any] = {"connect_args": {"isolation_level": None, "timeout": WAIT_SECONDS}}
         else:
             # A transaction that has waited for another one must see what that one committed.
-            options = {"isolation_level": "READ COMMITTED"}
+            options = {"isolation_level": "READ COMMITTED", "pool_pre_ping": True, "pool_recycle": KEPT_SECONDS}
         with explained(self._url):
-            self._engine = create_engine(self._url, poolclass=NullPool, **options)
+            self._engine = create_engine(self._url, poolclass=QueuePool, pool_size=1, max_overflow=-1, **options)
+        if self._file:
+            _follow_the_file(self._engine, self._file)
+        _engines.add(self._engine)
+        finalize(self, self._engine.dispose)
 
     @contextmanager
-    def writing(self) -> Iterator[Transaction]:
-        """A writing transaction. An error rolls it back; after an error of the commit, its outcome is unknown."""
+    def writing(self, log: str = MAIN) -> Iterator[Transaction]:
+        """A writing transaction. An error rolls it back; after an error of the commit, its outcome is unknown.
+
+        On PostgreSQL, writers of other logs go on meanwhile, so a table belongs to one log.
+        """
         with self._transaction(writes=True) as connection:
-            connection.execute(select(COUNTER.c.last).with_for_update())
-            yield Transaction(connection)
+            if self._file is None:  # SQLite has one writer at a time
+                lock_log(connection, log)
+            yield Transaction(connection, log)
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -104,18 +96,16 @@ class Store:
         with self._transaction(writes=False) as connection:
             yield connection
 
-    def events(self, after: int = 0, *, limit: int = 1000) -> list[Event]:
-        """The first `limit` events with a higher number than `after`, in order; a new database starts at 1.
+    def events(self, after: int = 0, *, log: str = MAIN, limit: int = 1000) -> list[Event]:
+        """The first `limit` events of a log with a higher number than `after`, in order; a new database starts at 1.
 
         The numbers have no gaps. If the first is not `after` + 1, the events between were older than EVENTS_KEPT and
-        are deleted. No part of this version reads the log; it is for services that follow the facts.
+        are deleted. `followed.Followed` keeps a view up to date by them.
         """
         if not self.exists():
             return []
-        query = select(EVENTS).where(EVENTS.c.sequence > after).order_by(EVENTS.c.sequence).limit(limit)
         with self.reading() as connection:
-            rows = connection.execute(query).all()
-        return [Event(sequence, datetime.fromisoformat(at), kind, details) for sequence, at, kind, details in rows]
+            return read_events(connection, log, after, limit)
 
     def exists(self) -> bool:
         """Whether the database exists; False only for an SQLite file before the first write."""
@@ -127,7 +117,7 @@ class Store:
         if not self.exists():
             return False
         with explained(self._url), self._engine.connect() as connection:
-            return self._is_newest(connection)
+            return is_newest(connection)
 
     @contextmanager
     def _transaction(self, *, writes: bool) -> Iterator[Connection]:
@@ -135,13 +125,37 @@ class Store:
             if self._file and not self._file.exists():
                 self._make(self._file)
             with self._engine.connect() as connection:
-                current = self._is_newest(connection)
-                connection.rollback()
-                if not current:
-                    self._migrate()
-                with connection.begin():
+                self._begin(connection, writes=writes)
+                if not is_newest(connection):
+                    connection.rollback()
+                    self._migrate(connection)
                     self._begin(connection, writes=writes)
-                    yield connection
+                yield connection
+                connection.commit()
+
+    def _begin(self, connection: Connection, *, writes: bool) -> None:
+        if self._file:
+            connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+        elif writes:
+            connection.execute(text(f"SET LOCAL lock_timeout = '{WAIT_SECONDS}s'"))
+        else:
+            # All queries of a reader see the same commits, as in SQLite.
+            connection.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"))
+
+    def _migrate(self, connection: Connection) -> None:
+        """Bring the schema to the newest, unless another process has done so meanwhile."""
+        self._begin(connection, writes=True)
+        if not self._file:
+            connection.execute(text("SELECT pg_advisory_xact_lock(hashtext(:name))"), {"name": VERSION_TABLE})
+        try:
+            migrate(connection)
+        except UnknownSchemaError as unknown:
+            message = (
+                f"The state database {shown(self._url)} has the schema {unknown}, made by a newer feed_assets: update "
+                f"feed_assets, or name another database in {VARIABLE}."
+            )
+            raise StoreError(message) from None
+        connection.commit()
 
     def _make(self, file: Path) -> None:
         """Create an empty SQLite file, with a write-ahead log if on a local disk: the log needs shared memory.
@@ -163,47 +177,36 @@ class Store:
                     file.with_name(f"{file.name}{ending}").unlink(missing_ok=True)
                 file.hardlink_to(new)
 
-    def _begin(self, connection: Connection, *, writes: bool) -> None:
-        if self._file:
-            connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
-        elif writes:
-            connection.execute(text(f"SET LOCAL lock_timeout = '{WAIT_SECONDS}s'"))
 
-    def _is_newest(self, connection: Connection) -> bool:
-        """Whether the schema is the newest. One query says so of nearly all databases; Alembic is slow to load."""
-        with suppress(DBAPIError), connection.begin():  # an empty database has no such table
-            if connection.execute(select(VERSION.c.version_num)).scalars().all() == [_newest()]:
-                return True
-        return self._version(connection) == _newest()
+def _follow_the_file(engine: Engine, file: Path) -> None:
+    """Let the engine use a connection only while its file is the one at this path."""
 
-    def _version(self, connection: Connection) -> str | None:
-        """The schema of the database, None if it is empty. Raises StoreError if the schema is unknown (newer)."""
-        from alembic.runtime.migration import MigrationContext  # noqa: PLC0415 - slow to load, and rarely needed
+    @event.listens_for(engine, "connect")
+    def connected(_: Any, record: Any) -> None:
+        record.info["file"] = _identity(file)
 
-        context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
-        version = context.get_current_revision()
-        if version not in (None, *_revisions()):
-            message = (
-                f"The state database {shown(self._url)} has the schema {version}, made by a newer feed_assets: update "
-                f"feed_assets, or name another database in {VARIABLE}."
-            )
-            raise StoreError(message)
-        return version
+    @event.listens_for(engine, "checkout")
+    def taken(_: Any, record: Any, __: Any) -> None:
+        if record.info["file"] != _identity(file):
+            raise DisconnectionError
 
-    def _migrate(self) -> None:
-        """Upgrade the schema, unless another process has done so meanwhile."""
-        from alembic import command  # noqa: PLC0415 - as above
-        from alembic.config import Config  # noqa: PLC0415 - as above
 
-        config = Config()
-        config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
-        with _ONE_MIGRATION, self._engine.connect() as connection, connection.begin():
-            self._begin(connection, writes=True)
-            if not self._file:
-                connection.execute(text("SELECT pg_advisory_xact_lock(hashtext(:name))"), {"name": VERSION_TABLE})
-            if self._version(connection) != _newest():
-                config.attributes["connection"] = connection
-                command.upgrade(config, "head")
+def _identity(file: Path) -> tuple[int, int] | None:
+    try:
+        found = file.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _forked() -> None:
+    """Let a new process open connections of its own."""
+    for engine in _engines:
+        _inherited.append(engine.pool)
+        engine.dispose(close=False)
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 @contextmanager
@@ -215,22 +218,3 @@ def _alone_in(directory: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
-
-
-def stored_time(moment: datetime) -> str:
-    """A time as the database stores and compares it."""
-    return moment.astimezone(UTC).isoformat()
-
-
-@cache
-def _newest() -> str:
-    """The newest schema, which has the name of its module: `v0003_reports` makes `0003_reports`."""
-    return max(module.stem for module in (MIGRATIONS / "versions").glob("v*.py")).removeprefix("v")
-
-
-@cache
-def _revisions() -> list[str]:
-    """The schemas that this program knows, newest first."""
-    from alembic.script import ScriptDirectory  # noqa: PLC0415 - slow to load, and rarely needed
-
-    return [script.revision for script in ScriptDirectory(str(MIGRATIONS)).walk_revisions()]

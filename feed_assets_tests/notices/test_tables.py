@@ -22,7 +22,7 @@ from feed_assets.notices.tables import (
     record_sent,
 )
 from feed_assets.state import Store
-from feed_assets.state.store import EVENTS_KEPT
+from feed_assets.state.event_log import EVENTS_KEPT
 
 NOW = datetime(2020, 3, 1, tzinfo=UTC)
 MAIL = Message("a", "detected", "mail")

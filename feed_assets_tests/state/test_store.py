@@ -21,7 +21,7 @@ import sqlalchemy
 from alembic.script import ScriptDirectory
 
 from feed_assets.starts.tables import LastRequest, last_requests, read_last_requests, record_request
-from feed_assets.state import Store, StoreError, address, store
+from feed_assets.state import Store, StoreError, address, event_log, schema, store
 from feed_assets.state.address import sqlite_url, state_url
 from feed_assets_tests.state import asking
 from feed_assets_tests.state.server import SECRET, new_database
@@ -30,6 +30,17 @@ from feed_assets_tests.waiting import until
 ROOT = Path(__file__).parents[2]
 NOW = datetime(2019, 12, 1, tzinfo=UTC)
 PLACE = ("file:///ads", "2019-11-24")
+BRANCH = """
+from alembic import op
+from sqlalchemy import Column, Integer
+
+revision = "room_0001_of_a_room"
+down_revision = None
+
+
+def upgrade():
+    op.create_table("feed_assets_of_a_room", Column("id", Integer, primary_key=True))
+"""
 
 
 @pytest.fixture
@@ -193,8 +204,27 @@ def test_a_database_of_a_newer_program_is_refused_and_left_as_it_is(database):
         Store(database).events()
 
 
-def test_the_newest_schema_has_the_name_of_its_module():
-    assert store._newest() == ScriptDirectory(str(store.MIGRATIONS)).get_current_head()
+def test_the_newest_schemas_have_the_names_of_their_modules():
+    folders = [str(folder) for folder in schema.branches().values()]
+    script = ScriptDirectory(str(schema.ENVIRONMENT), version_locations=folders)
+
+    assert set(script.get_heads()) == schema.newest()
+
+
+def test_a_room_with_tables_has_a_branch_of_migrations_of_its_own(database, tmp_path, monkeypatch):
+    ask(database)
+    branch = tmp_path / "room" / "migrations" / "versions"
+    branch.mkdir(parents=True)
+    (branch / "v0001_of_a_room.py").write_text(BRANCH, encoding="utf-8")
+    monkeypatch.setattr(schema, "branches", lambda found=schema.branches: {**found(), "room": branch})
+    schema.newest.cache_clear()
+    try:
+        with Store(database).writing() as transaction:
+            transaction.connection.execute(sqlalchemy.text("INSERT INTO feed_assets_of_a_room VALUES (1)"))
+        assert Store(database).is_current()
+        assert len(Store(database).events()) == 1
+    finally:
+        schema.newest.cache_clear()
 
 
 def test_who_uses_a_database_of_the_newest_schema_loads_no_alembic(database):
@@ -239,7 +269,7 @@ def test_a_file_is_made_again_without_the_log_that_a_killed_process_left_of_the_
     log = file.with_name("state.db-wal")
     ask(sqlite_url(file))
     with Store(sqlite_url(file)).reading() as connection:
-        connection.execute(sqlalchemy.select(store.EVENTS))  # so that the log is not emptied
+        connection.execute(sqlalchemy.select(event_log.EVENTS))  # so that the log is not emptied
         for _ in range(10):
             ask(sqlite_url(file), "1" * 1000)
         left = log.read_bytes()

@@ -2,7 +2,7 @@
 
 from alembic import context
 
-from feed_assets.state.store import VERSION_TABLE
+from feed_assets.state.schema import VERSION_TABLE
 
 context.configure(connection=context.config.attributes["connection"], version_table=VERSION_TABLE)
 with context.begin_transaction():
