@@ -14,6 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 from feed_assets.blackboard.local import LocalBlackboard
 from feed_assets.blackboard.port import Blackboard, BlackboardError, UnavailableError
+from feed_assets.errors import BAD_ARGUMENT
 
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 class UnknownLocationError(BlackboardError, ValueError):
     """The location is neither a local path nor a `file://` or `s3://` URI."""
+
+    exit_code = BAD_ARGUMENT
 
 
 def open_blackboard(uri: str, *, s3_client_factory: Callable[[], S3Client] | None = None) -> Blackboard:

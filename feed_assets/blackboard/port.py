@@ -13,11 +13,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
+from feed_assets.errors import FeedAssetsError
+
 PAGE_SIZE = 1000
 """The most entries and folders of a page; the page size of S3."""
 
 
-class BlackboardError(Exception):
+class BlackboardError(FeedAssetsError):
     """A storage operation failed. The message says what, where and what to do."""
 
 

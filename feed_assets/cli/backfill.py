@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING
 import click
 
 from feed_assets.cli.clock import DayParameter, check_order
-from feed_assets.cli.code_location import chosen_module
 from feed_assets.cli.disk import no_space_left
-from feed_assets.cli.exit_codes import FAILED, NO_SPACE
 from feed_assets.cli.installation import (
     BASE,
+    chosen_module,
     dagster_home,
     load_definitions,
     load_installation,
@@ -26,6 +25,7 @@ from feed_assets.cli.installation import (
 )
 from feed_assets.cli.output import complain, json_option, print_json, progress
 from feed_assets.datasets import days_between
+from feed_assets.errors import FAILED, NO_SPACE
 from feed_assets.file_feed.wording import counted
 from feed_assets.operations.fork_server import start_loading
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import click
 
 from feed_assets.cli.clock import now
-from feed_assets.cli.exit_codes import FAILED
 from feed_assets.cli.installation import load_installation
 from feed_assets.cli.output import complain, json_option, print_json, print_text, progress
+from feed_assets.errors import FAILED
 from feed_assets.file_feed.wording import counted
 
 if TYPE_CHECKING:

@@ -16,7 +16,6 @@ from typing import Any
 
 import click
 
-from feed_assets.cli.code_location import EXAMPLE
 from feed_assets.cli.installation import (
     BASE,
     HOME,
@@ -31,6 +30,7 @@ from feed_assets.cli.installation import (
 from feed_assets.cli.output import print_blocks, print_table, print_text, print_title, progress
 from feed_assets.demo import OWN_HOME
 from feed_assets.operations.fork_server import start_loading
+from feed_assets.project.loading import EXAMPLE
 
 
 @click.command()

@@ -15,12 +15,12 @@ from pathlib import Path
 
 import click
 
-from feed_assets.cli.code_location import EXAMPLE, chosen_module, load_project
-from feed_assets.cli.exit_codes import INTERRUPTED
-from feed_assets.cli.installation import BASE, HOME, dagster_home, demo_base
+from feed_assets.cli.installation import BASE, HOME, chosen_module, dagster_home, demo_base
 from feed_assets.cli.listening import cannot_listen
 from feed_assets.cli.output import say
 from feed_assets.cli.process_group import run_until_interrupted
+from feed_assets.errors import INTERRUPTED
+from feed_assets.project.loading import EXAMPLE, load_project
 
 LOCK = "dev.lock"
 UNWARNED = ("-W", "ignore:Function `dev_command` is superseded")

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from feed_assets.cli.code_location import chosen_module
-from feed_assets.cli.exit_codes import FAILED
-from feed_assets.cli.installation import find_dagster_home, load_installation
+from feed_assets.cli.installation import chosen_module, find_dagster_home, load_installation
 from feed_assets.cli.output import complain, json_option, print_json, print_table
+from feed_assets.errors import FAILED
 
 if TYPE_CHECKING:
     from feed_assets.operations.doctor import Finding

@@ -1,7 +1,7 @@
 """The messages and exit codes of commands that fail.
 
-Here: turning errors into messages on stderr. Not here: the errors; their messages say what is wrong, where, and what to
-do. An error that is not listed here is a bug in the program, and keeps its stack trace.
+Here: turning errors into messages on stderr. Not here: which errors are expected (`feed_assets.errors`). Any other
+error is a bug in the program, and keeps its stack trace.
 """
 
 from __future__ import annotations
@@ -10,49 +10,14 @@ import logging
 import os
 import tempfile
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import click
 
 from feed_assets.cli.output import complain
+from feed_assets.errors import INTERRUPTED, NO_SPACE, exit_code
 from feed_assets.operations.interrupts import lost_interrupts_repeated
-
-FAILED = 1
-BAD_ARGUMENT = 2
-NO_VALID_UPDATE = 3
-INTERRUPTED = 130
-
-NO_SPACE = "No space left on device"
-"""The operating system's message about a full disk, also in Java's errors."""
-
-# By name: importing the classes would load Dagster and pydantic. The most derived class decides.
-EXPECTED: Mapping[str, int] = {
-    "feed_assets.file_feed.errors.NoValidUpdateError": NO_VALID_UPDATE,
-    "feed_assets.file_feed.errors.BadNameError": BAD_ARGUMENT,
-    "feed_assets.file_feed.errors.MixedFeedError": BAD_ARGUMENT,
-    "feed_assets.file_feed.errors.FeedError": FAILED,
-    "feed_assets.blackboard.location.UnknownLocationError": BAD_ARGUMENT,
-    "feed_assets.blackboard.port.BlackboardError": FAILED,
-    "feed_assets.resources.settings.SettingsError": FAILED,
-    "feed_assets.state.address.StoreError": FAILED,
-    "feed_assets.warehouse.port.WarehouseError": FAILED,
-    "feed_assets.data_catalog.glue.CatalogError": FAILED,
-    "feed_assets.engine.buckets.JarsError": FAILED,
-    "feed_assets.engine.class_archive.ArchiveError": FAILED,
-    "feed_assets.engine.java.JavaError": FAILED,
-    "feed_assets.engine.session.MasterError": FAILED,
-    "feed_assets.sources.source_errors.SourceError": FAILED,
-    "feed_assets.receiving.journal.JournalError": FAILED,
-    "feed_assets.receiving.access.AccessError": FAILED,
-    "feed_assets.polling.port.PlaceError": FAILED,
-    "feed_assets.polling.dynamodb.IndexTableError": FAILED,
-    "feed_assets.operations.day_runs.InstanceConfigError": FAILED,
-    "feed_assets.operations.side_by_side.EndedError": FAILED,
-    # Dagster's own database, such as on a full disk.
-    "dagster._core.errors.DagsterError": FAILED,
-    "sqlalchemy.exc.DatabaseError": FAILED,
-}
 
 
 @contextmanager
@@ -99,15 +64,6 @@ def _logged_plainly(*, debug: bool) -> Iterator[None]:
         yield
     finally:
         logging.getLogger().removeHandler(handler)
-
-
-def exit_code(error: Exception) -> int | None:
-    """The exit code of an expected error; None for any other."""
-    names = (f"{each.__module__}.{each.__qualname__}" for each in type(error).__mro__)
-    expected = next((EXPECTED[name] for name in names if name in EXPECTED), None)
-    if expected is None and (isinstance(error, OSError) or NO_SPACE in str(error)):
-        return FAILED  # its message names the file and what is wrong with it
-    return expected
 
 
 def message_of(error: Exception) -> str:

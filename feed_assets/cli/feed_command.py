@@ -16,7 +16,6 @@ import click
 
 from feed_assets.blackboard import BlackboardError
 from feed_assets.cli.clock import Moment, UpdateName, now
-from feed_assets.cli.exit_codes import FAILED
 from feed_assets.cli.feed_diff import diff, update_named
 from feed_assets.cli.feed_keeping import gc, pin_, tag_, unpin_, untag_
 from feed_assets.cli.feed_place import (
@@ -42,6 +41,7 @@ from feed_assets.cli.output import (
     progress,
     say,
 )
+from feed_assets.errors import FAILED
 from feed_assets.file_feed import (
     Facts,
     Feed,

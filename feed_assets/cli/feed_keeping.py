@@ -16,7 +16,6 @@ import click
 from feed_assets.blackboard import BlackboardError, UnavailableError
 from feed_assets.cli import clock
 from feed_assets.cli.clock import Deadline, Span, UpdateName
-from feed_assets.cli.exit_codes import FAILED
 from feed_assets.cli.feed_place import (
     FeedPlace,
     feed_argument,
@@ -28,6 +27,7 @@ from feed_assets.cli.feed_place import (
     what_is_missing,
 )
 from feed_assets.cli.output import complain, json_option, print_json, print_table, say
+from feed_assets.errors import FAILED
 from feed_assets.file_feed import (
     Feed,
     NoValidUpdateError,

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import click
 
 from feed_assets.blackboard import Blackboard, local_directory, open_blackboard
-from feed_assets.cli.code_location import chosen_module, load_project
 from feed_assets.cli.output import say
 from feed_assets.demo import DEMO_BASE, OWN_HOME
+from feed_assets.project import loading
 
 if TYPE_CHECKING:
     import dagster as dg
@@ -61,13 +61,20 @@ class Installation:
         return self.project.sources
 
 
+def chosen_module() -> str:
+    """The module named by `--module` or FEED_ASSETS_MODULE; else see `project.loading.chosen_module`."""
+    ctx = click.get_current_context(silent=True)
+    given = ctx.find_root().params.get("module") if ctx else os.environ.get(loading.MODULE)
+    return loading.chosen_module(given)
+
+
 def load_installation(module: str | None = None) -> Installation:
     """The project of `module`, by default of the chosen one. Runs log to the instance, not to the terminal."""
     os.environ.setdefault("FEED_ASSETS_LOG_LEVEL", "CRITICAL")
     base = os.environ.get(BASE, "")
     if local_directory(base) is None and (home := find_dagster_home(base)) is not None:
         os.environ[HOME] = str(home)  # a base in a bucket keeps its state database in the Dagster home
-    return Installation(*load_project(module or chosen_module()))
+    return Installation(*loading.load_project(module or chosen_module()))
 
 
 def load_definitions(module: str) -> dg.Definitions:

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING
 import click
 
 from feed_assets.cli.clock import AS_OF
-from feed_assets.cli.exit_codes import FAILED, exit_code, message_of
+from feed_assets.cli.exit_codes import message_of
 from feed_assets.cli.installation import load_installation, ready_to_compute
 from feed_assets.cli.output import complain, file_size, json_option, print_json, print_table, progress, say
 from feed_assets.cli.source_names import source_named
+from feed_assets.errors import FAILED, exit_code
 from feed_assets.file_feed.wording import counted
 
 if TYPE_CHECKING:

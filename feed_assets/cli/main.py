@@ -15,10 +15,11 @@ from typing import Any
 
 import click
 
-from feed_assets.cli.code_location import MODULE
-from feed_assets.cli.exit_codes import FAILED, explained_errors, message_of
+from feed_assets.cli.exit_codes import explained_errors, message_of
 from feed_assets.cli.output import complain, quiet_option
+from feed_assets.errors import FAILED
 from feed_assets.operations.env_file import ENV_FILE, set_variables_of_env_file
+from feed_assets.project.loading import MODULE
 
 COLLECTIONS = 100_000, 20, 20
 """When Python collects garbage. By default it does so after 700 new objects. Dagster and Spark make a million that

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from feed_assets.cli.exit_codes import FAILED, exit_code, message_of
+from feed_assets.cli.exit_codes import message_of
 from feed_assets.cli.installation import Installation, load_installation, ready_to_compute
 from feed_assets.cli.land import as_landed, remarks, warnings
 from feed_assets.cli.output import complain, json_option, print_json, print_table, progress, say
 from feed_assets.cli.source_names import sources_named
+from feed_assets.errors import FAILED, exit_code
 from feed_assets.file_feed.wording import counted
 
 if TYPE_CHECKING:

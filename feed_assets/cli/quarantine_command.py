@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 import click
 
 from feed_assets.cli.clock import DayParameter, OptionalDay
-from feed_assets.cli.exit_codes import FAILED
 from feed_assets.cli.feed_place import similar_names, with_what_is_near
 from feed_assets.cli.feeds import NOT_FEEDS
 from feed_assets.cli.installation import Installation, load_installation
 from feed_assets.cli.output import complain, json_option, print_json, print_table
+from feed_assets.errors import FAILED
 from feed_assets.file_feed import FeedError
 from feed_assets.file_feed.discovery import feed_locations
 

@@ -15,8 +15,7 @@ from typing import Any
 import click
 
 from feed_assets.cli.clock import DayParameter, check_order
-from feed_assets.cli.code_location import chosen_module
-from feed_assets.cli.installation import load_installation
+from feed_assets.cli.installation import chosen_module, load_installation
 from feed_assets.cli.output import OutputPath, json_option, print_json, print_table, say, write_output
 from feed_assets.file_feed import Feed, NoValidUpdateError, require_latest
 from feed_assets.file_feed.wording import shortened

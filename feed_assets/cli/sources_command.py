@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from feed_assets.cli.exit_codes import FAILED
 from feed_assets.cli.installation import load_installation
 from feed_assets.cli.output import complain, file_size, json_option, print_json, print_table, progress, say
 from feed_assets.cli.source_names import source_named, sources_named
+from feed_assets.errors import FAILED
 from feed_assets.file_feed.wording import counted, shortened
 
 if TYPE_CHECKING:

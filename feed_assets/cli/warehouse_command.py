@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from feed_assets.cli.clock import DayParameter, check_order, now
-from feed_assets.cli.code_location import chosen_module
-from feed_assets.cli.exit_codes import FAILED
-from feed_assets.cli.installation import Installation, load_installation
+from feed_assets.cli.installation import Installation, chosen_module, load_installation
 from feed_assets.cli.output import complain, json_option, print_json, print_table, print_text, progress, say
 from feed_assets.datasets import is_day
+from feed_assets.errors import FAILED
 from feed_assets.file_feed.wording import counted
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from feed_assets.errors import FeedAssetsError
 from feed_assets.file_feed.digest import short_digest
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ _SEPARATORS: Final = {"csv": ",", "tsv": "\t"}
 _TRANSIENT = ("ThrottlingException", "InternalServiceException", "OperationTimeoutException", "ConcurrentModification")
 
 
-class CatalogError(Exception):
+class CatalogError(FeedAssetsError):
     """The catalog cannot be used, or not for this; the message says what, where and what to do.
 
     If `transient`, the same request can succeed later without anybody's help.

@@ -20,6 +20,7 @@ from py4j.protocol import Py4JJavaError
 
 from feed_assets.engine.java import ensure_java
 from feed_assets.engine.jvm import java_machine
+from feed_assets.errors import FeedAssetsError
 from feed_assets.file_feed.digest import short_digest
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def concerns_storage(name: str) -> bool:
     return name in _BUCKET_SETTINGS or name.startswith("fs.s3a.")
 
 
-class JarsError(Exception):
+class JarsError(FeedAssetsError):
     """Spark's jars for S3 could not be had; the message says how to get them."""
 
 

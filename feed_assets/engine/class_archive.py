@@ -22,13 +22,14 @@ import pyspark
 
 from feed_assets.engine.buckets import user_cache
 from feed_assets.engine.java import ensure_java
+from feed_assets.errors import FeedAssetsError
 from feed_assets.file_feed.digest import short_digest
 
 # Java warns on stdout of an archive that it cannot use.
 _SILENT: Final = "-Xlog:disable -Xlog:all=error:stderr"
 
 
-class ArchiveError(Exception):
+class ArchiveError(FeedAssetsError):
     """The archive could not be made; the message says why."""
 
 

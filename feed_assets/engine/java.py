@@ -11,12 +11,14 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from feed_assets.errors import FeedAssetsError
+
 SUPPORTED = (17, 21)
 LAUNCHER_HOME = Path(__file__).parent / "jre"
 """A JAVA_HOME whose `java` starts the runtime of FEED_ASSETS_JRE without options that the runtime may not know."""
 
 
-class JavaError(Exception):
+class JavaError(FeedAssetsError):
     """No Java was found that Spark runs on, or it ended at its start; the message says what to do."""
 
 

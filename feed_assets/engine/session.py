@@ -27,9 +27,10 @@ from pyspark.sql import SparkSession, Window, functions
 from feed_assets.engine.buckets import LOCAL_COMMITTERS, concerns_storage
 from feed_assets.engine.java import JavaError
 from feed_assets.engine.jvm import forget_shared, make_default
+from feed_assets.errors import FeedAssetsError
 
 
-class MasterError(Exception):
+class MasterError(FeedAssetsError):
     """Spark's master cannot be used; the message names the setting and its valid values."""
 
 

@@ -1,20 +1,28 @@
 """The errors of the protocol. Storage that fails raises `blackboard.BlackboardError`."""
 
+from feed_assets.errors import BAD_ARGUMENT, NO_VALID_UPDATE, FeedAssetsError
 
-class FeedError(Exception):
+
+class FeedError(FeedAssetsError):
     """A feed cannot do what was requested. The message says what, where and what to do."""
 
 
 class BadNameError(FeedError, ValueError):
     """The name is not legal for an update, version, partition, tag or file."""
 
+    exit_code = BAD_ARGUMENT
+
 
 class NoValidUpdateError(FeedError):
     """A partition has no valid update to read."""
 
+    exit_code = NO_VALID_UPDATE
+
 
 class MixedFeedError(FeedError):
     """A feed holds updates and partitions at one level, so it is unclear which it should hold."""
+
+    exit_code = BAD_ARGUMENT
 
 
 class ClaimLostError(FeedError):

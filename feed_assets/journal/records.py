@@ -12,12 +12,14 @@ import zlib
 from collections.abc import Iterator
 from typing import BinaryIO, Final
 
+from feed_assets.errors import FeedAssetsError
+
 _FRAME: Final = struct.Struct("<4sII")
 _MARK: Final = b"fa01"
 """The beginning of a frame: zeros, which a disk may leave after a power cut, are no frame."""
 
 
-class JournalError(Exception):
+class JournalError(FeedAssetsError):
     """The journal cannot be used; the message says what, where and what to do."""
 
 

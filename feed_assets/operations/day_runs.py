@@ -24,6 +24,7 @@ import yaml
 from dagster._check import CheckError  # raised for a file without a mapping; it has no public name
 from dagster._core.instance.ref import InstanceRef  # the only way to open an instance with other settings
 
+from feed_assets.errors import FeedAssetsError
 from feed_assets.io_manager.metadata import DATA_VERSION_TAG
 from feed_assets.io_manager.time_windows import begun_on, times_of
 from feed_assets.operations.failed_runs import failures
@@ -85,7 +86,7 @@ Execute = Callable[[Sequence[DayRun], Starting], Iterator[PartitionResult]]
 """Executes runs that do not depend on each other; yields their results as they end."""
 
 
-class InstanceConfigError(Exception):
+class InstanceConfigError(FeedAssetsError):
     """The `dagster.yaml` of a Dagster home, or the database it configures, cannot be used; the message says why."""
 
 
@@ -137,7 +138,7 @@ def _alone_in(home: Path) -> Iterator[None]:
         os.close(folder)
 
 
-class SelectionError(Exception):
+class SelectionError(FeedAssetsError):
     """The selection holds no asset to backfill; the message lists the possible assets."""
 
 

@@ -20,6 +20,7 @@ from typing import Any
 import dagster as dg
 
 from feed_assets.engine.jvm import Gateway, attach
+from feed_assets.errors import FeedAssetsError
 from feed_assets.operations.day_runs import DayRun, Execute, PartitionResult, Starting, one_after_the_other
 from feed_assets.operations.fork_server import start_loading
 from feed_assets.operations.interrupts import interrupts_blocked, lost_interrupts_repeated
@@ -42,7 +43,7 @@ def execution(
         yield processes.execute
 
 
-class EndedError(Exception):
+class EndedError(FeedAssetsError):
     """A process ended before it began its run."""
 
 

@@ -12,7 +12,6 @@ import os
 import sys
 from collections.abc import Sequence
 
-import click
 import dagster as dg
 from dagster_pipes import (
     PipesContext,
@@ -22,13 +21,13 @@ from dagster_pipes import (
     open_dagster_pipes,
 )
 
-from feed_assets.cli.code_location import load_project
-from feed_assets.cli.exit_codes import exit_code
 from feed_assets.engine.session import submitted_session
+from feed_assets.errors import exit_code
 from feed_assets.io_manager.metadata import DATA_VERSION_TAG, UPDATE
 from feed_assets.io_manager.step_contexts import ROOT_RUN
 from feed_assets.pipes.jobs import DESCRIPTION, FAILURE, PARTITION, TRANSIENT
 from feed_assets.pipes.messages import INTERVAL_SECONDS, pipes_metadata
+from feed_assets.project.loading import load_project
 from feed_assets.resources.storage import s3_client
 from feed_assets.sensors.failures import errors
 
@@ -62,8 +61,6 @@ def _run(pipes: PipesContext, module: str) -> tuple[str, bool]:
         os.environ["FEED_ASSETS_SPARK_MASTER"] = str(submitted_session().sparkContext.master)
         _, definitions = load_project(module)
         result = _execute(pipes, definitions)
-    except click.ClickException as error:
-        return error.message, False
     except Exception as error:
         if exit_code(error) is None:
             raise

@@ -18,6 +18,7 @@ from boto3.dynamodb.conditions import Attr, ConditionBase, Key
 from botocore.exceptions import BotoCoreError, ClientError
 
 from feed_assets.blackboard import check_key
+from feed_assets.errors import FeedAssetsError
 from feed_assets.polling.port import PartnersFile
 from feed_assets.polling.taken import (
     CLAIMED_FOR,
@@ -41,7 +42,7 @@ _STATE, _LANDING, _GENERATION, _TAKEN_AT = "file_state", "landing", "generation"
 _CLAIM, _UNTIL, _BY = "claimed_state", "claimed_until", "claimed_by"
 
 
-class IndexTableError(Exception):
+class IndexTableError(FeedAssetsError):
     """The table cannot be used; the message says why."""
 
 

@@ -13,11 +13,13 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Protocol
 
+from feed_assets.errors import FeedAssetsError
+
 SILENT_SECONDS = 60
 """How long a server may be silent."""
 
 
-class PlaceError(Exception):
+class PlaceError(FeedAssetsError):
     """A partner's place or a file there cannot be read; the message says why."""
 
 

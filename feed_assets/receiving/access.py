@@ -12,6 +12,7 @@ import secrets
 from collections.abc import Iterable
 from datetime import datetime
 
+from feed_assets.errors import FeedAssetsError
 from feed_assets.receiving.tables import Token, record_token, tokens
 from feed_assets.state import Store
 
@@ -21,7 +22,7 @@ _PREFIX = "fa"
 _UNKNOWN = hashlib.sha256(b"").hexdigest()
 
 
-class AccessError(Exception):
+class AccessError(FeedAssetsError):
     """A token cannot be added; the message says what, and what to do."""
 
 

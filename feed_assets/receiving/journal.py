@@ -21,6 +21,7 @@ from uuid import uuid4
 import msgspec
 
 from feed_assets.blackboard import BlackboardError
+from feed_assets.errors import FeedAssetsError
 
 _FRAME: Final = struct.Struct("<4sII")
 _MARK: Final = b"fa01"
@@ -28,7 +29,7 @@ _MARK: Final = b"fa01"
 _BEGUN: Final = "%Y%m%dT%H%M%S%f"
 
 
-class JournalError(Exception):
+class JournalError(FeedAssetsError):
     """The journal cannot be used; the message says what, where and what to do."""
 
 

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 import dagster as dg
 
+from feed_assets.errors import FeedAssetsError
 from feed_assets.notices.mail import MailServer
 
 WEBHOOK = "FEED_ASSETS_ALERT_WEBHOOK"
@@ -36,7 +37,7 @@ REDIRECTS = range(300, 400)
 _REDIRECT = " (a redirect, which is not followed: set the final address)"
 
 
-class AlertNotSentError(Exception):
+class AlertNotSentError(FeedAssetsError):
     """The receiver did not take an alert. The message names only its host: the rest of the address is secret."""
 
 

@@ -21,6 +21,7 @@ from feed_assets.blackboard import BlackboardError, UnknownLocationError, local_
 from feed_assets.data_catalog import VARIABLE as CATALOG
 from feed_assets.data_catalog import check_catalog
 from feed_assets.datasets import is_day
+from feed_assets.errors import FeedAssetsError
 from feed_assets.file_feed.names import fixed_time
 from feed_assets.notices.mail import VARIABLE as SMTP
 from feed_assets.notices.mail import MailError, MailServer
@@ -46,7 +47,7 @@ DEFAULT_SOURCES = "sources"
 DEFAULT_FIRST_DAY = date(2020, 1, 1)
 
 
-class SettingsError(Exception):
+class SettingsError(FeedAssetsError):
     """An environment variable has a wrong value; the message names the variable and the values it takes."""
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from feed_assets.errors import FeedAssetsError
 from feed_assets.file_feed import Column
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ NAME = re.compile(r"[a-z0-9_]+")
 EVENT_TIME, SOURCE = "event_time", "source"
 
 
-class KindError(ValueError):
+class KindError(FeedAssetsError, ValueError):
     """A kind cannot be used as it is declared; a line for each problem: the kind, the column, what to do."""
 
 

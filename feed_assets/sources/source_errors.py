@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from feed_assets.errors import FeedAssetsError
 
-class SourceError(Exception):
+
+class SourceError(FeedAssetsError):
     """A source, or a file sent for it, cannot be used; the message says what, where, what to do."""
 
 

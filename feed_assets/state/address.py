@@ -9,12 +9,14 @@ from pathlib import Path
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
+from feed_assets.errors import FeedAssetsError
+
 VARIABLE = "FEED_ASSETS_STATE"
 POSTGRESQL = {"postgres", "postgresql", "postgresql+psycopg"}
 LOCAL_FILE_SYSTEMS = {"btrfs", "ext2", "ext3", "ext4", "f2fs", "overlay", "tmpfs", "xfs", "zfs"}
 
 
-class StoreError(Exception):
+class StoreError(FeedAssetsError):
     """The database failed; the message says what, where and what to do."""
 
 

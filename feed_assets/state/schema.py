@@ -16,6 +16,8 @@ from typing import Final
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError
 
+from feed_assets.errors import FeedAssetsError
+
 ENVIRONMENT: Final = Path(__file__).parent / "migrations"
 VERSION_TABLE: Final = "feed_assets_version"
 
@@ -24,7 +26,7 @@ _ONE_MIGRATION: Final = threading.Lock()
 """Alembic keeps its context in global variables."""
 
 
-class UnknownSchemaError(Exception):
+class UnknownSchemaError(FeedAssetsError):
     """The database has a schema that this program does not know: a newer program made it."""
 
 

@@ -107,6 +107,10 @@ class Store:
         with self.reading() as connection:
             return read_events(connection, log, after, limit)
 
+    def close(self) -> None:
+        """Close the connections that are kept. The store can be used again."""
+        self._engine.dispose()
+
     def exists(self) -> bool:
         """Whether the database exists; False only for an SQLite file before the first write."""
         with explained(self._url):

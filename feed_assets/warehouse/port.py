@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from feed_assets.engine.duckdb_sql import literal
+from feed_assets.errors import FeedAssetsError
 from feed_assets.file_feed import Column
 
 PARTITION, UPDATE = "_partition", "_update"
@@ -32,7 +33,7 @@ WAIT_SECONDS = 60
 Parameters = Sequence[str | int | None]
 
 
-class WarehouseError(Exception):
+class WarehouseError(FeedAssetsError):
     """A warehouse cannot do what was requested; the message says what, where and what to do, and shows no secret.
 
     If `transient`, the same request can succeed later without anybody's help.

@@ -21,12 +21,12 @@ from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from feed_assets.blackboard import BlackboardError
-from feed_assets.cli.code_location import load_project
-from feed_assets.cli.installation import Installation
 from feed_assets.engine.jvm import end_with_java, executors, is_stopped
 from feed_assets.engine.session import replace_session, warm_up
 from feed_assets.operations.env_file import ENV_FILE, set_variables_of_env_file
 from feed_assets.operations.java_compiler import compile_for_latest_days
+from feed_assets.project import Project
+from feed_assets.project.loading import load_project
 from feed_assets.resources import SparkResource
 from feed_assets.sources import SourceError
 
@@ -65,11 +65,11 @@ class Warm:
         sources, loaded = Path(), False
         try:
             _set_variables(module)
-            installation = Installation(*load_project(module))
-            sources = installation.settings.sources_directory
-            resource: Any = (installation.definitions.resources or {}).get("spark")
+            project, definitions = load_project(module)
+            sources = project.settings.sources_directory
+            resource: Any = (definitions.resources or {}).get("spark")
             if isinstance(resource, SparkResource):
-                _choose_compiler(installation)
+                _choose_compiler(project)
                 if (spark := resource.spark_session) is not None:
                     end_with_java(spark)
                     if not awaited():
@@ -131,9 +131,9 @@ def _keeps_executors(spark: SparkSession) -> bool:
     return (spark.sparkContext.master or "").startswith("spark://") and spark.conf.get(DYNAMIC, "false") != "true"
 
 
-def _choose_compiler(installation: Installation) -> None:
+def _choose_compiler(project: Project) -> None:
     with suppress(BlackboardError, SourceError):  # the next run reports it
-        compile_for_latest_days(installation.blackboard, installation.sources)
+        compile_for_latest_days(project.settings.blackboard.blackboard, project.sources)
 
 
 def _set_variables(module: str) -> None:

@@ -33,8 +33,10 @@ def healthy(tmp_path, monkeypatch):
     base.mkdir()
     home.mkdir()
     shutil.copy(ROOT / "dagster.yaml", home)
-    with Store(sqlite_url(base / ".state/state.db")).writing():
+    store = Store(sqlite_url(base / ".state/state.db"))
+    with store.writing():
         pass
+    store.close()
     for name in ("AS_OF", "SOURCES", "STATE", "SPARK_MASTER", "MODULE"):
         monkeypatch.setenv(f"FEED_ASSETS_{name}", "")
     monkeypatch.setenv("FEED_ASSETS_BASE", str(base))

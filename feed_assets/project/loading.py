@@ -1,12 +1,11 @@
-"""Choose and load the module with the pipelines that a command works on, and find its project.
+"""Choose and load the module with the pipelines that a program works on, and find its project.
 
-Here: the choice, loading, and errors in the module. Not here: the project itself (`feed_assets.project`).
+Here: the choice, loading, and errors in the module. Not here: the project itself (`assembly`).
 """
 
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 import sysconfig
 import tomllib
@@ -18,9 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from feed_assets.cli.exit_codes import exit_code
+from feed_assets.errors import FeedAssetsError, exit_code
 
 if TYPE_CHECKING:
     import dagster as dg
@@ -34,27 +31,29 @@ MODULE = "FEED_ASSETS_MODULE"
 PYPROJECT = "pyproject.toml"
 
 
-def chosen_module() -> str:
-    """The module named by `--module` or FEED_ASSETS_MODULE; else by `pyproject.toml`; else the worked example.
+class ProjectError(FeedAssetsError):
+    """The module of a project cannot be chosen or loaded; the message says why, and what to do."""
 
-    Raises ClickException if only the `pyproject.toml` of a folder above names a module: its data is not here.
+
+def chosen_module(given: str | None = None) -> str:
+    """The module that is given; else the one that `pyproject.toml` names; else the worked example.
+
+    Raises ProjectError if only the `pyproject.toml` of a folder above names a module: its data is not here.
     """
-    ctx = click.get_current_context(silent=True)
-    given = ctx.find_root().params.get("module") if ctx else os.environ.get(MODULE)
-    if given or (given := _declared(Path(PYPROJECT))):
-        return str(given)
+    if named := given or _declared(Path(PYPROJECT)):
+        return named
     for folder in Path.cwd().parents:
         named = None
-        with suppress(OSError, click.ClickException):  # it may belong to something else
+        with suppress(OSError, ProjectError):  # it may belong to something else
             named = _declared(folder / PYPROJECT)
         if named:
             advice = "run the command there, or name a module with --module"
-            raise click.ClickException(f"This folder belongs to the project {named} in {folder}: {advice}.")
+            raise ProjectError(f"This folder belongs to the project {named} in {folder}: {advice}.")
     return EXAMPLE
 
 
 def load_project(module: str) -> tuple[Project, dg.Definitions]:
-    """The project of a module, and its definitions. Raises ClickException if it has none, or if Dagster refuses them.
+    """The project of a module, and its definitions. Raises ProjectError if it has none, or if Dagster refuses them.
 
     Python looks for the module in the current folder first, as with `dagster dev`.
     """
@@ -63,7 +62,7 @@ def load_project(module: str) -> tuple[Project, dg.Definitions]:
     definitions = _definitions(module)
     project = (definitions.resources or {}).get("project")
     if not isinstance(project, Project):
-        raise click.ClickException(
+        raise ProjectError(
             f"The definitions of {module} belong to no project of feed_assets: create them with "
             "`feed_assets.project.Project`, as the files of `feed-assets init NAME` do."
         )
@@ -81,7 +80,7 @@ def _require_valid(module: str, definitions: dg.Definitions) -> None:
         why = str(error)
         if error.__cause__:  # of partitions that cannot be mapped
             why += f": {error.__cause__}. Correct the partitions of the asset, or the partition_mapping of its input."
-        raise click.ClickException(f"Dagster cannot use the definitions of {module}. {why}") from error
+        raise ProjectError(f"Dagster cannot use the definitions of {module}. {why}") from error
 
 
 def _declared(path: Path) -> str | None:
@@ -94,11 +93,11 @@ def _declared(path: Path) -> str | None:
     except FileNotFoundError:
         return None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, AttributeError, KeyError, TypeError) as error:
-        raise click.ClickException(
+        raise ProjectError(
             f"{path.absolute()} cannot be read: {error}. Correct it, or name a module with --module."
         ) from None
     if len(modules) > 1:
-        raise click.ClickException(
+        raise ProjectError(
             f"{path.absolute()} names several modules: choose one of {', '.join(modules)} with --module."
         )
     named = dagster.get("module_name") or next(iter(modules), None) or project.get("code_location_target_module")
@@ -127,7 +126,7 @@ def _definitions(module: str) -> dg.Definitions:
     if len(found) == 1 and isinstance(only, dg.Definitions):
         return only
     has = f"has several Definitions, {' and '.join(named)}" if found else "has no Definitions"
-    raise click.ClickException(f"{module} {has}: name the module that Dagster loads, such as my_project.definitions.")
+    raise ProjectError(f"{module} {has}: name the module that Dagster loads, such as my_project.definitions.")
 
 
 @contextmanager
@@ -140,10 +139,10 @@ def _explained(module: str) -> Iterator[None]:
         if expected and type(error).__module__.startswith("feed_assets."):
             raise  # its message names the setting, or the line of the source
         if isinstance(error, TypeError) and module.startswith("."):
-            raise click.ClickException(f"{module} is no name of a module: give it as Python imports it.") from error
+            raise ProjectError(f"{module} is no name of a module: give it as Python imports it.") from error
         absent = error.name if isinstance(error, ModuleNotFoundError) else None
         if absent is not None and f"{module}.".startswith(f"{absent}."):
-            raise click.ClickException(
+            raise ProjectError(
                 f"There is no module {module}, neither installed nor in {Path.cwd()}: go to the project's folder, "
                 f"install it (`pip install -e .`) or correct the name (--module, {MODULE}, module_name in {PYPROJECT})."
             ) from error
@@ -152,4 +151,4 @@ def _explained(module: str) -> Iterator[None]:
         frames = [each for each in traceback.extract_tb(error.__traceback__) if not each.filename.startswith("<")]
         own = [each for each in frames if not others & set(Path(each.filename).parents)]
         where = f" ({own[-1].filename}:{own[-1].lineno})" if own else ""
-        raise click.ClickException(f"{module} cannot be loaded: {type(error).__name__}: {error}{where}") from error
+        raise ProjectError(f"{module} cannot be loaded: {type(error).__name__}: {error}{where}") from error
