@@ -7,29 +7,18 @@ it, too: it is written first, so the table never claims what has not landed, and
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import TYPE_CHECKING
-from uuid import uuid4
 
 import boto3
-from boto3.dynamodb.conditions import Attr, ConditionBase, Key
+from boto3.dynamodb.conditions import Attr, Key
 from botocore.exceptions import BotoCoreError, ClientError
 
-from feed_assets.blackboard import check_key
 from feed_assets.errors import FeedAssetsError
 from feed_assets.polling.port import PartnersFile
-from feed_assets.polling.taken import (
-    CLAIMED_FOR,
-    LONGEST_CLAIM,
-    POLLED,
-    BlackboardIndex,
-    Taken,
-    TakenState,
-    newest,
-    state_of,
-)
+from feed_assets.polling.taken import POLLED, BlackboardIndex, Taken, TakenState, newest, state_of
 from feed_assets.sources.layout import LandingId, touching
 
 if TYPE_CHECKING:
@@ -39,7 +28,6 @@ VARIABLE = "FEED_ASSETS_POLL_TABLE"
 
 _SOURCE, _FILE = "polled_source", "partner_file"
 _STATE, _LANDING, _GENERATION, _TAKEN_AT = "file_state", "landing", "generation", "taken_at"
-_CLAIM, _UNTIL, _BY = "claimed_state", "claimed_until", "claimed_by"
 
 
 class IndexTableError(FeedAssetsError):
@@ -48,7 +36,7 @@ class IndexTableError(FeedAssetsError):
 
 @dataclass(slots=True)
 class DynamoDBIndex:
-    """The index in a table: an item for each name and day of each source, with its newest landing, and its claim.
+    """The index in a table: an item for each name and day of each source, with its newest landing.
 
     All methods raise IndexTableError. The name of a source in the table has the URI of its blackboard, so that several
     installations can share a table. The client is boto3's, as the environment configures it.
@@ -63,37 +51,26 @@ class DynamoDBIndex:
         with self._explained():
             return newest(self._states(self._table(), source_key, first))
 
-    def claim(self, source_key: str, file: PartnersFile, seen: Taken | None, *, now: datetime) -> bool:
-        """See `TakenIndex.claim`: one conditional write. Raises InvalidKeyError for a name too long for the ledger."""
-        check_key(f"{POLLED}{source_key}/{file.day}/{file.name}")
-        state, moment, token = state_of(file), int(now.timestamp()), uuid4().hex
-        free = Attr(_UNTIL).not_exists() | Attr(_UNTIL).lte(moment) | Attr(_CLAIM).ne(state)
-        free |= Attr(_UNTIL).gt(moment + int(LONGEST_CLAIM.total_seconds()))
-        free |= Attr(_BY).eq(token)  # the client sends it again if the answer was lost
-        # Of an item without this attribute, no comparison holds but `ne`.
-        as_seen: ConditionBase = Attr(_STATE).ne(state)
-        if seen is not None:
-            as_seen |= Attr(_GENERATION).lte(seen.landing.generation)
-        values = {":state": state, ":until": moment + int(CLAIMED_FOR.total_seconds()), ":by": token}
-        expression = f"SET {_CLAIM} = :state, {_UNTIL} = :until, {_BY} = :by"
-        return self._update(source_key, file, expression, values, free & as_seen)
+    def newest(self, source_key: str, file: PartnersFile) -> Taken | None:
+        """See `TakenIndex.newest`: one consistent read."""
+        with self._explained():
+            item = self._table().get_item(Key=self._key(source_key, file), ConsistentRead=True).get("Item")
+        landing = touching(str(item.get(_LANDING, ""))) if item else None
+        return Taken(landing, frozenset({str(item[_STATE])})) if item and landing else None
 
     def record(self, source_key: str, file: PartnersFile, landing: LandingId, *, now: datetime) -> None:
         """See `TakenIndex.record`: on the blackboard, and then one conditional write."""
         self.ledger.record(source_key, file, landing, now=now)
-        values = _values(state_of(file), landing)
-        assigned = ", ".join(f"{name} = :{name}" for name in values)
-        self._update(
-            source_key,
-            file,
-            f"SET {assigned}, {_TAKEN_AT} = :{_TAKEN_AT} REMOVE {_CLAIM}, {_UNTIL}, {_BY}",
-            {f":{name}": value for name, value in {**values, _TAKEN_AT: now.isoformat()}.items()},
-            Attr(_GENERATION).not_exists() | Attr(_GENERATION).lte(landing.generation),
-        )
-
-    def release(self, source_key: str, file: PartnersFile) -> None:
-        """See `TakenIndex.release`."""
-        self._update(source_key, file, f"REMOVE {_CLAIM}, {_UNTIL}, {_BY}", {}, Attr(_CLAIM).eq(state_of(file)))
+        values = _values(state_of(file), landing) | {_TAKEN_AT: now.isoformat()}
+        with self._explained():
+            table = self._table()
+            with suppress(table.meta.client.exceptions.ConditionalCheckFailedException):  # a newer one is noted
+                table.update_item(
+                    Key=self._key(source_key, file),
+                    UpdateExpression="SET " + ", ".join(f"{name} = :{name}" for name in values),
+                    ConditionExpression=Attr(_GENERATION).not_exists() | Attr(_GENERATION).lte(landing.generation),
+                    ExpressionAttributeValues={f":{name}": value for name, value in values.items()},
+                )
 
     def rebuild(self, source_key: str) -> int:
         """Make the items of a source anew from the blackboard, and the table if it is missing; returns their number.
@@ -121,7 +98,7 @@ class DynamoDBIndex:
     def _states(self, table: Table, source_key: str, first: date) -> Iterator[TakenState]:
         for item in self._items(table, source_key, str(first)):
             landing = touching(item.get(_LANDING, ""))
-            if landing is not None:  # else the item is only claimed
+            if landing is not None:  # else an earlier version has only claimed it
                 day, _, name = item[_FILE].partition("/")
                 yield TakenState(day, name, item[_STATE], landing)
 
@@ -135,28 +112,8 @@ class DynamoDBIndex:
                 return
             start = {"ExclusiveStartKey": page["LastEvaluatedKey"]}  # type: ignore[dict-item]
 
-    def _update(
-        self,
-        source_key: str,
-        file: PartnersFile,
-        expression: str,
-        values: Mapping[str, object],
-        condition: ConditionBase,
-    ) -> bool:
-        """Whether the condition held, so that the item was changed."""
-        given = {"ExpressionAttributeValues": dict(values)} if values else {}
-        with self._explained():
-            table = self._table()
-            try:
-                table.update_item(
-                    Key={_SOURCE: self._source(source_key), _FILE: f"{file.day}/{file.name}"},
-                    UpdateExpression=expression,
-                    ConditionExpression=condition,
-                    **given,  # type: ignore[arg-type]
-                )
-            except table.meta.client.exceptions.ConditionalCheckFailedException:
-                return False
-        return True
+    def _key(self, source_key: str, file: PartnersFile) -> dict[str, str]:
+        return {_SOURCE: self._source(source_key), _FILE: f"{file.day}/{file.name}"}
 
     def _source(self, source_key: str) -> str:
         return self.ledger.blackboard.uri(f"{POLLED}{source_key}")

@@ -21,9 +21,10 @@ from tempfile import gettempdir
 from typing import TYPE_CHECKING, Any
 
 from feed_assets.blackboard import Blackboard, InvalidKeyError
+from feed_assets.leases import BlackboardLeases, Holding
 from feed_assets.polling.places import list_files, open_place, polling_of
 from feed_assets.polling.port import ChangedError, PartnersFile, Place, PlaceError
-from feed_assets.polling.taken import BlackboardIndex, Taken, TakenIndex, state_of
+from feed_assets.polling.taken import BlackboardIndex, Taken, TakenIndex, lease_of, state_of
 from feed_assets.sources import Source
 from feed_assets.sources.layout import LandingId, name_digest
 from feed_assets.sources.plan import sweep_staging
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from feed_assets.sources.ledger import Landing
+
+LEASE = timedelta(minutes=2)
+"""How long a killed poll keeps its files back; a poll at work renews its leases."""
 
 Land = Callable[[Source, Sequence[Path], Mapping[str, int]], "Iterator[Landing | Exception]"]
 """Lands files of a source, as `land_files` does with these generations as `seen`."""
@@ -148,9 +152,12 @@ class Poller:
     ) -> Sequence[str]:
         """Take these files. Returns the names of those that were overtaken."""
         due = self._settled(due, polling_of(source).settle_seconds, polled)
-        work = _Work(self, source, place, known, polled)
-        while due:
-            due = work.some(due)
+        if not due:
+            return ()
+        with Holding(BlackboardLeases(self.blackboard), LEASE, self.clock) as leases:
+            work = _Work(self, source, place, known, polled, leases)
+            while due:
+                due = work.some(due)
         return work.overtaken
 
     def _settled(self, due: Sequence[PartnersFile], seconds: int, polled: Polled) -> Sequence[PartnersFile]:
@@ -186,6 +193,7 @@ class _Work:
     place: Place
     known: Mapping[str, Taken]
     polled: Polled
+    leases: Holding
     overtaken: list[str] = field(default_factory=list)
 
     def some(self, files: Sequence[PartnersFile]) -> Sequence[PartnersFile]:
@@ -208,26 +216,29 @@ class _Work:
                 outcomes = self.poller.land(self.source, [path for _, path in fetched], seen) if fetched else ()
                 for (taken, _), outcome in zip(fetched, outcomes, strict=True):
                     self._note(taken, outcome, scratch)
-                    if not isinstance(outcome, Exception):
-                        claimed.remove(taken)
         finally:
             for each in claimed:
-                self.poller.index.release(self.source.key, each)
+                self.leases.release(lease_of(self.source.key, each))
         return files[files.index(file) + 1 :]
 
     def _claimed(self, file: PartnersFile) -> bool:
-        """Claim the file for this poll. If that fails, note why and return False."""
-        seen = self.known.get(file.name)
+        """Take the lease of the file for this poll. If that fails, note why and return False."""
+        lease, seen = lease_of(self.source.key, file), self.known.get(file.name)
         try:
-            if self.poller.index.claim(self.source.key, file, seen, now=self.poller.clock()):
-                return True
+            if not self.leases.take(lease):
+                self.polled.left[file.name] = (
+                    f"another poll is taking it. If that poll was killed, a poll takes the file in {LEASE.seconds} s"
+                )
+                return False
         except InvalidKeyError as error:  # its name is too long for a key
             self.polled.failed[file.name] = str(error)
-        else:
-            self.polled.left[file.name] = (
-                "another poll is taking it, or has just taken it. "
-                "If that poll was killed, a poll takes the file an hour after it began with it"
-            )
+            return False
+        # Another poll may have taken this state after the look of this one, and given the lease back.
+        newest, before = self.poller.index.newest(self.source.key, file), seen.landing.generation if seen else 0
+        if newest is None or state_of(file) not in newest.states or newest.landing.generation <= before:
+            return True
+        self.leases.release(lease)
+        self.polled.left[file.name] = "another poll has just taken it"
         return False
 
     def _fetched(self, file: PartnersFile, folder: Path) -> Path | None:
@@ -264,7 +275,6 @@ class _Work:
         try:
             self.poller.index.record(self.source.key, file, outcome.id, now=self.poller.clock())
         except InvalidKeyError as error:  # longer than that of the claim
-            self.poller.index.release(self.source.key, file)
             self.polled.failed[file.name] = f"it has landed, and cannot be noted: {error}"
             return
         if outcome.already_landed:

@@ -11,10 +11,11 @@ import pytest
 
 from feed_assets.blackboard.local import LocalBlackboard
 from feed_assets.blackboard.memory import MemoryBlackboard
+from feed_assets.leases import BlackboardLeases
 from feed_assets.polling.places import BoardPlace, open_place
-from feed_assets.polling.poller import SCRATCH_BYTES
+from feed_assets.polling.poller import LEASE, SCRATCH_BYTES
 from feed_assets.polling.port import PlaceError
-from feed_assets.polling.taken import CLAIMED_FOR, BlackboardIndex
+from feed_assets.polling.taken import lease_of
 from feed_assets.sources.landing import land_files
 from feed_assets.sources.layout import LandingId, name_digest
 from feed_assets.sources.ledger import entries, find
@@ -131,7 +132,7 @@ def test_a_file_that_was_replaced_often_costs_as_much_as_one_that_was_replaced_t
     poller(board).poll(source)
 
     assert costs[30] == costs[2]
-    assert board.counts()["read"] == 1
+    assert board.counts()["read"] == 2  # the ledger, and the lease before it is given back
     assert landed(board) == ["30"]
 
 
@@ -296,17 +297,17 @@ def test_no_more_files_are_on_this_machine_than_land_together_nor_many_more_byte
     assert (len(polled.taken), counts) == (35, together)
 
 
-def test_a_claim_of_a_killed_poll_keeps_a_file_back_until_it_expires_and_the_poll_says_how_long(outbox, source):
+def test_a_killed_poll_keeps_a_file_back_for_two_minutes_and_the_next_poll_says_so(outbox, source):
     name, board = "2019-11-28/log.csv", MemoryBlackboard()
     send(outbox, name, "1")
     (file,) = open_place(source).entries("2019-11-28")
-    BlackboardIndex(board).claim(KEY, replace(file, day=TODAY.date() - timedelta(3)), None, now=TODAY)
+    lease = lease_of(KEY, replace(file, day=TODAY.date() - timedelta(3)))
+    assert BlackboardLeases(board).take(lease, LEASE, now=TODAY)
 
-    early = poller(board, clock=lambda: TODAY + CLAIMED_FOR - timedelta(seconds=1)).poll(source)
-    late = poller(board, clock=lambda: TODAY + CLAIMED_FOR).poll(source)
+    early = poller(board, clock=lambda: TODAY + timedelta(seconds=119)).poll(source)
+    late = poller(board, clock=lambda: TODAY + timedelta(seconds=120)).poll(source)
 
-    assert early.left[name].startswith("another poll is taking it, or has just taken it")
-    assert "was killed, a poll takes the file an hour after" in early.left[name]
+    assert early.left[name] == "another poll is taking it. If that poll was killed, a poll takes the file in 120 s"
     assert late.taken == [name]
     assert [key for key in board.objects() if "/claim." in key] == []
 

@@ -15,12 +15,11 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from feed_assets.blackboard import AlreadyExistsError, ConflictError, InvalidKeyError
 from feed_assets.blackboard.memory import MemoryBlackboard
 from feed_assets.polling.dynamodb import DynamoDBIndex, IndexTableError
 from feed_assets.polling.places import open_place
 from feed_assets.polling.port import PartnersFile
-from feed_assets.polling.taken import CLAIMED_FOR, BlackboardIndex
+from feed_assets.polling.taken import BlackboardIndex
 from feed_assets.sources.layout import LandingId
 from feed_assets_tests.blackboard.recording import RecordingBlackboard
 from feed_assets_tests.polling.partners import (
@@ -73,59 +72,6 @@ def index(request, monkeypatch):
         yield table
 
 
-def test_a_state_is_claimed_by_one_poll_for_an_hour_or_until_it_is_given_back(index):
-    other = replace(FILE, tag="another")
-
-    claims = [index.claim(KEY, FILE, None, now=TODAY + timedelta(minutes=each)) for each in (0, 59, 60, 119)]
-    index.release(KEY, FILE)
-
-    assert claims == [True, False, True, False]
-    assert index.claim(KEY, other, None, now=TODAY)
-    assert index.taken(KEY, DAY) == {}
-
-
-def test_a_claim_of_a_clock_that_was_a_day_ahead_keeps_nobody_back_once_the_clock_is_right(index):
-    assert index.claim(KEY, FILE, None, now=TODAY + timedelta(days=1))
-    assert index.claim(KEY, FILE, None, now=TODAY)
-
-    assert not index.claim(KEY, FILE, None, now=TODAY - timedelta(minutes=5))
-
-
-def test_a_name_that_is_too_long_is_refused_and_not_the_index(index):
-    with pytest.raises(InvalidKeyError, match="longer than 1024 bytes"):
-        index.claim(KEY, replace(FILE, name="/".join(["b" * 205] * 5)), None, now=TODAY)
-
-
-@pytest.mark.parametrize("operation", ["create", "replace"])
-def test_a_claim_whose_answer_was_lost_is_known_as_its_own(operation):
-    class Lossy(MemoryBlackboard):
-        def create(self, key, data):
-            return self._lost("create", lambda: super(Lossy, self).create(key, data), AlreadyExistsError)
-
-        def replace(self, key, data, *, tag):
-            return self._lost("replace", lambda: super(Lossy, self).replace(key, data, tag=tag), ConflictError)
-
-        def _lost(self, name, write, refusal):
-            written = write()
-            if name == operation:
-                raise refusal  # the client sent it again
-            return written
-
-    index = BlackboardIndex(Lossy())
-    if operation == "replace":
-        assert index.claim(KEY, FILE, None, now=TODAY - CLAIMED_FOR)
-
-    assert [index.claim(KEY, FILE, None, now=TODAY) for _ in range(2)] == [True, False]
-
-
-@pytest.mark.parametrize("index", ["DynamoDB Local", "emulated by moto"], indirect=True)
-def test_a_claim_in_a_table_that_the_client_sends_again_is_known_as_its_own(index, monkeypatch):
-    update = DynamoDBIndex._update
-    monkeypatch.setattr(DynamoDBIndex, "_update", lambda *request: [update(*request) for _ in range(2)][-1])
-
-    assert [index.claim(KEY, FILE, None, now=TODAY) for _ in range(2)] == [True, False]
-
-
 def test_the_newest_landing_of_a_name_counts_whichever_was_noted_first(index):
     other, third = replace(FILE, tag="another"), replace(FILE, tag="third", day=DAY + timedelta(days=1))
     index.record(KEY, other, SECOND, now=TODAY)
@@ -140,13 +86,44 @@ def test_the_newest_landing_of_a_name_counts_whichever_was_noted_first(index):
     assert index.taken("ads/other", DAY) == {}
 
 
-def test_a_poll_whose_look_is_older_than_another_landing_gets_no_claim(index):
-    assert index.claim(KEY, FILE, None, now=TODAY)
+def test_the_newest_landing_of_one_file_is_known_without_a_look_at_the_others(index):
+    assert index.newest(KEY, FILE) is None
     index.record(KEY, FILE, FIRST, now=TODAY)
-    seen = index.taken(KEY, DAY)[FILE.name]
+    index.record(KEY, replace(FILE, name="2019-11-28/a b.csv.gz"), FIRST, now=TODAY)
+    index.record(KEY, replace(FILE, name="2019-11-28/a b.csv/c"), SECOND, now=TODAY)
+    assert index.newest(KEY, FILE) == index.taken(KEY, DAY)[FILE.name]
 
-    assert not index.claim(KEY, FILE, None, now=TODAY)
-    assert index.claim(KEY, FILE, seen, now=TODAY)  # it was put back after it had been replaced
+    index.record(KEY, replace(FILE, tag="another"), SECOND, now=TODAY)
+    assert index.newest(KEY, FILE).landing == SECOND
+
+
+def test_a_poll_whose_look_is_older_than_another_landing_downloads_nothing(index, tmp_path):
+    source, board = describe(tmp_path / "shop_ads.yaml", tmp_path / "outbox"), index_board(index)
+    send(tmp_path / "outbox", "2019-11-28/log.csv", "1")
+
+    class Outdated:
+        """An index whose first look shows what was there before another poll ended."""
+
+        def __init__(self):
+            self.looks = 0
+
+        def __getattr__(self, name):
+            return getattr(index, name)
+
+        def taken(self, *arguments):
+            known = index.taken(*arguments)
+            self.looks += 1
+            if self.looks == 1:
+                with without_spark():
+                    assert poller(board, index).poll(source).taken == ["2019-11-28/log.csv"]
+            return known
+
+    place = Watched(open_place(source))
+    with without_spark():
+        late = poller(board, Outdated()).poll(source, place)
+
+    assert (late.left, place.downloads) == ({"2019-11-28/log.csv": "another poll has just taken it"}, [])
+    assert landed(board) == ["1"]
 
 
 def test_polls_take_each_file_once_with_either_index_and_note_it_on_the_blackboard_first(index, tmp_path):
@@ -182,10 +159,6 @@ def test_a_table_is_made_anew_from_the_blackboard(index):
     assert index.rebuild(KEY) == 1
     assert index.taken(KEY, DAY) == known
     assert index.taken("ads/other", DAY) == {}
-
-    assert index.claim(KEY, replace(FILE, name="2019-11-28/gone.csv"), None, now=TODAY)
-    assert index.rebuild(KEY) == 1  # what nobody took is forgotten
-    assert index.claim(KEY, replace(FILE, name="2019-11-28/gone.csv"), None, now=TODAY)
 
 
 def index_board(index):
