@@ -11,14 +11,15 @@ from typing import Any
 
 
 def loaded_when_used(package: str, places: Mapping[str, str]) -> Callable[[str], Any]:
-    """The `__getattr__` of a package: `places` maps each of its names to the module that has it.
+    """The `__getattr__` of a package: `places` maps each of its names to the module that has it, or that it is.
 
-    Static checkers read the imports below `TYPE_CHECKING`, which repeat the same.
+    Static checkers read the imports below `TYPE_CHECKING`, which say the same; a test compares them.
     """
 
     def load(name: str) -> Any:
         if name not in places:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(import_module(places[name]), name)
+        module = import_module(places[name])
+        return module if places[name] == f"{package}.{name}" else getattr(module, name)
 
     return load
