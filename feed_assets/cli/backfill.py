@@ -27,7 +27,7 @@ from feed_assets.cli.output import complain, json_option, print_json, progress
 from feed_assets.datasets import days_between
 from feed_assets.errors import FAILED, NO_SPACE
 from feed_assets.file_feed.wording import counted
-from feed_assets.operations.fork_server import start_loading
+from feed_assets.processes.fork_server import start_loading
 
 if TYPE_CHECKING:
     from feed_assets.operations.day_runs import PartitionResult

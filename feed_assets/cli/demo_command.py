@@ -29,7 +29,7 @@ from feed_assets.cli.installation import (
 )
 from feed_assets.cli.output import print_blocks, print_table, print_text, print_title, progress
 from feed_assets.demo import OWN_HOME
-from feed_assets.operations.fork_server import start_loading
+from feed_assets.processes.fork_server import start_loading
 from feed_assets.project.loading import EXAMPLE
 
 

@@ -18,8 +18,8 @@ import click
 from feed_assets.cli.installation import BASE, HOME, chosen_module, dagster_home, demo_base
 from feed_assets.cli.listening import cannot_listen
 from feed_assets.cli.output import say
-from feed_assets.cli.process_group import run_until_interrupted
 from feed_assets.errors import INTERRUPTED
+from feed_assets.processes.group import run_until_interrupted
 from feed_assets.project.loading import EXAMPLE, load_project
 
 LOCK = "dev.lock"
@@ -59,7 +59,7 @@ def dev(ctx: click.Context, port: int, host: str, *, demo: bool) -> None:
         # Warnings only: the UI shows what the sensors decide.
         arguments = ["dev", "-m", module, "--host", host, "--port", str(port), "--log-level", "warning"]
         workers = [sys.executable, "-m", "feed_assets.warm_runs", module]
-        code = run_until_interrupted([sys.executable, *UNWARNED, "-m", "dagster", *arguments], workers)
+        code = run_until_interrupted([sys.executable, *UNWARNED, "-m", "dagster", *arguments], workers, say=say)
     if code is None:
         say("Stopped.")
         ctx.exit(INTERRUPTED)

@@ -17,7 +17,7 @@ import click
 
 from feed_assets.cli.output import complain
 from feed_assets.errors import INTERRUPTED, NO_SPACE, exit_code
-from feed_assets.operations.interrupts import lost_interrupts_repeated
+from feed_assets.processes.signals import lost_interrupts_repeated
 
 
 @contextmanager

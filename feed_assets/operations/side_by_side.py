@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import gc
 import os
-import signal
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
@@ -22,8 +20,9 @@ import dagster as dg
 from feed_assets.engine.jvm import Gateway, attach
 from feed_assets.errors import FeedAssetsError
 from feed_assets.operations.day_runs import DayRun, Execute, PartitionResult, Starting, one_after_the_other
-from feed_assets.operations.fork_server import start_loading
-from feed_assets.operations.interrupts import interrupts_blocked, lost_interrupts_repeated
+from feed_assets.processes.child import Child, take_signals
+from feed_assets.processes.fork_server import start_loading
+from feed_assets.processes.signals import lost_interrupts_repeated
 from feed_assets.resources import SparkResource
 from feed_assets.resources.event_log import keep_open
 
@@ -47,12 +46,6 @@ class EndedError(FeedAssetsError):
     """A process ended before it began its run."""
 
 
-@dataclass(slots=True, eq=False)
-class _Process:
-    process: Any
-    connection: Connection
-
-
 @dataclass(slots=True)
 class Processes:
     """Processes that each execute one run at a time."""
@@ -62,8 +55,7 @@ class Processes:
     run_config: Mapping[str, Any]
     spark: Any
     """The resource; the processes use its Spark if it is a SparkResource."""
-    _all: list[_Process] = field(default_factory=list)
-    _context: Any = field(default_factory=lambda: get_context("forkserver"))
+    _all: list[Child] = field(default_factory=list)
 
     @classmethod
     @contextmanager
@@ -81,7 +73,7 @@ class Processes:
                 processes._start()
             yield processes
         except BaseException:
-            processes._end(signal.SIGINT)
+            processes._end(interrupted=True)
             raise
         processes._end()
 
@@ -93,14 +85,13 @@ class Processes:
         """
         gateway = Gateway.of(self.spark.spark_session) if isinstance(self.spark, SparkResource) else None
         waiting, idle = deque(runs), list(self._all)
-        under_way: dict[Connection, tuple[_Process, DayRun]] = {}
+        under_way: dict[Connection, tuple[Child, DayRun]] = {}
         while waiting or under_way:
             while waiting and idle:
                 process, run = idle.pop(0), waiting.popleft()
                 starting(run.partition, run.assets)
                 under_way[process.connection] = process, run
-                with suppress(OSError):  # it has ended, which `recv` tells
-                    process.connection.send((run, gateway))
+                process.send((run, gateway))  # if it has ended, `recv` tells
             for connection in wait(list(under_way)):
                 assert isinstance(connection, Connection)  # noqa: S101 - all are
                 process, run = under_way.pop(connection)
@@ -111,22 +102,16 @@ class Processes:
                 idle.append(process)
                 yield result
 
-    def _start(self) -> _Process:
-        ours, theirs = self._context.Pipe()
-        arguments = theirs, dict(os.environ), self.load, self.instance.get_ref(), self.run_config
-        with interrupts_blocked():
-            process = self._context.Process(target=_serve, args=arguments, name="day-runs")
-            process.start()
-        theirs.close()
-        started = _Process(process, ours)
-        self._all.append(started)
-        return started
+    def _start(self) -> Child:
+        arguments = dict(os.environ), self.load, self.instance.get_ref(), self.run_config
+        self._all.append(Child.start(_serve, *arguments, name="day-runs"))
+        return self._all[-1]
 
-    def _ended(self, process: _Process, run: DayRun) -> PartitionResult:
+    def _ended(self, process: Child, run: DayRun) -> PartitionResult:
         """The result of a run whose process has ended; Dagster knows it as failed."""
         self._all.remove(process)
-        process.process.join()
-        code = process.process.exitcode
+        process.join()
+        code = process.exit_code
         begun = self.instance.get_run_by_id(run.run_id)
         if begun is None:
             raise EndedError(f"A process ended with exit code {code} before it began the run of {run.partition}.")
@@ -136,18 +121,14 @@ class Processes:
         what = run.day, run.partition, run.assets, run.run_id
         return PartitionResult(*what, success=False, updates=(), failures=(reason,), failed=run.assets)
 
-    def _end(self, by: signal.Signals | None = None) -> None:
-        """End all processes: those that are idle at once, the others after their run, or by this signal."""
+    def _end(self, *, interrupted: bool = False) -> None:
+        """End all processes: those that are idle at once, the others after their run, or interrupted."""
         for each in self._all:
-            if by is not None:  # before its connection is closed: a process that ends by itself must not be interrupted
-                with suppress(ProcessLookupError):
-                    os.kill(each.process.pid, by)
+            if interrupted:  # before its connection is closed: a process that ends by itself must not be interrupted
+                each.interrupt()
             each.connection.close()
         for each in self._all:
-            try:
-                each.process.join()
-            except KeyboardInterrupt:  # a second Ctrl-C
-                each.process.kill()
+            each.join()
 
 
 def _serve(
@@ -155,9 +136,7 @@ def _serve(
 ) -> None:
     """Execute the runs that the parent sends, one after the other, until it closes the connection."""
     with suppress(EOFError, OSError, KeyboardInterrupt):
-        os.setpgid(0, 0)  # a terminal's Ctrl-C goes to the parent only, which sends it on
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        take_signals()
         os.environ.clear()  # a forked process has the variables of the fork server
         os.environ.update(environment)
         definitions = load()

@@ -24,7 +24,7 @@ from feed_assets.datasets import FeedDeclaration
 from feed_assets.io_manager import declared_feed, file_feed_io_manager
 from feed_assets.notices.mail import VARIABLE as SMTP
 from feed_assets.partitions import are_utc_days, daily, hourly
-from feed_assets.project.steps_of_workers import end_with_worker
+from feed_assets.processes.child import WARM_WORKER, end_with_parent
 from feed_assets.resources import (
     CatalogResource,
     MailResource,
@@ -96,7 +96,8 @@ class Project:
         audited asset has no checks, if two assets publish to one feed, or if two feeds name the same table of the
         warehouse; SpecError if a source is polled by no schedule that Dagster takes.
         """
-        end_with_worker()
+        # A step's process of a warm run: Dagster itself notices only that nobody reads the step's events.
+        end_with_parent(os.EX_UNAVAILABLE, only=WARM_WORKER)
         settings, own = self.settings, list(assets)
         _require_own_feeds(own)
         _require_audits(own, asset_checks)

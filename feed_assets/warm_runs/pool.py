@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import gc
 import logging
-import os
 import signal
 import socket
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
-from multiprocessing import get_context
-from multiprocessing.connection import Connection, wait
+from multiprocessing import forkserver
+from multiprocessing.connection import Connection
 from typing import Any
 
+from feed_assets.processes.child import WARM_WORKER, Child, first_ready
 from feed_assets.warm_runs.requests import answer
 
 READY, BEGUN, DONE = "ready", "begun", "done"
@@ -42,8 +41,7 @@ _log = logging.getLogger("feed_assets.warm_runs")
 
 @dataclass(slots=True, eq=False)
 class _Worker:
-    process: Any
-    connection: Connection
+    child: Child
     run: str = ""
     """The id of the run that it holds; empty if it is idle."""
     begun: bool = False
@@ -72,13 +70,12 @@ class Pool:
     _report_at: float = 0
     """When the database is asked again. On the clock of `time.monotonic`."""
     _stopping: bool = False
-    _context: Any = field(default_factory=lambda: get_context("forkserver"))
 
     def serve(self, server: socket.socket) -> None:
         """Listen and answer requests until SIGTERM or SIGINT; then end all workers, each after its run."""
         for each in (signal.SIGTERM, signal.SIGINT):
             signal.signal(each, self._stop)
-        self._context.set_forkserver_preload(PRELOADED)
+        forkserver.set_forkserver_preload(PRELOADED)
         self._start()  # the first takes seconds, in which nothing could be answered
         server.listen()
         while not self._stopping:
@@ -89,24 +86,21 @@ class Pool:
         while self._workers:
             for worker in self._workers:
                 if not worker.run:
-                    worker.process.terminate()
+                    worker.child.terminate()
             self._turn([])
 
     def _stop(self, *_: object) -> None:
         self._stopping = True
 
     def _turn(self, servers: list[socket.socket]) -> None:
-        waiting = [each for worker in self._workers for each in (worker.connection, worker.process.sentinel)]
-        found = wait([*servers, *waiting], timeout=1.0)
-        for server in servers:
-            if server in found:
-                answer(server.accept()[0], self._decide)
+        for server in first_ready([each.child for each in self._workers], beside=servers, seconds=1.0):
+            answer(server.accept()[0], self._decide)
         for worker in list(self._workers):
             self._listen(worker)
-            if worker.process.sentinel in found and not worker.process.is_alive():
+            if not worker.child.is_alive:
                 self._ended(worker)
             elif worker.kill_at is not None and time.monotonic() > worker.kill_at:
-                worker.process.kill()
+                worker.child.process.kill()
         self._report_ended()
 
     def _decide(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -119,7 +113,7 @@ class Pool:
         worker = next((each for each in self._workers if run_id and each.run == run_id), None)
         if "terminate" in request and worker is not None:
             if worker.begun:
-                os.kill(worker.process.pid, signal.SIGINT)
+                worker.child.interrupt()
             worker.kill_at = time.monotonic() + (GRACE if worker.begun else 0)
             return {"terminated": True}
         return {"holds": worker is not None, "module": self.module, "workers": len(self._workers)}
@@ -130,33 +124,24 @@ class Pool:
         self._workers.remove(worker)
         self._workers.append(worker)
         worker.run, worker.begun, worker.in_the_way = run_id, False, True
-        with suppress(OSError):  # it has ended, and its run goes to the next
-            worker.connection.send(run_id)
+        worker.child.send(run_id)  # if it has ended, its run goes to the next
 
     def _start(self) -> _Worker:
-        ours, theirs = self._context.Pipe()
         # A project that writes files of its own whenever it is loaded never settles.
         as_it_is = self._in_vain >= MOST_RELOADS
-        process = self._context.Process(target=_work, args=(theirs, self.module, self.idle, as_it_is))
-        process.start()
-        theirs.close()
-        worker = _Worker(process, ours)
+        worker = _Worker(Child.start(_work, self.module, self.idle, as_it_is, name=WARM_WORKER))
         self._workers.append(worker)
         return worker
 
     def _listen(self, worker: _Worker) -> None:
-        try:
-            while worker.connection.poll():
-                message = worker.connection.recv()
-                if message == READY:
-                    worker.ready, self._in_vain = True, 0
-                elif message == BEGUN:
-                    worker.begun = True
-                elif message == DONE:
-                    self._starts.pop(worker.run, None)
-                    worker.run, worker.begun, worker.kill_at, worker.since = "", False, None, time.monotonic()
-        except (EOFError, OSError):
-            return
+        for message in worker.child.received():
+            if message == READY:
+                worker.ready, self._in_vain = True, 0
+            elif message == BEGUN:
+                worker.begun = True
+            elif message == DONE:
+                self._starts.pop(worker.run, None)
+                worker.run, worker.begun, worker.kill_at, worker.since = "", False, None, time.monotonic()
 
     def _make_way(self) -> None:
         """While a run is under way, let no idle worker hold the cores that the run may wait for."""
@@ -164,20 +149,19 @@ class Pool:
             for worker in self._workers:
                 if worker.ready and worker.in_the_way and not worker.run:
                     worker.in_the_way = False
-                    with suppress(OSError):  # it has ended
-                        worker.connection.send(MAKE_WAY)
+                    worker.child.send(MAKE_WAY)
 
     def _end_surplus(self) -> None:
         """End the workers that have been idle for long; one idle worker always stays."""
         idle = [each for each in self._workers if each.ready and not each.run]
         for worker in idle[:-1]:
             if time.monotonic() - worker.since > self.idle:
-                worker.process.terminate()
+                worker.child.terminate()
 
     def _ended(self, worker: _Worker) -> None:
         """Look after the run of a worker that has ended, and start another."""
         self._workers.remove(worker)
-        worker.process.join()
+        worker.child.join()
         self._in_vain += not worker.ready
         again = not worker.begun and worker.kill_at is None
         if worker.run and again and self._starts.setdefault(worker.run, 0) < MOST_STARTS:
@@ -214,7 +198,7 @@ class Pool:
             if run.status == dg.DagsterRunStatus.CANCELING:
                 instance.report_run_canceled(run)
             else:
-                instance.report_run_failed(run, f"Its worker ended with exit code {worker.process.exitcode}.")
+                instance.report_run_failed(run, f"Its worker ended with exit code {worker.child.exit_code}.")
 
 
 def _work(pool: Connection, module: str, idle: float, as_it_is: bool) -> None:  # noqa: FBT001 - of `Process`

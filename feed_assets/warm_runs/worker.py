@@ -12,7 +12,6 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from multiprocessing import current_process
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,8 +21,8 @@ from dagster._grpc.impl import core_execute_run
 from dagster._utils.hosted_user_process import recon_job_from_origin
 from dagster._utils.interrupts import capture_interrupts
 
-from feed_assets.operations.interrupts import lost_interrupts_repeated
-from feed_assets.project.steps_of_workers import WORKER
+from feed_assets.processes.child import leave_signals
+from feed_assets.processes.signals import lost_interrupts_repeated
 from feed_assets.resources.event_log import keep_open
 from feed_assets.warm_runs.pool import BEGUN, DONE, MAKE_WAY, READY
 
@@ -55,8 +54,7 @@ def work(pool: Connection, module: str, idle: float, started: int, *, as_it_is: 
     `as_it_is`: then it executes one run. After `idle` seconds without a run, it ends its application on a cluster.
     """
     sys.path.insert(0, str(Path.cwd()))
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    current_process().name = WORKER
+    leave_signals(signal.SIGINT)
     from feed_assets.warm_runs.warm import Warm  # noqa: PLC0415 - the forkserver must not load the project's code
 
     with suppress(EOFError, BrokenPipeError):

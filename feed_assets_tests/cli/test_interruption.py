@@ -16,7 +16,7 @@ import pytest
 from click.testing import Result
 
 from feed_assets.cli import process_group
-from feed_assets.cli.process_group import run_until_interrupted
+from feed_assets.processes.group import run_until_interrupted
 from feed_assets_tests.listening import free_port
 from feed_assets_tests.waiting import HANGS, until
 

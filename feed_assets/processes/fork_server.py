@@ -9,7 +9,7 @@ from __future__ import annotations
 from multiprocessing import forkserver, resource_tracker
 from typing import Final
 
-from feed_assets.operations.interrupts import interrupts_blocked
+from feed_assets.processes.signals import interrupts_blocked
 
 LOADED: Final = ("feed_assets.operations.side_by_side", "duckdb")
 """What every process imports; none of it is the user's code."""

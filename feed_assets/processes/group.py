@@ -13,15 +13,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from threading import Event, Thread
-from types import FrameType
 
-from feed_assets.cli.output import say
-
-ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""The signals that end the program: Ctrl-C, `kill`, and a closed terminal."""
+from feed_assets.processes.signals import ended_by_signals
 
 GRACE = 15.0
 """Seconds that the program, and then the rest of its group, have to end before SIGKILL."""
@@ -30,13 +26,15 @@ START_AGAIN_AFTER = 60.0
 """Seconds between two starts of the program beside it."""
 
 
-def run_until_interrupted(command: Sequence[str], beside: Sequence[str] | None = None) -> int | None:
+def run_until_interrupted(
+    command: Sequence[str], beside: Sequence[str] | None = None, *, say: Callable[[str], None]
+) -> int | None:
     """Run the command, and the one beside it; end all their processes when it ends.
 
-    If the one beside it fails, it starts again, at most once a minute. Returns the exit code of the command; None if a
-    signal ended it.
+    If the one beside it fails, it starts again, at most once a minute, and `say` gets a sentence. Returns the exit
+    code of the command; None if a signal ended it.
     """
-    with _interruptible():
+    with ended_by_signals():
         reading, writing = os.pipe()
         process = _started(command, 0, writing)
         other = _started(beside, process.pid, writing) if beside else None
@@ -74,23 +72,6 @@ def _waited(process: subprocess.Popen[bytes]) -> int | None:
         return process.wait(timeout=1)
     except subprocess.TimeoutExpired:
         return None
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Turn the first of the signals into KeyboardInterrupt, and ignore those that follow."""
-
-    def interrupt(_: int, __: FrameType | None) -> None:
-        for each in ENDING:
-            signal.signal(each, signal.SIG_IGN)
-        raise KeyboardInterrupt
-
-    before = {each: signal.signal(each, interrupt) for each in ENDING}
-    try:
-        yield
-    finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
 
 
 def _print(reading: int, ending: Event) -> None:

@@ -1,7 +1,8 @@
-"""Ctrl-C that would meet a process at a bad moment.
+"""Ctrl-C and the other signals that end a program.
 
-Here: putting it off, and sending it again where Python drops it. This loads nothing large. Not here: what a command
-says when it ends (`cli.exit_codes`), and Ctrl-C while Spark starts (`engine.session`).
+Here: putting Ctrl-C off, sending it again where Python drops it, and one error for all signals that end a program. This
+loads nothing large. Not here: what a command says when it ends (`cli.exit_codes`), and Ctrl-C while Spark starts
+(`engine.session`).
 """
 
 from __future__ import annotations
@@ -12,12 +13,34 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Timer
+from types import FrameType
 from typing import Final
 
 INTERRUPTS: Final = {"KeyboardInterrupt", "DagsterExecutionInterruptedError"}
 """The errors that Python and Dagster raise for Ctrl-C. By name: importing Dagster takes a second."""
 AGAIN_AFTER: Final = 0.05
 """Seconds after which the callback that dropped Ctrl-C has ended."""
+
+
+ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""The signals that end a program: Ctrl-C, `kill`, and a closed terminal."""
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """Turn the first of the signals that end a program into KeyboardInterrupt, and ignore those that follow."""
+
+    def interrupt(_: int, __: FrameType | None) -> None:
+        for each in ENDING:
+            signal.signal(each, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    before = {each: signal.signal(each, interrupt) for each in ENDING}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
 
 
 @contextmanager
