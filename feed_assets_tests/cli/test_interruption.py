@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from feed_assets.cli import process_group
+from feed_assets.processes import group
 from feed_assets.processes.group import run_until_interrupted
 from feed_assets_tests.listening import free_port
 from feed_assets_tests.waiting import HANGS, until
@@ -178,9 +178,9 @@ finally:
 """
 RUNS_IT = """
 import sys
-from feed_assets.cli import process_group
-process_group.GRACE = 1
-print(process_group.run_until_interrupted(sys.argv[1:]), flush=True)
+from feed_assets.processes import group
+group.GRACE = 1
+print(group.run_until_interrupted(sys.argv[1:], say=print), flush=True)
 """
 
 
@@ -208,14 +208,16 @@ def test_a_program_that_runs_until_ctrl_c_ends_quietly_with_all_that_it_started(
 
 
 def test_the_program_beside_starts_again_if_it_fails_and_ends_with_the_first(tmp_path: Path, monkeypatch, capfd):
-    monkeypatch.setattr(process_group, "START_AGAIN_AFTER", 0.0)
+    monkeypatch.setattr(group, "START_AGAIN_AFTER", 0.0)
     starts = tmp_path / "starts"
     starts.touch()
     fails = f"open({str(starts)!r}, 'a').write('x'); exit(3)"
     waits = f"import os, time\nwhile os.path.getsize({str(starts)!r}) < 2: time.sleep(.05)"
 
-    assert run_until_interrupted([sys.executable, "-c", waits], [sys.executable, "-c", fails]) == 0
-    assert "ended with exit code 3, and starts again" in capfd.readouterr().err
+    said: list[str] = []
+
+    assert run_until_interrupted([sys.executable, "-c", waits], [sys.executable, "-c", fails], say=said.append) == 0
+    assert "ended with exit code 3, and starts again" in said[0]
 
 
 def test_ctrl_c_ends_dev_while_dagster_starts_with_one_word(tmp_path: Path):
