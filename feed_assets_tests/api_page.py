@@ -16,7 +16,7 @@ from typing import Any
 
 PACKAGE = Path(__file__).parents[1] / "feed_assets"
 PAGE = PACKAGE.parent / ".readme" / "api.md"
-NOT_FOR_PROJECTS = {"feed_assets.ads", "feed_assets.assets.ads", "feed_assets.cli"}
+NOT_FOR_PROJECTS = {"feed_assets.ads", "feed_assets.ads.assets", "feed_assets.cli"}
 """Rooms whose exports are no part of the API: the worked example, and the command line."""
 FIRST = ["project", "assets", "checks", "io_manager", "quality", "sources", "resources", "sensors"]
 """What a project needs comes first."""

@@ -15,7 +15,6 @@ import click
 
 from feed_assets.blackboard import Blackboard, local_directory, open_blackboard
 from feed_assets.cli.output import say
-from feed_assets.demo import DEMO_BASE, OWN_HOME
 from feed_assets.project import loading
 
 if TYPE_CHECKING:
@@ -29,6 +28,10 @@ if TYPE_CHECKING:
 BASE = "FEED_ASSETS_BASE"
 HOME = "DAGSTER_HOME"
 CONFIG = "dagster.yaml"
+DEMO_BASE = "demo-data"
+"""The directory of the demo's data in the working directory, unless FEED_ASSETS_BASE names another."""
+OWN_HOME = ".dagster"
+"""The Dagster home in a base, as in the demo's, or in a working directory without a `dagster.yaml`."""
 
 
 @dataclass(frozen=True, slots=True)

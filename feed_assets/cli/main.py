@@ -1,83 +1,63 @@
 """The group of all commands. It loads each command when it is called.
 
-Here: the map that `feed-assets --help` shows. Not here: any command.
+Here: what `feed-assets --help` shows, and running a command. Not here: the map of commands (`commands`).
 """
 
 from __future__ import annotations
 
 import atexit
 import gc
-import importlib
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import click
 
+from feed_assets.cli.commands import OF_EVERY_PROJECT, LazyCommand, commands_of
 from feed_assets.cli.exit_codes import explained_errors, message_of
 from feed_assets.cli.output import complain, quiet_option
 from feed_assets.errors import FAILED
 from feed_assets.operations.env_file import ENV_FILE, set_variables_of_env_file
-from feed_assets.project.loading import MODULE
+from feed_assets.project.loading import EXAMPLE, MODULE, ProjectError, chosen_module
 
 COLLECTIONS = 100_000, 20, 20
 """When Python collects garbage. By default it does so after 700 new objects. Dagster and Spark make a million that
 stay, so a fifth of the time of loading them was spent on looking for garbage among them."""
 
 
-@dataclass(frozen=True, slots=True)
-class LazyCommand:
-    """A command that is not loaded yet: the module of this room that defines it, and its line of help."""
-
-    module: str
-    help: str
-
-
-COMMANDS: Mapping[str, LazyCommand] = {
-    "init": LazyCommand("init", "Write a project of your own, to start from."),
-    "demo": LazyCommand("demo_command", "The main job on real logs, shown step by step."),
-    "dev": LazyCommand("dev", "The Dagster UI with everything in it, sensors running."),
-    "land": LazyCommand("land", "Put a partner's logs into the raw partitions, by event time."),
-    "receive": LazyCommand("receive", "Take events that partners push over HTTP, and land them."),
-    "poll": LazyCommand("poll", "Fetch new files from the places of partners, and land them."),
-    "backfill": LazyCommand("backfill", "Compute many days with one Spark."),
-    "report": LazyCommand("report", "How effective the ads were, as a table and a plot."),
-    "explain": LazyCommand("explain", "Why a day is as it is: updates, runs, growth, checks, lineage."),
-    "late": LazyCommand("late", "What came late: days by source, growth, decision, last re-run."),
-    "feeds": LazyCommand("feeds", "Every feed below a base: partitions, latest update, state."),
-    "sources": LazyCommand("sources_command", "The partners' sources; also to check, and to try on a file."),
-    "quarantine": LazyCommand("quarantine_command", "The records set aside, by reason, with examples."),
-    "warehouse": LazyCommand("warehouse_command", "Load feeds into tables of a database; which days they have."),
-    "catalog": LazyCommand("catalog_command", "Describe feeds and raw data in the Data Catalog of AWS Glue."),
-    "doctor": LazyCommand("doctor", "Check Java, Spark, storage, Dagster and more, and say what to do."),
-    "prepare": LazyCommand("prepare", "Make Spark start faster, and fetch what it needs for S3."),
-    "feed": LazyCommand("feed_command", "Look at a File Feed and operate it: any feed, on a disk or in S3."),
-}
-
-
 class CommandMap(click.Group):
     """A group that loads a command only when it is called, and prints its errors on stderr."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        """All commands, in the order in which a new user needs them."""
-        return list(COMMANDS)
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All commands: those of every project in the order in which a new user needs them, then the project's own."""
+        return list(self._all(ctx))
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - see above
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Load the command. None if its name is unknown."""
-        entry = COMMANDS.get(cmd_name)
+        entry = OF_EVERY_PROJECT.get(cmd_name) or self._own(ctx).get(cmd_name)
         if entry is None:
             return None
-        command = getattr(importlib.import_module(f"feed_assets.cli.{entry.module}"), cmd_name)
-        if not isinstance(command, click.Command):
-            raise TypeError(f"feed_assets.cli.{entry.module}.{cmd_name} is no command.")
+        command = entry.load()
         quiet_option(command)
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - see above
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands without loading them."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
+            formatter.write_dl([(name, entry.help) for name, entry in OF_EVERY_PROJECT.items()])
+        if own := self._own(ctx):
+            with formatter.section(f"Commands of {_module(ctx)}"):
+                formatter.write_dl([(name, entry.help) for name, entry in own.items()])
+
+    def _all(self, ctx: click.Context) -> Mapping[str, LazyCommand]:
+        return {**OF_EVERY_PROJECT, **self._own(ctx)}
+
+    def _own(self, ctx: click.Context) -> Mapping[str, LazyCommand]:
+        try:
+            return commands_of(_module(ctx))
+        except ProjectError as error:
+            complain(f"Warning: {error}")
+            return {}
 
     def main(self, *arguments: Any, **options: Any) -> Any:  # click's signature
         """Run the program. Only reading `.env`, and what it prints itself, such as its help, can fail here."""
@@ -95,6 +75,14 @@ class CommandMap(click.Group):
         atexit.register(_leave_garbage)
         with explained_errors(ctx, debug=ctx.params["debug"]):
             return super().invoke(ctx)
+
+
+def _module(ctx: click.Context) -> str:
+    """The module of the project; the worked example if none can be chosen, which the command tells."""
+    try:
+        return chosen_module(ctx.find_root().params.get("module"))
+    except ProjectError:
+        return EXAMPLE
 
 
 def _leave_garbage() -> None:

@@ -104,10 +104,15 @@ def _declared(path: Path) -> str | None:
     return named or (f"{root}.definitions" if root else None)
 
 
-def _imported(name: str) -> ModuleType:
+def look_here_first(module: str) -> None:
+    """Let Python look for modules in the current folder first, as `dagster dev` does, unless it is the example."""
     here = str(Path.cwd())
-    if name != EXAMPLE and here not in sys.path:
+    if module != EXAMPLE and here not in sys.path:
         sys.path.insert(0, here)
+
+
+def _imported(name: str) -> ModuleType:
+    look_here_first(name)
     # A program may call several commands and change the environment between them.
     return importlib.reload(sys.modules[name]) if name in sys.modules else importlib.import_module(name)
 

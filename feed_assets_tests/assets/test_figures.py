@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from feed_assets.assets.ads.figures import effectiveness_figures
+from feed_assets.ads.assets.figures import effectiveness_figures
 
 COUNTS = {"impressions": 2, "clicks": 0, "ctr": 0.0, "ctr_low": 0.0, "ctr_high": 0.6, "cost": None}
 

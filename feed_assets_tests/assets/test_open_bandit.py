@@ -9,9 +9,9 @@ import dagster as dg
 import pytest
 
 from feed_assets.ads import KINDS
+from feed_assets.ads.demo.logs import LOG
 from feed_assets.ads.partners import partners_directory
 from feed_assets.datasets import days_between
-from feed_assets.demo.logs import LOG
 from feed_assets.file_feed import latest, records
 from feed_assets.operations.day_runs import backfill
 from feed_assets.sources import load_sources

@@ -8,7 +8,7 @@ import xml.etree.ElementTree as ET
 from hypothesis import given
 from hypothesis import strategies as st
 
-from feed_assets.assets.ads.sketches import SHOWN_IN_PLACE, click_through_sketch
+from feed_assets.ads.assets.sketches import SHOWN_IN_PLACE, click_through_sketch
 
 
 def picture(markdown):

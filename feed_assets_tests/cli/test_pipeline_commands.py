@@ -15,8 +15,8 @@ import duckdb
 import pytest
 
 from feed_assets.ads import KINDS
+from feed_assets.ads.demo.logs import LOG, cut
 from feed_assets.blackboard import LocalBlackboard
-from feed_assets.demo.logs import LOG, cut
 from feed_assets.engine.duckdb_sql import rows_of
 from feed_assets.engine.session import QUICKLY
 from feed_assets.file_feed import latest, open_feed

@@ -16,7 +16,7 @@ from dagster._core.workspace.context import WorkspaceProcessContext
 from dagster._core.workspace.load_target import InProcessWorkspaceLoadTarget
 from dagster._daemon.sensor import execute_sensor_iteration
 
-from feed_assets.demo.daemon import IN_THIS_PROCESS
+from feed_assets.ads.demo.daemon import IN_THIS_PROCESS
 from feed_assets.resources import Settings
 from feed_assets_tests.harness import AS_OF
 

@@ -22,9 +22,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from feed_assets.ads import KINDS
+from feed_assets.ads.demo.logs import LOG
 from feed_assets.ads.partners import partners_directory
 from feed_assets.blackboard.local import LocalBlackboard
-from feed_assets.demo.logs import LOG
 from feed_assets.sources.canonical import canonical
 from feed_assets.sources.growth import decide
 from feed_assets.sources.landing import LANDING_SETTINGS, land, land_files

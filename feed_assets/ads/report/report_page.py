@@ -14,9 +14,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from feed_assets.file_feed import Feed, latest_of_all
-from feed_assets.operations.accounting import account
-from feed_assets.operations.ads.effectiveness_report import (
+from feed_assets.ads.report.effectiveness_report import (
     DayFigures,
     days_without_figures,
     figures_of,
@@ -25,6 +23,8 @@ from feed_assets.operations.ads.effectiveness_report import (
     top_ads,
     totals,
 )
+from feed_assets.file_feed import Feed, latest_of_all
+from feed_assets.operations.accounting import account
 
 TOP_ADS_OF_ONE_DAY = 20
 TOP_ADS_OF_SEVERAL_DAYS = 10
@@ -50,7 +50,7 @@ def page(feed: Feed, days: Sequence[str], *, now: datetime) -> str:
     top = TOP_ADS_OF_ONE_DAY if len(days) == 1 else TOP_ADS_OF_SEVERAL_DAYS
     figures = [figures_of(day, update) for day, update in updates.items()]
     environment = Environment(
-        loader=PackageLoader("feed_assets.operations.ads", "."),
+        loader=PackageLoader("feed_assets.ads.report", "."),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -1,6 +1,6 @@
 """Plots of ad effectiveness: rows in, PNG out.
 
-Here: the plots of `report -o FILE.png` and of the demo. Not here: reading data, and the UI (`assets.ads.sketches`).
+Here: the plots of `report -o FILE.png` and of the demo. Not here: reading data, and the UI (`ads.assets.sketches`).
 """
 
 from __future__ import annotations

@@ -15,6 +15,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from feed_assets.ads import wilson_interval
+from feed_assets.ads.report import plots
+from feed_assets.ads.report.effectiveness_report import day_figures, days_picture, interval, percent, totals
+from feed_assets.ads.report.report_page import page
 from feed_assets.blackboard import open_blackboard
 from feed_assets.file_feed import (
     Facts,
@@ -27,9 +30,6 @@ from feed_assets.file_feed import (
     require_latest,
     stage,
 )
-from feed_assets.operations.ads import plots
-from feed_assets.operations.ads.effectiveness_report import day_figures, days_picture, interval, percent, totals
-from feed_assets.operations.ads.report_page import page
 
 NOW = datetime(2019, 12, 1, tzinfo=UTC)
 DAYS = ("2019-11-24", "2019-11-26")

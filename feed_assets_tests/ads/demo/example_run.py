@@ -103,7 +103,7 @@ results["broken"] = [broken.exit_code, "accepted_values" in broken.output, in_fo
 results["explained"] = [story["asset"], [update["state"] for update in story["updates"]]]
 results["feeds"] = sorted(each["location"] for each in json.loads(run("feeds", "--json").stdout))
 results["knows an ad"] = sorted(
-    name for name in sys.modules if name.startswith(("feed_assets.ads", "feed_assets.assets.ads"))
+    name for name in sys.modules if name.startswith(("feed_assets.ads", "feed_assets.ads.assets"))
 )
 results["package"] = feed_assets.__file__
 report = run("report")

@@ -8,10 +8,10 @@ import dagster as dg
 from pyspark.sql import DataFrame, Observation
 
 from feed_assets.ads import AD_EFFECTIVENESS, ads_with_shared_clicks, shared_clicks
+from feed_assets.ads.assets.effectiveness_lineage import effectiveness_lineage
+from feed_assets.ads.assets.figures import effectiveness_aggregates, effectiveness_figures
+from feed_assets.ads.assets.rules import GROUP, OWNERS, Rules
 from feed_assets.ads.schemas import EFFECTIVENESS_FEED
-from feed_assets.assets.ads.effectiveness_lineage import effectiveness_lineage
-from feed_assets.assets.ads.figures import effectiveness_aggregates, effectiveness_figures
-from feed_assets.assets.ads.rules import GROUP, OWNERS, Rules
 from feed_assets.assets.checked_hours import IO_MANAGER
 from feed_assets.datasets import Figures
 from feed_assets.io_manager import BOUNDARY, CONTEXT, OPTIONAL, Observed, feed_metadata

@@ -1,6 +1,6 @@
 """`feed-assets report`: how effective the ads were.
 
-Here: the command. Not here: its figures, page and pictures (`operations.ads`).
+Here: the command. Not here: its figures, page and pictures (`ads.report`).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def report(day: date | None, first: date | None, last: date | None, output: Path
 
     Rates are in percent; with --json they are shares from 0 to 1.
     """
-    from feed_assets.operations.ads import effectiveness_report as figures  # noqa: PLC0415 - loads DuckDB
+    from feed_assets.ads.report import effectiveness_report as figures  # noqa: PLC0415 - loads DuckDB
 
     _check(day, first, last)
     installation = load_installation()
@@ -79,7 +79,7 @@ def report(day: date | None, first: date | None, last: date | None, output: Path
         say(f"{output} is not written: {nothing}" if as_json else f"{output} is not written.")
     elif output is not None:
         if output.suffix == ".html":
-            from feed_assets.operations.ads.report_page import page  # noqa: PLC0415 - loads Jinja
+            from feed_assets.ads.report.report_page import page  # noqa: PLC0415 - loads Jinja
 
             write_output(output, page(feed, shown_days, now=now).encode())
         else:
@@ -107,7 +107,7 @@ def _print(rows: Sequence[Mapping[str, Any]], nothing: str) -> None:
 
 
 def _shown(row: Mapping[str, Any]) -> dict[str, object]:
-    from feed_assets.operations.ads.effectiveness_report import interval, percent  # noqa: PLC0415 - loads DuckDB
+    from feed_assets.ads.report.effectiveness_report import interval, percent  # noqa: PLC0415 - loads DuckDB
 
     shown: dict[str, object] = {}
     for name, value in row.items():

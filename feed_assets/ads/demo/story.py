@@ -21,13 +21,15 @@ from typing import Any
 import dagster as dg
 
 from feed_assets.ads import ADS, CLICKS, KINDS
+from feed_assets.ads.demo import logs
+from feed_assets.ads.demo.daemon import IN_THIS_PROCESS, tick_sensors
+from feed_assets.ads.demo.pushing import RunningReceiver, receiver
 from feed_assets.ads.partners import partners_directory
+from feed_assets.ads.report import effectiveness_report as report
 from feed_assets.ads.schemas import CATALOG_FEED, CLEAN_ADS_FEED, CLEAN_CLICKS_FEED, EFFECTIVENESS_FEED
 from feed_assets.blackboard import AlreadyExistsError, Blackboard, list_all, local_directory, open_blackboard
+from feed_assets.cli.installation import OWN_HOME
 from feed_assets.datasets import days_between
-from feed_assets.demo import OWN_HOME, logs
-from feed_assets.demo.daemon import IN_THIS_PROCESS, tick_sensors
-from feed_assets.demo.pushing import RunningReceiver, receiver
 from feed_assets.engine.jvm import make_default
 from feed_assets.file_feed import Feed, publish_files
 from feed_assets.file_feed.wording import counted
@@ -36,7 +38,6 @@ from feed_assets.notices.keeping import kept_reports
 from feed_assets.notices.messages import ENDED, Table, notice_of
 from feed_assets.notices.pictures import before_and_after
 from feed_assets.operations import explanation
-from feed_assets.operations.ads import effectiveness_report as report
 from feed_assets.operations.day_runs import Execute, PartitionResult, backfill, instance_at
 from feed_assets.operations.side_by_side import Load, execution
 from feed_assets.polling.poller import Poller, landing_by, open_index

@@ -10,7 +10,7 @@ import dagster as dg
 import pytest
 from dagster._core.test_utils import create_run_for_test
 
-from feed_assets.demo.daemon import IN_THIS_PROCESS, MODULE, tick_sensors
+from feed_assets.ads.demo.daemon import IN_THIS_PROCESS, MODULE, tick_sensors
 from feed_assets.operations.day_runs import instance_at
 
 

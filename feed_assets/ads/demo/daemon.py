@@ -52,7 +52,7 @@ def tick_sensors(instance: dg.DagsterInstance) -> list[dg.DagsterRun]:
         redirect_stderr(StringIO()),
         WorkspaceProcessContext(instance, InProcessWorkspaceLoadTarget(origin)) as workspace,
     ):
-        for error in execute_sensor_iteration(workspace, logging.getLogger("feed_assets.demo"), None, None):
+        for error in execute_sensor_iteration(workspace, logging.getLogger("feed_assets.ads.demo"), None, None):
             if error is not None:
                 raise dg.DagsterInvariantViolationError(f"A sensor failed: {error}")
     # Two processes of an earlier backfill begin runs at once: the newest run may not have the latest time of all.

@@ -86,7 +86,7 @@ def days_without_figures(partitions: Collection[str]) -> list[str]:
 
 def days_picture(days: Sequence[DayFigures]) -> bytes:
     """Impressions and click-through rate of these days, as a PNG with a gap for each missing day."""
-    from feed_assets.operations.ads import plots  # noqa: PLC0415 - loads matplotlib, which figures alone do not need
+    from feed_assets.ads.report import plots  # noqa: PLC0415 - loads matplotlib, which figures alone do not need
 
     rows = [asdict(day) for day in days]
     gaps = [{"day": day, "impressions": 0, "ctr": None} for day in days_without_figures([each.day for each in days])]
@@ -95,7 +95,7 @@ def days_picture(days: Sequence[DayFigures]) -> bytes:
 
 def ads_picture(rows: Sequence[Mapping[str, Any]], day: str) -> bytes:
     """The click-through rates of a day's top ads, as a PNG."""
-    from feed_assets.operations.ads import plots  # noqa: PLC0415 - as above
+    from feed_assets.ads.report import plots  # noqa: PLC0415 - as above
 
     return plots.click_through_rates(rows, title=f"Click-through rate of the most shown ads, {day}")
 

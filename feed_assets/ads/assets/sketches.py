@@ -1,7 +1,7 @@
 """Pictures so small that the Dagster UI shows them in place: rows in, Markdown with an SVG out.
 
 The UI shows Markdown metadata in place if it is shorter than `SHOWN_IN_PLACE`, else behind a click. The
-command `report` has larger pictures (`operations.ads.plots`).
+command `report` has larger pictures (`ads.report.plots`).
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 import dagster as dg
 
+from feed_assets.ads.assets.rules import GROUP
 from feed_assets.ads.schemas import AD_CATALOG, CATALOG_FEED
-from feed_assets.assets.ads.rules import GROUP
 from feed_assets.io_manager import feed_metadata
 
 

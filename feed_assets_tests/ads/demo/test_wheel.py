@@ -19,8 +19,8 @@ FIRST_STEP = """
 from pathlib import Path
 import feed_assets
 from feed_assets.cli.installation import write_config
-from feed_assets.demo import logs
-from feed_assets.demo.story import prepare_base
+from feed_assets.ads.demo import logs
+from feed_assets.ads.demo.story import prepare_base
 from feed_assets.file_feed import open_feed, publish_files
 from feed_assets.state import Store
 from datetime import UTC, datetime
@@ -106,7 +106,7 @@ def test_the_example_is_written_installed_and_run_without_the_repository(
     assert command("-m", "shop.sample", "2024-03-04", folder="work").returncode == 0
 
     done = command(
-        str(ROOT / "feed_assets_tests/demo/example_run.py"),
+        str(ROOT / "feed_assets_tests/ads/demo/example_run.py"),
         folder="work",
         FEED_ASSETS_AS_OF="2024-03-05T06:00:00",
         FEED_ASSETS_SPARK_MASTER="local[2]",

@@ -8,7 +8,7 @@ from typing import Any
 import dagster as dg
 from pyspark.sql import Column, functions
 
-from feed_assets.assets.ads import sketches
+from feed_assets.ads.assets import sketches
 from feed_assets.file_feed.wording import shortened
 
 TOP_ADS = 20

@@ -25,8 +25,8 @@ from typing import Any
 import yaml
 
 from feed_assets.ads import KINDS
+from feed_assets.ads.demo.daemon import MODULE
 from feed_assets.blackboard import Blackboard
-from feed_assets.demo.daemon import MODULE
 from feed_assets.receiving.disk_journal import DiskJournal
 from feed_assets.receiving.landing_segments import Outcome, Place, land_segments
 from feed_assets.resources import Clock

@@ -1,6 +1,6 @@
 """`feed-assets demo`: the main job on real logs, shown step by step.
 
-Here: printing the story, and the commands to try after it. Not here: the story itself (`feed_assets.demo.story`).
+Here: printing the story, and the commands to try after it. Not here: the story itself (`feed_assets.ads.demo.story`).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import click
 from feed_assets.cli.installation import (
     BASE,
     HOME,
+    OWN_HOME,
     dagster_home,
     demo_base,
     load_definitions,
@@ -28,7 +29,6 @@ from feed_assets.cli.installation import (
     write_config,
 )
 from feed_assets.cli.output import print_blocks, print_table, print_text, print_title, progress
-from feed_assets.demo import OWN_HOME
 from feed_assets.processes.fork_server import start_loading
 from feed_assets.project.loading import EXAMPLE
 
@@ -44,7 +44,7 @@ def demo() -> None:
     # The demo evaluates the sensors twice within seconds; a sensor runs only when its interval is over.
     os.environ["FEED_ASSETS_SENSOR_SECONDS"] = "1"
     start_loading(os.environ.get(BASE, ""), os.cpu_count() or 1)
-    from feed_assets.demo.story import Demo, NextSteps, Teller, prepare_base  # noqa: PLC0415 - loads Dagster and Spark
+    from feed_assets.ads.demo.story import Demo, NextSteps, Teller, prepare_base  # noqa: PLC0415 - loads Dagster and Spark
     from feed_assets.engine.session import compile_quickly  # noqa: PLC0415 - as above
     from feed_assets.resources import Settings  # noqa: PLC0415 - as above
 
