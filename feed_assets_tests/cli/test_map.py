@@ -62,6 +62,40 @@ def test_help_is_the_map_of_all_commands(run: Run):
         assert f"\n  {command} " in shown
 
 
+def test_a_project_brings_commands_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    shop = tmp_path / "corner_shop"
+    shop.mkdir()
+    (tmp_path / "pyproject.toml").write_text('[tool.dagster]\nmodule_name = "corner_shop.definitions"\n')
+    (shop / "__init__.py").touch()
+    (shop / "greeting.py").write_text(
+        "import click\nhello = click.Command('hello', callback=lambda: click.echo('Hi'))\n"
+    )
+
+    def program(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "feed_assets.cli", *arguments]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert "Commands of" not in program("--help").stdout
+    place = "corner_shop.greeting:hello"
+    (shop / "commands.py").write_text(f"COMMANDS = {{'hello': ({place!r}, 'Greet.'), 'land': ({place!r}, 'Greet.')}}\n")
+    assert program("--help").stdout.partition("\nCommands of corner_shop.definitions:\n")[2].split()[:2] == [
+        "hello",
+        "Greet.",
+    ]
+    assert program("hello").stdout == "Hi\n"
+    assert "SOURCE" in program("land", "--help").stdout  # a project replaces no command of every project
+    unknown = program("report")
+    assert (unknown.returncode, "No such command 'report'" in unknown.stderr) == (2, True)
+
+    (shop / "commands.py").write_text("COMMANDS = {'hello': ('corner_shop.greeting:nothing', 'Greet.')}\n")
+    no_command = program("hello")
+    assert (no_command.returncode, "corner_shop.greeting:nothing is no command" in no_command.stderr) == (1, True)
+    (shop / "commands.py").write_text("COMMANDS = 7\n")
+    unreadable = program("feeds", "--help")
+    assert (unreadable.returncode, "Usage" in unreadable.stdout) == (0, True)
+    assert "corner_shop.commands cannot be read" in program("--help").stderr
+
+
 @pytest.mark.parametrize("group", ["receive", "receive tokens", "poll", "sources", "warehouse", "catalog", "feed"])
 def test_on_80_columns_no_line_of_a_list_of_commands_is_cut(run: Run, group: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("COLUMNS", "80")
