@@ -1,0 +1,153 @@
+"""How the slots of a dataset contain each other, over time and over members.
+
+Here: base sets, children, parents. Not here: slots of another dataset (`input_mappings`). A slot contains another if its
+base set does. Time and members are two ways to cut one base set, so both roll-ups agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from feed_assets.datasets.dataset import Dataset
+from feed_assets.datasets.errors import SlotError
+from feed_assets.datasets.grains import Grain, moved, period_start
+from feed_assets.datasets.members import parent_path
+from feed_assets.datasets.names import NO_MEMBER
+from feed_assets.datasets.ranges import member_starts, slots_on
+from feed_assets.datasets.slots import Slot
+
+
+class BaseStarts(NamedTuple):
+    """The part of a base set that one member has: the starts of its base slots, in order; a `range` below a day."""
+
+    member: str
+    starts: Sequence[int]
+
+
+def base_starts(dataset: Dataset, slot: Slot) -> list[BaseStarts]:
+    """The base set of a slot: the base slots of every member that delivers in it, each in the member's own window.
+
+    Takes a calendar lookup for each member, however many base slots there are. Raises SlotError if the slot does not
+    exist.
+
+    >>> from datetime import date
+    >>> ads = Dataset.flat("raw/ads", Grain.HOUR, first=date(2026, 1, 1))
+    >>> base_starts(ads, ads.slot("2026-11-27"))
+    [BaseStarts(member='-', starts=range(1795737600, 1795824000, 3600))]
+    """
+    dataset.check(slot)
+    if slot.grain.seconds:
+        starts = range(slot.start, slot.start + slot.grain.seconds, dataset.base.seconds)
+        leaves = dataset.branch(slot.member).leaves
+        return [BaseStarts(each.path, starts) for each in leaves if each.begin <= slot.start < each.end]
+    dates = dataset.member_dates(slot)
+    return [BaseStarts(member.path, member_starts(member, dataset.base, first, last)) for member, first, last in dates]
+
+
+def base_set(dataset: Dataset, slot: Slot) -> Iterator[Slot]:
+    """The slots of `base_starts`, member by member in order of time. Raises SlotError if the slot does not exist."""
+    found = base_starts(dataset, slot)
+    return (Slot(dataset.name, member, dataset.base, start) for member, starts in found for start in starts)
+
+
+def time_children(dataset: Dataset, slot: Slot, grain: Grain | None = None) -> list[Slot]:
+    """The slots of a finer grain in a slot, at the same member, in order of time. Empty for a slot at the base grain.
+
+    Without `grain`: the coarsest of the dataset's grains that divides the slot's. Raises GrainError if `grain` does not
+    divide it. Raises SlotError if the slot does not exist, or if it is a day or longer at members of several calendars,
+    and the grain is shorter: such a slot is cut by members first.
+    """
+    dataset.check(slot)
+    finer = [each for each in dataset.grains if each.divides(slot.grain) and each is not slot.grain]
+    if grain is None:
+        if not finer:
+            return []
+        grain = finer[-1]
+    elif grain not in finer:
+        raise SlotError(f"{slot} has no children of the grain {grain}; use {', '.join(finer) or 'none'}.")
+    if slot.grain.seconds:
+        dataset.check_grain(grain, slot.member)
+        starts = range(slot.start, slot.start + slot.grain.seconds, grain.seconds)
+        return [Slot(slot.dataset, slot.member, grain, start) for start in starts]
+    last = moved(slot.grain, slot.start, 1) - 1
+    return [*slots_on(dataset, grain, slot.start, last, slot.member)]
+
+
+def member_children(dataset: Dataset, slot: Slot) -> list[Slot]:
+    """The same slot at each member one level below that delivers in it. Empty for a member without members below.
+
+    Raises SlotError if the slot does not exist.
+    """
+    dataset.check(slot)
+    below = (slot._replace(member=path) for path in dataset.hierarchy.children(slot.member))
+    return [each for each in below if _delivers(dataset, each)]
+
+
+def time_parents(dataset: Dataset, slot: Slot) -> list[Slot]:
+    """The slots of the next coarser grains that contain a slot, at the same member.
+
+    A day has two, its week and its month, because weeks do not divide months. An hour at members of several calendars
+    has none: it lies in different batch dates. Raises SlotError if the slot does not exist.
+
+    >>> from datetime import date
+    >>> ads = Dataset.flat("raw/ads", Grain.HOUR, first=date(2026, 1, 1))
+    >>> [str(each) for each in time_parents(ads, ads.slot("2026-11-27"))]
+    ['raw/ads - week 2026-W48', 'raw/ads - month 2026-11']
+    """
+    dataset.check(slot)
+    branch = dataset.branch(slot.member)
+    coarser = [each for each in dataset.grains if slot.grain.divides(each) and each is not slot.grain]
+    coarser = [each for each in coarser if not each.seconds or each in branch.phases]
+    following = [each for each in coarser if not any(other.divides(each) and other is not each for other in coarser)]
+    parents = []
+    for grain in following:
+        if grain.seconds:
+            start = slot.start - (slot.start - branch.phases[grain]) % grain.seconds
+        elif not slot.grain.seconds:
+            start = period_start(grain, slot.start)
+        elif branch.days is not None:
+            start = period_start(grain, branch.days.day_at(slot.start))
+        else:
+            continue
+        parents.append(Slot(slot.dataset, slot.member, grain, start))
+    return parents
+
+
+def member_parent(dataset: Dataset, slot: Slot) -> Slot | None:
+    """The same slot one level up in the hierarchy. None at the top, and where it has no slots of this grain.
+
+    Raises SlotError if the slot does not exist.
+    """
+    dataset.check(slot)
+    if slot.member == NO_MEMBER:
+        return None
+    above = parent_path(slot.member)
+    has_grain = not slot.grain.seconds or slot.grain in dataset.branch(above).phases
+    return slot._replace(member=above) if has_grain else None
+
+
+def ancestors(dataset: Dataset, slot: Slot) -> list[Slot]:
+    """All slots that contain a slot, over time and over members, without itself. Raises SlotError if it does not exist.
+
+    >>> from datetime import date
+    >>> ads = Dataset("raw/ads", (Grain.HOUR, Grain.DAY), Dataset.flat("a", Grain.HOUR, first=date(2026, 1, 1)).hierarchy)
+    >>> [str(each) for each in ancestors(ads, ads.slot("2026-11-27T15"))]
+    ['raw/ads - day 2026-11-27']
+    """
+    found: dict[Slot, None] = {}
+    waiting = [slot]
+    for each in waiting:
+        above = member_parent(dataset, each)
+        parents = [*time_parents(dataset, each), *([above] if above else [])]
+        waiting += [parent for parent in parents if parent not in found]
+        found.update(dict.fromkeys(parents))
+    return [*found]
+
+
+def _delivers(dataset: Dataset, slot: Slot) -> bool:
+    """Whether a slot that is on its grain has a member that delivers in it."""
+    if slot.grain.seconds:
+        leaves = dataset.branch(slot.member).leaves
+        return any(each.begin <= slot.start < each.end for each in leaves)
+    return bool(dataset.member_dates(slot))
