@@ -33,7 +33,7 @@ _OF_THE_MACHINE: Final = "localtime"
 
 
 class DayWindow(NamedTuple):
-    """The window of a batch date: `day` is days since 1970-01-01, `start` and `end` are instants; `end` is not included.
+    """A zone with holidays: an IANA name such as `Europe/Paris`, or `UTC`, or a fixed offset such as `UTC+05:30`.
 
     A service stores it with the first fact of the day, under the zone of the calendar, and gives it back to
     `Calendar.keeping`. So new zone data changes days without facts only.
@@ -46,7 +46,7 @@ class DayWindow(NamedTuple):
 
 @dataclass(frozen=True)
 class Calendar:
-    """A zone with its holidays. `zone` is an IANA name such as `Europe/Paris`, `UTC`, or an offset: `UTC+05:30`.
+    """A zone with holidays. `zone` is an IANA name such as `Europe/Paris`, `UTC`, or an offset: `UTC+05:30`.
 
     Each batch date has one window. It begins at the first instant of the local date, which is not always midnight, and
     ends where the next date begins: after 23, 23.5, 24, 24.5, 25 or other hours. A date that the zone skips does not

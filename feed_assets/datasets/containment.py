@@ -1,7 +1,7 @@
 """How the slots of a dataset contain each other, over time and over members.
 
-Here: base sets, children, parents. Not here: slots of another dataset (`input_mappings`). A slot contains another if its
-base set does. Time and members are two ways to cut one base set, so both roll-ups agree.
+Here: base sets, children, parents. Not here: slots of another dataset (`input_mappings`). A slot contains another if
+its base set does. Time and members are two ways to cut one base set, so both roll-ups agree.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ def base_set(dataset: Dataset, slot: Slot) -> Iterator[Slot]:
 def time_children(dataset: Dataset, slot: Slot, grain: Grain | None = None) -> list[Slot]:
     """The slots of a finer grain in a slot, at the same member, in order of time. Empty for a slot at the base grain.
 
-    Without `grain`: the coarsest of the dataset's grains that divides the slot's. Raises GrainError if `grain` does not
-    divide it. Raises SlotError if the slot does not exist, or if it is a day or longer at members of several calendars,
-    and the grain is shorter: such a slot is cut by members first.
+    Without `grain`: the coarsest of the dataset's grains that divides the slot's. Raises SlotError if the slot does not
+    exist, or if `grain` does not divide it. Also raises SlotError for a slot of a day or longer at members of several
+    calendars, if the grain is below a day: cut such a slot by members first.
     """
     dataset.check(slot)
     finer = [each for each in dataset.grains if each.divides(slot.grain) and each is not slot.grain]
@@ -96,22 +96,7 @@ def time_parents(dataset: Dataset, slot: Slot) -> list[Slot]:
     ['raw/ads - week 2026-W48', 'raw/ads - month 2026-11']
     """
     dataset.check(slot)
-    branch = dataset.branch(slot.member)
-    coarser = [each for each in dataset.grains if slot.grain.divides(each) and each is not slot.grain]
-    coarser = [each for each in coarser if not each.seconds or each in branch.phases]
-    following = [each for each in coarser if not any(other.divides(each) and other is not each for other in coarser)]
-    parents = []
-    for grain in following:
-        if grain.seconds:
-            start = slot.start - (slot.start - branch.phases[grain]) % grain.seconds
-        elif not slot.grain.seconds:
-            start = period_start(grain, slot.start)
-        elif branch.days is not None:
-            start = period_start(grain, branch.days.day_at(slot.start))
-        else:
-            continue
-        parents.append(Slot(slot.dataset, slot.member, grain, start))
-    return parents
+    return _time_parents(dataset, slot)
 
 
 def member_parent(dataset: Dataset, slot: Slot) -> Slot | None:
@@ -119,30 +104,49 @@ def member_parent(dataset: Dataset, slot: Slot) -> Slot | None:
 
     Raises SlotError if the slot does not exist.
     """
-    dataset.check(slot)
-    if slot.member == NO_MEMBER:
-        return None
-    above = parent_path(slot.member)
-    has_grain = not slot.grain.seconds or slot.grain in dataset.branch(above).phases
-    return slot._replace(member=above) if has_grain else None
+    return _member_parent(dataset, dataset.check(slot))
 
 
 def ancestors(dataset: Dataset, slot: Slot) -> list[Slot]:
     """All slots that contain a slot, over time and over members, without itself. Raises SlotError if it does not exist.
 
     >>> from datetime import date
-    >>> ads = Dataset("raw/ads", (Grain.HOUR, Grain.DAY), Dataset.flat("a", Grain.HOUR, first=date(2026, 1, 1)).hierarchy)
-    >>> [str(each) for each in ancestors(ads, ads.slot("2026-11-27T15"))]
-    ['raw/ads - day 2026-11-27']
+    >>> ads = Dataset.flat("raw/ads", Grain.HOUR, first=date(2026, 1, 1))
+    >>> [str(each.grain) for each in ancestors(ads, ads.slot("2026-11-27T15"))]
+    ['day', 'week', 'month', 'quarter']
     """
-    found: dict[Slot, None] = {}
+    found = {dataset.check(slot): None}
     waiting = [slot]
     for each in waiting:
-        above = member_parent(dataset, each)
-        parents = [*time_parents(dataset, each), *([above] if above else [])]
+        parents = _time_parents(dataset, each)
+        if above := _member_parent(dataset, each):
+            parents.append(above)
         waiting += [parent for parent in parents if parent not in found]
         found.update(dict.fromkeys(parents))
-    return [*found]
+    return [*found][1:]
+
+
+def _time_parents(dataset: Dataset, slot: Slot) -> list[Slot]:
+    name, member, grain, start = slot
+    branch = dataset.branch(member)
+    parents = []
+    for coarser in branch.coarser[grain]:
+        if coarser.seconds:
+            begin = start - (start - branch.phases[coarser]) % coarser.seconds
+        elif grain.seconds and branch.days is not None:
+            begin = period_start(coarser, branch.days.day_at(start))
+        else:
+            begin = period_start(coarser, start)
+        parents.append(Slot(name, member, coarser, begin))
+    return parents
+
+
+def _member_parent(dataset: Dataset, slot: Slot) -> Slot | None:
+    if slot.member == NO_MEMBER:
+        return None
+    above = parent_path(slot.member)
+    has_grain = not slot.grain.seconds or slot.grain in dataset.branch(above).phases
+    return slot._replace(member=above) if has_grain else None
 
 
 def _delivers(dataset: Dataset, slot: Slot) -> bool:

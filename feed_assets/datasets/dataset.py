@@ -26,12 +26,15 @@ class Branch:
 
     `days` are the days of all members, or None if their days begin at different instants: then an instant may lie in
     two batch dates. `phases` has each grain below a day whose slots begin at the same instants for all members.
-    `begin` and `end` are the first instant of a member, and the first after all; in the `gaps` between no member delivers.
+    `coarser` has, for each grain, the next coarser grains: those of the slots that contain one of its slots directly.
+    `begin` and `end` are the first instant of a member, and the first after all. In the `gaps` between, no member
+    delivers.
     """
 
     leaves: tuple[Member, ...]
     days: DayRuns | None
     phases: dict[Grain, int]
+    coarser: dict[Grain, tuple[Grain, ...]]
     begin: int
     end: int
     gaps: tuple[tuple[int, int], ...]
@@ -68,7 +71,7 @@ class Dataset:
             phases = {member.path: _phases(member, grains) for member in self.hierarchy.members}
         except GrainError as error:
             raise GrainError(f"{self.name}: {error}") from None
-        branches = {path: _branch(self.hierarchy.leaves(path), phases) for path in self.hierarchy}
+        branches = {path: _branch(self.hierarchy.leaves(path), grains, phases) for path in self.hierarchy}
         object.__setattr__(self, "_branches", branches)
 
     @classmethod
@@ -222,7 +225,7 @@ def _phases(member: Member, grains: tuple[Grain, ...]) -> dict[Grain, int]:
     return {grain: member.calendar.phase(grain, member.first_day, member.last_day) for grain in grains if grain.seconds}
 
 
-def _branch(leaves: tuple[Member, ...], phases: dict[str, dict[Grain, int]]) -> Branch:
+def _branch(leaves: tuple[Member, ...], grains: tuple[Grain, ...], phases: dict[str, dict[Grain, int]]) -> Branch:
     first = leaves[0]
     earliest = min(leaf.first_day for leaf in leaves)
     same_days = all(leaf.calendar.days.same_days(first.calendar.days, earliest) for leaf in leaves)
@@ -231,16 +234,41 @@ def _branch(leaves: tuple[Member, ...], phases: dict[str, dict[Grain, int]]) -> 
         for grain, phase in phases[first.path].items()
         if all(phases[leaf.path][grain] == phase for leaf in leaves)
     }
-    spans = sorted((leaf.begin, leaf.end) for leaf in leaves)
-    covered = [spans[0]]
+    spans = _joined(sorted((leaf.begin, leaf.end) for leaf in leaves))
+    return Branch(
+        leaves,
+        days=first.calendar.days if same_days else None,
+        phases=shared,
+        coarser={grain: _next_coarser(grain, grains, shared, same_days=same_days) for grain in grains},
+        begin=spans[0][0],
+        end=spans[-1][1],
+        gaps=tuple((before, after) for (_, before), (after, _) in pairwise(spans)),
+    )
+
+
+def _next_coarser(
+    grain: Grain, grains: tuple[Grain, ...], phases: dict[Grain, int], *, same_days: bool
+) -> tuple[Grain, ...]:
+    """The coarser grains whose slots contain those of a grain, without those that a grain between leads to."""
+    found = [
+        each
+        for each in grains
+        if grain.divides(each)
+        and each is not grain
+        and (each in phases if each.seconds else same_days or not grain.seconds)
+    ]
+    return tuple(each for each in found if not any(other.divides(each) and other is not each for other in found))
+
+
+def _joined(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Sorted spans of time, of which those that touch or overlap are one."""
+    joined = spans[:1]
     for begin, end in spans[1:]:
-        if begin <= covered[-1][1]:
-            covered[-1] = covered[-1][0], max(covered[-1][1], end)
+        if begin <= joined[-1][1]:
+            joined[-1] = joined[-1][0], max(joined[-1][1], end)
         else:
-            covered.append((begin, end))
-    gaps = tuple((before[1], after[0]) for before, after in pairwise(covered))
-    days = first.calendar.days if same_days else None
-    return Branch(leaves, days, shared, covered[0][0], covered[-1][1], gaps)
+            joined.append((begin, end))
+    return joined
 
 
 def _time(instant: int) -> str:

@@ -119,7 +119,7 @@ def moved(grain: Grain, start: int, count: int) -> int:
         case Grain.WEEK:
             return start + 7 * count
         case Grain.WHOLE:
-            return start if count == 0 else LAST_DAY + 1 if count > 0 else FIRST_DAY - 1
+            return start + count * (LAST_DAY + 1)
         case _:
             found = date_of(start)
             return _first_of_month(found.year, found.month - 1 + count * (1 if grain is Grain.MONTH else 3))

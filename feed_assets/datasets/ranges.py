@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from feed_assets.datasets.dataset import Dataset
 from feed_assets.datasets.errors import SlotError
 from feed_assets.datasets.grains import Grain, moved, period_start
-from feed_assets.datasets.instants import FIRST_DAY, LAST_DAY
 from feed_assets.datasets.members import Member
 from feed_assets.datasets.names import NO_MEMBER
 from feed_assets.datasets.slots import Slot
@@ -57,7 +56,7 @@ def slots_between(dataset: Dataset, grain: Grain, begin: int, end: int, member: 
     """
     branch = dataset.branch(member)
     dataset.check_grain(grain, member)
-    starts = []
+    starts: list[Sequence[int]] = []
     for each in branch.leaves:
         first, after = max(begin, each.begin), min(end, each.end)
         if first >= after:
@@ -85,7 +84,7 @@ def _periods(days: Sequence[int], grain: Grain) -> Sequence[int]:
 
 def _merged(starts: Sequence[Sequence[int]]) -> Sequence[int]:
     """All of these starts, in order, each once."""
-    distinct = [each for place, each in enumerate(starts) if each not in starts[:place]]
+    distinct = [*dict.fromkeys(starts)]
     if len(distinct) == 1:
         return distinct[0]
     return sorted({start for each in distinct for start in each})
