@@ -33,7 +33,7 @@ _OF_THE_MACHINE: Final = "localtime"
 
 
 class DayWindow(NamedTuple):
-    """A zone with holidays: an IANA name such as `Europe/Paris`, or `UTC`, or a fixed offset such as `UTC+05:30`.
+    """The window of a batch date: `day` is days since 1970-01-01, `start` and `end` are instants, without `end` itself.
 
     A service stores it with the first fact of the day, under the zone of the calendar, and gives it back to
     `Calendar.keeping`. So new zone data changes days without facts only.

@@ -13,7 +13,7 @@ from itertools import pairwise
 from feed_assets.datasets.calendars import Calendar
 from feed_assets.datasets.errors import GrainError, MemberError, SlotError
 from feed_assets.datasets.grains import Grain, moved, period_start
-from feed_assets.datasets.instants import moment_of
+from feed_assets.datasets.instants import FIRST_DAY, LAST_DAY, moment_of
 from feed_assets.datasets.members import UTC_DAYS, Hierarchy, Member
 from feed_assets.datasets.names import NO_MEMBER, name_fault
 from feed_assets.datasets.slots import Slot, parse_slot, parse_start, start_text
@@ -177,6 +177,8 @@ class Dataset:
         self.check_grain(slot.grain, slot.member)
         if slot.grain.seconds:
             self._check_delivering(branch, slot.start, slot.member)
+        elif not FIRST_DAY - 6 <= slot.start <= LAST_DAY:
+            raise SlotError(f"{slot} does not exist: {slot.start} is no day of the years 1970 to 2099.")
         nearest = self._nearest(slot, branch)
         if nearest != slot.start:
             raise SlotError(f"{slot} is not on its grain: use {start_text(slot.grain, nearest)}.")
@@ -272,4 +274,7 @@ def _joined(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _time(instant: int) -> str:
-    return f"{moment_of(instant):%Y-%m-%dT%H:%M:%SZ}"
+    try:
+        return f"{moment_of(instant):%Y-%m-%dT%H:%M:%SZ}"
+    except (ValueError, OverflowError):
+        return f"{instant} s since 1970"

@@ -31,7 +31,11 @@ class Slot(NamedTuple):
     start: int
 
     def __str__(self) -> str:
-        return f"{self.dataset} {self.member} {self.grain} {start_text(self.grain, self.start)}"
+        try:
+            start = start_text(self.grain, self.start)
+        except (ValueError, OverflowError):
+            start = str(self.start)  # for the message that refuses it
+        return f"{self.dataset} {self.member} {self.grain} {start}"
 
 
 def start_text(grain: Grain, start: int) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import datetime, timedelta
 from functools import lru_cache
 from itertools import pairwise
 from typing import Final
@@ -29,6 +29,7 @@ _BEGIN: Final = (FIRST_DAY - 3) * DAY_SECONDS
 _END: Final = (LAST_DAY + 4) * DAY_SECONDS
 
 _SECOND: Final = timedelta(seconds=1)
+_EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - local times of any zone
 
 
 class DayRuns:
@@ -166,36 +167,31 @@ def _window_error(zone: str, day: int, fault: str) -> CalendarError:
     return CalendarError(f"{zone}: the stored window of {date_of(day)} {fault}. Repair the stored windows.")
 
 
-def _changes(zone: tzinfo) -> Iterator[tuple[int, int]]:
-    """The offset of a zone in seconds at `_BEGIN`, and each later change with its instant."""
-    known, offset = _BEGIN, _offset(zone, _BEGIN)
-    yield known, offset
-    # By local time, whose offset Python finds ten times as fast as that of an instant.
-    probe, last = _local(_BEGIN), _local(_END)
-    while probe < last:
-        probe += _PROBE
-        if (found := (zone.utcoffset(probe) or timedelta()) // _SECOND) == offset:
-            continue
-        now = (probe - _local(0)) // _SECOND - found
-        known = max(known, now - 2 * _PROBE // _SECOND)
-        while _offset(zone, now) != offset:
-            after = now
-            while after - known > 1:
-                middle = (known + after) // 2
-                same = _offset(zone, middle) == offset
-                known, after = (middle, after) if same else (known, middle)
-            known, offset = after, _offset(zone, after)
-            yield known, offset
+def _changes(zone: ZoneInfo) -> Iterator[tuple[int, int]]:
+    """The offset of a zone in seconds at `_BEGIN`, and each later change with its instant.
+
+    The search goes by local times without a zone, whose offset Python finds ten times as fast as that of an instant. A
+    local time that a change leaves out or repeats has the offset before the change. So the offset differs from the
+    local time on that the clock shows at the change, in the larger of both offsets.
+    """
+    local = _EPOCH + _BEGIN * _SECOND
+    offset = _offset(zone, local)
+    yield _BEGIN, offset // _SECOND
+    last = _EPOCH + _END * _SECOND
+    while local < last:
+        probe = local + _PROBE
+        while zone.utcoffset(probe) != offset:
+            after = probe
+            while (seconds := (after - local) // _SECOND) > 1:
+                middle = local + seconds // 2 * _SECOND
+                local, after = (middle, after) if zone.utcoffset(middle) == offset else (local, middle)
+            local, before, offset = after, offset, _offset(zone, after)
+            yield (local - _EPOCH - max(before, offset)) // _SECOND, offset // _SECOND
+        local = probe
 
 
-def _local(seconds: int) -> datetime:
-    """A time on a clock on the wall, which Python keeps without a zone."""
-    return datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None)
-
-
-def _offset(zone: tzinfo, instant: int) -> int:
-    """The offset of a zone at an instant, in seconds."""
-    return (datetime.fromtimestamp(instant, zone).utcoffset() or timedelta()) // _SECOND
+def _offset(zone: ZoneInfo, local: datetime) -> timedelta:
+    return zone.utcoffset(local) or timedelta()
 
 
 def _runs(changes: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int, int, int]]:
