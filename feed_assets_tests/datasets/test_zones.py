@@ -103,6 +103,28 @@ def test_days_and_slots_around_each_change_of_each_zone_are_those_of_an_account_
     assert walked > 1_000
 
 
+@pytest.mark.parametrize(
+    ("name", "odd"),
+    [
+        ("Pacific/Apia", date(2011, 12, 30)),
+        ("Pacific/Kwajalein", date(1993, 8, 21)),
+        ("America/St_Johns", date(2010, 11, 7)),
+        ("America/St_Johns", date(1988, 4, 3)),
+        ("Asia/Pyongyang", date(2015, 8, 15)),
+        ("Antarctica/Casey", date(2010, 3, 5)),
+        ("America/Sao_Paulo", date(2015, 10, 18)),
+        ("Asia/Amman", date(2012, 10, 26)),
+    ],
+)
+def test_odd_dates_of_the_past_are_those_of_the_account_too(name: str, odd: date):
+    calendar, noon = Calendar(name), instant_of(datetime(odd.year, odd.month, odd.day, 12, tzinfo=UTC))
+    days, _ = account(ZoneInfo(name), noon - 4 * DAY, noon + 4 * DAY)
+    assert [calendar.window(day_of(each))[1] for _, each in days] == [start for start, _ in days]
+    assert [date_of(each) for each in calendar.existing(day_of(days[0][1]), day_of(days[-1][1]))] == [
+        each for _, each in days
+    ]
+
+
 def test_zones_with_equal_offsets_have_equal_days():
     for (_, found), names in zones_by_changes().items():
         one = Calendar(names[0])
