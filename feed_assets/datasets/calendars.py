@@ -67,7 +67,7 @@ class Calendar:
     holidays: frozenset[date] = frozenset()
     windows: tuple[DayWindow, ...] = ()
     days: DayRuns = field(init=False, repr=False, compare=False)
-    holiday_numbers: frozenset[int] = field(init=False, repr=False, compare=False)
+    _holiday_days: frozenset[int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         zone, days = _zone(self.zone)
@@ -75,7 +75,7 @@ class Calendar:
         check_windows(windows, zone)
         changed = {"zone": zone, "windows": windows, "days": with_windows(days, windows)}
         changed["holidays"] = frozenset(self.holidays)
-        changed["holiday_numbers"] = frozenset(day_of(each) for each in self.holidays)
+        changed["_holiday_days"] = frozenset(day_of(each) for each in self.holidays)
         for name, value in changed.items():
             object.__setattr__(self, name, value)
 
@@ -110,7 +110,7 @@ class Calendar:
 
     def is_holiday(self, day: int) -> bool:
         """Whether nothing is delivered on this date."""
-        return day in self.holiday_numbers
+        return day in self._holiday_days
 
     def missing(self, day: int) -> str:
         """The message that a date does not exist here."""
@@ -170,7 +170,9 @@ def _suggestion(text: str) -> str:
         return "this machine has no zone data; install the package tzdata."
     if text == _OF_THE_MACHINE:
         return "its meaning depends on the machine; name a zone such as Europe/Paris."
+    if _OFFSET.fullmatch(offset := text.removeprefix("GMT")):
+        return f"write UTC{offset}. The zones named Etc/GMT+1 and so on have the opposite sign."
     city = text.replace(" ", "_").lower()
-    same_city = [name for name in sorted(_names()) if name.lower().rpartition("/")[2] == city]
-    close = same_city or get_close_matches(text, _names(), n=1, cutoff=0.7)
+    same_city = sorted((name for name in _names() if name.lower().rpartition("/")[2] == city), key=len)
+    close = same_city or get_close_matches(text, sorted(_names()), n=1, cutoff=0.7)
     return f"did you mean {close[0]}?" if close else "use a name such as Europe/Paris, or an offset such as UTC+08:00."

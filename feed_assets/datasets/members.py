@@ -67,7 +67,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Hierarchy:
-    """The levels of a dataset, and its members: `Hierarchy(("region", "country"), [Member("eu/fr", ...), ...])`.
+    """The levels of a dataset, and its members: `Hierarchy(("region", "country"), (Member("eu/fr", ...), ...))`.
 
     Without levels there is one member, whose path is `-`. With levels `-` stands for all members together, and each
     beginning of a path for those below it: `eu` has all members of the region. Raises MemberError if a path has not

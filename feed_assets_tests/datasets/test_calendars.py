@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
 from zoneinfo import ZoneInfo
@@ -114,6 +117,8 @@ def test_an_offset_has_one_name(text: str, zone: str):
         ("localtime", "its meaning depends on the machine"),
         ("America", "is no time zone"),
         ("Europe/Paris\n", "did you mean Europe/Paris?"),
+        ("utc", "did you mean UTC?"),
+        ("GMT+1", "write UTC\\+1. The zones named Etc/GMT\\+1 and so on have the opposite sign"),
         ("UTC+19", "the widest is 18 hours"),
         ("UTC+05:75", "is no time zone"),
         (600, "600 is no zone but int: write a text such as 'UTC\\+10:00'"),
@@ -231,6 +236,18 @@ def test_a_date_with_a_stored_window_stays_if_new_zone_data_skips_it():
     assert kept.window(day("2012-01-01")).start == old.window(day("2011-12-30")).end
 
 
+def test_a_stored_window_of_three_days_leaves_no_time_for_the_next_two():
+    calendar = Calendar("UTC")
+    first, begin = day("2026-11-01"), instant("2026-11-01T00:00Z")
+    kept = calendar.keeping([DayWindow(first, begin, begin + 3 * 86_400)])
+    assert [*kept.existing(first - 1, first + 4)] == [first - 1, first, first + 3, first + 4]
+    assert kept.window(first + 3) == calendar.window(first + 3)
+    assert [kept.exists(first + more) for more in range(4)] == [True, False, False, True]
+    assert kept.day_at(begin + 2 * 86_400) == first
+    dataset = Dataset.flat("raw/x", Grain.DAY, first=date(2026, 11, 2), last=date(2026, 11, 4), calendar=kept)
+    assert dataset.window(dataset.slot("2026-11")) == tuple(calendar.window(first + 3)[1:])
+
+
 def test_stored_windows_as_the_zone_data_has_them_change_nothing():
     paris = Calendar("Europe/Paris")
     kept = paris.keeping(paris.window(each) for each in range(day("2026-10-20"), day("2026-10-30")))
@@ -267,3 +284,17 @@ def test_dates_and_days_are_one_another():
     start = date(1970, 1, 1)
     assert [day_of(start + timedelta(days=each)) for each in (0, 1, 20784)] == [0, 1, 20784]
     assert date_of(20784) == date(2026, 11, 27)
+
+
+def test_a_machine_without_zone_data_of_its_own_takes_those_of_the_package():
+    length = "window = Calendar('Europe/Paris').window(20751); print(window.end - window.start)"
+    assert _alone(length).stdout.strip() == "90000"
+    without = _alone("sys.modules['tzdata'] = None; Calendar('Europe/Paris')")
+    assert "this machine has no zone data; install the package tzdata" in without.stderr
+
+
+def _alone(program: str) -> subprocess.CompletedProcess[str]:
+    """A Python in which the folders of zone data do not exist."""
+    code = f"import sys; from feed_assets.datasets import Calendar; {program}"
+    environment = {**os.environ, "PYTHONTZPATH": ""}
+    return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)

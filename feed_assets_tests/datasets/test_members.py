@@ -182,6 +182,14 @@ def test_a_date_has_begun_by_the_calendar_of_its_member():
         check_change(OLD, new, NOW)
 
 
+def test_a_date_that_begins_now_has_begun():
+    new = dataset(*OLD.hierarchy.members, Member("eu/de", TOMORROW))
+    midnight = instant_of(datetime(2026, 11, 28, tzinfo=UTC))
+    assert check_change(OLD, new, midnight - 1)
+    with pytest.raises(MemberError):
+        check_change(OLD, new, midnight)
+
+
 def test_more_grains_and_other_names_of_levels_change_nothing():
     fewer = Dataset("raw/ads", (Grain.HOUR, Grain.DAY), Hierarchy(("area", "state"), OLD.hierarchy.members))
     assert check_change(OLD, fewer, NOW) == []
