@@ -131,10 +131,12 @@ class Calendar:
         if odd := self.days.odd_day(grain.seconds, first, last):
             day, length = odd
             fitting = [each for each in Grain if each.seconds and not self.days.odd_day(each.seconds, first, last)]
-            finer = f"Use {' or '.join(fitting)} or day" if fitting else "Use day"
+            choices = [*fitting, "day"]
+            if not self.days.odd_day(grain.seconds, day + 1, last):
+                choices.append("a first batch date after it")
             raise GrainError(
                 f"{self.zone} has no slots of the grain {grain}: {date_of(day)} is {length / 3600:g} h long there, "
-                f"which {grain} does not divide. {finer}, begin after that date, or take an offset such as UTC+10:30."
+                f"which {grain} does not divide. Use {', '.join(choices)}, or an offset such as UTC+10:30."
             )
         return self.days.begins(first) % grain.seconds
 
