@@ -15,7 +15,7 @@ from typing import Any
 import uvicorn
 
 from feed_assets.receiving.committing import Committer
-from feed_assets.receiving.connections import allow_files, limited
+from feed_assets.receiving.connections import ConnectionLimits, allow_files, options
 from feed_assets.receiving.journal import Journal
 from feed_assets.receiving.keeping import Keeper
 from feed_assets.receiving.landing_segments import Place
@@ -68,12 +68,11 @@ def run(
     try:
         config = uvicorn.Config(
             create_app(receiver),
-            http=limited(limits),
+            **options(ConnectionLimits(limits.body_seconds, limits.connections)),
             **(tls or {}),
             log_config=None,
             access_log=False,
             server_header=False,
-            limit_concurrency=limits.connections + 1,  # uvicorn counts the connection that asks, too
             timeout_graceful_shutdown=GRACE,
         )
         uvicorn.Server(config).run([listening])
