@@ -10,15 +10,17 @@ from __future__ import annotations
 import asyncio
 import json
 import resource
+import ssl
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, ClassVar, Final, cast
+from weakref import WeakSet
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 REFUSED: Final = 100
-"""How many connections beyond the limit still get an answer, 503. Those after them are cut at once."""
+"""How many connections beyond the limit still get an answer, 503. Others are cut at once."""
 READ_BYTES: Final = 16 * 1024
 """The most bytes that a connection reads at a time, so the most that wait for an answer. uvloop would read 256 kB."""
 _END: Final = b"\r\n\r\n"
@@ -229,16 +231,47 @@ class _InParts(asyncio.BufferedProtocol):
         self._protocol.resume_writing()
 
 
-def options(limits: ConnectionLimits) -> dict[str, Any]:
-    """The options of uvicorn that hold its connections to these limits."""
+class _Encrypted(ssl.SSLObject):
+    def do_handshake(self) -> None:
+        super().do_handshake()
+        cast("_Encryption", self.context).handshakes.discard(self)
+
+
+class _Encryption(ssl.SSLContext):
+    """Limits the handshakes under way: uvicorn counts a connection only after its own, which may take a minute."""
+
+    sslobject_class: ClassVar[type[ssl.SSLObject]] = _Encrypted
+    most = 0
+    handshakes: WeakSet[ssl.SSLObject]
+
+    @classmethod
+    def of(cls, certificate: str, key: str, most: int) -> _Encryption:
+        context = cls(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate, key)
+        context.most, context.handshakes = most, WeakSet()
+        return context
+
+    def wrap_bio(self, *args: Any, **options: Any) -> ssl.SSLObject:
+        """Begin a handshake. Raises SSLError if there are too many, which cuts this connection."""
+        if len(self.handshakes) >= self.most:
+            raise ssl.SSLError("There are too many handshakes.")
+        connection = super().wrap_bio(*args, **options)
+        self.handshakes.add(connection)
+        return connection
+
+
+def options(limits: ConnectionLimits, tls: tuple[str, str] | None = None) -> dict[str, Any]:
+    """The options of uvicorn that hold its connections to these limits. `tls`: files of a certificate and its key."""
 
     class Limited(Connection):
         of = limits
 
+    encrypt = {"ssl_context_factory": lambda *_: _Encryption.of(*tls, limits.connections + REFUSED)} if tls else {}
     return {
         "http": lambda **given: _InParts(Limited(**given)),
         "ws": "none",
         "limit_concurrency": limits.connections + 1,  # uvicorn counts the connection that asks, too
+        **encrypt,
     }
 
 

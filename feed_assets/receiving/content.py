@@ -14,7 +14,7 @@ from feed_assets.receiving.documentation import TYPES
 from feed_assets.receiving.door import JSON_TYPES, LINES_TYPES
 
 _CHARSETS: Final = frozenset({"utf-8", "utf8", "us-ascii", "ascii"})
-_PACKINGS: Final = ([], ["gzip"], ["x-gzip"])
+_PACKINGS: Final[tuple[list[str], ...]] = ([], ["gzip"], ["x-gzip"])
 _PARAMETER: Final = re.compile(r""";\s*([^\s=;"]+)\s*=\s*("(?:[^"\\]|\\.)*"|[^;]*)""")
 
 

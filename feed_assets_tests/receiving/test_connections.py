@@ -7,6 +7,7 @@ import http.client
 import json
 import re
 import socket
+import ssl
 import subprocess
 import sys
 from contextlib import ExitStack, closing, suppress
@@ -22,6 +23,7 @@ from uvicorn.server import ServerState
 
 from feed_assets.receiving.connections import ConnectionLimits, options
 from feed_assets.receiving.limits import Limits
+from feed_assets_tests.certificates import self_signed
 from feed_assets_tests.receiving.light import Light, running_light
 from feed_assets_tests.waiting import HANGS, until
 
@@ -282,6 +284,41 @@ def test_of_silent_connections_no_more_are_kept_than_get_an_answer(tmp_path):
             stack.enter_context(connected(server))
 
         assert until(lambda: len(established(server)) <= 105)
+
+
+@pytest.fixture(scope="module")
+def encrypting(tmp_path_factory):
+    """A server with TLS that takes five connections, and the context of its clients."""
+    certificate, base = self_signed(tmp_path_factory.mktemp("tls")), tmp_path_factory.mktemp("encrypting") / "base"
+    limits = Limits(roll_seconds=3600, connections=5, body_seconds=1)
+    with running_light(Light(base, limits, tls=certificate)) as running:
+        yield running, ssl.create_default_context(cafile=certificate[0])
+
+
+@pytest.mark.parametrize("sent", [b"", b"\x16\x03\x01\x02\x00\x01", HEALTH], ids=["nothing", "a part", "no TLS"])
+def test_handshakes_that_do_not_end_are_limited_and_those_that_end_make_room(encrypting, sent):
+    server, _ = encrypting
+    with ExitStack() as stack:
+        for _ in range(300):
+            connection = stack.enter_context(connected(server))
+            with suppress(ConnectionError):
+                connection.sendall(sent)
+
+        assert until(lambda: len(established(server)) <= 105)
+
+    assert until(lambda: not established(server))
+    assert server.get("/health").status == 200
+    assert "Traceback" not in server.log.read_text(encoding="utf-8")
+
+
+def test_requests_that_come_with_the_end_of_the_handshake_are_answered(encrypting):
+    server, context = encrypting
+    for _ in range(200):
+        with connected(server) as plain, context.wrap_socket(plain, server_hostname="127.0.0.1") as encrypted:
+            encrypted.sendall(HEALTH * 5)
+            found = b""
+            while found.count(b"HTTP/1.1 200 OK") < 5:
+                found += encrypted.recv(65536)
 
 
 def test_the_receiver_may_open_as_many_files_as_the_system_allows():
