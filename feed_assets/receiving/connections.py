@@ -240,7 +240,7 @@ class _Encrypted(ssl.SSLObject):
 class _Encryption(ssl.SSLContext):
     """Limits the handshakes under way: uvicorn counts a connection only after its own, which may take a minute."""
 
-    sslobject_class: ClassVar[type[ssl.SSLObject]] = _Encrypted
+    sslobject_class = _Encrypted
     most = 0
     handshakes: WeakSet[ssl.SSLObject]
 
