@@ -107,7 +107,7 @@ def receive(
         now=settings.clock.now,
         with_tokens=not no_tokens,
         ready=partial(say, f"The receiver listens on {url}. Its API is at {url}/docs. Ctrl-C ends it."),
-        tls={"ssl_certfile": tls_certificate, "ssl_keyfile": tls_key},
+        tls=(tls_certificate, tls_key) if tls_certificate and tls_key else None,
     )
     say("Stopped. What has not landed lands after the next start.")
 

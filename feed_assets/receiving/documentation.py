@@ -50,13 +50,14 @@ BODY: Final = {
     },
 }
 REFUSALS: Final[dict[int | str, str]] = {
-    400: "The body is no JSON, or not the gzip that it says to be; or the request has the header `Upgrade`",
+    400: "The body is not what its headers say, or no record of it is a JSON object in UTF-8; or the request has the "
+    "header `Upgrade`",
     401: "No valid token",
     403: "The token does not write this source",
     404: "There is no such source (only without tokens)",
     408: "The body came too slowly",
     413: "The body, unpacked or not, or its number of records is too large",
-    415: "The source takes no events, or the body is of another type",
+    415: "The source takes no events, or the body has another type, charset or packing",
     422: "The Idempotency-Key named another request before",
     429: "Too many records for the token, or too much under way; `Retry-After` says when to go on",
     503: "The journal cannot be written; nothing was taken",

@@ -36,6 +36,17 @@ _STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
 _LEVELS: Final = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 _NO_BRACKETS: Final = bytes(set(range(256)) - _LEVELS.keys())
 _array = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_value = msgspec.json.Decoder(msgspec.Raw).decode
+_object = msgspec.json.Decoder(msgspec.defstruct("AnyObject", [])).decode
+_OTHERS: Final = {
+    "a packed file, such as gzip": (b"\x1f\x8b", b"(\xb5/\xfd", b"x\x01", b"x\x9c", b"x\xda"),
+    "UTF-16 or UTF-32": (
+        *(b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff"),
+        *(zeros + bracket for zeros in (b"\0", b"\0\0\0") for bracket in (b"{", b"[")),
+        *(b"{\0", b"[\0"),
+    ),
+}
+"""What begins with these bytes. The others are found by their records; gzip may leave some records as they are."""
 _UNNAMEABLE: Final = re.compile(r'["\\\x00-\x1f]')
 """In the name of a column: the decoder does not know such names, so its values are not looked at."""
 _NULL: Final = msgspec.Raw(b"null")
@@ -56,9 +67,10 @@ class Body:
 
     def __init__(self, limits: Limits, *, packed: bool) -> None:
         self._limits = limits
-        self._sent = self._size = 0
-        self._chunks: list[bytes] = []
+        self._sent = 0
+        self._unpacked = bytearray()  # an object for each chunk would take more: a client may send single bytes
         self._member = zlib.decompressobj(wbits=31) if packed else None
+        self._which = "The body"
 
     def expect(self, size: int) -> None:
         """Raise TooLargeError if `size` more bytes, as they are sent, are too many."""
@@ -69,29 +81,28 @@ class Body:
         """Take a chunk. Returns its bytes, unpacked. Raises TooLargeError, BodyError."""
         self.expect(len(chunk))
         self._sent += len(chunk)
-        before = self._size
+        before = len(self._unpacked)
         if self._member is None:
             self._add(chunk)
         while self._member is not None and chunk:
             if self._member.eof:
-                self._member = zlib.decompressobj(wbits=31)
+                self._member, self._which = zlib.decompressobj(wbits=31), "What follows the gzip in the body"
             try:
-                self._add(self._member.decompress(chunk, self._limits.unpacked_bytes - self._size + 1))
+                self._add(self._member.decompress(chunk, self._limits.unpacked_bytes - len(self._unpacked) + 1))
             except zlib.error as error:
-                raise BodyError(f"The body is not gzip: {error}. Pack it with gzip, or not at all.") from None
+                raise BodyError(f"{self._which} is not gzip: {error}. Pack all of it with gzip, or nothing.") from None
             chunk = self._member.unconsumed_tail or self._member.unused_data
-        return self._size - before
+        return len(self._unpacked) - before
 
     def whole(self) -> bytes:
         """The unpacked body, once all of it was taken. Raises BodyError if it was cut off."""
         if self._member is not None and not self._member.eof:
             raise BodyError("The body is gzip that was cut off; send it again.")
-        return b"".join(self._chunks)
+        return bytes(self._unpacked)
 
     def _add(self, unpacked: bytes) -> None:
-        self._chunks.append(unpacked)
-        self._size += len(unpacked)
-        if self._size > self._limits.unpacked_bytes:
+        self._unpacked += unpacked
+        if len(self._unpacked) > self._limits.unpacked_bytes:
             raise TooLargeError(f"The body has more than {self._limits.unpacked_bytes:,} bytes; send it in parts.")
 
 
@@ -100,15 +111,26 @@ def split(body: bytes, media_type: str, *, most: int) -> list[bytes]:
 
     A body of tiny records would take 50 times its size, so it is refused before it is divided.
     """
+    for what, starts in _OTHERS.items():
+        if body.startswith(starts):
+            raise BodyError(
+                f"The body begins with bytes of {what}, not of JSON. Nothing was taken. Send JSON in UTF-8: plain, or "
+                "packed with gzip, once, and with the header `Content-Encoding: gzip`."
+            )
     body = body.removeprefix(_BOM).strip()
     if media_type in LINES_TYPES:
         if body.count(b"\n") > 2 * most:  # each record may have a blank line after it
             raise _too_many(most)
         records = [line for each in body.split(b"\n") if (line := each.strip())]
+        if records and records[0] in {b"[", b"{"}:
+            raise BodyError(
+                "The first line of the body is no JSON object, but begins a value of several lines. Nothing was taken. "
+                "Send each object in one line; or an array, or one object, as application/json."
+            )
     elif body.startswith(b"["):
         records = [_in_one_line(each) for each in _items(body, most)]
     else:
-        records = [_in_one_line(body)] if body else []
+        records = [_in_one_line(_one(body))]
     if len(records) > most:
         raise TooLargeError(f"The body has {len(records):,} records, more than {most:,}; send it in parts.")
     return records
@@ -127,6 +149,39 @@ def _items(body: bytes, most: int) -> list[bytes]:
             f"The body is not an array of JSON: {error}. Nothing was taken. In newline-delimited JSON "
             "(application/x-ndjson), a bad record spoils no other."
         ) from None
+
+
+def _one(body: bytes) -> bytes:
+    """The body, if it is one value of JSON. Raises BodyError."""
+    try:
+        _value(body)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise BodyError(
+            f"The body is not one value of JSON: {error}. Nothing was taken. Send several objects as an array, or an "
+            "object a line as newline-delimited JSON (application/x-ndjson)."
+        ) from None
+    return body
+
+
+def require_an_object(records: Sequence[bytes], rejected: Sequence[tuple[int, str]]) -> None:
+    """Raise BodyError if no record is a JSON object in UTF-8: then the body is not what its headers say.
+
+    `rejected` is what `Door.judge` says of these records.
+    """
+    if records and len(rejected) == len(records) and not any(map(_is_object, records)):
+        raise BodyError(
+            f"No record of the body is a JSON object in UTF-8; the first {rejected[0][1]}. Nothing was taken. Send an "
+            "object a line as application/x-ndjson, or an array of objects, or one, as application/json."
+        )
+
+
+def _is_object(record: bytes) -> bool:
+    try:
+        _object(record)
+        record.decode()
+    except (UnicodeDecodeError, msgspec.DecodeError, RecursionError):
+        return False
+    return True
 
 
 @cache

@@ -15,7 +15,7 @@ from typing import Any
 import uvicorn
 
 from feed_assets.receiving.committing import Committer
-from feed_assets.receiving.connections import allow_files, limited
+from feed_assets.receiving.connections import ConnectionLimits, allow_files, options
 from feed_assets.receiving.journal import Journal
 from feed_assets.receiving.keeping import Keeper
 from feed_assets.receiving.landing_segments import Place
@@ -43,14 +43,14 @@ def run(
     now: Callable[[], datetime],
     with_tokens: bool,
     ready: Callable[[], None] = lambda: None,
-    tls: dict[str, Any] | None = None,
+    tls: tuple[str, str] | None = None,
     processes: Any = None,
 ) -> None:
     """Take requests on this socket until SIGTERM or SIGINT. Then end them, seal the journal, and end the lander.
 
-    `place` is sent to the lander's process, which `processes`, a context of multiprocessing, starts. `tls` has options
-    of uvicorn. `ready` is called when no other receiver can take the journal any more. Raises JournalError, StoreError,
-    and the errors of the journal's medium.
+    `place` is sent to the lander's process, which `processes`, a context of multiprocessing, starts. `tls` has the
+    files of a certificate and its key. `ready` is called when no other receiver can take the journal any more. Raises
+    JournalError, StoreError, and the errors of the journal's medium.
     """
     allow_files()
     metrics = Metrics()
@@ -68,12 +68,10 @@ def run(
     try:
         config = uvicorn.Config(
             create_app(receiver),
-            http=limited(limits),
-            **(tls or {}),
+            **options(ConnectionLimits(limits.body_seconds, limits.connections), tls),
             log_config=None,
             access_log=False,
             server_header=False,
-            limit_concurrency=limits.connections + 1,  # uvicorn counts the connection that asks, too
             timeout_graceful_shutdown=GRACE,
         )
         uvicorn.Server(config).run([listening])

@@ -27,15 +27,15 @@ from starlette.requests import ClientDisconnect
 from feed_assets.receiving import journal
 from feed_assets.receiving.access import bearer
 from feed_assets.receiving.committing import Committer, UnavailableError
-from feed_assets.receiving.documentation import BODY, PARAMETERS, REFUSALS, TYPES, Answer, Problem
+from feed_assets.receiving.content import Content, UnsupportedError
+from feed_assets.receiving.documentation import BODY, PARAMETERS, REFUSALS, Answer, Problem
 from feed_assets.receiving.door import (
-    JSON_TYPES,
-    LINES_TYPES,
     Body,
     BodyError,
     Door,
     TooLargeError,
     can_be_pushed,
+    require_an_object,
     split,
 )
 from feed_assets.receiving.keeping import Keeper
@@ -151,16 +151,13 @@ class Receiver:
         finally:
             self.held -= mine
 
-    async def body(self, request: Request, hold: Callable[[int], None]) -> bytes:
+    async def body(self, request: Request, hold: Callable[[int], None], *, is_packed: bool) -> bytes:
         """The body, unpacked. Raises HTTPException if it is too large, too slow, or not as its headers say."""
         if "upgrade" in request.headers:
             # uvicorn passes the body over: the request would be acknowledged without its events.
             message = "The server takes no Upgrade; send the events by HTTP/1.1 alone, as curl does with --http1.1."
             raise HTTPException(400, message, _CLOSE)
-        packing = request.headers.get("content-encoding", "identity").lower()
-        if packing not in {"identity", "gzip"}:
-            raise HTTPException(415, f"The body is packed with {packing}; pack it with gzip, or not at all.", _CLOSE)
-        body = Body(self.limits, packed=packing == "gzip")
+        body = Body(self.limits, packed=is_packed)
         try:
             body.expect(int(request.headers.get("content-length") or 0))
             async with asyncio.timeout(self.limits.body_seconds):
@@ -249,18 +246,19 @@ async def _take(receiver: Receiver, request: Request) -> Response:
     token = receiver.token(request.headers.get("authorization"))
     key, door = receiver.door(request.path_params["source"], token)
     idempotency_key = request.headers.get("idempotency-key")
-    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media_type not in JSON_TYPES | LINES_TYPES:
-        raise HTTPException(415, f"The Content-Type is {media_type!r}; send {TYPES}.", _CLOSE)
+    try:
+        content = Content.of(request.scope["headers"])
+    except UnsupportedError as error:
+        raise HTTPException(415, str(error), _CLOSE) from None
     if idempotency_key is not None and not _KEY.fullmatch(idempotency_key):
         raise HTTPException(400, "Idempotency-Key takes 1 to 255 visible characters of ASCII.", _CLOSE)
     receiver.spend(token, 0)
     with receiver.holding() as hold:
         try:
-            body = await receiver.body(request, hold)
+            body = await receiver.body(request, hold, is_packed=content.is_packed)
         except ClientDisconnect:
             return Response(status_code=499)  # nobody reads it; the metrics count it
-        entry = _entry(receiver, key, door, body, media_type, token, idempotency_key)
+        entry = _entry(receiver, key, door, body, content.media_type, token, idempotency_key)
         receiver.spend(token, entry.header.accepted + len(entry.header.rejected))
         del body
         try:
@@ -278,11 +276,12 @@ def _entry(
     """What the journal keeps of a request."""
     try:
         records = split(body, media_type, most=receiver.limits.records)
+        rejected = door.judge(records)
+        require_an_object(records, rejected)
     except BodyError as error:
         raise HTTPException(400, str(error)) from None
     except TooLargeError as error:
         raise HTTPException(413, str(error)) from None
-    rejected = door.judge(records)
     request_id = f"{receiver.id}-{next(receiver.numbers)}"
     header = journal.Header(source, request_id, len(records) - len(rejected), rejected, at=datetime.now(UTC))
     if key is not None:

@@ -19,7 +19,6 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from feed_assets.ads import KINDS
 from feed_assets.blackboard import LocalBlackboard
@@ -143,7 +142,6 @@ def _run(light: Light, port: int) -> None:
     log = os.open(light.base / "log", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
     os.dup2(log, 1)
     os.dup2(log, 2)
-    tls: Any = {"ssl_certfile": light.tls[0], "ssl_keyfile": light.tls[1]} if light.tls else None
     running.run(
         light.sources,
         light.store,
@@ -153,7 +151,7 @@ def _run(light: Light, port: int) -> None:
         socket.create_server(("127.0.0.1", port)),
         now=partial(datetime.now, UTC),
         with_tokens=light.tokens,
-        tls=tls,
+        tls=light.tls,
         processes=multiprocessing.get_context("fork"),  # the lander starts in moments, too
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import tracemalloc
+from contextlib import nullcontext
 from functools import partial
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from feed_assets.ads import KINDS
-from feed_assets.receiving.door import Body, BodyError, Door, TooLargeError, can_be_pushed
+from feed_assets.receiving.door import Body, BodyError, Door, TooLargeError, can_be_pushed, require_an_object
 from feed_assets.receiving.door import split as split_up_to
 from feed_assets.receiving.limits import Limits
 from feed_assets.sources import load_source
@@ -47,7 +48,7 @@ def test_numbers_keep_all_their_digits_and_one_object_is_a_record():
         b'{"n":1e400}',
     ]
     assert split(b'\xef\xbb\xbf{\n"n": 1\n}', ARRAY) == [b'{ "n": 1 }']
-    assert split(b"", ARRAY) == split(b"\n", LINES) == split(b"[]", ARRAY) == []
+    assert split(b"", LINES) == split(b"\n", LINES) == split(b"[]", ARRAY) == []
 
 
 @pytest.mark.parametrize("body", [b'[{"a":1},', b"[" * 100_000, b'[{"a":1}] x'])
@@ -171,8 +172,44 @@ def test_a_bomb_is_refused_before_it_is_unpacked_and_a_cut_or_other_body_is_name
 
     with pytest.raises(TooLargeError, match="10,000"):
         body.take(bomb)
-    assert sum(map(len, body._chunks)) == 10_001
+    assert len(body._unpacked) == 10_001
     with pytest.raises(BodyError, match="cut off"):
         taken(gzip.compress(b"abc")[:-1], limits)
-    with pytest.raises(BodyError, match="is not gzip"):
+    with pytest.raises(BodyError, match="The body is not gzip"):
         taken(b"abc", limits)
+    with pytest.raises(BodyError, match="What follows the gzip in the body is not gzip"):
+        taken(gzip.compress(b"abc") + b"abc", limits)
+
+
+def test_a_body_that_comes_byte_by_byte_takes_no_more_memory_than_its_bytes():
+    body = Body(Limits(), packed=False)
+    tracemalloc.start()
+    try:
+        for _ in range(100_000):
+            body.take(bytes([1]))
+        assert tracemalloc.get_traced_memory()[1] < 300_000
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("records", "is_refused"),
+    [
+        ([], False),
+        ([GOOD, b"nope"], False),
+        ([b"nope", b"\xff", b'{"id":""}'], False),
+        ([b'{"id":"' + b"x" * 2000 + b'"}'], False),
+        ([b'{"id":' + b"[" * 200 + b"]" * 200 + b"}"], False),
+        ([b"nope"], True),
+        ([b"1", b'"text"', b"null", b"[1]"], True),
+        ([b'{"id":"1","time":"1","ad":"\xe9"}'] * 2, True),
+        ([b"{'id': 1}", b"{id: 1}"], True),
+        ([b"x" * 2000], True),
+        ([b'{"id":' + b"[" * 100_000], True),
+    ],
+)
+def test_a_body_is_refused_whole_if_none_of_its_records_is_a_json_object_in_utf_8(source, records, is_refused):
+    rejected = Door.of(source, record_bytes=1000).judge(records)
+
+    with pytest.raises(BodyError, match="Nothing was taken") if is_refused else nullcontext():
+        require_an_object(records, rejected)
