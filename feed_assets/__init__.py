@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from feed_assets.blackboard.location import open_blackboard
     from feed_assets.datasets.declaration import FeedDeclaration, Figures
     from feed_assets.errors import FeedAssetsError
+    from feed_assets.feed_events.declarations import BOUNDARY, CONTEXT, OPTIONAL, declared_feed, feed_metadata
     from feed_assets.file_feed.feed import Feed, Update, open_feed
     from feed_assets.file_feed.publishing import publish_files
     from feed_assets.file_feed.reading import latest, require_latest
-    from feed_assets.io_manager.asset_metadata import BOUNDARY, CONTEXT, OPTIONAL, declared_feed, feed_metadata
     from feed_assets.io_manager.observed import Observed
     from feed_assets.io_manager.retries import retrying
-    from feed_assets.partitions import NEIGHBOURING_DAYS, NEXT_DAY
+    from feed_assets.partitions.days import NEIGHBOURING_DAYS, NEXT_DAY
     from feed_assets.pipes.launched import launched
     from feed_assets.pipes.launchers import EMR, EMRServerless, SparkSubmit
     from feed_assets.project.assembly import Project
@@ -98,15 +98,15 @@ __getattr__ = loaded_when_used(
         "publish_files": "feed_assets.file_feed.publishing",
         "latest": "feed_assets.file_feed.reading",
         "require_latest": "feed_assets.file_feed.reading",
-        "BOUNDARY": "feed_assets.io_manager.asset_metadata",
-        "CONTEXT": "feed_assets.io_manager.asset_metadata",
-        "OPTIONAL": "feed_assets.io_manager.asset_metadata",
-        "declared_feed": "feed_assets.io_manager.asset_metadata",
-        "feed_metadata": "feed_assets.io_manager.asset_metadata",
+        "BOUNDARY": "feed_assets.feed_events.declarations",
+        "CONTEXT": "feed_assets.feed_events.declarations",
+        "OPTIONAL": "feed_assets.feed_events.declarations",
+        "declared_feed": "feed_assets.feed_events.declarations",
+        "feed_metadata": "feed_assets.feed_events.declarations",
         "Observed": "feed_assets.io_manager.observed",
         "retrying": "feed_assets.io_manager.retries",
-        "NEIGHBOURING_DAYS": "feed_assets.partitions",
-        "NEXT_DAY": "feed_assets.partitions",
+        "NEIGHBOURING_DAYS": "feed_assets.partitions.days",
+        "NEXT_DAY": "feed_assets.partitions.days",
         "launched": "feed_assets.pipes.launched",
         "EMR": "feed_assets.pipes.launchers",
         "EMRServerless": "feed_assets.pipes.launchers",

@@ -13,7 +13,7 @@ from typing import Any
 import dagster as dg
 
 from feed_assets.blackboard import local_directory
-from feed_assets.io_manager.asset_metadata import raw_source
+from feed_assets.feed_events.declarations import raw_source
 from feed_assets.resources import Settings
 from feed_assets.sources import Source
 

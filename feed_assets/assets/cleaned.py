@@ -17,8 +17,8 @@ from feed_assets.assets.checked_hours import IO_MANAGER, Hourly
 from feed_assets.assets.column_lineage import clean_lineage
 from feed_assets.assets.external import raw_key
 from feed_assets.datasets import ONE_DAY
-from feed_assets.io_manager.asset_metadata import CONFIGURATION, EVENING_BEFORE
-from feed_assets.partitions import are_utc_days
+from feed_assets.feed_events.declarations import CONFIGURATION, EVENING_BEFORE
+from feed_assets.partitions.days import are_utc_days
 from feed_assets.sources import Kind, Source
 from feed_assets.sources.canonical import VERSION, canonical
 from feed_assets.sources.kinds import SOURCE

@@ -2,8 +2,8 @@
 
 import dagster as dg
 
+from feed_assets.feed_events.declarations import COLUMN_SCHEMA
 from feed_assets.io_manager import raw_metadata
-from feed_assets.io_manager.asset_metadata import COLUMN_SCHEMA
 from feed_assets.sources import Source
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import dagster as dg
 
 from feed_assets.datasets import FeedDeclaration
-from feed_assets.io_manager.asset_metadata import COLUMN_SCHEMA, LOADS, declared_feed
-from feed_assets.io_manager.metadata import IN_FORCE, STATE, UPDATE
+from feed_assets.feed_events.declarations import COLUMN_SCHEMA, LOADS, declared_feed
+from feed_assets.feed_events.metadata import IN_FORCE, STATE, UPDATE
 from feed_assets.io_manager.retries import retrying
 from feed_assets.resources import BlackboardResource, Clock, WarehouseResource
 from feed_assets.warehouse import Loaded, Warehouse, difference, load

@@ -11,12 +11,12 @@ from collections.abc import Iterator, Sequence
 import dagster as dg
 from pydantic import Field
 
-from feed_assets.checks.reports import report_audit, report_left_out
-from feed_assets.checks.results import results
-from feed_assets.io_manager.asset_metadata import declared_feed
+from feed_assets.feed_events.declarations import declared_feed
+from feed_assets.feed_events.reports import report_audit, report_left_out
+from feed_assets.feed_events.results import results
 from feed_assets.io_manager.retries import retrying
 from feed_assets.io_manager.step_contexts import is_selected, run_of
-from feed_assets.io_manager.time_windows import partitions_before, window_of
+from feed_assets.partitions.time_windows import partitions_before, window_of
 from feed_assets.quality.expectation import Expectation
 from feed_assets.quality.subject import Tolerance
 from feed_assets.resources import BlackboardResource, Clock, SparkResource

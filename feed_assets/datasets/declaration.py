@@ -1,4 +1,4 @@
-"""The declaration of a feed, as a value. Not here: storage, and Dagster's metadata (`io_manager.asset_metadata`)."""
+"""The declaration of a feed, as a value. Not here: storage, and Dagster's metadata (`feed_events.declarations`)."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 Here: File Feed, Dagster and Spark together. Not here: business rules (a project's own), and the audit (`checks`).
 """
 
-from feed_assets.io_manager.asset_metadata import (
+from feed_assets.feed_events.declarations import (
     BOUNDARY,
     CONTEXT,
     OPTIONAL,

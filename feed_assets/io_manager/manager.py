@@ -13,10 +13,10 @@ import dagster as dg
 from pyspark.sql import DataFrame
 
 from feed_assets.datasets import FeedDeclaration, Place
+from feed_assets.feed_events.declarations import BOUNDARY, CONTEXT, EVENING_BEFORE, declared_feed, plain, raw_source
+from feed_assets.feed_events.metadata import STATE, published_metadata, staged_metadata
 from feed_assets.file_feed import Staged, Update, begun, latest
 from feed_assets.file_feed.names import SECOND
-from feed_assets.io_manager.asset_metadata import BOUNDARY, CONTEXT, EVENING_BEFORE, declared_feed, plain, raw_source
-from feed_assets.io_manager.metadata import STATE, published_metadata, staged_metadata
 from feed_assets.io_manager.observed import Observed
 from feed_assets.io_manager.retries import retrying
 from feed_assets.io_manager.step_contexts import (

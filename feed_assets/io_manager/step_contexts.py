@@ -13,9 +13,10 @@ from dagster._core.execution.plan.outputs import StepOutputHandle  # the only na
 from pyspark.sql import DataFrame
 
 from feed_assets.datasets import ONE_DAY
+from feed_assets.feed_events.declarations import CONFIGURATION, declared_feed, is_required, plain
+from feed_assets.feed_events.selection import asset_layer
 from feed_assets.file_feed.digest import short_digest
-from feed_assets.io_manager.asset_metadata import CONFIGURATION, declared_feed, is_required, plain
-from feed_assets.io_manager.time_windows import time_window, window_of
+from feed_assets.partitions.time_windows import time_window, window_of
 from feed_assets.resources import BlackboardResource, Clock, SparkResource
 from feed_assets.steps import Output, Run
 
@@ -71,11 +72,6 @@ def makes_hours(step: Any) -> bool:
     own = step.entity_partitions_def
     window = time_window(own, step.partition_key_range.start) if own is not None else None
     return window is not None and window.end - window.start < ONE_DAY
-
-
-def asset_layer(context: Any) -> Any:
-    """The assets and checks of a run. A job has no public way to them."""
-    return context.job_def.asset_layer
 
 
 def is_selected(context: Any, key: dg.AssetKey) -> bool:

@@ -12,11 +12,11 @@ from typing import Any, Final
 import dagster as dg
 
 from feed_assets.blackboard import local_directory
-from feed_assets.checks.reports import report_audit, report_left_out
-from feed_assets.checks.results import ABOUT_THE_UPDATE, results
+from feed_assets.feed_events.declarations import declared_feed, plain
+from feed_assets.feed_events.reports import report_audit, report_left_out
+from feed_assets.feed_events.results import ABOUT_THE_UPDATE, results
 from feed_assets.file_feed import CheckOutcome, Feed, Update, read_record
 from feed_assets.file_feed.names import is_update_name
-from feed_assets.io_manager.asset_metadata import declared_feed, plain
 from feed_assets.pipes.launchers import Job
 from feed_assets.pipes.messages import Messages
 from feed_assets.project.assembly import PROJECT

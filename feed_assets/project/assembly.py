@@ -23,7 +23,7 @@ from feed_assets.assets.warehouse import warehouse_tables
 from feed_assets.datasets import FeedDeclaration
 from feed_assets.io_manager import declared_feed, file_feed_io_manager
 from feed_assets.notices.mail import VARIABLE as SMTP
-from feed_assets.partitions import are_utc_days, daily, hourly
+from feed_assets.partitions.days import are_utc_days, daily, hourly
 from feed_assets.processes.child import WARM_WORKER, end_with_parent
 from feed_assets.resources import (
     CatalogResource,

@@ -16,8 +16,7 @@ from weakref import WeakKeyDictionary
 import dagster as dg
 
 from feed_assets.datasets import FeedDeclaration
-from feed_assets.file_feed.bounded_cache import BoundedCache
-from feed_assets.io_manager.asset_metadata import (
+from feed_assets.feed_events.declarations import (
     CONTEXT,
     EVENING_BEFORE,
     declared_feed,
@@ -25,7 +24,8 @@ from feed_assets.io_manager.asset_metadata import (
     raw_source,
     shares_time,
 )
-from feed_assets.io_manager.time_windows import during, has_dynamic_names, partition_keys, time_window, times_of, within
+from feed_assets.file_feed.bounded_cache import BoundedCache
+from feed_assets.partitions.time_windows import during, has_dynamic_names, partition_keys, time_window, times_of, within
 from feed_assets.starts.graph import FeedNode, Parent
 
 _Answer = TypeVar("_Answer")

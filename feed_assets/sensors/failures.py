@@ -8,7 +8,7 @@ from typing import Any
 
 import dagster as dg
 
-from feed_assets.checks.results import ABOUT_THE_UPDATE
+from feed_assets.feed_events.results import ABOUT_THE_UPDATE
 from feed_assets.file_feed.wording import observed_values
 
 EVENTS = {

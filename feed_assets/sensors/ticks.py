@@ -11,9 +11,9 @@ from typing import Any
 import dagster as dg
 
 from feed_assets.blackboard import Blackboard
+from feed_assets.feed_events.metadata import DATA_VERSION_TAG
 from feed_assets.file_feed import is_update_name
 from feed_assets.file_feed.digest import short_digest
-from feed_assets.io_manager.metadata import DATA_VERSION_TAG
 from feed_assets.notices.requested_reports import record_requested
 from feed_assets.resources.event_log import event_log
 from feed_assets.sensors.asset_graph import AssetFeedGraph

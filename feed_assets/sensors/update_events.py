@@ -12,9 +12,9 @@ from typing import Any
 import dagster as dg
 
 from feed_assets.blackboard import Blackboard
+from feed_assets.feed_events.materializations import INVALIDATED, REJECTED, has_event_about, still_in_force
+from feed_assets.feed_events.metadata import DATA_VERSION_TAG
 from feed_assets.file_feed import Change, read_record
-from feed_assets.io_manager.asset_events import INVALIDATED, REJECTED, has_event_about, still_in_force
-from feed_assets.io_manager.metadata import DATA_VERSION_TAG
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.busy import goes_on
 from feed_assets.starts.graph import FeedNode

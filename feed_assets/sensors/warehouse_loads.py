@@ -17,11 +17,11 @@ from typing import Any
 import dagster as dg
 
 from feed_assets.assets.warehouse import NOTHING, loaded_metadata
+from feed_assets.feed_events.declarations import LOADS, plain
+from feed_assets.feed_events.metadata import DATA_VERSION_TAG
 from feed_assets.file_feed import FeedError, latest
 from feed_assets.file_feed.digest import short_digest
 from feed_assets.file_feed.wording import counted
-from feed_assets.io_manager.asset_metadata import LOADS, plain
-from feed_assets.io_manager.metadata import DATA_VERSION_TAG
 from feed_assets.late_data.turns import Turns
 from feed_assets.resources import BlackboardResource, Clock, StateResource, WarehouseResource
 from feed_assets.sensors.asset_graph import AssetFeedGraph

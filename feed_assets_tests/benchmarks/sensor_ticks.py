@@ -41,7 +41,7 @@ from feed_assets.file_feed import (
 from feed_assets.file_feed.changes import Position
 from feed_assets.file_feed.control import record_key
 from feed_assets.io_manager import feed_metadata
-from feed_assets.partitions import hourly
+from feed_assets.partitions.days import hourly
 from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sources import evening, raw_days
 from feed_assets.starts.graph import FeedNode

@@ -10,7 +10,7 @@ from feed_assets import checks
 from feed_assets.ads import CLEAN_ADS
 from feed_assets.file_feed import FeedInput
 from feed_assets.io_manager import feed_metadata
-from feed_assets.partitions import daily
+from feed_assets.partitions.days import daily
 from feed_assets_tests.checks.damage import (
     a_day_later,
     a_null,

@@ -13,9 +13,9 @@ from feed_assets import checks
 from feed_assets.ads import CLEAN_ADS, KINDS
 from feed_assets.ads.expectations import for_clean
 from feed_assets.assets.external import raw_logs
+from feed_assets.feed_events.declarations import declared_feed
 from feed_assets.io_manager import feed_metadata
-from feed_assets.io_manager.asset_metadata import declared_feed
-from feed_assets.partitions import daily, hourly
+from feed_assets.partitions.days import daily, hourly
 from feed_assets.sources import load_sources
 from feed_assets_tests.checks.damage import (
     all_but_one,

@@ -26,7 +26,7 @@ from feed_assets.data_catalog import (
     unknown_tables,
 )
 from feed_assets.file_feed import Column, publish_files
-from feed_assets.io_manager.time_windows import partition_keys
+from feed_assets.partitions.time_windows import partition_keys
 from feed_assets.sources import Source as PartnerSource
 from feed_assets.sources import load_sources
 from feed_assets_tests.harness import SHOP_ADS, write_sources

@@ -15,7 +15,7 @@ from feed_assets.ads import KINDS
 from feed_assets.ads.partners import partners_directory
 from feed_assets.assets import raw_key
 from feed_assets.definitions import build_definitions
-from feed_assets.io_manager.asset_metadata import declared_feed
+from feed_assets.feed_events.declarations import declared_feed
 from feed_assets.project import Project
 from feed_assets.resources import Settings
 from feed_assets.sources import load_sources

@@ -16,7 +16,7 @@ from feed_assets import checks
 from feed_assets.ads import KINDS
 from feed_assets.assets import cleaned
 from feed_assets.io_manager import feed_metadata
-from feed_assets.partitions import daily
+from feed_assets.partitions.days import daily
 from feed_assets.project import Project
 from feed_assets.sources import Kind, Source, load_source
 from feed_assets.sources.expressions import check_expressions, event_time

@@ -16,7 +16,7 @@ from feed_assets.assets.external import raw_logs
 from feed_assets.blackboard import list_all
 from feed_assets.file_feed import Update, history, latest, records
 from feed_assets.io_manager import feed_metadata
-from feed_assets.partitions import daily, hourly
+from feed_assets.partitions.days import daily, hourly
 from feed_assets.resources import SparkResource
 from feed_assets.sources import load_sources
 from feed_assets_tests.harness import (

@@ -22,7 +22,7 @@ from feed_assets.engine.queried_files import readable_files
 from feed_assets.engine.update_files import MissingColumnError, UnreadableFormatError, count_update, read_updates
 from feed_assets.file_feed import publish_files
 from feed_assets.io_manager import feed_metadata
-from feed_assets.partitions import hourly
+from feed_assets.partitions.days import hourly
 from feed_assets.sources import load_sources
 from feed_assets_tests.blackboard.recording import RecordingBlackboard
 from feed_assets_tests.harness import (

@@ -13,7 +13,7 @@ from feed_assets.blackboard import UnavailableError
 from feed_assets.checks import audit, not_empty
 from feed_assets.file_feed import Policy, history, plan
 from feed_assets.io_manager import feed_metadata
-from feed_assets.partitions import daily, hourly
+from feed_assets.partitions.days import daily, hourly
 from feed_assets.sources import load_sources
 from feed_assets_tests.harness import DAY, Interposed, ads, messages, using_board
 

@@ -14,7 +14,7 @@ from feed_assets.assets.external import raw_logs
 from feed_assets.file_feed import RawInput, records
 from feed_assets.file_feed.names import parse_time
 from feed_assets.io_manager import BOUNDARY, Observed, feed_metadata
-from feed_assets.partitions import daily, hourly
+from feed_assets.partitions.days import daily, hourly
 from feed_assets.sources import load_sources
 from feed_assets.sources.canonical import VERSION, canonical
 from feed_assets.sources.landing import land

@@ -15,7 +15,7 @@ from feed_assets.ads.schemas import EFFECTIVENESS_FEED
 from feed_assets.assets.checked_hours import IO_MANAGER
 from feed_assets.datasets import Figures
 from feed_assets.io_manager import BOUNDARY, CONTEXT, OPTIONAL, Observed, feed_metadata
-from feed_assets.partitions import NEIGHBOURING_DAYS, NEXT_DAY
+from feed_assets.partitions.days import NEIGHBOURING_DAYS, NEXT_DAY
 
 
 def ad_effectiveness(partitions: dg.PartitionsDefinition) -> dg.AssetsDefinition:

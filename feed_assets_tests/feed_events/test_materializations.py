@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dagster as dg
 
+from feed_assets.feed_events.materializations import is_shown, published, still_in_force
+from feed_assets.feed_events.metadata import published_metadata
 from feed_assets.file_feed import Facts, FeedInput, RawFile, RawInput, Rows, latest, publish_files, read_record
-from feed_assets.io_manager.asset_events import is_shown, published, still_in_force
-from feed_assets.io_manager.metadata import published_metadata
 from feed_assets_tests.harness import ADS, DAY
 
 KEY = dg.AssetKey("clean_ads")

@@ -1,6 +1,6 @@
 """Reports the outcome of an audit to Dagster, so that its UI shows the update in force.
 
-Not here: the decision (`steps.audit`), and the content of an event (`io_manager.asset_events`).
+Not here: the decision (`steps.audit`), and the content of an event (`feed_events.materializations`).
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import dagster as dg
 from dagster._core.events import AssetMaterializationPlannedData
 
 from feed_assets.blackboard import Blackboard
-from feed_assets.checks.results import StepContext, log_evaluations, log_event
 from feed_assets.datasets import FeedDeclaration
+from feed_assets.feed_events.declarations import declared_feed
+from feed_assets.feed_events.materializations import INVALIDATED, REJECTED, is_shown, published, still_in_force
+from feed_assets.feed_events.results import StepContext, log_evaluations, log_event
+from feed_assets.feed_events.selection import asset_layer
 from feed_assets.file_feed import FeedError, begun, latest, read_record
 from feed_assets.file_feed.names import SECOND
-from feed_assets.io_manager.asset_events import INVALIDATED, REJECTED, is_shown, published, still_in_force
-from feed_assets.io_manager.asset_metadata import declared_feed
-from feed_assets.io_manager.step_contexts import asset_layer
 from feed_assets.steps import Audited
 
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import dagster as dg
 
+from feed_assets.feed_events.metadata import DATA_VERSION_TAG, IN_FORCE, STATE, UPDATE, published_metadata
 from feed_assets.file_feed import Record, Update
-from feed_assets.io_manager.metadata import DATA_VERSION_TAG, IN_FORCE, STATE, UPDATE, published_metadata
 
 REASON, REJECTED, INVALIDATED = "reason", "rejected update", "invalidated update"
 HAPPENED = frozenset({REASON, REJECTED, INVALIDATED})
