@@ -120,7 +120,10 @@ class Store:
     def exists(self) -> bool:
         """Whether the database exists; False only for an SQLite file before the first write."""
         with explained(self._url):
-            return self._file is None or self._file.exists()
+            if self._file is None:
+                return True
+            _refuse_links(self._file)
+            return self._file.exists()
 
     def is_current(self) -> bool:
         """Whether the database exists and has the newest schema; it is not changed."""
@@ -132,7 +135,7 @@ class Store:
     @contextmanager
     def _transaction(self, *, writes: bool) -> Iterator[Connection]:
         with explained(self._url):
-            if self._file and not self._file.exists():
+            if self._file and not self.exists():
                 self._make(self._file)
             with self._engine.connect() as connection:
                 current = self._is_newest(connection)
@@ -204,6 +207,17 @@ class Store:
             if self._version(connection) != _newest():
                 config.attributes["connection"] = connection
                 command.upgrade(config, "head")
+
+
+def _refuse_links(file: Path) -> None:
+    """Raise StoreError if the file or its directory is a link: whoever may write above may have put it there."""
+    for path in (file.parent, file):
+        if path.is_symlink():
+            message = (
+                f"{path} is a symbolic link, to {path.readlink()}, and is not used for the state database: remove the "
+                f"link, or name the file itself in {VARIABLE}."
+            )
+            raise StoreError(message)
 
 
 @contextmanager
