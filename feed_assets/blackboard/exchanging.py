@@ -24,40 +24,39 @@ LONGEST_WAIT_SECONDS = 10.0
 
 _PAUSE_SECONDS: Final = 0.01
 _RENAME_EXCHANGE: Final = 2
-_AT_FDCWD: Final = -100
 _CANNOT_EXCHANGE: Final = {errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP}
 
 
 @contextmanager
-def locked(directory: Path) -> Iterator[int]:
-    """Lock the directory and yield its descriptor: one process at a time replaces or deletes in it.
+def locked(directory: int, path: Path) -> Iterator[None]:
+    """Lock the directory with this descriptor: one process at a time replaces or deletes in it.
 
     Use names relative to the descriptor. If the directory is removed and made again meanwhile, another
     process may lock the new directory, but the old one holds nothing to replace.
-    Raises UnavailableError if another process keeps the lock.
+    Raises UnavailableError if another process keeps the lock; the message names the `path`.
     """
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    descriptor = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=directory)
     try:
-        _lock(descriptor, directory)
-        yield descriptor
+        _lock(descriptor, path)
+        yield
     finally:
         os.close(descriptor)
 
 
-def exchange(file: Path, name: str, directory: int) -> None:
-    """Exchange the file with the file of this name in the directory, in one step.
+def exchange(source: int, file: str, directory: int, name: str) -> None:
+    """Exchange a file of the directory `source` with the file of this name in the other directory, in one step.
 
     Raises FileNotFoundError if the directory has no file of this name. On a file system that cannot exchange, it
     renames the file instead. If another program removes the name between check and rename, the name exists again.
     """
     if (renameat2 := _renameat2()) is not None:
-        if renameat2(_AT_FDCWD, os.fsencode(file), directory, os.fsencode(name), _RENAME_EXCHANGE) == 0:
+        if renameat2(source, os.fsencode(file), directory, os.fsencode(name), _RENAME_EXCHANGE) == 0:
             return
         number = ctypes.get_errno()
         if number not in _CANNOT_EXCHANGE:
             raise OSError(number, os.strerror(number), name)
     os.stat(name, dir_fd=directory)
-    os.rename(file, name, dst_dir_fd=directory)
+    os.rename(file, name, src_dir_fd=source, dst_dir_fd=directory)
 
 
 def _lock(descriptor: int, directory: Path) -> None:

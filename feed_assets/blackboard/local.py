@@ -1,7 +1,7 @@
 """A blackboard in a directory of a local disk.
 
 Here: how objects become files: written aside, then put into place in one step. Not here: how
-directories are listed in the order of keys (see `directory`).
+directories are listed in the order of keys (see `directory`), and how no link leads elsewhere (see `folders`).
 
 A write is on the disk when the call returns. So after a power cut, no object names an earlier object that
 is lost. Other programs may read and write in the same directory. Readers may see half of a file that such
@@ -17,20 +17,21 @@ from __future__ import annotations
 import errno
 import io
 import os
+import re
 import shutil
 import stat
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
-from itertools import takewhile
 from pathlib import Path
 from typing import BinaryIO, Final
 from urllib.parse import quote_from_bytes
 
 from feed_assets.blackboard.directory import PRIVATE, Directories
 from feed_assets.blackboard.exchanging import exchange, locked
+from feed_assets.blackboard.folders import folder, is_link, leading_out, names, remove_empty, sync
 from feed_assets.blackboard.keys import check_key, check_prefix
 from feed_assets.blackboard.port import (
     PAGE_SIZE,
@@ -46,6 +47,7 @@ from feed_assets.blackboard.port import (
 )
 
 _PRIVATE: Final = os.fsdecode(PRIVATE)
+_UNFINISHED: Final = re.compile("[0-9a-f]{32}")
 _ABANDONED_NS: Final = 24 * 60 * 60 * 10**9
 _LINK_ATTEMPTS: Final = 100
 _MISSING: Final = (FileNotFoundError, NotADirectoryError)
@@ -96,11 +98,11 @@ class LocalBlackboard:
 
     def page(self, prefix: str, *, after: str = "", folders: bool = False) -> Page:
         """See `Blackboard.page`. A directory is a folder if it holds an object at any depth."""
-        self._path(check_prefix(prefix))
-        base, folder, start = os.fsencode(self._root) + b"/", os.fsencode(prefix), os.fsencode(after)
-        if start.startswith(folder):
-            start = start[len(folder) :]
-        elif start < folder:
+        _require_public(check_prefix(prefix))
+        base, start_of, start = os.fsencode(self._root) + b"/", os.fsencode(prefix), os.fsencode(after)
+        if start.startswith(start_of):
+            start = start[len(start_of) :]
+        elif start < start_of:
             start = b""
         else:
             return Page((), (), None)
@@ -109,7 +111,9 @@ class LocalBlackboard:
         rolled_up: list[str] = []
         last = ""
         with self._errors(f"list {self.uri(prefix)}"):
-            for path in walk(base, folder, start):
+            with suppress(*_MISSING), folder(self._root, prefix.removesuffix("/")):
+                pass
+            for path in walk(base, start_of, start):
                 key, is_folder = os.fsdecode(path), path.endswith(b"/")
                 status = None if is_folder else _status(base + path)
                 if status is None and not is_folder:
@@ -148,15 +152,14 @@ class LocalBlackboard:
 
     def copy(self, source: str, key: str) -> Entry:
         """See `Blackboard.copy`. If the disk supports hard links, both keys then name one file."""
-        target = self._path(check_key(key))
-        with (
-            self._errors(f"copy {self.uri(source)} to {self.uri(key)}"),
-            self._opened(source) as (content, status),
-        ):
+        _require_public(check_key(key))
+        doing = f"copy {self.uri(source)} to {self.uri(key)}"
+        with self._errors(doing), ExitStack() as stack:
+            parent, name, content, status = self._open(source, stack)
             # The source's writer may not have waited for the disk.
             os.fsync(content.fileno())
             try:
-                self._link(Path(os.path.realpath(self._path(source))), target, key)
+                self._link(parent, name, key)
             except OSError as error:
                 # The source may have been deleted since it was opened; its content is still there to copy.
                 if error.errno not in _CANNOT_LINK | {errno.ENOENT}:
@@ -166,24 +169,27 @@ class LocalBlackboard:
 
     def replace(self, key: str, data: bytes, *, tag: str) -> Entry:
         """See `Blackboard.replace`. A file that another program removes or replaces meanwhile is a conflict, too."""
-        path = self._path(check_key(key))
+        _require_public(check_key(key))
         changed = ConflictError(f"{self.uri(key)} changed or vanished since it was read. Read it again.")
+        above, _, name = key.rpartition("/")
         with self._errors(f"replace {self.uri(key)}"):
             try:
-                old = path.stat()
-                # Write and sync before taking the lock: it is held for moments, and no slow step comes between
-                # looking at the old file and putting the new file into its place.
-                with self._written(io.BytesIO(data), newer_than=old.st_mtime_ns) as (file, status):
-                    with locked(path.parent) as parent:
-                        if _tag(os.stat(path.name, dir_fd=parent)) != tag:
-                            raise changed
-                        exchange(file, path.name, parent)
-                        # Other programs take no lock, so look at the file that was really exchanged.
-                        if file.exists() and _tag(file.stat()) != tag:
-                            exchange(file, path.name, parent)
-                            raise changed
-                    _flush(path.parent)
-                    return _entry(key, status)
+                with folder(self._root, above) as parent, _named(self._root / above):
+                    self._leads_to(key, parent, name)
+                    old = os.stat(name, dir_fd=parent)
+                    # Write and sync before taking the lock: it is held for moments, and no slow step comes between
+                    # looking at the old file and putting the new file into its place.
+                    with self._written(io.BytesIO(data), newer_than=old.st_mtime_ns) as (private, file, status):
+                        with locked(parent, self._root / above):
+                            if _tag(os.stat(name, dir_fd=parent)) != tag:
+                                raise changed
+                            exchange(private, file, parent, name)
+                            # Other programs take no lock, so look at the file that was really exchanged.
+                            if (replaced := _status(file, private)) is not None and _tag(replaced) != tag:
+                                exchange(private, file, parent, name)
+                                raise changed
+                        sync(parent)
+                        return _entry(key, status)
             except _MISSING as error:
                 raise changed from error
 
@@ -193,13 +199,14 @@ class LocalBlackboard:
         Takes every key a listing can have shown, also names that nothing would be created under.
         """
         for key in keys:
-            path = self._listed(key)
+            above, name = _listed(key)
             with self._errors(f"delete {self.uri(key)}"):
-                if key.endswith("/"):
-                    _remove_empty(path)
-                else:
-                    _unlink(path)
-                self._prune(path)
+                with suppress(*_MISSING), folder(self._root, above) as parent:
+                    if key.endswith("/"):
+                        remove_empty(parent, name)
+                    else:
+                        self._unlink(parent, above, name)
+                self._prune(above)
 
     def abort_uploads(self, prefix: str, *, before: datetime) -> int:
         """See `Blackboard.abort_uploads`: there are none."""
@@ -208,15 +215,14 @@ class LocalBlackboard:
 
     def flush(self, *keys: str) -> None:
         """See `Blackboard.flush`: syncs the files, and the directories that lead to them."""
-        directories = set()
+        directories = {""}
         for key in keys:
             with self._errors(f"sync {self.uri(key)}"), self._opened(key) as (file, _):
                 os.fsync(file.fileno())
-            path = self._root / key
-            directories |= {parent for parent in path.parents if parent.is_relative_to(self._root)}
-        for directory in sorted(directories):
-            with self._errors(f"sync {directory}"):
-                _flush(directory)
+            directories |= {str(each) for each in Path(key).parents if each.name}
+        for directory in sorted(directories) if keys else ():
+            with self._errors(f"sync {self.uri(directory)}"), folder(self._root, directory) as descriptor:
+                sync(descriptor)
 
     def tag_of(self, data: bytes) -> str | None:  # noqa: ARG002 - the port's signature
         """None: inode, time and size do not tell the content."""
@@ -226,105 +232,127 @@ class LocalBlackboard:
         """`file:///...`, percent-encoded as RFC 8089 asks."""
         return f"{self._uri}{quote_from_bytes(os.fsencode(key))}" if key else self._root.as_uri()
 
-    def _path(self, key: str) -> Path:
-        """The path of the object; raises InvalidKeyError if a symbolic link leads out of the root."""
-        if _PRIVATE in key.split("/"):
-            raise InvalidKeyError(f"{key!r} cannot be a key: {_PRIVATE!r} is where unfinished files are kept.")
-        path = self._root / key
-        leads_to = Path(os.path.realpath(path))
-        if not leads_to.is_relative_to(self._root):
-            raise InvalidKeyError(
-                f"{key!r} leads out of {self._root} through a symbolic link, to {leads_to}. "
-                "Put the files themselves there."
-            )
-        return path
-
-    def _listed(self, key: str) -> Path:
-        segments = key.removesuffix("/").split("/")
-        if "\0" in key or not {"", ".", ".."}.isdisjoint(segments):
-            raise InvalidKeyError(f"{key!r} cannot be a key of an object. Use one that a listing shows.")
-        # The last name may be a link out of the root: what is deleted is the link.
-        return self._path("/".join(segments[:-1])) / segments[-1]
-
     @contextmanager
     def _opened(self, key: str) -> Iterator[tuple[BinaryIO, os.stat_result]]:
-        path = self._path(check_key(key))
+        with ExitStack() as stack:
+            _, _, file, status = self._open(key, stack)
+            yield file, status
+
+    def _open(self, key: str, stack: ExitStack) -> tuple[int, str, BinaryIO, os.stat_result]:
+        """Open an object: its directory, its name there, its file and its status; for a link, of what it leads to."""
         try:
+            parent, name = self._located(key, stack)
             # Check before opening: opening a named pipe would wait for its writer.
-            found = stat.S_ISREG(path.stat().st_mode)
-            file = path.open("rb") if found else None
-        except _MISSING:
-            file = None
-        if file is None:
-            raise NotFoundError(f"There is no object {self.uri(key)}.")
-        with file:
-            yield file, os.fstat(file.fileno())
+            if not stat.S_ISREG(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
+                raise self._missing(key)
+            descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+        except _MISSING as error:
+            raise self._missing(key) from error
+        file = stack.enter_context(os.fdopen(descriptor, "rb"))
+        return parent, name, file, os.fstat(descriptor)
+
+    def _located(self, key: str, stack: ExitStack) -> tuple[int, str]:
+        _require_public(check_key(key))
+        above, _, name = key.rpartition("/")
+        parent = stack.enter_context(folder(self._root, above))
+        if (target := self._leads_to(key, parent, name)) is None:
+            return parent, name
+        if target == self._root:
+            raise self._missing(key)
+        inside = target.relative_to(self._root)
+        return stack.enter_context(folder(self._root, "/".join(inside.parts[:-1]))), inside.name
+
+    def _leads_to(self, key: str, parent: int, name: str) -> Path | None:
+        """Where the object leads to if it is a link, else None. Raises InvalidKeyError if that is not in the root."""
+        if not is_link(parent, name):
+            return None
+        for leads_to in leading_out(self._root, [key]).values():
+            out = f"{key!r} leads out of {self._root} through a symbolic link, to {leads_to}"
+            raise InvalidKeyError(f"{out}. Put the files themselves there.")
+        return Path(os.path.realpath(self._root / key))
+
+    def _missing(self, key: str) -> NotFoundError:
+        return NotFoundError(f"There is no object {self.uri(key)}.")
 
     def _create(self, key: str, content: BinaryIO) -> Entry:
-        path = self._path(check_key(key))
-        with self._errors(f"create {self.uri(key)}"), self._written(content) as (file, status):
-            self._link(file, path, key)
+        _require_public(check_key(key))
+        with self._errors(f"create {self.uri(key)}"), self._written(content) as (private, file, status):
+            self._link(private, file, key)
             return _entry(key, status)
 
-    def _link(self, file: Path, path: Path, key: str) -> None:
-        """Link the file to this path, too. A link is atomic, and never replaces a file."""
-        made = list(takewhile(lambda each: not each.exists(), path.parents))
+    def _link(self, source: int, file: str, key: str) -> None:
+        """Link the file to this key, too. A link is atomic, and never replaces a file."""
+        above, _, name = key.rpartition("/")
         for attempt in range(_LINK_ATTEMPTS):
             try:
-                _make_directory(path.parent)
-                path.hardlink_to(file)
-            except FileExistsError as error:
-                if path.is_dir():
-                    raise _not_both(path) from error
-                raise AlreadyExistsError(f"{self.uri(key)} is there already; it stays as it is.") from error
+                with folder(self._root, above, make=True) as parent, _named(self._root / above):
+                    self._leads_to(key, parent, name)
+                    try:
+                        os.link(file, name, src_dir_fd=source, dst_dir_fd=parent, follow_symlinks=False)
+                    except FileExistsError as error:
+                        if (there := _status(name, parent)) is not None and stat.S_ISDIR(there.st_mode):
+                            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), key) from error
+                        raise AlreadyExistsError(f"{self.uri(key)} is there already; it stays as it is.") from error
+                    sync(parent)
+                    return
             except FileNotFoundError:
                 # A delete emptied one of the directories, and removed it before the link was made.
-                if attempt + 1 == _LINK_ATTEMPTS or not file.exists():
+                if attempt + 1 == _LINK_ATTEMPTS or _status(file, source) is None:
                     raise
-            else:
-                break
-        for directory in (path.parent, *(each.parent for each in made)):
-            _flush(directory)
 
     @contextmanager
-    def _written(self, content: BinaryIO, *, newer_than: int = 0) -> Iterator[tuple[Path, os.stat_result]]:
-        """A file with this content, synced to the disk and hidden from listings; it is removed afterwards."""
-        private = self._root / _PRIVATE
-        private.mkdir(parents=True, exist_ok=True)
-        temporary = private / uuid.uuid4().hex
-        try:
-            with temporary.open("xb") as file:
-                self._sweep(private, now=os.fstat(file.fileno()).st_mtime_ns)
-                shutil.copyfileobj(content, file, 1024 * 1024)
-                file.flush()
-                # Tags must differ, but inodes are reused at once and the disk's clock ticks slowly.
-                modified = max(time.time_ns(), newer_than + 1)
-                os.utime(file.fileno(), ns=(modified, modified))
-                os.fsync(file.fileno())
-                status = os.fstat(file.fileno())
-            yield temporary, status
-        finally:
-            temporary.unlink(missing_ok=True)
+    def _written(self, content: BinaryIO, *, newer_than: int = 0) -> Iterator[tuple[int, str, os.stat_result]]:
+        """A directory and the name of a file there with this content, synced to the disk and hidden from listings.
 
-    def _sweep(self, private: Path, *, now: int) -> None:
-        if not self._swept:
-            self._swept = True
-            for left in private.iterdir():
-                status = _status(os.fsencode(left))
-                if status is not None and status.st_mtime_ns + _ABANDONED_NS < now:
-                    left.unlink(missing_ok=True)
-
-    def _prune(self, path: Path) -> None:
-        for directory in path.parents:
-            if directory == self._root:
-                break
+        The file is removed afterwards.
+        """
+        with folder(self._root, _PRIVATE, make=True) as private:
+            temporary = uuid.uuid4().hex
             try:
-                directory.rmdir()
+                with _named(self._root / _PRIVATE), _new_file(private, temporary) as file:
+                    self._sweep(private, now=os.fstat(file.fileno()).st_mtime_ns)
+                    shutil.copyfileobj(content, file, 1024 * 1024)
+                    file.flush()
+                    # Tags must differ, but inodes are reused at once and the disk's clock ticks slowly.
+                    modified = max(time.time_ns(), newer_than + 1)
+                    os.utime(file.fileno(), ns=(modified, modified))
+                    os.fsync(file.fileno())
+                    status = os.fstat(file.fileno())
+                yield private, temporary, status
+            finally:
+                with suppress(FileNotFoundError):
+                    os.unlink(temporary, dir_fd=private)
+
+    def _sweep(self, private: int, *, now: int) -> None:
+        """Remove the old files that have names of unfinished files, once. What else is there is somebody's own."""
+        if self._swept:
+            return
+        self._swept = True
+        for name in filter(_UNFINISHED.fullmatch, names(private)):
+            with suppress(FileNotFoundError, PermissionError):  # PermissionError: the one who may remove it does so
+                status = os.stat(name, dir_fd=private, follow_symlinks=False)
+                if stat.S_ISREG(status.st_mode) and status.st_mtime_ns + _ABANDONED_NS < now:
+                    os.unlink(name, dir_fd=private)
+
+    def _unlink(self, parent: int, above: str, name: str) -> None:
+        with _named(self._root / above), locked(parent, self._root / above):
+            if stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
+                return
+            os.unlink(name, dir_fd=parent)
+        sync(parent)
+
+    def _prune(self, path: str) -> None:
+        while path:
+            above, _, name = path.rpartition("/")
+            try:
+                with folder(self._root, above) as parent:
+                    os.rmdir(name, dir_fd=parent)
             except FileNotFoundError:
-                continue
+                pass
             except OSError:
                 # It is not empty, or cannot be removed. No listing shows an empty directory.
                 break
+            path = above
 
     @contextmanager
     def _errors(self, doing: str) -> Iterator[None]:
@@ -334,63 +362,42 @@ class LocalBlackboard:
             raise _translated(error, doing) from error
 
 
-def _make_directory(path: Path) -> None:
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Let errors of the disk name the path: those of names in a directory have only the name."""
     try:
-        path.mkdir(parents=True, exist_ok=True)
-    except FileExistsError as error:
-        if path.exists() and not path.is_dir():
-            raise _not_both(path) from error
-        # It existed when it was to be made, and was removed before it could be inspected.
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path)) from error
+        yield
+    except OSError as error:
+        error.filename = str(path)
+        raise
 
 
-def _not_both(path: Path) -> NotADirectoryError:
-    return NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
+def _new_file(parent: int, name: str) -> BinaryIO:
+    return os.fdopen(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666, dir_fd=parent), "wb")
 
 
-def _flush(directory: Path) -> None:
-    try:
-        descriptor = os.open(directory, os.O_RDONLY)
-    except FileNotFoundError:
-        # Everything in it has been deleted again.
-        return
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def _require_public(key: str) -> None:
+    if _PRIVATE in key.split("/"):
+        raise InvalidKeyError(f"{key!r} cannot be a key: {_PRIVATE!r} is where unfinished files are kept.")
 
 
-def _unlink(path: Path) -> None:
-    try:
-        with locked(path.parent) as parent:
-            if stat.S_ISDIR(os.stat(path.name, dir_fd=parent, follow_symlinks=False).st_mode):
-                return
-            os.unlink(path.name, dir_fd=parent)
-        _flush(path.parent)
-    except _MISSING:
-        pass
+def _listed(key: str) -> tuple[str, str]:
+    """The directory and the name of a key that a listing can have shown. Raises InvalidKeyError for others."""
+    path = key.removesuffix("/")
+    if "\0" in key or not {"", ".", ".."}.isdisjoint(path.split("/")):
+        raise InvalidKeyError(f"{key!r} cannot be a key of an object. Use one that a listing shows.")
+    above, _, name = path.rpartition("/")
+    _require_public(above)
+    return above, name
 
 
-def _remove_empty(directory: Path) -> None:
-    """Remove a directory and those below it, as far as they hold no file."""
-    try:
-        with os.scandir(directory) as found:
-            below = [Path(entry) for entry in found if entry.is_dir(follow_symlinks=False)]
-        for each in below:
-            _remove_empty(each)
-        directory.rmdir()
-    except OSError:
-        # Missing, not empty, or not removable. No listing shows an empty directory.
-        return
-
-
-def _status(path: bytes) -> os.stat_result | None:
+def _status(path: str | bytes, parent: int | None = None) -> os.stat_result | None:
     """The status of the file, or of a link's target if it exists; None if the file vanished since it was listed."""
     try:
-        return os.stat(path)  # noqa: PTH116 - once for each object of a listing: pathlib costs more than the call
+        return os.stat(path, dir_fd=parent)
     except OSError:
         try:
-            return os.stat(path, follow_symlinks=False)  # noqa: PTH116 - see above
+            return os.stat(path, dir_fd=parent, follow_symlinks=False)
         except FileNotFoundError:
             return None
 

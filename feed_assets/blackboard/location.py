@@ -7,13 +7,14 @@ location, or how a store works.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
+from feed_assets.blackboard.folders import leading_out
 from feed_assets.blackboard.local import LocalBlackboard
-from feed_assets.blackboard.port import Blackboard, BlackboardError, UnavailableError
+from feed_assets.blackboard.port import Blackboard, BlackboardError, InvalidKeyError, UnavailableError
 from feed_assets.errors import BAD_ARGUMENT
 
 if TYPE_CHECKING:
@@ -62,6 +63,28 @@ def local_directory(uri: str) -> Path | None:
     if uri.startswith("file:/"):
         return _local_path(uri)
     return None if "://" in uri else Path(uri)
+
+
+def outside(blackboard: Blackboard, keys: Iterable[str]) -> dict[str, str]:
+    """Those of these keys that a symbolic link leads out of the blackboard, each with the path that it leads to.
+
+    The blackboard itself refuses to read them; a program that reads by URI follows the link. None in a bucket.
+    """
+    root = local_directory(blackboard.uri(""))
+    return leading_out(root, keys) if root else {}
+
+
+def readable_uris(blackboard: Blackboard, keys: Collection[str]) -> list[str]:
+    """The URIs of these objects for programs that read by URI, and so follow links.
+
+    Raises InvalidKeyError if a symbolic link leads out of the blackboard.
+    """
+    for key, leads_to in outside(blackboard, keys).items():
+        raise InvalidKeyError(
+            f"{blackboard.uri(key)} is reached over a symbolic link, to {leads_to}, and is not read: links may "
+            "not lead out of a blackboard. Put the file itself there."
+        )
+    return [blackboard.uri(key) for key in keys]
 
 
 def _local_path(uri: str) -> Path:

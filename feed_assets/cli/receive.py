@@ -167,7 +167,8 @@ def _directory(journal: str | None, base: str) -> Path | None:
     if journal and "://" in journal:
         advice = f"name a directory, or `{BLACKBOARD}` to keep events in the base"
         raise click.BadParameter(f"{journal} is no directory: {advice}.", param_hint="--journal")
-    directory = Path(journal or (local_directory(base) or Path.cwd()) / JOURNAL).absolute()
+    # Whoever names a directory may name a link to it; in a base, others may have put a link there.
+    directory = Path(journal).resolve() if journal else (local_directory(base) or Path.cwd()).absolute() / JOURNAL
     require_writable(directory, "--journal")
     return directory
 

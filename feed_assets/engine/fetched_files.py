@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
 
-from feed_assets.blackboard import Blackboard, NotFoundError, local_directory
+from feed_assets.blackboard import Blackboard, NotFoundError, local_directory, readable_uris
 from feed_assets.file_feed import Update
 
 
@@ -20,14 +20,14 @@ def fetch(
 
     The new names are plain, as DuckDB would read some characters as a pattern. Files on this disk are linked. Others
     are copied, one after the other; `starting` is called with the name of each before. Raises NotFoundError if one is
-    gone or has another tag.
+    gone or has another tag, InvalidKeyError if a symbolic link leads one out of the blackboard.
     """
     folder.mkdir()
     uris = {}
-    for number, (key, tag) in enumerate(tags.items()):
+    for number, ((key, tag), uri) in enumerate(zip(tags.items(), readable_uris(blackboard, tags), strict=True)):
         starting(PurePosixPath(key).name)
         file = folder / ".".join([f"{number:06}", *PurePosixPath(key).name.split(".")[1:]])
-        uris[file] = uri = blackboard.uri(key)
+        uris[file] = uri
         if path := local_directory(uri):
             file.symlink_to(path)
             continue

@@ -73,6 +73,8 @@ REQUIRED = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 }
 
+UMASK: Final = "spark.hadoop.fs.permissions.umask-mode"
+
 LEAN = {
     # Sending the line of each call to the JVM takes a third of all calls; tracebacks have the line too.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
@@ -125,6 +127,20 @@ CLUSTER = {
 }
 
 
+def file_modes() -> dict[str, str]:
+    """Let what Spark writes have the modes that this process gives to its own files, by its umask.
+
+    Hadoop knows no umask: it sets the modes 0755 and 0644 itself. Executors take the setting from the driver. `/proc`
+    has the mask; asking for it by a system call would change it for a moment, also for other threads.
+    """
+    status = Path("/proc/self/status")
+    found = re.search(r"^Umask:\s*([0-7]+)$", status.read_text(), re.MULTILINE) if status.exists() else None
+    if found:
+        return {UMASK: found[1][-3:]}
+    os.umask(mask := os.umask(0o077))
+    return {UMASK: f"{mask:03o}"}
+
+
 def spark_config(master: str) -> dict[str, str]:
     """The configuration of a session on this master (`local[*]`, `spark://host:7077`, `yarn`)."""
     return {
@@ -135,6 +151,7 @@ def spark_config(master: str) -> dict[str, str]:
         **(SINGLE_MACHINE if master.startswith("local") else CLUSTER),
         **(ONE_PROCESS if re.fullmatch(r"local(\[.*\])?", master) else {}),
         **REQUIRED,
+        **file_modes(),
         **LOCAL_COMMITTERS,
     }
 
@@ -196,7 +213,7 @@ def start_session(config: Mapping[str, str]) -> SparkSession:
 
 def submitted_session() -> SparkSession:
     """The session of a process that `spark-submit` started, which has set the master, the jars and the memory."""
-    return SparkSession.builder.config(map={**LEAN, **REQUIRED, **LOCAL_COMMITTERS}).getOrCreate()
+    return SparkSession.builder.config(map={**LEAN, **REQUIRED, **file_modes(), **LOCAL_COMMITTERS}).getOrCreate()
 
 
 def new_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:

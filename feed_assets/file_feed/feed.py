@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from shlex import quote
 
-from feed_assets.blackboard import Blackboard, open_blackboard
+from feed_assets.blackboard import Blackboard, open_blackboard, readable_uris
 from feed_assets.file_feed.names import begun, check_partition, check_update
 
 CONTROL = ".feed"
@@ -102,8 +102,8 @@ class Update:
         return f"{self.prefix}{path}"
 
     def uris(self) -> list[str]:
-        """The URIs of its files."""
-        return [self.feed.blackboard.uri(self.key(file.path)) for file in self.files]
+        """The URIs of its files, for readers. Raises InvalidKeyError if a symbolic link leads out of the blackboard."""
+        return readable_uris(self.feed.blackboard, [self.key(file.path) for file in self.files])
 
 
 def open_feed(uri: str) -> Feed:

@@ -146,6 +146,9 @@ def _create_manifest(staged: Staged) -> Entry:
             if record.state in {"rejected", "invalidated"}:
                 message = f"{claimed.uri} was {record.state} ({record.history[-1].reason}): write a new update."
                 raise NotPublishedError(message) from error
+            if current.data == INVALIDATED:
+                message = f"{claimed.uri} was taken out of force before it was published: write a new update."
+                raise NotPublishedError(message) from error
             raise ClaimLostError(f"{claimed.uri} was given up and is being removed: write the update again.") from error
         return current.entry
 

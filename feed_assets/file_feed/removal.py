@@ -6,7 +6,8 @@ stop after any step; the next call continues it, and `recovery` undoes removals 
 1. Take over: replace the update's manifest by one that is never valid, if it is still the manifest of the plan; if the
    plan saw no manifest, create it. From then on a late writer cannot publish the update.
 2. Check again: if the update is held, or has become the latest, restore its manifest.
-3. Give up: replace the manifest by one that nobody ever restores, if it is still the one of step 1.
+3. Give up: replace the manifest by one that nobody ever restores, if it is still the one of step 1. If storage fails
+   before that, as for an update of another user, restore the manifests of the others.
 4. Delete the files. 5. Delete the claim, the record and the pins. 6. Delete the manifest, and log the removal.
 
 So the update is invalid before its first file goes: no count ever matches the remaining files. The manifest goes last:
@@ -24,12 +25,13 @@ the requests grow with the pages.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 from uuid import uuid4
 
-from feed_assets.blackboard import AlreadyExistsError, ConflictError, Entry, UnavailableError
+from feed_assets.blackboard import AlreadyExistsError, BlackboardError, ConflictError, Entry, UnavailableError
 from feed_assets.blackboard.listing import list_folders
 from feed_assets.file_feed.changes import log_act
 from feed_assets.file_feed.control import CLAIMS, record_key, recorded_digests
@@ -114,12 +116,16 @@ def _remove(feed: Feed, removals: Sequence[Removal], now: datetime) -> list[Outc
 
 def _remove_updates(feed: Feed, targets: Sequence[_Target], now: datetime) -> None:
     """Take the steps from the first on; `left_alone` of the targets says which of them stay."""
-    for target in targets:
-        _take_over(feed, target)
-    seen = _list_partitions(feed, _remaining(targets))
-    _leave_needed(feed, _remaining(targets), seen, now)
-    for target in _remaining(targets):
-        _give_up(feed, target)
+    try:
+        for target in targets:
+            _take_over(feed, target)
+        seen = _list_partitions(feed, _remaining(targets))
+        _leave_needed(feed, _remaining(targets), seen, now)
+        for target in _remaining(targets):
+            _give_up(feed, target)
+    except BlackboardError:
+        _restore(feed, targets)
+        raise
     _delete_files(feed, _remaining(targets), seen)
     _delete_control(feed, _remaining(targets))
     prefixes = [feed.update_prefix(*target.place) for target in _remaining(targets)]
@@ -127,6 +133,14 @@ def _remove_updates(feed: Feed, targets: Sequence[_Target], now: datetime) -> No
     for target in _remaining(targets):
         if target.taken is not None:  # else another removal gave it up before
             log_act(feed, *target.place, "removed", at=target.taken.modified)
+
+
+def _restore(feed: Feed, targets: Iterable[_Target]) -> None:
+    """Restore the updates that are taken over and not given up. If storage fails, the next retention does."""
+    for target in targets:
+        if target.taken is not None and not (target.given_up or target.left_alone):
+            with suppress(BlackboardError):
+                give_back(feed, target.own, target.taken)
 
 
 def _misplaced(feed: Feed, targets: Sequence[_Target], seen: _Seen) -> list[_Target]:
@@ -210,6 +224,7 @@ def _take_over(feed: Feed, target: _Target) -> None:
 def _give_up(feed: Feed, target: _Target) -> None:
     if target.taken is not None:
         _write(feed, target, NEVER_VALID, tag=target.taken.tag)
+        target.given_up = True
 
 
 def _write(feed: Feed, target: _Target, content: bytes, *, tag: str | None) -> None:

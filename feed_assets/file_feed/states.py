@@ -116,7 +116,7 @@ def _state(feed: Feed, found: Found, record: Record | None, *, valid: bool) -> t
     if last is not None and last.state in {"rejected", "invalidated"}:
         return last.state, f"{last.reason} ({last.author})" if last.author else last.reason
     if found.manifest is not None:
-        return _disagreeing(feed, found, count)
+        return _disagreeing(feed, found, count, recorded=last is not None)
     return _without_manifest(last.state if last else None, count)
 
 
@@ -133,11 +133,12 @@ def _without_manifest(recorded: State | None, count: str) -> tuple[UpdateState, 
             return "staged", f"{count} recorded, no manifest yet"
 
 
-def _disagreeing(feed: Feed, found: Found, count: str) -> tuple[UpdateState, str]:
+def _disagreeing(feed: Feed, found: Found, count: str, *, recorded: bool) -> tuple[UpdateState, str]:
     """The state of an update whose manifest does not state the number of its files."""
     content = manifest_content(feed, found)
     if content == INVALIDATED:
-        return "invalidated", "its record, with the reason, is gone"
+        why = "its record does not say why: invalidate it again" if recorded else "its record, with the reason, is gone"
+        return "invalidated", why
     if is_removal(content):
         return "incomplete", "retention is removing it"
     stated = parse_manifest(content)

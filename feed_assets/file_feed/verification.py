@@ -6,11 +6,11 @@ update that is not valid.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from feed_assets.blackboard import NotFoundError
+from feed_assets.blackboard import NotFoundError, outside
 from feed_assets.file_feed.contents import Contents, contents
 from feed_assets.file_feed.control import CLAIMS, RECORDS, record_at
 from feed_assets.file_feed.errors import UnreadableRecordError
@@ -68,13 +68,17 @@ def _findings(feed: Feed, within: str | None, now: datetime) -> Iterator[Finding
 
 
 def _of_partition(feed: Feed, listed: Contents, holds: Iterable[Tag | Pin], now: datetime) -> Iterator[Finding]:
+    linked = _linked(feed, listed)
+    for key, (name, leads_to) in linked.items():
+        message = f"{key} is a symbolic link out of the feed's base, to {leads_to}: readers refuse it. Remove it"
+        yield Finding("link", listed.partition, name, message)
     yield from _odd_names(feed, listed)
     yield from _orphans(listed, now)
     yield from _orphaned_holds(listed, holds)
     records: dict[str, Record] = {}
     for name, key in listed.records.items():
         try:
-            stored = record_at(feed, key)
+            stored = record_at(feed, key) if key not in linked else None
         except UnreadableRecordError as error:
             yield Finding("record", listed.partition, name, str(error))
             continue
@@ -85,16 +89,36 @@ def _of_partition(feed: Feed, listed: Contents, holds: Iterable[Tag | Pin], now:
             yield Finding(
                 "read set", listed.partition, name, "the list of its raw files is gone: their totals are known"
             )
+    yield from _of_updates(feed, listed, records, linked.keys(), now)
+
+
+def _of_updates(
+    feed: Feed, listed: Contents, records: Mapping[str, Record], linked: Collection[str], now: datetime
+) -> Iterator[Finding]:
     for name in listed.updates.keys() | listed.marked:
         place, found, record = (listed.partition, name), listed.updates.get(name, Found(name)), records.get(name)
+        if found.manifest is not None and found.manifest.key in linked:
+            continue
         invalid = None if is_valid(feed, found) else manifest_content(feed, found)
         yield from _of_update(place, found, valid=invalid is None, marked=name in listed.marked, now=now)
         added = _added_to_invalidate(found, invalid, record)
         if found.manifest is not None and invalid is not None:
-            yield from _of_manifest(place, found, invalid, added)
+            yield from _of_manifest(place, found, invalid, added, record)
         # The files that retention is removing are no fault.
         if record is not None and not (invalid is not None and is_removal(invalid)):
             yield from _against_record(feed, place, found, record, added)
+
+
+def _linked(feed: Feed, listed: Contents) -> dict[str, tuple[str, str]]:
+    """The keys that symbolic links lead out of the blackboard: the name of the update, and the path it leads to."""
+    names = {key: name for area in (listed.claims, listed.records, listed.read_sets) for name, key in area.items()}
+    names |= {key: name for name, key in listed.odd.items()}
+    for name, found in listed.updates.items():
+        prefix = feed.update_prefix(listed.partition, name)
+        names |= {f"{prefix}{file.path}": name for file in found.files}
+        if found.manifest is not None:
+            names[found.manifest.key] = name
+    return {key: (names[key], leads_to) for key, leads_to in outside(feed.blackboard, names).items()}
 
 
 def _has_read_set(feed: Feed, listed: Contents, name: str) -> bool:
@@ -147,12 +171,17 @@ def _added_to_invalidate(found: Found, invalid: bytes | None, record: Record | N
     return frozenset(empty) if 0 < added <= len(empty) else frozenset()
 
 
-def _of_manifest(place: _Place, found: Found, content: bytes, added: frozenset[str]) -> Iterator[Finding]:
+def _of_manifest(
+    place: _Place, found: Found, content: bytes, added: frozenset[str], record: Record | None
+) -> Iterator[Finding]:
     """The findings on the manifest of an update that is not valid."""
     if added:
         yield Finding("invalidated", *place, f"somebody took it out of force by adding {', '.join(sorted(added))}")
         return
     if content == INVALIDATED:
+        if record is not None and record.state in {"publishing", "published"}:
+            message = "it was taken out of force, and its record does not say why: invalidate it again, with the reason"
+            yield Finding("invalidated", *place, message)
         return
     if is_removal(content):
         yield Finding("removal", *place, "retention is removing it; if it is not running now, run it again")

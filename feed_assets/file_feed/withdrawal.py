@@ -1,21 +1,26 @@
 """Rejecting staged updates, and invalidating published ones.
 
 Not here: whether an update is good enough, and removing its files (`removal`).
+
+The manifest decides, so it is written first, and the record after it. If a writer stops between the two, the update is
+out of force and its record lacks the reason; another call adds it. The other order would leave a record that says
+`invalidated` of an update that every reader uses.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime
 
-from feed_assets.blackboard import AlreadyExistsError, ConflictError, Entry
+from feed_assets.blackboard import AlreadyExistsError, ConflictError, Entry, UnavailableError
 from feed_assets.file_feed.amending import amend
 from feed_assets.file_feed.changes import log_act
 from feed_assets.file_feed.claims import Claim
 from feed_assets.file_feed.control import StoredRecord, record_key, stored_record
 from feed_assets.file_feed.errors import NotPublishedError, NoValidUpdateError
 from feed_assets.file_feed.feed import Feed
-from feed_assets.file_feed.manifest import INVALIDATED, MANIFEST, NEVER_VALID
+from feed_assets.file_feed.manifest import INVALIDATED, MANIFEST, NEVER_VALID, parse_manifest
 from feed_assets.file_feed.reading import read_manifest
 from feed_assets.file_feed.record import CheckOutcome, Facts, Record, Transition, inputs_digest
 from feed_assets.file_feed.staging import Staged, claim_of
@@ -27,38 +32,58 @@ def reject(staged: Staged, *, reason: str, now: datetime, checks: Sequence[Check
     Raises NotPublishedError if another writer has published it, or begun to, since it was staged or found.
     """
     stored = StoredRecord(staged.record, staged.key, staged.tag)
-    amended = amend(staged.claim, stored, Transition("rejected", now, reason, staged.claim.owner), checks)
     if staged.record.state == "publishing":
-        # Its publisher may still be running. Then it finds that it cannot create its manifest.
-        take_out_of_force(staged.claim)
+        _keep_publishers_out(staged)
+    amended = amend(staged.claim, stored, Transition("rejected", now, reason, staged.claim.owner), checks)
     if amended.modified is not None:
         log_act(staged.claim.feed, staged.claim.partition, staged.claim.name, "rejected", at=amended.modified)
     return amended.record
 
 
+def _keep_publishers_out(staged: Staged) -> None:
+    """Create a manifest that is never valid: a publisher that still runs finds that it cannot create its own."""
+    claimed = staged.claim
+    try:
+        claimed.feed.blackboard.create(f"{claimed.prefix}{MANIFEST}", INVALIDATED)
+    except (AlreadyExistsError, UnavailableError):
+        current = read_manifest(claimed.feed, claimed.partition, claimed.name)
+        if current is None:
+            raise
+        if parse_manifest(current.data) == len(staged.record.files):
+            raise NotPublishedError(f"{claimed.uri} was published meanwhile, and stays so.") from None
+
+
 def invalidate(feed: Feed, partition: str | None, name: str, *, reason: str, author: str, now: datetime) -> None:
-    """Take a published update out of force: record the reason, then replace the manifest by INVALIDATED.
+    """Take a published update out of force: replace the manifest by INVALIDATED, then record the reason.
 
     Its quarantine, an update of another feed, stays: `quarantine.invalidate_both` takes out both. The manifest is not
     removed, as a publisher whose answer was lost would create it again. If somebody removed the manifest of a published
-    update (or one about to be), this makes that permanent. Raises NoValidUpdateError if the update does not exist,
-    NotPublishedError if it was never published.
+    update (or one about to be), this makes that permanent. If the record has no reason, this adds it. Raises
+    NoValidUpdateError if the update does not exist, NotPublishedError if it was never published.
     """
     change = Transition("invalidated", now, reason, author)
     current = read_manifest(feed, partition, name)
     stored = stored_record(feed, partition, name)
-    invalidated = stored is not None and stored.record.state == "invalidated"
+    state = stored.record.state if stored is not None else None
     if current is None:
         _require_was_published(feed, partition, name, stored)
     elif current.data == INVALIDATED:
-        if invalidated:
+        if state == "invalidated":
             return
-        raise NotPublishedError(_nothing_to_invalidate(feed, partition, name))
+        if state in {"staged", "rejected"}:
+            raise NotPublishedError(_nothing_to_invalidate(feed, partition, name))
     if stored is None:
-        stored = _foreign_record(feed, Record(partition, name, "", "", (), Facts(), history=(change,)))
-    elif not invalidated:
-        amend(claim_of(feed, stored.record), stored, change)
-    entry = take_out_of_force(claim_of(feed, stored.record))
+        stored = StoredRecord(Record(partition, name, "", "", (), Facts(), history=(change,)), "", "")
+    claimed = claim_of(feed, stored.record)
+    entry = take_out_of_force(claimed)
+    try:
+        if state is None:
+            _create_foreign_record(feed, stored.record)
+        elif state != "invalidated":
+            amend(claimed, stored, change)
+    except UnavailableError as error:
+        message = f"{claimed.uri} is out of force, and its record does not say why yet."
+        raise UnavailableError(f"{message} {error} Then invalidate it again.", transient=error.transient) from error
     log_act(feed, partition, name, "invalidated", at=entry.modified)
 
 
@@ -91,12 +116,9 @@ def _nothing_to_invalidate(feed: Feed, partition: str | None, name: str) -> str:
     return f"{feed.title(partition)} {name} is not published, so there is nothing to invalidate."
 
 
-def _foreign_record(feed: Feed, record: Record) -> StoredRecord:
+def _create_foreign_record(feed: Feed, record: Record) -> None:
     """Create the record of an update that another program published."""
     key = record_key(feed, record.partition, record.update, inputs_digest(()))
-    try:
-        entry = feed.blackboard.create(key, record.to_json())
-    except AlreadyExistsError:
-        # Somebody else invalidates it at the same time: their record says the same.
-        return StoredRecord(record, key, "")
-    return StoredRecord(record, key, entry.tag)
+    # If it exists, somebody else invalidates the update at the same time: their record says the same.
+    with suppress(AlreadyExistsError):
+        feed.blackboard.create(key, record.to_json())

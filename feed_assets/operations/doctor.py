@@ -24,6 +24,7 @@ import pyspark
 import yaml
 
 from feed_assets.blackboard import local_directory
+from feed_assets.blackboard.directory import PRIVATE
 from feed_assets.data_catalog import open_catalog
 from feed_assets.engine.buckets import bucket_jars
 from feed_assets.engine.class_archive import archive_options, can_archive
@@ -136,6 +137,10 @@ def _storage(base: str) -> Finding:
     require_writable(folder, "FEED_ASSETS_BASE")
     if not folder.exists():
         return Finding("warning", f"{folder} does not exist yet.", "The first landing creates it.")
+    unfinished = folder / os.fsdecode(PRIVATE)
+    if unfinished.is_symlink():
+        found = f"{unfinished} is a symbolic link, to {unfinished.readlink()}, so nothing can be written."
+        return Finding("fails", found, "Remove the link.")
     scratch = folder / f".doctor-{uuid4().hex}"
     try:
         BlackboardResource(base=str(scratch)).blackboard.create("object", b"")

@@ -179,7 +179,11 @@ def _state(text: str | None, base: str, dagster_home: str | None) -> str:
     For a bucket, the file is in the Dagster home.
     """
     folder = local_directory(base) or Path(dagster_home or DEFAULT_HOME)
-    return state_url(text or sqlite_url(folder / STATE_FILE)).render_as_string(hide_password=False)
+    url = state_url(text or sqlite_url(folder / STATE_FILE))
+    if text and url.drivername == "sqlite":
+        # Whoever names a file may name a link to it; in a base, others may have put a link there, which is refused.
+        url = url.set(database=os.path.realpath(url.database or ""))
+    return url.render_as_string(hide_password=False)
 
 
 def _smtp(url: str, sender: str) -> str:

@@ -16,7 +16,7 @@ from tempfile import mkdtemp
 
 from pyspark.sql import SparkSession
 
-from feed_assets.blackboard.location import local_directory
+from feed_assets.blackboard.location import local_directory, readable_uris
 from feed_assets.blackboard.port import Blackboard, NotFoundError
 from feed_assets.engine.session import SESSION_SETTINGS, new_session
 from feed_assets.sources.absence import files_gone
@@ -179,7 +179,7 @@ class _Landings:
     def _fetch(self, landing: Landing, folder: Path) -> Path:
         """The file that was kept of a landing, or a copy of it. Raises LandingError if it was not kept."""
         key = sent_key(landing.source, content_digest(landing.source, landing.sha256))
-        uri = self.blackboard.uri(key)
+        (uri,) = readable_uris(self.blackboard, [key])
         try:
             kept = local_directory(uri)
             if kept is None:

@@ -16,6 +16,7 @@ from uuid import uuid4
 
 from pyspark.sql import Column, DataFrame, Observation, SparkSession, functions
 
+from feed_assets.blackboard.location import readable_uris
 from feed_assets.blackboard.port import Blackboard, Entry
 from feed_assets.engine.listed_files import rows_by_path
 from feed_assets.engine.paths import to_read, to_write
@@ -169,7 +170,8 @@ def records_by_hour(
     session: SparkSession, blackboard: Blackboard, staged: Mapping[LandingId, StagedRecords]
 ) -> dict[LandingId, dict[str, int]]:
     """How many records each landing has in each hour that got some. One Spark job."""
-    sizes = {blackboard.uri(entry.key): entry.size for records in staged.values() for entry in records.hours.values()}
+    sizes = {entry.key: entry.size for records in staged.values() for entry in records.hours.values()}
+    sizes = dict(zip(readable_uris(blackboard, sizes), sizes.values(), strict=True))
     counts = rows_by_path(session, sizes, "_landing=([^/]+/_day=[^/]+/_hour=[^/]+)/[^/]+$")
     return {
         landing: {hour: counts[f"{landing}/_day={hour[:10]}/_hour={hour[11:]}"] for hour in records.hours}
@@ -183,7 +185,8 @@ def write_quarantine(
     """Write the quarantined records of each landing as one file of JSON lines into its folder of the attempt."""
     schema = "_file STRING, _line BIGINT, _malformed STRING"
     target = to_write(blackboard.uri(attempt))
-    uris = [blackboard.uri(entry.key) for records in staged.values() for entry in records.quarantined.values()]
+    keys = [entry.key for records in staged.values() for entry in records.quarantined.values()]
+    uris = readable_uris(blackboard, keys)
     if uris:
         read = session.read.schema(schema).option("basePath", target).parquet(*map(to_read, uris))
         named = read.selectExpr("_landing", "_file AS file", "_line AS line", "_hour AS reason", "_malformed AS record")

@@ -18,6 +18,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from feed_assets.blackboard.listing import list_all, list_folders
+from feed_assets.blackboard.location import readable_uris
 from feed_assets.blackboard.port import PAGE_SIZE, Blackboard, Entry
 from feed_assets.datasets import is_day
 from feed_assets.file_feed import RawFile, RawInput
@@ -226,12 +227,11 @@ def changed_raw_files(blackboard: Blackboard, raw_inputs: Iterable[RawInput]) ->
 
 
 def _sizes(blackboard: Blackboard, raw_inputs: Iterable[RawInput]) -> dict[str, int]:
-    """URI -> bytes of the files of these read sets."""
-    return {
-        blackboard.uri(raw_file_key(each.source, each.partition, file.path)): file.size
-        for each in raw_inputs
-        for file in each.files
+    """URI -> bytes of the files of these read sets. Raises InvalidKeyError if a link leads out of the blackboard."""
+    sizes = {
+        raw_file_key(each.source, each.partition, file.path): file.size for each in raw_inputs for file in each.files
     }
+    return dict(zip(readable_uris(blackboard, sizes), sizes.values(), strict=True))
 
 
 def _landings_by_day(

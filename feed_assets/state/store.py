@@ -114,7 +114,10 @@ class Store:
     def exists(self) -> bool:
         """Whether the database exists; False only for an SQLite file before the first write."""
         with explained(self._url):
-            return self._file is None or self._file.exists()
+            if self._file is None:
+                return True
+            _refuse_links(self._file)
+            return self._file.exists()
 
     def is_current(self) -> bool:
         """Whether the database exists and has the newest schema; it is not changed."""
@@ -126,7 +129,7 @@ class Store:
     @contextmanager
     def _transaction(self, *, writes: bool) -> Iterator[Connection]:
         with explained(self._url):
-            if self._file and not self._file.exists():
+            if self._file and not self.exists():
                 self._make(self._file)
             with self._engine.connect() as connection:
                 self._begin(connection, writes=writes)
@@ -211,6 +214,17 @@ def _forked() -> None:
 
 
 os.register_at_fork(after_in_child=_forked)
+
+
+def _refuse_links(file: Path) -> None:
+    """Raise StoreError if the file or its directory is a link: whoever may write above may have put it there."""
+    for path in (file.parent, file):
+        if path.is_symlink():
+            message = (
+                f"{path} is a symbolic link, to {path.readlink()}, and is not used for the state database: remove the "
+                f"link, or name the file itself in {VARIABLE}."
+            )
+            raise StoreError(message)
 
 
 @contextmanager

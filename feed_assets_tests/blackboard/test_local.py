@@ -254,6 +254,7 @@ def test_what_other_programs_wrote_is_synced_with_the_directories_that_lead_to_i
 def test_a_write_waits_for_the_disk_before_others_see_it_and_for_its_name_after_that(
     root: Path, blackboard: LocalBlackboard, monkeypatch: pytest.MonkeyPatch
 ):
+    blackboard.create("first", b"")
     steps: list[str] = []
     originals = {"fsync": os.fsync, "link": os.link, "unlink": os.unlink}
 
@@ -263,15 +264,16 @@ def test_a_write_waits_for_the_disk_before_others_see_it_and_for_its_name_after_
         originals["fsync"](descriptor)
 
     def link(source: Any, target: Any, **options: Any) -> None:
-        steps.append(f"link {Path(target).relative_to(root)}")
+        folder = Path(f"/proc/self/fd/{options['dst_dir_fd']}").readlink()
+        steps.append(f"link {(folder / target).relative_to(root)}")
         originals["link"](source, target, **options)
 
-    def replace(file: Path, name: str, directory: int) -> None:
+    def replace(source: int, file: str, directory: int, name: str) -> None:
         steps.append(f"exchange {name}")
-        exchange(file, name, directory)
+        exchange(source, file, directory, name)
 
     def unlink(path: Any, **options: Any) -> None:
-        if "dir_fd" in options:  # else it is the unfinished file
+        if len(path) < 32:  # else it is the unfinished file
             steps.append(f"unlink {path}")
         originals["unlink"](path, **options)
 
@@ -286,9 +288,9 @@ def test_a_write_waits_for_the_disk_before_others_see_it_and_for_its_name_after_
 
     (root.parent / "file").write_bytes(b"uploaded")
     # The name of a directory that was made for it, too.
-    assert taken(lambda: blackboard.create("a/b", b"1")) == ["sync new", "link a/b", "sync a", "sync ."]
+    assert taken(lambda: blackboard.create("a/b", b"1")) == ["sync new", "sync .", "link a/b", "sync a"]
     assert taken(lambda: blackboard.upload("a/c", root.parent / "file")) == ["sync new", "link a/c", "sync a"]
-    assert taken(lambda: blackboard.copy("a/c", "d/e")) == ["sync a/c", "link d/e", "sync d", "sync ."]
+    assert taken(lambda: blackboard.copy("a/c", "d/e")) == ["sync a/c", "sync .", "link d/e", "sync d"]
     tag = blackboard.read("a/b").entry.tag
     assert taken(lambda: blackboard.replace("a/b", b"2", tag=tag)) == ["sync new", "exchange b", "sync a"]
     assert taken(lambda: blackboard.delete("a/b")) == ["unlink b", "sync a"]

@@ -223,6 +223,19 @@ def test_a_dagster_home_of_another_user_is_named_with_what_to_do(healthy, mode):
     assert own in str(raised.value)
 
 
+def test_a_link_in_a_folder_of_the_base_that_nobody_follows_is_named(examined, tmp_path):
+    base = tmp_path / "linked"
+    (tmp_path / "theirs").mkdir()
+    base.mkdir()
+    for name in (".blackboard", ".state"):
+        (base / name).symlink_to(tmp_path / "theirs")
+
+    found = examined(["storage", "state"], FEED_ASSETS_BASE=base)
+
+    assert f"{base}/.blackboard is a symbolic link, to {tmp_path}/theirs" in found["storage"][1]
+    assert f"{base}/.state is a symbolic link, to {tmp_path}/theirs" in found["state"][1]
+
+
 def test_a_database_of_dagster_that_cannot_be_read_fails(examined, healthy):
     (healthy / "home" / "history").mkdir()
     (healthy / "home" / "history" / "runs.db").write_text("no database" * 100)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -259,3 +260,41 @@ def test_the_requests_of_a_journal_on_the_blackboard_are_one_for_each_append():
         journal.append([frame(entry(1)), frame(entry(2))])
 
     assert len(board.requests) == 3
+
+
+@pytest.mark.parametrize("leads_to", ["theirs", "nowhere"])
+def test_a_link_is_no_journal_and_nothing_changes_where_it_leads(tmp_path, leads_to):
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    (theirs / f"{'0' * 40}.segment").write_bytes(b"theirs")
+    (tmp_path / "journal").symlink_to(tmp_path / leads_to)
+    journal = DiskJournal(tmp_path / "journal")
+
+    attempts = [journal.claim, journal.begin]
+    if leads_to == "theirs":
+        attempts += [journal.segments, *(partial(act, "0" * 40) for act in (journal.seal, journal.remove))]
+        attempts.append(lambda: list(journal.entries("0" * 40)))
+    for attempt in attempts:
+        with pytest.raises(JournalError, match=rf"{tmp_path}/journal is a symbolic link, to {tmp_path}/{leads_to}"):
+            attempt()
+
+    assert [each.read_bytes() for each in theirs.iterdir()] == [b"theirs"]
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_link_in_the_place_of_a_segment_or_of_the_lock_is_not_followed(tmp_path):
+    theirs = tmp_path / "theirs"
+    theirs.write_bytes(b"theirs")
+    folder = tmp_path / "journal"
+    folder.mkdir()
+    for name in ("lock", "1.segment", "2.cut"):
+        (folder / name).symlink_to(theirs)
+    journal = DiskJournal(folder)
+
+    for attempt in (journal.claim, lambda: journal.seal("1"), lambda: list(journal.entries("1"))):
+        with pytest.raises(OSError, match="symbolic link"):
+            attempt()
+    (folder / "2.segment").write_bytes(b"half of an entry")
+    journal.seal("2")
+
+    assert theirs.read_bytes() == b"theirs"

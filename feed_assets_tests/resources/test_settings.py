@@ -12,6 +12,7 @@ from feed_assets.file_feed import parse_time
 from feed_assets.resources import Settings
 from feed_assets.resources.settings import SettingsError
 from feed_assets.state import StoreError
+from feed_assets.state.address import sqlite_url
 
 
 def test_without_any_variable_data_goes_below_the_working_directory(monkeypatch, tmp_path):
@@ -129,3 +130,11 @@ def test_a_url_that_names_no_state_database_is_refused_and_not_shown(url):
         Settings.from_environment({"FEED_ASSETS_STATE": url})
 
     assert "secret" not in str(refused.value)
+
+
+def test_a_state_database_that_somebody_names_over_a_link_is_the_file_that_it_leads_to(tmp_path):
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "named").symlink_to(tmp_path / "disk")
+    environment = {"FEED_ASSETS_BASE": str(tmp_path), "FEED_ASSETS_STATE": sqlite_url(tmp_path / "named/state.db")}
+
+    assert Settings.from_environment(environment).state == sqlite_url(tmp_path / "disk/state.db")

@@ -383,3 +383,27 @@ def test_a_driver_that_is_missing_is_named(monkeypatch):
 
     with pytest.raises(StoreError, match=r"needs the package psycopg: pip install 'feed_assets\[postgres\]'"):
         Store(f"postgresql://me:{SECRET}@host/db")
+
+
+@pytest.mark.parametrize("linked", ["the directory", "the file", "a file that is not there"])
+def test_a_link_is_no_state_database_and_nothing_changes_where_it_leads(tmp_path, linked):
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    for name in ("state.db-wal", "state.db-shm"):
+        (theirs / name).write_bytes(b"theirs")
+    state = tmp_path / ".state"
+    if linked == "the directory":
+        state.symlink_to(theirs)
+    else:
+        state.mkdir()
+        (state / "state.db").symlink_to(theirs / ("state.db-wal" if linked == "the file" else "state.db"))
+    store = Store(sqlite_url(state / "state.db"))
+
+    for attempt in (store.writing, store.reading):
+        with pytest.raises(StoreError, match=r"is a symbolic link, to .*remove the link, or name the file"), attempt():
+            pass
+
+    assert {each.name: each.read_bytes() for each in theirs.iterdir()} == {
+        "state.db-wal": b"theirs",
+        "state.db-shm": b"theirs",
+    }

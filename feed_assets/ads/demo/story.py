@@ -93,7 +93,7 @@ def prepare_base(base: str) -> None:
         for each in folder.iterdir():
             if each.name in {MARKER, OWN_HOME}:
                 continue  # an open UI keeps its runs there
-            shutil.rmtree(each) if each.is_dir() else each.unlink()
+            shutil.rmtree(each) if each.is_dir() and not each.is_symlink() else each.unlink()
     with suppress(AlreadyExistsError):
         board.create(MARKER, b"What is here belongs to the demo: the next demo removes it.\n")
     board.create(AS_OF_FILE, f"{AS_OF}\n".encode())
