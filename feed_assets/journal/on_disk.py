@@ -1,6 +1,7 @@
 """Segments in a directory of a local disk, a file each.
 
 What was appended survives the process and the machine (each append waits for the disk), but not the loss of the disk.
+No symbolic link is followed: others may be able to write in the folder above.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import fcntl
 import logging
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from feed_assets.journal.records import JournalError, read_all, read_frames
@@ -34,23 +35,24 @@ class DiskSegments:
 
     def claim(self) -> None:
         """See `Segments.claim`. The directory is free again when the process ends, however it ends."""
-        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with suppress(FileExistsError):  # of a link that leads nowhere
+            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._lock = self._open("lock", os.O_CREAT | os.O_RDWR)
         _sync(self._directory.parent)
-        self._lock = os.open(self._directory / "lock", os.O_CREAT | os.O_RDWR, 0o600)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise JournalError(
-                f"{self._directory} is the journal of another process that runs now; end that process, or name another "
-                "directory for this one."
+                f"{self._directory} is the journal of another process that runs now; end it, or give this one a "
+                "journal of its own with --journal."
             ) from None
 
     def begin(self) -> str:
         """See `Segments.begin`."""
         self._segment, self._durable = new_segment(), 0
-        # Records are somebody's data: only the owner reads them.
-        self._file = os.open(self._path(self._segment), os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND, 0o600)
-        _sync(self._directory)
+        self._file = self._open(f"{self._segment}{_ENDING}", os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND)
+        with self._folder() as folder:
+            os.fsync(folder)
         return self._segment
 
     def append(self, frames: Sequence[bytes]) -> None:
@@ -66,13 +68,12 @@ class DiskSegments:
 
     def seal(self, segment: str) -> None:
         """See `Segments.seal`. What nobody acknowledged is cut off its end."""
-        path = self._path(segment)
-        with path.open("r+b") as file:
+        with os.fdopen(self._open(f"{segment}{_ENDING}", os.O_RDWR), "r+b") as file:
             length = self._durable
             if segment != self._segment:
                 length = max((after for _, after in read_frames(file)), default=0)
                 file.seek(length)
-                _keep(path.with_suffix(".cut"), file.read())
+                self._keep(f"{segment}.cut", file.read())
             file.truncate(length)
             os.fsync(file.fileno())
         if segment == self._segment and self._file is not None:
@@ -81,32 +82,57 @@ class DiskSegments:
 
     def segments(self) -> list[str]:
         """See `Segments.segments`."""
-        return sorted(path.stem for path in self._directory.glob(f"*{_ENDING}"))
+        try:
+            with self._folder() as folder, os.scandir(folder) as found:
+                return sorted(each.name.removesuffix(_ENDING) for each in found if each.name.endswith(_ENDING))
+        except FileNotFoundError:
+            return []
 
     def records(self, segment: str) -> Iterator[bytes]:
         """See `Segments.records`."""
         try:
-            file = self._path(segment).open("rb")
+            descriptor = self._open(f"{segment}{_ENDING}", os.O_RDONLY)
         except FileNotFoundError:
             return
-        with closing(file):
-            yield from read_all(file, str(self._path(segment)))
+        with os.fdopen(descriptor, "rb") as file:
+            yield from read_all(file, str(self._directory / f"{segment}{_ENDING}"))
 
     def remove(self, segment: str) -> None:
         """See `Segments.remove`."""
-        self._path(segment).unlink(missing_ok=True)
-        _sync(self._directory)
+        with self._folder() as folder:
+            with suppress(FileNotFoundError):
+                os.unlink(f"{segment}{_ENDING}", dir_fd=folder)
+            os.fsync(folder)
 
-    def _path(self, segment: str) -> Path:
-        return self._directory / f"{segment}{_ENDING}"
+    @contextmanager
+    def _folder(self) -> Iterator[int]:
+        """The descriptor of the directory. Raises JournalError if it is a link, as it may lead to other data."""
+        try:
+            folder = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError as error:
+            if self._directory.is_symlink():
+                raise JournalError(
+                    f"{self._directory} is a symbolic link, to {self._directory.readlink()}, and is not used as a "
+                    "journal: remove the link, or name the directory itself with --journal."
+                ) from error
+            raise
+        try:
+            yield folder
+        finally:
+            os.close(folder)
 
+    def _open(self, name: str, flags: int) -> int:
+        """Open a file of the journal. Events are somebody's data: only the owner reads them."""
+        with self._folder() as folder:
+            return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
 
-def _keep(path: Path, cut: bytes) -> None:
-    """Keep what is cut off a segment, for people: it is half of a record, unless the disk has damaged it."""
-    if cut:
-        _log.warning("%d bytes at the end of a segment are no record, and are kept in %s", len(cut), path)
-        with suppress(OSError):
-            path.write_bytes(cut)
+    def _keep(self, name: str, cut: bytes) -> None:
+        """Keep what is cut off a segment, for people: it is half of a record, unless the disk has damaged it."""
+        if cut:
+            what = "%d bytes at the end of a segment are no record, and are kept in %s"
+            _log.warning(what, len(cut), self._directory / name)
+            with suppress(OSError), os.fdopen(self._open(name, os.O_CREAT | os.O_WRONLY | os.O_TRUNC), "wb") as file:
+                file.write(cut)
 
 
 def _sync(directory: Path) -> None:
