@@ -19,6 +19,7 @@ from feed_assets.dependencies.day_phases import Phase, due_from, leaves_at, phas
 from feed_assets.dependencies.graph import FeedNode
 from feed_assets.dependencies.inputs_read import InputsRead, inputs_read, was_decided_against
 from feed_assets.dependencies.processing_history import processing_history
+from feed_assets.dependencies.sweeping import NOTHING_KNOWN, Records, Sweep
 from feed_assets.file_feed import Feed, RawInput, Update, in_full, inputs_digest, latest_of_each, recorded
 from feed_assets.file_feed.bounded_cache import BoundedCache
 from feed_assets.file_feed.wording import counted
@@ -127,6 +128,7 @@ def growth_decisions(
     now: datetime,
     days: tuple[date, date] | None = None,
     start_at: str = "",
+    sweep: Sweep = NOTHING_KNOWN,
 ) -> Iterator[SourceDecision]:
     """A decision for every day that is watched or leaving the lookback; `sources` are all sources of one kind.
 
@@ -138,12 +140,12 @@ def growth_decisions(
     """
     if not sources:
         return
-    first, last = days or watched_days(sources, now)
+    first, last = days or watched_days(sources, now, sweep.settled)
     first = max(first, date.fromisoformat(start_at or str(first)))
-    for each in _days(board, sources, node, (first, last), now):
+    for each in _days(board, sources, node, (first, last), now, sweep.records):
         day, update, tried = each.day, each.update, each.tried()
         for source in sources:
-            moment = phase(day, source, sources, now)
+            moment = phase(day, source, sources, now, sweep.settled)
             if days is None and moment in {Phase.OPEN, Phase.SETTLED}:
                 continue
             before, current = each.baseline(source.key), each.raw[source.key]
@@ -166,7 +168,12 @@ def growth_decisions(
 
 
 def _days(
-    board: Blackboard, sources: Sequence[Source], node: FeedNode, days: tuple[date, date], now: datetime
+    board: Blackboard,
+    sources: Sequence[Source],
+    node: FeedNode,
+    days: tuple[date, date],
+    now: datetime,
+    records: Records | None,
 ) -> Iterator[_Day]:
     """Each day with raw files or an update, listed as it is consumed; the day before the first is listed too."""
     feed = node.declaration.on(board)
@@ -176,7 +183,7 @@ def _days(
         for source in sources
     }
     updates = _Ascending(latest_of_each(feed, now=now, first=str(first), last=str(last)))
-    digests = _Ascending(recorded(feed, first=str(first), last=str(last)))
+    digests = _Ascending(recorded(feed, first=str(first), last=str(last)) if records is None else records)
     histories: dict[str, dict[str, Processed]] = {}
 
     def history(source: Source, day: str) -> list[Processed]:

@@ -40,7 +40,8 @@ def late_growth(
         description=(
             "Compares every raw partition in each source's lookback (without today) with the read set of the latest "
             "valid update. Runs each day that has grown by the source's threshold, whose files were replaced or "
-            "deleted, or that was never processed, and only the assets made from it."
+            "deleted, or that was never processed, and only the assets made from it. A day that has grown by less runs "
+            "once, when it has left the lookback."
         ),
     )
     def sensor(
@@ -56,7 +57,8 @@ def late_growth(
         decisions: list[SourceDecision] = []
         cursor = load_cursor(context.cursor)
         start_at, resume = str(cursor.get("resume", "")), None
-        for decision in days.decisions(start_at if is_day(start_at) else ""):
+        start_at = start_at if is_day(start_at) else ""
+        for decision in days.decisions(start_at):
             # Every tick decides at least one whole day, of all kinds.
             another_day = bool(decisions) and decision.day != decisions[-1].day
             if another_day and time.monotonic() > deadline:
@@ -64,6 +66,7 @@ def late_growth(
                 break
             decisions.append(decision)
         days.plan(decisions)
+        days.settle(decisions, start_at=start_at, resume=resume)
         runs = run_requests("late_growth", feeds, requests.put_on_record(), run_config)
         lines = [each.sentence() for each in decisions if each.decision.kind != "unchanged"] + requests.decided
         logged = short_digest("\n".join(lines)) if lines else ""

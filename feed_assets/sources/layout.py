@@ -1,4 +1,4 @@
-"""The keys of raw files, the ledger of landings, sent files, staging and quarantine on a blackboard.
+"""The keys of raw files, the ledger of landings, sent files, staging, sweeps and quarantine on a blackboard.
 
 Not here: writing under them, and its order (see `landing`), and reading (see `raw`).
 """
@@ -14,6 +14,7 @@ RAW = "raw/"
 LEDGER = "raw/.landed/"
 SENT = "raw/.sent/"
 STAGING = "raw/.staging/"
+SWEPT = "raw/.swept/"
 QUARANTINE = "quarantine/landing/"
 
 _DIGEST = "[0-9a-f]{16}"
