@@ -22,6 +22,7 @@ from feed_assets.dependencies.staleness import in_force_at
 from feed_assets.dependencies.sweeping import Sweep, keep, last_settled, sweep_of
 from feed_assets.file_feed import FeedError
 from feed_assets.sources import Source
+from feed_assets.sources.known_contents import Comparing, StillComparingError
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,10 @@ class LateDays:
     requests: Requests
     unreadable: set[str] = field(default_factory=set)
     """Kinds whose feed could not be read, perhaps after decisions on its first days."""
+    comparing: Comparing = field(default_factory=Comparing)
+    """How long files of a copied base may be read."""
+    _stopped: dict[str, str] = field(default_factory=dict)
+    """The first day of each kind with copied files that are still to be compared."""
     _sweeps: dict[str, Sweep] = field(default_factory=dict)
     """How far each kind was swept when its decisions began."""
 
@@ -43,6 +48,11 @@ class LateDays:
         """All decisions from this day on, sorted by day: a day is complete when the next day begins."""
         by_kind = [self._decisions(kind, start_at) for kind in sorted(self.feeds)]
         return heapq.merge(*by_kind, key=lambda decision: decision.day)
+
+    @property
+    def stopped_at(self) -> str | None:
+        """The first day whose copied files are still to be compared: leave out its decisions, and those after it."""
+        return min(self._stopped.values(), default=None)
 
     def plan(self, decisions: Sequence[SourceDecision]) -> None:
         """Plan one run for each due day, of the kinds that have late or no raw data and were not yet requested."""
@@ -134,7 +144,12 @@ class LateDays:
             return
         sweep = self._sweeps[kind] = sweep_of(node.declaration.on(board), sources, now)
         try:
-            yield from growth_decisions(board, sources, node, now=now, start_at=start_at, sweep=sweep)
+            yield from growth_decisions(
+                board, sources, node, now=now, start_at=start_at, sweep=sweep, comparing=self.comparing
+            )
+        except StillComparingError as error:
+            self._stopped[kind] = str(error)
+            self.requests.notes.append(f"{node.name} {error}: copied files are compared, the next tick goes on")
         except FeedError as error:
             self.unreadable.add(kind)
             self.requests.notes.append(f"{node.name} cannot be read: {error}")

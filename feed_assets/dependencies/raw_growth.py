@@ -24,6 +24,7 @@ from feed_assets.file_feed import Feed, RawInput, Update, in_full, inputs_digest
 from feed_assets.file_feed.bounded_cache import BoundedCache
 from feed_assets.file_feed.wording import counted
 from feed_assets.sources import Decision, GrowthKind, Source, decide, each_day, evening, evening_read
+from feed_assets.sources.known_contents import Comparing, StillComparingError, recognized
 from feed_assets.sources.thresholds import CostOfRun, Processed
 
 _Value = TypeVar("_Value")
@@ -129,8 +130,12 @@ def growth_decisions(
     days: tuple[date, date] | None = None,
     start_at: str = "",
     sweep: Sweep = NOTHING_KNOWN,
+    comparing: Comparing | None = None,
 ) -> Iterator[SourceDecision]:
     """A decision for every day that is watched or leaving the lookback; `sources` are all sources of one kind.
+
+    On a disk, files whose tags changed are compared by content, which reads each once. Raises StillComparingError if
+    that takes longer than `comparing` allows.
 
     With `days` (first, last), decides on these days in any phase. Days before `start_at`, and days that have no raw
     files and were never processed, are left out. Costs one listing for each source and two of the feed, each only as
@@ -142,7 +147,9 @@ def growth_decisions(
         return
     first, last = days or watched_days(sources, now, sweep.settled)
     first = max(first, date.fromisoformat(start_at or str(first)))
+    comparing = comparing or Comparing()
     for each in _days(board, sources, node, (first, last), now, sweep.records):
+        each.recognize(comparing)
         day, update, tried = each.day, each.update, each.tried()
         for source in sources:
             moment = phase(day, source, sources, now, sweep.settled)
@@ -252,6 +259,9 @@ class _Day:
     def __post_init__(self) -> None:
         if not self.evening_hours:
             self.before = None
+        self._digest()
+
+    def _digest(self) -> None:
         evenings = [read for source in self.raw if (read := self._evening(source)) is not None and read.files]
         self.state = inputs_digest([*self.raw.values(), *evenings])
 
@@ -259,6 +269,21 @@ class _Day:
     def is_as_read(self) -> bool:
         """Whether the update in force read the raw data as it is now."""
         return self.update is not None and self.digests.get(self.update.name) == self.state
+
+    def recognize(self, comparing: Comparing) -> None:
+        """Give files that were copied the tags under which the updates read them, if they do not look as read."""
+        board = self.feed.blackboard
+        if self.is_as_read:
+            for read in self.raw.values():
+                comparing.add(board, read)
+        elif self.digests:
+            try:
+                for day in filter(None, (self, self.before)):
+                    found = {key: recognized(board, read, until=comparing.until) for key, read in day.raw.items()}
+                    day.raw = found
+            except StillComparingError as error:
+                raise StillComparingError(self.day) from error
+            self._digest()
 
     def decide(self, source: Source) -> Decision:
         """How the source's day has changed since it was read. Reads the listing only if totals do not decide."""
