@@ -100,23 +100,29 @@ def recognized(board: Blackboard, read: RawInput, *, until: float = inf) -> RawI
     return found
 
 
-def remembered(board: Blackboard, read: RawInput, *, until: float = inf) -> RawInput:
-    """The read set with the tags that stand for the contents; reads all files whose tag is new, as far as time goes."""
+def remembered(board: Blackboard, read: RawInput, *, until: float = inf, largest: float = inf) -> RawInput:
+    """The read set with the tags that stand for the contents; reads all files whose tag is new, as far as time goes.
+
+    Leaves out files of more than `largest` bytes.
+    """
     if local_root(board) is None or not read.files:
         return read
     known, _ = _stored(board, read)
-    unknown = [file for file in read.files if not _contents_with(known, file)]
+    unknown = [file for file in read.files if file.size <= largest and not _contents_with(known, file)]
     if _read(board, read, unknown, until):
         _REMEMBERED[board.uri(""), inputs_digest([read])] = True
     return _translated(read, _stored(board, read)[0] if unknown else known)
 
 
 def remember(board: Blackboard, read_sets: Iterable[RawInput], *, until: float) -> None:
-    """Read and keep the contents of these files that are not kept yet, until the time is over."""
+    """Read and keep the contents of these files that are not kept yet, until the time is over.
+
+    Files that take seconds to read are left to runs.
+    """
     for read in read_sets:
         if time.monotonic() > until:
             return
-        remembered(board, read, until=until)
+        remembered(board, read, until=until, largest=BYTES_AT_ONCE)
 
 
 def _read(board: Blackboard, read: RawInput, files: Sequence[RawFile], until: float) -> bool:
