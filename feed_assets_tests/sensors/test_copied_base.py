@@ -13,11 +13,14 @@ from pathlib import Path
 
 import pytest
 
+from feed_assets.ads import KINDS
+from feed_assets.datasets.days import hour_name
 from feed_assets.dependencies import raw_growth
-from feed_assets.sources import evening, known_contents, read_set
+from feed_assets.dependencies.complete_hours import due_hours
+from feed_assets.sources import evening, known_contents, load_sources, read_set
 from feed_assets.sources.known_contents import known_by_tags, remembered
 from feed_assets.sources.raw import changed_raw_files
-from feed_assets_tests.harness import ADS, DAY, NEXT_DAY, SHOP_ADS, Installation, write_sources
+from feed_assets_tests.harness import ADS, DAY, NEXT_DAY, SHOP_ADS, Installation, ads, write_sources
 
 LATE_GROWTH = sys.modules["feed_assets.sensors.late_growth"]
 DIGESTS = known_contents.digests
@@ -210,3 +213,37 @@ def test_a_new_source_and_a_copy_hold_up_nothing(processed: Desk) -> None:
     (processed.settings.sources_directory / "more/0.yaml").rename(processed.settings.sources_directory / "new.yaml")
 
     assert copied(processed, by("cp", "-r")).tick("late_growth").asked == {}
+
+
+def test_a_run_keeps_what_it_read_so_that_a_copy_right_after_it_runs_nothing_again(shop: Desk) -> None:
+    for day in (DAY, NEXT_DAY):
+        shop.land(ads(20, day), "ads/shop_ads", f"of {day}")
+        assert shop.run("clean_ads", day=day).success
+    new = copied(shop, by("cp", "-r"))
+
+    assert new.tick("late_growth").asked == {}
+    (path,) = (new.base / f"raw/ads/shop_ads/{NEXT_DAY}").rglob("*.parquet")
+    content = bytearray(path.read_bytes())
+    content[10] ^= 1
+    path.write_bytes(content)
+    assert new.tick("late_growth").asked == {NEXT_DAY: ("clean_ads",)}
+
+
+def test_hours_of_a_copy_that_were_checked_are_not_due_and_one_that_differs_is(desk: Desk) -> None:
+    day, checked = str(desk.now.date() - timedelta(days=1)), "checked/ads/shop_ads/v1"
+    for hour in ("11", "12"):
+        desk.raw_bytes(day, {"x": 1000}, hour=hour)
+    read = remembered(desk.board, read_set(desk.board, "ads/shop_ads", date.fromisoformat(day)))
+    for hour in ("11", "12"):
+        desk.make(checked, hour_name(day, hour), [read.during([hour])])
+    new = copied(desk, by("cp", "-r"))
+    (source,) = (each for each in load_sources(desk.settings.sources_directory, KINDS) if each.key == "ads/shop_ads")
+
+    def due() -> list[str]:
+        found = due_hours(new.board, source, [source], new.feed(checked), now=new.now)
+        return [each.partition for each in found]
+
+    assert due() == []
+    (path,) = (new.base / f"raw/ads/shop_ads/{day}/12").iterdir()
+    path.write_bytes(b"y" * 1000)
+    assert due() == [hour_name(day, "12")]
