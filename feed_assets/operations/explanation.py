@@ -18,6 +18,7 @@ from feed_assets.dependencies.inputs_read import inputs_read
 from feed_assets.dependencies.raw_growth import SourceDecision, growth_decisions
 from feed_assets.dependencies.requests import again_at, state_of
 from feed_assets.dependencies.staleness import staleness
+from feed_assets.dependencies.sweeping import settled_days
 from feed_assets.file_feed import (
     Feed,
     FeedInput,
@@ -212,7 +213,8 @@ def _standings(
 ) -> Iterator[tuple[SourceDecision, str]]:
     """Compare each source's raw data of each day with the read set of the update in force."""
     read = [source for source in sources if source.key in node.raw_sources]
-    for each in growth_decisions(board, read, node, now=now, days=days):
+    sweep = settled_days(node.declaration.on(board))
+    for each in growth_decisions(board, read, node, now=now, days=days, sweep=sweep):
         outcome = None
         if each.differs and not graph.has(node.location, each.day):
             outcome = "before the first partition (FEED_ASSETS_FIRST_DAY), so no sensor asks for it"
