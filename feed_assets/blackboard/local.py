@@ -15,6 +15,7 @@ mount it, its locks must work, and the clocks must agree to a second.
 from __future__ import annotations
 
 import errno
+import hashlib
 import io
 import os
 import re
@@ -409,6 +410,19 @@ def _entry(key: str, status: os.stat_result) -> Entry:
 
 def _tag(status: os.stat_result) -> str:
     return f"{status.st_ino:x}-{status.st_mtime_ns:x}-{status.st_size:x}"
+
+
+def digest_of(path: Path, root: Path) -> tuple[str, str] | None:
+    """The tag and the SHA-256 of a file below `root`; None if it is gone, unreadable, or changes meanwhile."""
+    try:
+        if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(root)) or not path.is_file():
+            return None
+        with path.open("rb") as file:
+            tag = _tag(os.fstat(file.fileno()))
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+            return (tag, digest) if _tag(os.fstat(file.fileno())) == tag else None
+    except OSError:
+        return None
 
 
 def _translated(error: OSError, doing: str) -> BlackboardError:

@@ -5,7 +5,7 @@ Here: the keys of partitions, updates, files and the control area. Not here: any
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from shlex import quote
 
@@ -61,11 +61,15 @@ class Feed:
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file of an update: its path below the update, its bytes, and a tag that changes with its content."""
+    """A file of an update: its path below the update, its bytes, and a tag that changes with its content.
+
+    `digest` is the SHA-256 of a file on a disk, in records; "" where tags tell the content, and in listings.
+    """
 
     path: str
     size: int
     tag: str
+    digest: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

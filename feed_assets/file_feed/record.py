@@ -205,6 +205,9 @@ class Record:
         content = {"format": FORMAT, **asdict(self)}
         for each, value in zip(content["facts"]["inputs"], self.facts.inputs, strict=True):
             each["kind"] = "raw" if isinstance(value, RawInput) else "feed"
+        for file in content["files"]:
+            if not file["digest"]:
+                del file["digest"]
         return json.dumps(content, default=_plain, sort_keys=True, separators=(",", ":")).encode()
 
     @classmethod

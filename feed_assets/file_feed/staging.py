@@ -13,6 +13,7 @@ from datetime import datetime
 from itertools import islice
 
 from feed_assets.blackboard import AlreadyExistsError, UnavailableError, list_all
+from feed_assets.blackboard.contents import digests
 from feed_assets.file_feed.claims import Claim
 from feed_assets.file_feed.control import StoredRecord, record_at, record_key, record_keys, stored_record
 from feed_assets.file_feed.errors import ClaimLostError, TornUpdateError
@@ -80,6 +81,7 @@ def stage(claimed: Claim, files: Sequence[File], facts: Facts, *, now: datetime)
 def put_on_record(claimed: Claim, files: Sequence[File], facts: Facts, *history: Transition) -> Staged:
     """Write the record with this history: one PUT, and one before it for the listing of many raw files.
 
+    On a disk, reads the files for their digests.
     Calling it again changes nothing.
     """
     kept, listing = summarized(facts.inputs)
@@ -88,7 +90,7 @@ def put_on_record(claimed: Claim, files: Sequence[File], facts: Facts, *history:
         update=claimed.name,
         owner=claimed.owner,
         token=claimed.token,
-        files=tuple(sorted(files, key=lambda file: file.path)),
+        files=tuple(sorted(_with_digests(claimed, files), key=lambda file: file.path)),
         facts=replace(facts, inputs=kept),
         history=history,
     )
@@ -105,6 +107,12 @@ def put_on_record(claimed: Claim, files: Sequence[File], facts: Facts, *history:
             raise
         tag = current.tag
     return Staged(claimed, record, key, tag)
+
+
+def _with_digests(claimed: Claim, files: Sequence[File]) -> list[File]:
+    found = digests(claimed.feed.blackboard, [f"{claimed.prefix}{file.path}" for file in files])
+    known = {key: digest for key, (_, digest) in found.items()}
+    return [replace(file, digest=known.get(f"{claimed.prefix}{file.path}", "")) for file in files]
 
 
 def find_staged(feed: Feed, partition: str | None, *, root_run_id: str | None = None) -> Staged | None:

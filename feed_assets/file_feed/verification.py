@@ -6,15 +6,16 @@ update that is not valid.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from feed_assets.blackboard import NotFoundError, outside
+from feed_assets.blackboard.contents import digests
 from feed_assets.file_feed.contents import Contents, contents
 from feed_assets.file_feed.control import CLAIMS, RECORDS, record_at
 from feed_assets.file_feed.errors import UnreadableRecordError
-from feed_assets.file_feed.feed import CONTROL, Feed
+from feed_assets.file_feed.feed import CONTROL, Feed, File
 from feed_assets.file_feed.holds import Pin, Tag, own_control_found, pins, tags
 from feed_assets.file_feed.manifest import INVALIDATED, is_removal, manifest, parse_manifest
 from feed_assets.file_feed.names import begun, has_update_shape, is_hidden, is_update_name
@@ -44,7 +45,8 @@ _Place = tuple[str | None, str]
 def verify(feed: Feed, *, now: datetime, within: str | None = None) -> list[Finding]:
     """All faults of a feed, or of the partition `within`, ordered by partition and update.
 
-    One pass over the listings (see `contents`); reads every record and tag. Raises FeedError if a tag is damaged.
+    One pass over the listings (see `contents`); reads every record and tag, and on a disk every file whose content is
+    on record. Raises FeedError if a tag is damaged.
     """
     findings = _findings(feed, within, now)
     return sorted(findings, key=lambda each: (each.partition or "", each.update or "", each.kind, each.message))
@@ -231,7 +233,7 @@ def _against_record(
         return  # it only says why an update of another program was invalidated, and names no files
     recorded = {file.path: file for file in record.files}
     stored = {file.path: file for file in found.files if file.path not in added}
-    rewritten = []
+    same_size = []
     for path in sorted(recorded.keys() | stored.keys()):
         was, now = recorded.get(path), stored.get(path)
         if now is None:
@@ -240,14 +242,36 @@ def _against_record(
             yield Finding("extra file", *place, f"{path} is there and is not recorded")
         elif was.size != now.size:
             yield Finding("changed file", *place, f"{path} had {was.size} bytes and has {now.size}")
-        elif was.tag != now.tag:
-            rewritten.append(path)
-    if rewritten and len(rewritten) == len(recorded) and not _tells_content(feed, found, record):
+        else:
+            same_size.append((was, now))
+    yield from _of_contents(feed, place, found, record, same_size)
+
+
+def _of_contents(
+    feed: Feed, place: _Place, found: Found, record: Record, files: Sequence[tuple[File, File]]
+) -> Iterator[Finding]:
+    """Compare files as they were recorded with those that are there now, of the same size."""
+    digests_now = _digests(feed, place, [was.path for was, _ in files if was.digest])
+    changed = [was.path for was, _ in files if digests_now.get(was.path, was.digest) != was.digest]
+    for path in changed:
+        yield Finding("changed file", *place, f"{path} has other content than was recorded, of the same size")
+    other_tag = [was.path for was, now in files if was.tag != now.tag and was.path not in changed]
+    rewritten = [path for path in other_tag if path not in digests_now]
+    if other_tag and len(other_tag) == len(record.files) and not _tells_content(feed, found, record):
         # In a copy of the base all tags differ, and all sizes are equal.
-        yield Finding("copied", *place, "its files have the recorded sizes and other tags: a copy, or written anew")
+        or_not = ", or written anew" if rewritten else ""
+        kept = "sizes" if rewritten else "content"
+        yield Finding("copied", *place, f"its files have the recorded {kept} and other tags: a copy{or_not}")
         return
     for path in rewritten:
         yield Finding("changed file", *place, f"{path} was written anew since it was recorded: its tag differs")
+
+
+def _digests(feed: Feed, place: _Place, paths: list[str]) -> dict[str, str]:
+    """The SHA-256 of these files of an update, by path; empty where tags tell the content."""
+    prefix = feed.update_prefix(*place)
+    found = digests(feed.blackboard, [f"{prefix}{path}" for path in paths])
+    return {key.removeprefix(prefix): digest for key, (_, digest) in found.items()}
 
 
 def _tells_content(feed: Feed, found: Found, record: Record) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from math import inf
 
 from feed_assets.blackboard import Blackboard
 from feed_assets.datasets import ONE_DAY, midnight
@@ -18,6 +19,7 @@ from feed_assets.late_data.day_phases import due_from
 from feed_assets.late_data.inputs_read import inputs_read, was_decided_against
 from feed_assets.late_data.raw_growth import decide_on
 from feed_assets.sources import Source, raw_days
+from feed_assets.sources.known_contents import StillComparingError, recognized
 
 ONE_HOUR = timedelta(hours=1)
 
@@ -32,7 +34,7 @@ class DueHour:
 
 
 def due_hours(
-    board: Blackboard, source: Source, of_kind: Sequence[Source], feed: Feed, *, now: datetime
+    board: Blackboard, source: Source, of_kind: Sequence[Source], feed: Feed, *, now: datetime, until: float = inf
 ) -> Iterator[DueHour]:
     """The due hours of a source, oldest first; two listings of its raw data, and two of its checked hours.
 
@@ -43,6 +45,8 @@ def due_hours(
       and a GET for each such hour, once in a process.
     - Its run ended before it published.
 
+    On a disk, days with copied files that cannot be compared before `until` are left for later.
+
     `of_kind` are all sources of its kind: a day waits for the longest buffer among them.
     """
     first, last = now.date() - source.lookback_days * ONE_DAY, now.date()
@@ -51,6 +55,11 @@ def due_hours(
     in_force = latest_of_all(feed, now=now, **hours) if digests else {}
     for (_, day), read in sorted(raw_days(board, [source.key], first, last).items()):
         to_come = now < due_from(str(day), of_kind)
+        if any(_is_other(digests.get(hour_name(str(day), hour), {}), read.during([hour])) for hour in read.hours):
+            try:
+                read = recognized(board, read, until=until)  # noqa: PLW2901 - the same files
+            except StillComparingError:
+                continue
         for hour in sorted(read.hours):
             complete = midnight(day) + (int(hour) + 1 + source.buffer_hours) * ONE_HOUR
             known = digests.get(partition := hour_name(str(day), hour), {})
@@ -60,6 +69,11 @@ def due_hours(
             state = inputs_digest([of_hour])
             if why := _why_due(source, feed, partition, of_hour, state, known, in_force.get(partition)):
                 yield DueHour(partition, state, f"{source.key} {partition} {why}")
+
+
+def _is_other(known: Mapping[str, str], of_hour: RawInput) -> bool:
+    """Whether an hour was checked, and has other files now."""
+    return bool(known) and inputs_digest([of_hour]) not in known.values()
 
 
 def _why_due(

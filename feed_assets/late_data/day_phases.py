@@ -5,7 +5,7 @@ Not here: whether its raw data has changed (`raw_growth`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
 
@@ -13,7 +13,7 @@ from feed_assets.datasets import ONE_DAY, midnight
 from feed_assets.sources import Source
 
 SWEEP_DAYS = 3
-"""Days for which a day is still checked after it has left the lookback, in case the sensor did not run."""
+"""Days for which a day is still checked after it has left the lookback. Longer if no sensor has settled it yet."""
 
 
 class Phase(StrEnum):
@@ -24,24 +24,39 @@ class Phase(StrEnum):
     WATCHED = "watched"
     """The day is in the lookback: growth by the threshold makes it run again."""
     LEAVING = "leaving"
-    """The day has just left the lookback: any growth since it was processed makes it run once."""
+    """The day has left the lookback and is not settled: any growth since it was processed makes it run once."""
     SETTLED = "settled"
     """Sensors ignore the day."""
 
 
-def watched_days(sources: Sequence[Source], now: datetime) -> tuple[date, date]:
-    """The first and the last day that is watched or leaving the lookback for any of these sources."""
+def watched_days(
+    sources: Sequence[Source], now: datetime, settled: Mapping[str, date] | None = None
+) -> tuple[date, date]:
+    """The first and the last day that is watched or leaving the lookback for any of these sources.
+
+    `settled` is the last settled day of each source (see `sweeping`).
+    """
     buffer = max(source.buffer_hours for source in sources)
     longest = max(*(source.lookback_days for source in sources), buffer // 24 + 2)
-    return now.date() - (longest + SWEEP_DAYS) * ONE_DAY, now.date() - ONE_DAY
+    first = now.date() - (longest + SWEEP_DAYS) * ONE_DAY
+    not_yet = [each + ONE_DAY for each in (settled or {}).values() if each < first]
+    return min([first, *not_yet]), now.date() - ONE_DAY
 
 
-def phase(day: str, source: Source, sources: Sequence[Source], now: datetime) -> Phase:
-    """The phase of the day for a source; `sources` are all of its kind: a day waits for the longest buffer."""
+def phase(
+    day: str, source: Source, sources: Sequence[Source], now: datetime, settled: Mapping[str, date] | None = None
+) -> Phase:
+    """The phase of the day for a source; `sources` are all of its kind: a day waits for the longest buffer.
+
+    A day after the last one `settled` is not settled by time alone.
+    """
     if now < due_from(day, sources):
         return Phase.OPEN
     if now < leaves_at(day, source, sources):
         return Phase.WATCHED
+    last = (settled or {}).get(source.key)
+    if last is not None and date.fromisoformat(day) > last:
+        return Phase.LEAVING
     return Phase.LEAVING if now < _later(leaves_at(day, source, sources), SWEEP_DAYS * ONE_DAY) else Phase.SETTLED
 
 

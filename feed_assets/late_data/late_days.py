@@ -8,14 +8,19 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from typing import Any
 
-from feed_assets.datasets import Place
+from feed_assets.blackboard import BlackboardError
+from feed_assets.datasets import ONE_DAY, Place
 from feed_assets.file_feed import FeedError
+from feed_assets.late_data.day_phases import Phase
 from feed_assets.late_data.empty_days import empty_days
 from feed_assets.late_data.raw_growth import SourceDecision, growth_decisions
 from feed_assets.late_data.staleness import in_force_at
+from feed_assets.late_data.sweeping import Sweep, keep, last_settled, sweep_of
 from feed_assets.sources import Source
+from feed_assets.sources.known_contents import Comparing, StillComparingError
 from feed_assets.starts.graph import FeedNode, descendants
 from feed_assets.starts.requests import Need, Requests, state_of
 
@@ -32,11 +37,22 @@ class LateDays:
     requests: Requests
     unreadable: set[str] = field(default_factory=set)
     """Kinds whose feed could not be read, perhaps after decisions on its first days."""
+    comparing: Comparing = field(default_factory=Comparing)
+    """How long files of a copied base may be read."""
+    _stopped: dict[str, str] = field(default_factory=dict)
+    """The first day of each kind with copied files that are still to be compared."""
+    _sweeps: dict[str, Sweep] = field(default_factory=dict)
+    """How far each kind was swept when its decisions began."""
 
     def decisions(self, start_at: str = "") -> Iterator[SourceDecision]:
         """All decisions from this day on, sorted by day: a day is complete when the next day begins."""
         by_kind = [self._decisions(kind, start_at) for kind in sorted(self.feeds)]
         return heapq.merge(*by_kind, key=lambda decision: decision.day)
+
+    @property
+    def stopped_at(self) -> str | None:
+        """The first day whose copied files are still to be compared: leave out its decisions, and those after it."""
+        return min(self._stopped.values(), default=None)
 
     def plan(self, decisions: Sequence[SourceDecision]) -> None:
         """Plan one run for each due day, of the kinds that have late or no raw data and were not yet requested."""
@@ -63,6 +79,37 @@ class LateDays:
             before = downstream.get(day, {})
             report = self._report(decided, before)
             self.requests.add(Need(day, due, "; ".join(why), tuple(sorted(before)), report))
+
+    def settle(self, decisions: Sequence[SourceDecision], *, start_at: str = "", resume: str | None = None) -> None:
+        """Keep how far days that have left the lookback need nothing more: `plan` has had these decisions before.
+
+        They are those from `start_at` to before `resume`.
+        """
+        for kind, sweep in self._sweeps.items():
+            has_data = any(each.source.kind == kind for each in decisions)
+            if kind in self.unreadable or (sweep.stored is None and not has_data):
+                continue
+            feed, sources = self.feeds[kind], self._of_kind(kind)
+            given_up = {day for of, day in self.requests.given_up if of == feed}
+            settled = {}
+            for source in sources:
+                before, by_time = sweep.settled[source.key], last_settled(source, sources, self.requests.now)
+                open_ = [
+                    date.fromisoformat(each.day) - ONE_DAY
+                    for each in decisions
+                    if each.source == source and each.due and each.phase is Phase.LEAVING
+                    and each.day not in given_up and self.requests.graph.has(feed, each.day)
+                ]  # fmt: skip
+                if resume:
+                    open_.append(date.fromisoformat(resume) - ONE_DAY)
+                if start_at and date.fromisoformat(start_at) > before + ONE_DAY:
+                    open_.append(before)
+                # A day that is watched again, as the lookback became longer, is to be swept again.
+                settled[source.key] = min(by_time, max(before, min([by_time, *open_])))
+            try:
+                keep(self._node(kind).declaration.on(self.requests.board), sweep, settled)
+            except BlackboardError as error:
+                self.requests.notes.append(f"How far {kind} are swept is not kept: {error}")
 
     def _report(self, decided: Sequence[SourceDecision], before: Mapping[str, str | None]) -> dict[str, Any] | None:
         """The first part of the report on a run: each decision with its numbers, and the updates in force before.
@@ -92,9 +139,17 @@ class LateDays:
         return [source for source in self.sources if source.kind == kind]
 
     def _decisions(self, kind: str, start_at: str) -> Iterator[SourceDecision]:
-        node, board, now = self._node(kind), self.requests.board, self.requests.now
+        node, board, now, sources = self._node(kind), self.requests.board, self.requests.now, self._of_kind(kind)
+        if not sources:
+            return
+        sweep = self._sweeps[kind] = sweep_of(node.declaration.on(board), sources, now)
         try:
-            yield from growth_decisions(board, self._of_kind(kind), node, now=now, start_at=start_at)
+            yield from growth_decisions(
+                board, sources, node, now=now, start_at=start_at, sweep=sweep, comparing=self.comparing
+            )
+        except StillComparingError as error:
+            self._stopped[kind] = str(error)
+            self.requests.notes.append(f"{node.name} {error}: copied files are compared, the next tick goes on")
         except FeedError as error:
             self.unreadable.add(kind)
             self.requests.notes.append(f"{node.name} cannot be read: {error}")

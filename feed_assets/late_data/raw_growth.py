@@ -21,7 +21,9 @@ from feed_assets.file_feed.wording import counted
 from feed_assets.late_data.day_phases import Phase, due_from, leaves_at, phase, watched_days
 from feed_assets.late_data.inputs_read import InputsRead, inputs_read, was_decided_against
 from feed_assets.late_data.processing_history import processing_history
+from feed_assets.late_data.sweeping import NOTHING_KNOWN, Records, Sweep
 from feed_assets.sources import Decision, GrowthKind, Source, decide, each_day, evening, evening_read
+from feed_assets.sources.known_contents import Comparing, StillComparingError, recognized
 from feed_assets.sources.thresholds import CostOfRun, Processed
 from feed_assets.starts.graph import FeedNode
 
@@ -127,8 +129,13 @@ def growth_decisions(
     now: datetime,
     days: tuple[date, date] | None = None,
     start_at: str = "",
+    sweep: Sweep = NOTHING_KNOWN,
+    comparing: Comparing | None = None,
 ) -> Iterator[SourceDecision]:
     """A decision for every day that is watched or leaving the lookback; `sources` are all sources of one kind.
+
+    On a disk, files whose tags changed are compared by content, which reads each once. Raises StillComparingError if
+    that takes longer than `comparing` allows.
 
     With `days` (first, last), decides on these days in any phase. Days before `start_at`, and days that have no raw
     files and were never processed, are left out. Costs one listing for each source and two of the feed, each only as
@@ -138,12 +145,14 @@ def growth_decisions(
     """
     if not sources:
         return
-    first, last = days or watched_days(sources, now)
+    first, last = days or watched_days(sources, now, sweep.settled)
     first = max(first, date.fromisoformat(start_at or str(first)))
-    for each in _days(board, sources, node, (first, last), now):
+    comparing = comparing or Comparing()
+    for each in _days(board, sources, node, (first, last), now, sweep.records):
+        each.recognize(comparing)
         day, update, tried = each.day, each.update, each.tried()
         for source in sources:
-            moment = phase(day, source, sources, now)
+            moment = phase(day, source, sources, now, sweep.settled)
             if days is None and moment in {Phase.OPEN, Phase.SETTLED}:
                 continue
             before, current = each.baseline(source.key), each.raw[source.key]
@@ -166,7 +175,12 @@ def growth_decisions(
 
 
 def _days(
-    board: Blackboard, sources: Sequence[Source], node: FeedNode, days: tuple[date, date], now: datetime
+    board: Blackboard,
+    sources: Sequence[Source],
+    node: FeedNode,
+    days: tuple[date, date],
+    now: datetime,
+    records: Records | None,
 ) -> Iterator[_Day]:
     """Each day with raw files or an update, listed as it is consumed; the day before the first is listed too."""
     feed = node.declaration.on(board)
@@ -176,7 +190,7 @@ def _days(
         for source in sources
     }
     updates = _Ascending(latest_of_each(feed, now=now, first=str(first), last=str(last)))
-    digests = _Ascending(recorded(feed, first=str(first), last=str(last)))
+    digests = _Ascending(recorded(feed, first=str(first), last=str(last)) if records is None else records)
     histories: dict[str, dict[str, Processed]] = {}
 
     def history(source: Source, day: str) -> list[Processed]:
@@ -245,6 +259,9 @@ class _Day:
     def __post_init__(self) -> None:
         if not self.evening_hours:
             self.before = None
+        self._digest()
+
+    def _digest(self) -> None:
         evenings = [read for source in self.raw if (read := self._evening(source)) is not None and read.files]
         self.state = inputs_digest([*self.raw.values(), *evenings])
 
@@ -252,6 +269,21 @@ class _Day:
     def is_as_read(self) -> bool:
         """Whether the update in force read the raw data as it is now."""
         return self.update is not None and self.digests.get(self.update.name) == self.state
+
+    def recognize(self, comparing: Comparing) -> None:
+        """Give files that were copied the tags under which the updates read them, if they do not look as read."""
+        board = self.feed.blackboard
+        if self.is_as_read:
+            for read in self.raw.values():
+                comparing.add(board, read)
+        elif self.digests:
+            try:
+                for day in filter(None, (self, self.before)):
+                    found = {key: recognized(board, read, until=comparing.until) for key, read in day.raw.items()}
+                    day.raw = found
+            except StillComparingError as error:
+                raise StillComparingError(self.day) from error
+            self._digest()
 
     def decide(self, source: Source) -> Decision:
         """How the source's day has changed since it was read. Reads the listing only if totals do not decide."""

@@ -18,6 +18,7 @@ from feed_assets.notices.messages import DETECTED, ENDED
 from feed_assets.notices.tables import (
     Message,
     Report,
+    attempts_at,
     claim_message,
     close_report,
     messages_of,
@@ -32,6 +33,8 @@ GONE_BACK = "gone back"
 """The outcome of a request that never became a run, as the raw data changed so that none is needed."""
 FEED = "feed"
 """The channel that keeps a report."""
+MOST_ATTEMPTS = 125
+"""Attempts at a message until it is given up: five days. The report is kept all the same, however long that takes."""
 
 Send = Callable[[Report, str, str], str]
 """Sends the message of a report under a name; returns a remark for the log, or "". Raises NotTakenError."""
@@ -48,19 +51,30 @@ def due_messages(report: Report) -> list[str]:
     return [*([DETECTED] if first else []), *([ENDED] if ended else [])]
 
 
-def put_off(store: Store, message: Message, *, at: datetime) -> datetime:
-    """Note that a channel did not take a message, claimed or not. Returns when it may be sent again."""
+def put_off(store: Store, message: Message, *, at: datetime) -> datetime | None:
+    """Note that a channel did not take a message, claimed or not. Returns when it may be sent again; None if never."""
     with store.writing() as transaction:
         claim_message(transaction, message, at=at)
-        return postpone_message(transaction, message, at=at)
+        if attempts_at(transaction, message) < MOST_ATTEMPTS or message.channel == FEED:
+            return postpone_message(transaction, message, at=at)
+        record_sent(transaction, message, at=at)
+        return None
+
+
+def end(store: Store, message: Message, *, at: datetime) -> None:
+    """Note that a channel never takes a message, claimed or not: it is not sent again."""
+    with store.writing() as transaction:
+        claim_message(transaction, message, at=at)
+        record_sent(transaction, message, at=at)
 
 
 def deliver(store: Store, report: Report, channels: Mapping[str, Send]) -> list[str]:
     """Send what is due and not yet sent. Close the report if it has a result and all its messages are sent.
 
     `channels` has `FEED`, which takes only reports that have ended. A channel of one recipient, such as
-    `mail:all@example.com`, takes only what was put off for it. Any error of a channel counts as NotTakenError. Returns
-    remarks for the log, each with the day of the report; of other errors only the type, as their text may hold secrets.
+    `mail:all@example.com`, gets only messages deferred for that recipient. Any error of a channel counts as
+    NotTakenError. Returns remarks for the log, each with the day of the report; of other errors only the type, as their
+    text may hold secrets.
     """
     remarks: list[str] = []
     wanted = {
@@ -85,8 +99,8 @@ def deliver(store: Store, report: Report, channels: Mapping[str, Send]) -> list[
         except Exception as error:  # noqa: BLE001 - whatever it is, the other messages are sent
             again = put_off(store, message, at=datetime.now(UTC))
             why = str(error) if isinstance(error, NotTakenError) else f"{channel} raised {type(error).__name__}."
-            remark = f"{message.name} was not taken: {why} It is sent again after {again:%H:%M:%S} UTC."
-            remarks.append(f"{report.day}: {remark}")
+            what_next = f"It is sent again after {again:%H:%M:%S} UTC." if again else "It is given up after five days."
+            remarks.append(f"{report.day}: {message.name} was not taken: {why} {what_next}")
             continue
         with store.writing() as transaction:
             record_sent(transaction, message, at=datetime.now(UTC))

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from email.message import EmailMessage
+from email.policy import SMTP
 from email.utils import format_datetime
 from html import escape
 from shlex import quote
@@ -17,6 +18,7 @@ from typing import Any
 
 from feed_assets.notices.tables import Report
 from feed_assets.sources.growth import rounded_growth
+from feed_assets.sources.mail_address import parsed_address
 
 DETECTED, ENDED = "detected", "ended"
 PLOT = "plot@feed-assets"
@@ -76,13 +78,14 @@ def notice_of(report: Report, message: str) -> Notice:
 def mail(
     notice: Notice, name: str, *, sender: str, to: Sequence[str], at: datetime, plot: bytes | None
 ) -> EmailMessage:
-    """The notice as mail: text, HTML, and the plot inside it.
+    """The notice as mail: text, HTML, and the plot inside it, in lines of 7-bit bytes that every server takes.
 
     Its Message-ID follows from `name`: a mail that is sent again has the same, so that receivers can drop it.
     """
-    made = EmailMessage()
-    made["Subject"], made["From"], made["To"] = notice.subject, sender, ", ".join(to)
-    made["Date"], made["Message-ID"] = format_datetime(at), f"<{name}@{sender.rpartition('@')[2].rstrip('>')}>"
+    made, from_ = EmailMessage(policy=SMTP.clone(cte_type="7bit")), parsed_address(sender)
+    subject = " ".join(notice.subject.split())
+    made["Subject"], made["From"], made["To"] = subject, from_, list(map(parsed_address, to))
+    made["Date"], made["Message-ID"] = format_datetime(at), f"<{name}@{from_.domain}>"
     made["Auto-Submitted"] = "auto-generated"
     made.set_content(notice.text)
     made.add_alternative(notice.html(picture=plot is not None), subtype="html")

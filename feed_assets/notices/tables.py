@@ -130,14 +130,19 @@ def claim_message(transaction: Transaction, message: Message, *, at: datetime) -
 
 
 def record_sent(transaction: Transaction, message: Message, *, at: datetime) -> None:
-    """Note that the message was sent."""
+    """Note that the message was sent, or never will be."""
     transaction.connection.execute(update(MESSAGES).filter_by(**asdict(message)).values(sent=stored_time(at)))
+
+
+def attempts_at(transaction: Transaction, message: Message) -> int:
+    """How often a message was claimed."""
+    query = select(MESSAGES.c.attempts).filter_by(**asdict(message))
+    return int(transaction.connection.execute(query).scalar_one())
 
 
 def postpone_message(transaction: Transaction, message: Message, *, at: datetime) -> datetime:
     """Note that the message was not taken. Returns when it may be sent again."""
-    key = asdict(message)
-    attempts = int(transaction.connection.execute(select(MESSAGES.c.attempts).filter_by(**key)).scalar_one())
+    key, attempts = asdict(message), attempts_at(transaction, message)
     again = at + min(FIRST_PAUSE * (1 << min(attempts - 1, 10)), LONGEST_PAUSE)
     transaction.connection.execute(update(MESSAGES).filter_by(**key).values(leased_until=stored_time(again)))
     return again

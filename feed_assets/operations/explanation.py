@@ -29,6 +29,7 @@ from feed_assets.late_data.day_phases import Phase
 from feed_assets.late_data.inputs_read import inputs_read
 from feed_assets.late_data.raw_growth import SourceDecision, growth_decisions
 from feed_assets.late_data.staleness import staleness
+from feed_assets.late_data.sweeping import settled_days
 from feed_assets.operations.accounting import COUNTS
 from feed_assets.sources import GrowthKind, Source, decide
 from feed_assets.sources.growth import rounded_growth
@@ -213,7 +214,8 @@ def _standings(
 ) -> Iterator[tuple[SourceDecision, str]]:
     """Compare each source's raw data of each day with the read set of the update in force."""
     read = [source for source in sources if source.key in node.raw_sources]
-    for each in growth_decisions(board, read, node, now=now, days=days):
+    sweep = settled_days(node.declaration.on(board))
+    for each in growth_decisions(board, read, node, now=now, days=days, sweep=sweep):
         outcome = None
         if each.differs and not graph.has(node.location, each.day):
             outcome = "before the first partition (FEED_ASSETS_FIRST_DAY), so no sensor asks for it"

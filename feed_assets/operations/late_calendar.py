@@ -14,6 +14,7 @@ from feed_assets.datasets import ONE_DAY
 from feed_assets.file_feed import begun, recorded_digests
 from feed_assets.late_data.day_phases import Phase
 from feed_assets.late_data.raw_growth import SourceDecision, growth_decisions
+from feed_assets.late_data.sweeping import settled_days
 from feed_assets.operations.explanation import cleaned_nodes
 from feed_assets.sources import Source
 from feed_assets.sources.growth import rounded_growth
@@ -63,7 +64,8 @@ def late_calendar(
         # A day waits for all sources of its kind.
         read = [source for source in sources if source.key in node.raw_sources]
         tried = recorded_digests(node.declaration.on(board), first=str(first), last=str(now.date()))
-        for each in growth_decisions(board, read, node, now=now, days=(first, now.date())):
+        sweep = settled_days(node.declaration.on(board))
+        for each in growth_decisions(board, read, node, now=now, days=(first, now.date()), sweep=sweep):
             if each.source in shown:
                 names = tried.get(each.day, {})
                 found.append(_row(each, begun(max(names)) if len(names) > 1 else None))

@@ -16,9 +16,11 @@ from dataclasses import asdict, dataclass
 from urllib.parse import urlsplit
 
 import dagster as dg
+from pydantic import field_validator
 
 from feed_assets.errors import FeedAssetsError
 from feed_assets.notices.mail import MailServer
+from feed_assets.sources.mail_address import check_address
 
 WEBHOOK = "FEED_ASSETS_ALERT_WEBHOOK"
 """The environment variable with the webhook's address, which is a secret."""
@@ -145,6 +147,16 @@ class MailResource(dg.ConfigurableResource[None]):
     url: str
     sender: str
     recipients: list[str]
+
+    @field_validator("sender")
+    @classmethod
+    def _is_address(cls, sender: str) -> str:
+        return check_address(sender)
+
+    @field_validator("recipients")
+    @classmethod
+    def _are_addresses(cls, recipients: list[str]) -> list[str]:
+        return [check_address(each) for each in recipients]
 
     @property
     def server(self) -> MailServer:

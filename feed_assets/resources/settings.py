@@ -28,7 +28,7 @@ from feed_assets.notices.mail import MailError, MailServer
 from feed_assets.resources.notifier import WEBHOOK, is_web_address
 from feed_assets.resources.spark import SparkResource
 from feed_assets.resources.storage import BlackboardResource
-from feed_assets.sources.spec import MAIL_ADDRESS
+from feed_assets.sources.mail_address import check_address, split_addresses
 from feed_assets.state.address import VARIABLE as STATE
 from feed_assets.state.address import sqlite_url, state_url
 from feed_assets.warehouse import VARIABLE as WAREHOUSE
@@ -204,11 +204,15 @@ def _has_webhook(address: str) -> bool:
 
 
 def _addresses(name: str, text: str) -> tuple[str, ...]:
-    found = tuple(each.strip() for each in text.split(",") if each.strip())
-    if wrong := [each for each in found if not re.fullmatch(MAIL_ADDRESS, each)]:
-        raise SettingsError(
-            f"{name} has {wrong[0]!r}; it takes addresses such as team@example.com, and commas between."
-        )
+    found = tuple(split_addresses(text))
+    for each in found:
+        try:
+            check_address(each)
+        except ValueError as error:
+            wrong = str(error).removeprefix("is ").partition("; ")
+            raise SettingsError(
+                f"{name} has {wrong[0]}; it takes addresses such as team@example.com, and commas between: {wrong[2]}."
+            ) from None
     return found
 
 

@@ -53,8 +53,9 @@ def complete_hours(
         for source in map(by_key.__getitem__, turns):
             location = feeds.locations[checked[source.key]]
             of_kind = [each for each in sources if each.kind == source.kind]
+            feed = feeds.feeds[location].declaration.on(board)
             try:
-                due = list(due_hours(board, source, of_kind, feeds.feeds[location].declaration.on(board), now=now))
+                due = list(due_hours(board, source, of_kind, feed, now=now, until=deadline))
             except FeedError as error:
                 requests.notes.append(f"{source.key} cannot be read: {error}")
                 continue

@@ -20,7 +20,11 @@ from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.liveness import fail_dead_runs
 from feed_assets.sensors.ticks import TICK_SECONDS, load_cursor, requests_of_tick, run_requests
 from feed_assets.sources import Source
+from feed_assets.sources.known_contents import remember
 from feed_assets.starts.requests import Requests
+
+REMEMBER_SECONDS = 5.0
+"""How long a tick reads processed raw files of a disk whose contents are not kept yet."""
 
 
 def late_growth(
@@ -40,7 +44,8 @@ def late_growth(
         description=(
             "Compares every raw partition in each source's lookback (without today) with the read set of the latest "
             "valid update. Runs each day that has grown by the source's threshold, whose files were replaced or "
-            "deleted, or that was never processed, and only the assets made from it."
+            "deleted, or that was never processed, and only the assets made from it. A day that has grown by less runs "
+            "once, when it has left the lookback."
         ),
     )
     def sensor(
@@ -52,19 +57,27 @@ def late_growth(
             context.log.warning(f"Run {run_id} is marked as failed: its process is gone.")
         requests = requests_of_tick(context.instance, state.store, blackboard.blackboard, feeds, clock.now())
         days = LateDays(sources, {kind: feeds.locations[key] for kind, key in clean_assets.items()}, requests)
+        days.comparing.until = deadline
 
         decisions: list[SourceDecision] = []
         cursor = load_cursor(context.cursor)
         start_at, resume = str(cursor.get("resume", "")), None
-        for decision in days.decisions(start_at if is_day(start_at) else ""):
+        start_at = start_at if is_day(start_at) else ""
+        for decision in days.decisions(start_at):
             # Every tick decides at least one whole day, of all kinds.
             another_day = bool(decisions) and decision.day != decisions[-1].day
             if another_day and time.monotonic() > deadline:
                 resume = decision.day
                 break
             decisions.append(decision)
+        if days.stopped_at is not None:
+            resume = min(filter(None, [resume, days.stopped_at]))
+            decisions = [each for each in decisions if each.day < days.stopped_at]
         days.plan(decisions)
-        runs = run_requests("late_growth", feeds, requests.put_on_record(), run_config)
+        days.settle(decisions, start_at=start_at, resume=resume)
+        asked = requests.put_on_record()
+        remember(requests.board, days.comparing.processed, until=min(deadline, time.monotonic() + REMEMBER_SECONDS))
+        runs = run_requests("late_growth", feeds, asked, run_config)
         lines = [each.sentence() for each in decisions if each.decision.kind != "unchanged"] + requests.decided
         logged = short_digest("\n".join(lines)) if lines else ""
         if logged != cursor.get("logged", ""):

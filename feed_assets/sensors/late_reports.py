@@ -7,7 +7,7 @@ Here: the channels. Not here: which day is late (`late_growth`), the end of a ru
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -18,9 +18,9 @@ import dagster as dg
 from feed_assets.assets.late_data_reports import kept_event
 from feed_assets.blackboard import Blackboard, BlackboardError
 from feed_assets.file_feed import FeedError
-from feed_assets.notices.delivery import FEED, NotTakenError, Send, deliver, put_off
+from feed_assets.notices.delivery import FEED, NotTakenError, Send, deliver, end, put_off
 from feed_assets.notices.keeping import keep, kept_reports
-from feed_assets.notices.mail import MailError, is_put_off
+from feed_assets.notices.mail import MailError, Sent
 from feed_assets.notices.messages import ENDED, mail, notice_of
 from feed_assets.notices.tables import Message, Report, messages_of, open_reports
 from feed_assets.resources import Alert, MailResource, Notifier
@@ -29,6 +29,7 @@ from feed_assets.sensors.asset_graph import AssetFeedGraph
 from feed_assets.sensors.run_results import RunResults
 from feed_assets.sensors.ticks import TICK_SECONDS
 from feed_assets.sources import Source
+from feed_assets.sources.mail_address import parsed_address
 from feed_assets.state import Store
 
 NAME = "late_reports"
@@ -94,11 +95,11 @@ class _Channels:
         """For each channel, the function that sends a message about this report."""
         channels: dict[str, Send] = {FEED: self._keep}
         if self.mailer is not None:
-            channels[MAIL] = partial(self._mail, self.mailer, None)
+            channels[MAIL] = partial(self._mail_all, self.mailer)
             for _, channel in messages_of(self.store, report):
                 kind, _, address = channel.partition(":")
                 if kind == MAIL and address:
-                    channels[channel] = partial(self._mail, self.mailer, address)
+                    channels[channel] = partial(self._mail_one, self.mailer, address)
         if self.notifier is not None:
             channels[NOTIFIER] = partial(self._notify, self.notifier)
         return channels
@@ -115,26 +116,53 @@ class _Channels:
             self.kept[report.day] = update
         return f"{name} kept as {update.uri}" if update else f"{name} was kept before"
 
-    def _mail(self, mailer: MailResource, only: str | None, report: Report, message: str, name: str) -> str:
-        """Mail to all recipients, or only to one. Those that the server puts off get a channel of their own."""
+    def _mail_all(self, mailer: MailResource, report: Report, message: str, name: str) -> str:
+        """Mail to all recipients that have no channel of their own, which those get whom the server does not take."""
         notice = notice_of(report, message)
-        to = [only] if only else sorted({*notice.recipients, *mailer.recipients})
-        if not to:
+        known = {channel for of, channel in messages_of(self.store, report) if of == message}
+        to, sent = _by_address([*notice.recipients, *mailer.recipients])
+        if not to and not sent.refused:
             return f"{name} has no recipients: set FEED_ASSETS_MAIL_TO, or `recipients` of the source"
-        plot = _plot(report) if message == ENDED else None
-        made = mail(notice, name, sender=mailer.sender, to=to, at=self.now, plot=plot)
+        to = {address: text for address, text in to.items() if f"{MAIL}:{address}" not in known}
+        at_once = [address for address in to if address.isascii()]
+        for group in filter(None, [at_once, *([each] for each in to if each not in at_once)]):
+            try:
+                sent.add(self._send(mailer, report, message, name, {each: to[each] for each in group}))
+            except MailError as error:
+                if not sent.taken:
+                    self._end_refused(report, message, sent)
+                    raise NotTakenError(f"{error}{_refusals(sent)}") from None
+                sent.put_off |= dict.fromkeys(group, str(error))
+        self._end_refused(report, message, sent)
+        if sent.put_off and not sent.taken:
+            raise NotTakenError(f"{_reasons(sent.put_off)}.{_refusals(sent)}")
+        remark = f"{name} mailed to {len(sent.taken)} of {len(sent.taken) + len(sent.put_off) + len(sent.refused)}"
+        for address in sent.put_off:
+            again = put_off(self.store, Message(report.id, message, f"{MAIL}:{address}"), at=datetime.now(UTC))
+            remark += f", not to {address} until after {again:%H:%M:%S} UTC" if again else f", never to {address}"
+        return remark + _refusals(sent)
+
+    def _mail_one(self, mailer: MailResource, address: str, report: Report, message: str, name: str) -> str:
+        """Mail to a recipient whom the server did not take together with the others."""
+        to, sent = _by_address([address])
         try:
-            refused = mailer.server.send(made, to)
+            sent.add(self._send(mailer, report, message, name, to) if to else Sent())
         except MailError as error:
             raise NotTakenError(str(error)) from None
-        remark = f"{name} mailed to {len(to) - len(refused)} of {len(to)}"
-        for address, code in refused.items():
-            later = ""
-            if is_put_off(code):
-                again = put_off(self.store, Message(report.id, message, f"{MAIL}:{address}"), at=datetime.now(UTC))
-                later = f" until after {again:%H:%M:%S} UTC"
-            remark += f", not to {address}{later}"
-        return remark
+        if sent.put_off:
+            raise NotTakenError(f"{_reasons(sent.put_off)}.")
+        return f"{name} mailed to {len(sent.taken)} of 1{_refusals(sent)}"
+
+    def _send(self, mailer: MailResource, report: Report, message: str, name: str, to: Mapping[str, str]) -> Sent:
+        plot = _plot(report) if message == ENDED else None
+        made = mail(
+            notice_of(report, message), name, sender=mailer.sender, to=list(to.values()), at=self.now, plot=plot
+        )
+        return mailer.server.send(made, list(to))
+
+    def _end_refused(self, report: Report, message: str, sent: Sent) -> None:
+        for address in sent.refused:
+            end(self.store, Message(report.id, message, f"{MAIL}:{address}"), at=datetime.now(UTC))
 
     def _notify(self, notifier: Notifier, report: Report, message: str, name: str) -> str:
         notice = notice_of(report, message)
@@ -146,6 +174,29 @@ class _Channels:
         except AlertNotSentError as error:
             raise NotTakenError(str(error).partition(" The alert: ")[0]) from None
         return f"{name} sent"
+
+
+def _by_address(recipients: Sequence[str]) -> tuple[dict[str, str], Sent]:
+    """Each recipient once, by the address that servers know; texts that are no address are refused."""
+    found: dict[str, tuple[str, str]] = {}
+    wrong = Sent()
+    for text in sorted(recipients):
+        try:
+            address = parsed_address(text).addr_spec
+        except ValueError as error:  # of a report that an earlier version recorded
+            wrong.refused[text] = str(error)
+            continue
+        found.setdefault(address.casefold(), (address, text))
+    return dict(found.values()), wrong
+
+
+def _reasons(of: Mapping[str, str]) -> str:
+    return ", ".join(f"{address}: {reason}" for address, reason in of.items())
+
+
+def _refusals(sent: Sent) -> str:
+    """Whom the server refuses for good, for the log: this is told once."""
+    return "".join(f", not to {address} and not again ({reason})" for address, reason in sent.refused.items())
 
 
 def _plot(report: Report) -> bytes | None:

@@ -16,6 +16,7 @@ import dagster as dg
 from feed_assets.blackboard import Blackboard, BlackboardError
 from feed_assets.file_feed import FeedError, Record, latest, read_record
 from feed_assets.late_data.raw_growth import SourceDecision, growth_decisions
+from feed_assets.late_data.sweeping import settled_days
 from feed_assets.notices.delivery import GONE_BACK, SUPERSEDED
 from feed_assets.notices.tables import Report, open_reports, record_result
 from feed_assets.sensors.alerts import alert_of
@@ -127,7 +128,8 @@ class RunResults:
         node, of = self.feeds.feeds[feed], date.fromisoformat(day)
         kinds = {source.kind for source in self.sources if source.key in node.raw_sources}
         sources = [source for source in self.sources if source.kind in kinds]
-        return list(growth_decisions(self.board, sources, node, now=self.now, days=(of, of)))
+        sweep = settled_days(node.declaration.on(self.board))
+        return list(growth_decisions(self.board, sources, node, now=self.now, days=(of, of), sweep=sweep))
 
     def _newer(self, report: Report, feed: str) -> Record | None:
         """The record of the update in force, if it is newer than the one before the report."""

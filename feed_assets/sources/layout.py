@@ -1,4 +1,4 @@
-"""The keys of raw files, the ledger of landings, sent files, staging and quarantine on a blackboard.
+"""The keys of raw files, the ledger of landings, sent files, staging, sweeps and quarantine on a blackboard.
 
 Not here: writing under them, and its order (see `landing`), and reading (see `raw`).
 """
@@ -14,6 +14,8 @@ RAW = "raw/"
 LEDGER = "raw/.landed/"
 SENT = "raw/.sent/"
 STAGING = "raw/.staging/"
+SWEPT = "raw/.swept/"
+CONTENTS = "raw/.contents/"
 QUARANTINE = "quarantine/landing/"
 
 _DIGEST = "[0-9a-f]{16}"
@@ -57,6 +59,11 @@ def raw_prefix(source_key: str) -> str:
 def raw_file_key(source_key: str, day: str, path: str) -> str:
     """The key of a raw file; `path` is relative to the day: `05/landed-0123456789abcdef.7.parquet`."""
     return f"{RAW}{source_key}/{day}/{path}"
+
+
+def contents_key(source_key: str, day: str) -> str:
+    """The key of what is known of the contents of a day's raw files on a disk."""
+    return f"{CONTENTS}{source_key}/{day}.json"
 
 
 def landed_path(hour: str, landing: LandingId, records: int) -> str:

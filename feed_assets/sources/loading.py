@@ -6,7 +6,7 @@ Not here: the fields of a description (see `spec`).
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from pydantic import BaseModel, ValidationError
@@ -17,9 +17,6 @@ from feed_assets.sources.kinds import Kind, by_name
 from feed_assets.sources.poll_spec import Poll, options_variable
 from feed_assets.sources.positions import Document, Location, Problem, dotted, read_document
 from feed_assets.sources.spec import FieldProblemsError, Source, SpecError
-
-_PATTERNS: Mapping[Location, str] = {("recipients",): "an address such as team@example.com"}
-"""What texts of a form must look like, where they are no names."""
 
 
 def load_source(path: Path, kinds: Iterable[Kind]) -> Source:
@@ -112,7 +109,7 @@ def _message(details: ErrorDetails, location: Location) -> str:
         "union_tag_not_found": "has no type; add `type:` with csv, tsv, jsonl or parquet",
         "string_type": f"is {given!r}, not text; put it in quotes",
         "tuple_type": f"is {given!r}, not a list; put it in brackets",
-        "string_pattern_mismatch": f"is {given!r}; use {_PATTERNS.get(location[:1], 'only a-z, 0-9 and _')}",
+        "string_pattern_mismatch": f"is {given!r}; use only a-z, 0-9 and _",
         "too_short": "is empty; name at least one",
         "value_error": str(context.get("error")),
     }

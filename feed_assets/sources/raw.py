@@ -22,6 +22,7 @@ from feed_assets.blackboard.location import readable_uris
 from feed_assets.blackboard.port import PAGE_SIZE, Blackboard, Entry
 from feed_assets.datasets import is_day
 from feed_assets.file_feed import RawFile, RawInput
+from feed_assets.sources.known_contents import known_by_tags
 from feed_assets.sources.layout import RAW, LandingId, landed_by, raw_file_key, raw_prefix, records_in, split_raw
 from feed_assets.sources.ledger import counting, entries, touched_days
 
@@ -219,9 +220,18 @@ def changed_raw_files(blackboard: Blackboard, raw_inputs: Iterable[RawInput]) ->
             days.setdefault(each.source, set()).add(each.partition)
     changed: list[str] = []
     for source, touched in days.items():
+        other: dict[str, list[Entry]] = {}
         for entry in _entries(blackboard, raw_prefix(source), min(touched), f"{max(touched)}0"):
             if read[source].get(entry.key) == (entry.size, entry.tag):
                 del read[source][entry.key]
+            elif entry.key in read[source]:
+                other.setdefault(_day_of(source, entry), []).append(entry)
+        for day, entries_of_day in other.items():
+            prefix = f"{raw_prefix(source)}{day}/"
+            now = RawInput(source, day, tuple(_file(entry, prefix) for entry in entries_of_day))
+            for file in known_by_tags(blackboard, now).files:
+                if read[source][prefix + file.path] == (file.size, file.tag):
+                    del read[source][prefix + file.path]
         changed += map(blackboard.uri, read[source])
     return changed
 

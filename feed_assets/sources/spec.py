@@ -16,6 +16,7 @@ from typing import Annotated, Any, Self
 from zoneinfo import ZoneInfo
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -31,6 +32,7 @@ from feed_assets.file_feed.digest import short_digest
 from feed_assets.sources.formats import RESERVED_COLUMNS, USED, ColumnName, Expression, Format
 from feed_assets.sources.kinds import SOURCE, Kind, by_name
 from feed_assets.sources.lookups import Table, read_table
+from feed_assets.sources.mail_address import check_address
 from feed_assets.sources.poll_spec import Poll
 from feed_assets.sources.positions import Document, Location, dotted
 from feed_assets.sources.source_errors import SourceError
@@ -57,8 +59,7 @@ class FieldProblemsError(ValueError):
         self.problems = problems
 
 
-MAIL_ADDRESS = r"^[^@\s,<>]+@[^@\s,<>]+$"
-MailAddress = Annotated[str, StringConstraints(pattern=MAIL_ADDRESS)]
+MailAddress = Annotated[str, AfterValidator(check_address)]
 
 
 class Source(BaseModel):

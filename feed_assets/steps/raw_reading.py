@@ -15,6 +15,7 @@ from feed_assets.datasets import ONE_DAY, Place
 from feed_assets.file_feed import Claim, FeedInput, RawInput, Record, in_full, latest, read_record
 from feed_assets.file_feed.wording import counted
 from feed_assets.sources import Source, absences, evening, evening_read, read_sets, record_count, records_by_hour
+from feed_assets.sources.known_contents import remembered
 from feed_assets.steps.raw_hours import Slice
 from feed_assets.steps.run import Run, Window
 
@@ -41,6 +42,7 @@ class RawReader:
         before = slices[0].day - ONE_DAY
         days = sorted({each.day for each in slices})
         listed = read_sets(board, source.key, [before, *days] if evening_hours else days)
+        listed = {day: remembered(board, each) for day, each in listed.items()}
         found = {}
         if evening_hours and (snapshot := self._evening(listed[before], evening_hours)).files:
             self.inputs.append(snapshot)

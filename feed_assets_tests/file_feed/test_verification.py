@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
 import subprocess
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -221,3 +224,44 @@ def test_a_copied_base_has_no_fault_and_a_replaced_file_is_one(tmp_path: Path, h
     path.unlink()
     path.write_text("DATA")
     assert [(each.kind, each.update) for each in verify(feed, now=LATER)] == [("changed file", update.name)]
+
+
+def test_a_file_rewritten_in_place_with_its_time_restored_is_a_fault(tmp_path: Path) -> None:
+    feed = Feed(LocalBlackboard(tmp_path / "base"), "clean")
+    (tmp_path / "a").write_text("data")
+    update = publish_files(feed, PARTITION, [tmp_path / "a"], now=NOW, owner="me")
+    path = tmp_path / "base" / update.key("a")
+    before = path.stat()
+    path.write_text("DATA")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+    (finding,) = verify(feed, now=LATER)
+
+    assert (finding.kind, finding.update) == ("changed file", update.name)
+    assert "a has other content than was recorded" in finding.message
+
+
+def test_of_a_copy_in_which_one_file_differs_only_this_file_is_a_fault(tmp_path: Path) -> None:
+    feed = Feed(LocalBlackboard(tmp_path / "base"), "clean")
+    for name in ("a", "b"):
+        (tmp_path / name).write_text("data")
+    update = publish_files(feed, PARTITION, [tmp_path / "a", tmp_path / "b"], now=NOW, owner="me")
+    shutil.copytree(tmp_path / "base", tmp_path / "copy")
+    (tmp_path / "copy" / update.key("b")).write_text("DATA")
+
+    (finding,) = verify(Feed(LocalBlackboard(tmp_path / "copy"), "clean"), now=LATER)
+
+    assert (finding.kind, finding.message.split()[0]) == ("changed file", "b")
+
+
+def test_a_copy_of_an_update_whose_contents_were_not_recorded_is_a_note(tmp_path: Path) -> None:
+    feed = Feed(LocalBlackboard(tmp_path / "base"), "clean")
+    (tmp_path / "a").write_text("data")
+    update = publish_files(feed, PARTITION, [tmp_path / "a"], now=NOW, owner="me")
+    (record,) = (tmp_path / "base").glob("clean/.feed/records/*/*.json")
+    content = json.loads(record.read_text())
+    del content["files"][0]["digest"]  # as an earlier version wrote it
+    record.write_text(json.dumps(content))
+    (tmp_path / "base" / update.key("a")).write_text("DATA")
+
+    assert [each.kind for each in verify(feed, now=LATER)] == ["copied"]

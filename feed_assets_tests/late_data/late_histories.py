@@ -15,7 +15,7 @@ import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
@@ -24,9 +24,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from feed_assets.file_feed import invalidate, publish, reject
-from feed_assets.late_data import raw_growth
+from feed_assets.late_data import late_days, raw_growth
 from feed_assets.late_data.day_phases import SWEEP_DAYS, Phase
 from feed_assets.late_data.raw_growth import SourceDecision
+from feed_assets.late_data.sweeping import Sweep
 from feed_assets.sources import GrowthKind, decide
 from feed_assets.starts.requests import FIRST_PAUSE, MOST_TIMES, Request, Requests
 from feed_assets.state import Store
@@ -72,6 +73,10 @@ class History:
     began: Counter[Any] = field(default_factory=Counter)
     contents: int = 0
     runs: int = 0
+    settled: set[str] = field(default_factory=set)
+    """Days that a tick left as they are, after they had left the lookback for SWEEP_DAYS."""
+    perhaps: set[str] = field(default_factory=set)
+    """Days that may be settled: they, or days before them, were given up."""
 
     # --- what happens --------------------------------------------------------------------------------------------
 
@@ -79,7 +84,7 @@ class History:
         """Some days of work of partners, runs and people; then quiet, and then all days leave the lookback."""
         acts: list[Callable[[], None]] = [
             self.append, self.append, self.drip, self.overwrite, self.delete, self.replace, self.tick, self.tick,
-            self.tick, self.begin, self.begin, self.end, self.end, self.invalidate, self.lose, self.wait,
+            self.tick, self.begin, self.begin, self.end, self.end, self.invalidate, self.lose, self.wait, self.pause,
         ]  # fmt: skip
         for day in DAYS:
             self._add(day, 100)
@@ -89,6 +94,9 @@ class History:
         self.settle()
         for day in DAYS:
             self.check(day)
+        if self.chosen.random() < 0.5:
+            self.world.now += self.chosen.choice([10, 100]) * ONE_DAY  # the sensors pause
+            self.settle()
         while self.world.now < at(DAYS[-1]) + (LOOKBACK + SWEEP_DAYS) * ONE_DAY:
             self.world.now = at(str(self.world.now.date() + ONE_DAY))
             self.settle(1)
@@ -123,11 +131,26 @@ class History:
             records = max(1, (self.lying[day][of, name][1] or 0) + self.chosen.choice([-1, 0, 1]))
             self._put(of, day, name, 10 * records, records)
 
+    def pause(self) -> None:
+        """The sensors do not run, while the others go on."""
+        self.world.now += self.chosen.choice([1, 5, 30]) * ONE_DAY
+
     def tick(self) -> None:
         """A tick: each day that it asks for has a cause, and is not asked for twice."""
-        for request in self.world.tick()[1]:
+        requests = self.world.tick()[1]
+        self._judge(requests)
+        perhaps = False
+        for day in DAYS:
+            if self.world.now < self._leaves(day) + SWEEP_DAYS * ONE_DAY or not (perhaps or self._no_cause(day)):
+                perhaps = perhaps or self._given_up(day)
+                if not perhaps:
+                    break  # the days after it wait for it
+            (self.perhaps if perhaps else self.settled).add(day)
+
+    def _judge(self, requests: Iterable[Request]) -> None:
+        for request in requests:
             day = request.need.partition
-            if why := self._no_cause(day):
+            if day not in self.perhaps and (why := self._no_cause(day)):
                 raise WrongError(f"{day} was requested without a cause: {why} ({request.need.reason})")
             if day in self.world.alive:
                 raise WrongError(f"{day} was requested while a run of it is under way")
@@ -193,7 +216,7 @@ class History:
 
     def check(self, day: str) -> None:
         """The day's output is what lies there, or nobody could do better."""
-        if self._given_up(day) or self._no_cause(day) == "tried":
+        if self._given_up(day) or day in self.perhaps or self._no_cause(day) in {"tried", "settled"}:
             return
         if not self._no_cause(day):
             raise WrongError(f"{day} is left as it is, and has a cause to run")
@@ -211,7 +234,7 @@ class History:
         newest = max(self.made[day], key=lambda each: each.name, default=None)
         if not lying:
             return "nothing lies there"
-        if now >= self._leaves(day) + SWEEP_DAYS * ONE_DAY:
+        if day in self.settled:
             return "settled"
         if newest is not None and newest.files == lying and newest.state in {"rejected", "invalidated"}:
             return "tried"
@@ -336,6 +359,11 @@ MISTAKES: Mapping[str, tuple[Any, str, Any]] = {
     "replaced files are left": (raw_growth, "decide", _replaced_files_are_no_matter),
     "the threshold is not reached by itself": (raw_growth, "decide", _the_threshold_itself_is_too_little),
     "no final sweep": (SourceDecision, "wanted", property(_no_sweep)),
+    "a pause of the sensors ends the sweep": (
+        late_days,
+        "sweep_of",
+        lambda *_: Sweep({each.key: date.max for each in SOURCES}),
+    ),
     "a rejected state is tried again": (raw_growth._Day, "tried", lambda _: None),
     "a state is requested at each tick": (Requests, "_may_request", _always_requested),
     "any growth is a run": (SourceDecision, "wanted", property(lambda each: each.differs)),

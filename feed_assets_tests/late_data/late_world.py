@@ -142,6 +142,7 @@ class World:
         late = LateDays(self.sources, {"ads": ADS}, requests)
         decisions = list(late.decisions())
         late.plan(decisions)
+        late.settle(decisions)
         asked = requests.put_on_record()
         self.notes = requests.decided
         return decisions, asked

@@ -108,12 +108,12 @@ class Monitor:
             STEP["sent"] = False
             step("after a commit", note)
 
-        def sent(server: MailServer, *arguments: Any) -> list[str]:
+        def sent(server: MailServer, *arguments: Any) -> Any:
             step("before a mail", note)
-            refused = send(server, *arguments)
+            sent_to = send(server, *arguments)
             STEP["sent"] = True
             step(SENT, note)
-            return refused
+            return sent_to
 
         Store.writing, MailServer.send = counted, sent  # type: ignore[method-assign, assignment]
 

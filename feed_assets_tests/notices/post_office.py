@@ -27,15 +27,34 @@ class PostOffice:
     mails: list[tuple[list[str], EmailMessage]] = field(default_factory=list)
     answer: str = ""
     seconds: float = 0
+    sender_answer: str = ""
     strangers: frozenset[str] = frozenset()
     greylisted: frozenset[str] = frozenset()
+    disliked: frozenset[str] = frozenset()
+    """Recipients for whom it takes no mail, which it says after the mail."""
+    most: int = 1000
+    """Recipients of a mail after which it hangs up."""
     logins: list[str] = field(default_factory=list)
+    lines: list[bytes] = field(default_factory=list)
+    """All lines of the mails that it took."""
+    asked: list[str] = field(default_factory=list)
+    """Recipients that it was asked about."""
 
     @property
     def subjects(self) -> list[str]:
         return [mail["Subject"] for _, mail in self.mails]
 
-    async def handle_RCPT(self, _s: Any, _t: Any, envelope: Any, address: str, _o: Any) -> str:  # noqa: N802 - SMTP's
+    async def handle_MAIL(self, _s: Any, _t: Any, envelope: Any, address: str, options: Any) -> str:  # noqa: N802 - SMTP's
+        if self.sender_answer:
+            return self.sender_answer
+        envelope.mail_from = address
+        envelope.mail_options.extend(options)
+        return "250 OK"
+
+    async def handle_RCPT(self, server: Any, _s: Any, envelope: Any, address: str, _o: Any) -> str:  # noqa: N802 - SMTP's
+        self.asked.append(address)
+        if len(envelope.rcpt_tos) == self.most:
+            server.transport.abort()
         if address in self.strangers:
             return "550 no such user"
         if address in self.greylisted:
@@ -47,6 +66,9 @@ class PostOffice:
         await asyncio.sleep(self.seconds)
         if self.answer:
             return self.answer
+        if self.disliked.intersection(envelope.rcpt_tos):
+            return "554 no"
+        self.lines += envelope.content.splitlines()
         made = message_from_bytes(envelope.content, policy=policy.default)
         self.mails.append((sorted(envelope.rcpt_tos), made))
         return "250 taken"
@@ -57,11 +79,11 @@ class PostOffice:
 
 
 @contextmanager
-def post_office(tls: ssl.SSLContext | None = None) -> Iterator[PostOffice]:
-    """The server; with `tls` it takes mail only after STARTTLS and a login."""
+def post_office(tls: ssl.SSLContext | None = None, **options: Any) -> Iterator[PostOffice]:
+    """The server; with `tls` it takes mail only after STARTTLS and a login. `options` are those of its SMTP."""
     office = PostOffice(free_port())
     more = {"tls_context": tls, "require_starttls": True, "auth_required": True, "authenticator": office.login}
-    controller = Controller(office, hostname="127.0.0.1", port=office.port, **(more if tls else {}))
+    controller = Controller(office, hostname="127.0.0.1", port=office.port, **(more if tls else {}), **options)
     controller.start()
     try:
         yield office

@@ -12,7 +12,7 @@ from feed_assets.file_feed import latest, read_file
 from feed_assets.notices import delivery
 from feed_assets.notices.keeping import LOCATION
 from feed_assets.notices.tables import LEASE, record_sent
-from feed_assets.resources import Alert, Notifier
+from feed_assets.resources import Alert, MailResource, Notifier
 from feed_assets_tests.harness import ADS, AS_OF, DAY, EFFECTIVENESS, NEXT_DAY, Installation, before_state
 from feed_assets_tests.notices.conftest import FIGURES, Shop
 from feed_assets_tests.notices.post_office import PASSWORD
@@ -83,7 +83,7 @@ def test_the_growth_in_a_subject_is_never_more_than_it_was(processed: Shop) -> N
 
     processed.report()
 
-    assert processed.office.subjects[-1] == f"Late data for {DAY}: ads/shop_ads +6.0 %"
+    assert f"Late data for {DAY}: ads/shop_ads +6.0 %" in processed.office.subjects
 
 
 def test_the_table_in_the_ui_has_times_to_the_second_so_that_nothing_of_it_is_cut_off(processed: Shop) -> None:
@@ -473,3 +473,70 @@ def test_data_that_is_late_again_after_other_data_took_its_place_is_told_and_kep
     assert processed.office.subjects[-1] == AGAIN
     assert [each["outcome"] for each in kept(again.desk)][-1] == "success"
     assert again.open == []
+
+
+def due_again(shop: Shop) -> None:
+    """Whatever was put off may be sent now."""
+    with shop.desk.store.writing() as transaction:
+        transaction.connection.exec_driver_sql("UPDATE feed_assets_messages SET leased_until = ''")
+
+
+def test_recipients_that_the_server_refuses_are_told_once_and_never_tried_again(processed: Shop) -> None:
+    processed.office.strangers = frozenset({"ads@example.com", "all@example.com"})
+    (run,) = processed.start(processed.grow())
+    processed.end(run)
+
+    tick = processed.report()
+
+    assert "mailed to 0 of 2, not to ads@example.com and not again (550)" in tick.skipped
+    assert processed.open == []
+    asked = len(processed.office.asked)
+    due_again(processed)
+    assert "550" not in processed.report().skipped
+    assert len(processed.office.asked) == asked == 4
+
+
+def test_a_refused_recipient_is_not_asked_about_again_while_the_others_are_put_off(
+    processed: Shop, monkeypatch
+) -> None:
+    monkeypatch.setattr("feed_assets.notices.tables.FIRST_PAUSE", -LEASE)
+    processed.office.strangers = frozenset({"ads@example.com"})
+    processed.office.answer = "451 try later"
+    processed.grow()
+    assert "not to ads@example.com and not again (550)" in processed.report().skipped
+
+    processed.office.answer = ""
+    due_again(processed)
+    tick = processed.report()
+
+    assert "mailed to 1 of 1" in tick.skipped
+    assert [to for to, _ in processed.office.mails] == [["all@example.com"]]
+    assert processed.office.asked == ["ads@example.com", "all@example.com", "all@example.com"]
+
+
+def test_addresses_of_all_kinds_get_one_mail_each(processed: Shop) -> None:
+    recipients = ["All <ALL@example.com>", "all@example.com", '"on call"@example.com', "späte@example.com"]
+    url = f"smtp://127.0.0.1:{processed.office.port}"
+    mail = MailResource(url=url, sender="late@example.com", recipients=recipients)
+    shop = replace(processed, desk=processed.desk.using(mail=mail))
+    shop.grow()
+
+    for _ in range(2):
+        shop.report()
+
+    plain = ['"on call"@example.com', "ALL@example.com", "ads@example.com"]
+    assert [to for to, _ in shop.office.mails] == [plain, ["späte@example.com"]]
+
+
+def test_a_message_that_nobody_takes_for_days_is_given_up_and_its_report_is_kept(processed: Shop, monkeypatch) -> None:
+    monkeypatch.setattr(delivery, "MOST_ATTEMPTS", 2)
+    processed.office.greylisted = frozenset({"ads@example.com", "all@example.com"})
+    (run,) = processed.start(processed.grow())
+    processed.end(run)
+    assert "ads@example.com: 450, all@example.com: 450. It is sent again after" in processed.report().skipped
+
+    due_again(processed)
+    assert "It is given up after five days" in processed.report().skipped
+
+    assert processed.open == []
+    assert [each["outcome"] for each in kept(processed.desk)] == ["success"]

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ssl
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from email.message import EmailMessage
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography import x509
@@ -17,9 +20,11 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from feed_assets.ads.partners import partners_directory
 from feed_assets.definitions import build_definitions
 from feed_assets.notices.mail import MailError, MailServer
-from feed_assets.resources import Settings, SettingsError
+from feed_assets.notices.messages import Notice
+from feed_assets.notices.messages import mail as build_mail
+from feed_assets.resources import MailResource, Settings, SettingsError
 from feed_assets_tests.harness import settings_below
-from feed_assets_tests.notices.post_office import PASSWORD, post_office
+from feed_assets_tests.notices.post_office import PASSWORD, PostOffice, post_office
 
 QUOTED = PASSWORD.replace("/", "%2F")
 
@@ -93,6 +98,14 @@ def test_a_server_that_looks_at_a_mail_for_long_has_taken_it(monkeypatch) -> Non
             "FEED_ASSETS_MAIL_FROM is ''; with FEED_ASSETS_SMTP it",
         ),
         ({"FEED_ASSETS_MAIL_TO": "a@example.com, nobody"}, "FEED_ASSETS_MAIL_TO has 'nobody'; it takes addresses"),
+        ({"FEED_ASSETS_MAIL_TO": "a..b@example.com"}, "FEED_ASSETS_MAIL_TO has 'a..b@example.com'; it takes"),
+        ({"FEED_ASSETS_MAIL_TO": "a@b.com\nBcc: c@d.com"}, "no line breaks"),
+        ({"FEED_ASSETS_MAIL_TO": "a@straße.de"}, "write its domain in ASCII"),
+        ({"FEED_ASSETS_MAIL_TO": f"{'a' * 65}@b.com"}, "at most 254 bytes"),
+        (
+            {"FEED_ASSETS_SMTP": "smtps://mail.example.com", "FEED_ASSETS_MAIL_FROM": "late@@example.com"},
+            "FEED_ASSETS_MAIL_FROM has 'late@@example.com'",
+        ),
     ],
 )
 def test_settings_of_mail_that_cannot_work_are_refused_with_what_to_do(variables, message) -> None:
@@ -144,3 +157,107 @@ def test_letters_that_a_login_cannot_have_are_told_without_the_password(certific
         MailServer.at(f"smtp+starttls://me:M%C3%BCnchen@127.0.0.1:{office.port}").send(mail(), ["all@example.com"])
 
     assert "nchen" not in str(refused.value)
+
+
+GOOD, OTHER = "a@example.com", "b@example.com"
+
+
+def letter(to: Sequence[str], text: str = "late") -> EmailMessage:
+    """A notice of this text as mail."""
+    notice = Notice(subject=text[:200], body=(text,), recipients=(), kind="late data", command="feed-assets late")
+    sender = "Späte Daten <late@münchen.example>"
+    return build_mail(notice, "1.detected", sender=sender, to=to, at=datetime.now(UTC), plot=b"\x89PNG" * 99)
+
+
+@contextmanager
+def server(**options: Any) -> Iterator[tuple[PostOffice, MailServer]]:
+    with post_office(**options) as office:
+        yield office, MailServer.at(f"smtp://127.0.0.1:{office.port}")
+
+
+def test_each_recipient_has_an_answer_of_its_own() -> None:
+    with server() as (office, mailer):
+        office.strangers, office.greylisted = frozenset({OTHER}), frozenset({"c@example.com"})
+
+        sent = mailer.send(letter([GOOD, OTHER, "c@example.com"]), [GOOD, OTHER, "c@example.com"])
+
+    assert (sent.taken, sent.refused, sent.put_off) == ([GOOD], {OTHER: "550"}, {"c@example.com": "450"})
+    assert [to for to, _ in office.mails] == [[GOOD]]
+
+
+def test_a_recipient_for_whom_the_server_refuses_the_mail_itself_does_not_keep_the_others_from_it() -> None:
+    with server() as (office, mailer):
+        office.disliked = frozenset({OTHER})
+
+        sent = mailer.send(letter([GOOD, OTHER]), [GOOD, OTHER])
+
+    assert (sent.taken, sent.refused) == ([GOOD], {OTHER: "554 to the mail"})
+    assert [to for to, _ in office.mails] == [[GOOD]]
+
+
+def test_a_server_that_hangs_up_after_some_recipients_gets_the_mail_for_each_by_itself() -> None:
+    many = [f"{number}@example.com" for number in range(5)]
+    with server() as (office, mailer):
+        office.most = 3
+
+        sent = mailer.send(letter(many), many)
+
+    assert (sent.taken, sent.put_off, sent.refused) == (many, {}, {})
+    assert [to for to, _ in office.mails] == [[each] for each in many]
+
+
+def test_letters_outside_ascii_in_an_address_need_a_server_that_offers_them() -> None:
+    address = "späte@example.com"
+    with server(enable_SMTPUTF8=True) as (office, mailer):
+        assert mailer.send(letter([address]), [address]).taken == [address]
+        assert office.mails[0][0] == [address]
+    with server(enable_SMTPUTF8=False) as (_, mailer):
+        sent = mailer.send(letter([address]), [address])
+
+    assert sent.refused == {address: "letters outside ASCII; the server does not offer SMTPUTF8"}
+
+
+@pytest.mark.parametrize("text", ["ü" * 5000, "x" * 5000, "Zeile\n" * 300, "ß"], ids=["ü", "x", "lines", "ß"])
+def test_a_mail_has_short_lines_of_ascii(text: str) -> None:
+    to = ["Team Süd <a@example.com>", '"b c"@example.com', "d@münchen.example"]
+    with server() as (office, mailer):
+        mailer.send(letter(to, text), ["a@example.com", '"b c"@example.com', "d@xn--mnchen-3ya.example"])
+
+    assert all(line.isascii() and len(line) < 999 for line in office.lines)
+    ((got, made),) = office.mails
+    assert got == ['"b c"@example.com', "a@example.com", "d@xn--mnchen-3ya.example"]
+    assert made["To"] == 'Team Süd <a@example.com>, "b c"@example.com, d@xn--mnchen-3ya.example'
+    assert "".join(made.get_body(("plain",)).get_content().split()).startswith("".join(text.split()))
+    assert made.get_body(("html",)).get_content().count(text.split(maxsplit=1)[0])
+
+
+def test_a_mail_that_is_too_large_for_the_server_is_refused_and_not_put_off() -> None:
+    with server(data_size_limit=100) as (office, mailer):
+        sent = mailer.send(letter([GOOD, OTHER]), [GOOD, OTHER])
+
+    assert sent.refused == dict.fromkeys([GOOD, OTHER], "552 to the sender or the size")
+    assert office.mails == []
+
+
+def test_a_sender_that_must_log_in_first_is_a_wrong_setting_and_one_that_is_unknown_is_refused() -> None:
+    with server() as (office, mailer):
+        office.sender_answer = "530 authentication required"
+        with pytest.raises(MailError, match="SMTPSenderRefused, code 530"):
+            mailer.send(letter([GOOD]), [GOOD])
+        office.sender_answer = "553 not yours"
+        assert mailer.send(letter([GOOD]), [GOOD]).refused == {GOOD: "553 to the sender or the size"}
+
+
+def test_settings_take_display_names_quotes_and_domains_in_letters_outside_ascii() -> None:
+    text = '"Doe, Jane" <jane@example.com>, "a b"@example.com , d@münchen.example,'
+
+    settings = Settings.from_environment({"FEED_ASSETS_MAIL_TO": text})
+
+    assert settings.mail_to == ('"Doe, Jane" <jane@example.com>', '"a b"@example.com', "d@münchen.example")
+
+
+def test_a_mail_resource_of_a_project_is_checked_as_it_is_made() -> None:
+    with pytest.raises(ValueError, match="no line breaks"):
+        MailResource(url="smtp://mail.example.com", sender="late@example.com", recipients=["a@b.com\nBcc: c@d.com"])
+    with pytest.raises(ValueError, match="use an address such as"):
+        MailResource(url="smtp://mail.example.com", sender="Late data", recipients=[])

@@ -93,12 +93,19 @@ def test_growth_that_drips_in_adds_up_against_what_was_read(processed):
 
 def test_a_file_replaced_by_one_of_equal_size_is_asked_for(processed):
     path(processed).unlink()
-    processed.raw_bytes(DAY, {"x": 1000})
+    path(processed).write_bytes(b"y" * 1000)
 
     tick = processed.tick("late_growth")
 
     assert tick.asked == {DAY: ("clean_ads",)}
     assert "replaced" in tick.requests[0].tags["feed_assets/why"]
+
+
+def test_a_file_replaced_by_one_of_equal_content_is_not(processed):
+    path(processed).unlink()
+    processed.raw_bytes(DAY, {"x": 1000})
+
+    assert processed.tick("late_growth").asked == {}
 
 
 def test_a_deleted_file_is_asked_for(processed):
