@@ -1,5 +1,5 @@
 """The address of the worked example for Dagster, as `workspace.yaml` has it. The example itself is in `ads`."""
 
-from feed_assets.ads.definitions import build_definitions, defs
+from feed_assets.ads.definitions import definitions_of_environment
 
-__all__ = ["build_definitions", "defs"]
+defs = definitions_of_environment()

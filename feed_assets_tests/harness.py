@@ -21,8 +21,8 @@ from dagster._core.execution.api import create_execution_plan, execute_run
 from dagster._core.execution.plan.state import KnownExecutionState
 from dagster._core.test_utils import create_run_for_test
 
+from feed_assets.ads.definitions import build_definitions
 from feed_assets.blackboard import Blackboard, open_blackboard
-from feed_assets.definitions import build_definitions
 from feed_assets.file_feed import (
     Facts,
     Feed,

@@ -74,12 +74,14 @@ def build_definitions(settings: Settings, **replaced: Any) -> dg.Definitions:
     )
 
 
+def definitions_of_environment() -> dg.Definitions:
+    """The definitions with the settings of the environment. Raises SettingsError and SpecError."""
+    return build_definitions(Settings.from_environment(sources_directory=partners_directory(), first_day=FIRST_DAY))
+
+
 def _feed(asset: dg.AssetsDefinition) -> FeedDeclaration:
     declaration = declared_feed(asset.metadata_by_key[asset.key])
     if declaration is None:
         message = f"{asset.key.to_user_string()} declares no feed: give it `metadata=feed_metadata(...)`."
         raise dg.DagsterInvalidDefinitionError(message)
     return declaration
-
-
-defs = build_definitions(Settings.from_environment(sources_directory=partners_directory(), first_day=FIRST_DAY))

@@ -1,7 +1,9 @@
 """The errors of declarations and slots. Each message says what is wrong, where, and what to do."""
 
+from feed_assets.errors import FeedAssetsError
 
-class DatasetError(ValueError):
+
+class DatasetError(FeedAssetsError, ValueError):
     """A dataset, or a slot of a dataset, is not as it must be."""
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dagster as dg
 
-from feed_assets.definitions import build_definitions
+from feed_assets.ads.definitions import build_definitions
 from feed_assets.resources import Settings
 
 

@@ -12,9 +12,9 @@ import dagster as dg
 import pytest
 
 from feed_assets.ads import KINDS
+from feed_assets.ads.definitions import build_definitions
 from feed_assets.ads.partners import partners_directory
 from feed_assets.assets import raw_key
-from feed_assets.definitions import build_definitions
 from feed_assets.feed_events.declarations import declared_feed
 from feed_assets.project import Project
 from feed_assets.resources import Settings

@@ -17,8 +17,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from feed_assets.ads.definitions import build_definitions
 from feed_assets.ads.partners import partners_directory
-from feed_assets.definitions import build_definitions
 from feed_assets.notices.mail import MailError, MailServer
 from feed_assets.notices.messages import Notice
 from feed_assets.notices.messages import mail as build_mail

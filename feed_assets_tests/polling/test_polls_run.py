@@ -12,8 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 from feed_assets.ads import KINDS
+from feed_assets.ads.definitions import build_definitions
 from feed_assets.cli import main
-from feed_assets.definitions import build_definitions
 from feed_assets.sources import SpecError, load_source, raw_days, raw_frame
 from feed_assets.sources.landing import land
 from feed_assets.sources.source_errors import LandingError

@@ -21,7 +21,7 @@ from feed_assets.resources import Settings
 from feed_assets_tests.harness import AS_OF
 
 LOADED = """\
-from feed_assets.definitions import build_definitions
+from feed_assets.ads.definitions import build_definitions
 from feed_assets.resources import Settings
 
 defs = build_definitions(Settings.from_environment({environment!r}))
