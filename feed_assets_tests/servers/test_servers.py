@@ -15,7 +15,7 @@ import pytest
 
 from feed_assets.blackboard import open_blackboard
 from feed_assets.engine.session import check_master
-from feed_assets_tests.listening import free_port
+from feed_assets_tests.listening import family, free_port, listening
 from feed_assets_tests.servers import versitygw
 from feed_assets_tests.servers.fault_proxy import FaultProxy
 from feed_assets_tests.servers.faulty import END
@@ -50,6 +50,12 @@ def test_a_server_of_which_a_process_has_died_says_so_instead_of_waiting_for_it(
         ceph.client_of("nobody", "{}")
     assert not ceph.running
     ceph.start()
+
+
+@pytest.mark.parametrize("name", ["versitygw", "ceph", "dynalite"])
+def test_a_server_listens_on_loopback_only(request: pytest.FixtureRequest, name: str):
+    processes = [each for started in request.getfixturevalue(name)._processes for each in family(started.pid)]
+    assert {address for _, address in listening(processes)} == {"loopback"}
 
 
 def test_the_program_of_the_servers_says_how_it_is_called():
