@@ -7,6 +7,7 @@ cluster's logs and its workers' folders are in `.cluster/`.
 from __future__ import annotations
 
 import argparse
+import shlex
 import signal
 import socket
 import sys
@@ -59,14 +60,15 @@ def cluster(port: int) -> None:
         return (
             f"A master of Spark and {WORKERS} workers with a core and 1 GiB each. In another terminal:\n\n"
             f"{_exports(server)}\n\nmake demo BASE=s3://{BUCKET}/cluster\n\n"
-            "Executors read and write the bucket with the credentials that this terminal has exported."
+            "Executors read and write the bucket with the credentials that this terminal has exported. The cluster's "
+            "secret is in SPARK_CONF_DIR, where only you can read it: nobody else can run anything here."
         )
 
     _serve(server, ready)
 
 
 def _exports(server: LocalServer) -> str:
-    return "\n".join(f"export {name}={value}" for name, value in server.environment.items())
+    return "\n".join(f"export {name}={shlex.quote(value)}" for name, value in server.environment.items())
 
 
 def _serve(server: LocalServer, ready: Callable[[], str]) -> None:
