@@ -10,6 +10,8 @@ import logging
 import os
 import re
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,6 +22,8 @@ from py4j.protocol import Py4JJavaError
 
 from feed_assets.engine.java import ensure_java
 from feed_assets.engine.jvm import java_machine
+from feed_assets.engine.paths import to_write
+from feed_assets.file_feed import FeedError
 from feed_assets.file_feed.digest import short_digest
 
 if TYPE_CHECKING:
@@ -78,6 +82,25 @@ def concerns_storage(name: str) -> bool:
 
 class JarsError(Exception):
     """Spark's jars for S3 could not be had; the message says how to get them."""
+
+
+class UnfitStoreError(FeedError):
+    """The store refuses what Spark has to send; the message says what to use instead."""
+
+
+@contextmanager
+def path_to_write(uri: str) -> Iterator[str]:
+    """The path with which Spark writes to this URI. Raises UnfitStoreError."""
+    try:
+        yield to_write(uri)
+    except Py4JJavaError as error:
+        text = str(error)
+        if "PUT 0-byte object" not in text or "XAmzContentSHA256Mismatch" not in text:
+            raise
+        raise UnfitStoreError(
+            f"Spark cannot write {uri}: over HTTP, the store refuses the signed uploads of empty objects that Spark "
+            "begins with, as Ceph 16 does. Give it an https endpoint (AWS_ENDPOINT_URL_S3), or use another store."
+        ) from error
 
 
 def bucket_settings(client: S3Client) -> dict[str, str]:

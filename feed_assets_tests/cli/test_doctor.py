@@ -221,6 +221,16 @@ def test_a_dagster_home_of_another_user_is_named_with_what_to_do(healthy, mode):
     assert own in str(raised.value)
 
 
+def test_a_store_on_which_spark_cannot_write_fails(examined, ceph, monkeypatch):
+    ceph.client().create_bucket(Bucket="doctor")
+    for name, value in ceph.environment.items():
+        monkeypatch.setenv(name, value)
+
+    found = examined(["storage"], FEED_ASSETS_BASE="s3://doctor/base")
+
+    assert "Spark cannot write to it. Give it an https endpoint (AWS_ENDPOINT_URL_S3)" in found["storage"][1]
+
+
 def test_a_database_of_dagster_that_cannot_be_read_fails(examined, healthy):
     (healthy / "home" / "history").mkdir()
     (healthy / "home" / "history" / "runs.db").write_text("no database" * 100)

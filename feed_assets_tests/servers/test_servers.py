@@ -239,6 +239,19 @@ def test_a_program_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch):
         versitygw.program()
 
 
+def test_make_s3_says_how_to_get_its_server_and_takes_no_other(tmp_path: Path):
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), versitygw.PROGRAM_VARIABLE: os.devnull}
+    refused = subprocess.run(
+        command("s3", free_port()), cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    reason = f"{versitygw.PROGRAM_VARIABLE}={os.devnull} is not a program"
+    assert (refused.returncode, refused.stderr.splitlines()) == (
+        1,
+        [f"Error: no S3 server can be had on this machine: {reason}."],
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_answer_to_a_refused_head_has_no_body(versitygw, tmp_path: Path):
     proxy = FaultProxy(tmp_path, versitygw)
     proxy.start()
