@@ -98,10 +98,13 @@ def watched(deployment):
 
 
 def locations(figures):
-    """Each code location with its state, and with its error if it has one."""
+    """Each code location with its state, and with its error's causes if it has one."""
     entries = figures["workspaceOrError"]["locationEntries"]
-    found = {each["name"]: (each["loadStatus"], each["location"]) for each in entries}
-    return {name: (state, each["__typename"], each.get("message")) for name, (state, each) in found.items()}
+    found = {}
+    for each in entries:
+        causes = [link["error"]["message"] for link in each["location"].get("errorChain", ())]
+        found[each["name"]] = (each["loadStatus"], each["location"]["__typename"], causes)
+    return found
 
 
 def reload(deployment):
@@ -175,9 +178,9 @@ def test_a_project_that_cannot_be_loaded_fails_its_unit_and_is_told_to_a_monitor
 
     assert failed.value.returncode == 1
     assert b"RuntimeError: a partner without a name" in failed.value.stdout
-    (state, kind, message) = locations(figures)["feed_assets"]
+    (state, kind, causes) = locations(figures)["feed_assets"]
     assert (state, kind) == ("LOADED", "PythonError")
-    assert "RuntimeError: a partner without a name" in message
+    assert "RuntimeError: a partner without a name" in causes[-1]
 
 
 def test_two_backfills_survive_a_reload_and_kills_of_daemon_webserver_and_a_run(deployment, tmp_path):
@@ -221,7 +224,7 @@ def test_two_backfills_survive_a_reload_and_kills_of_daemon_webserver_and_a_run(
     runs = deployment.until(all_runs, "finished runs, of the sensor too")
 
     figures = watched(deployment)
-    assert locations(figures) == {"feed_assets": ("LOADED", "RepositoryLocation", None)}
+    assert locations(figures) == {"feed_assets": ("LOADED", "RepositoryLocation", [])}
     assert (figures["queued"], figures["failed"]) == ({"count": 0}, {"count": 1})
     assert all(each["healthy"] is not False for each in figures["instance"]["daemonHealth"]["allDaemonStatuses"])
     (repository,) = figures["repositoriesOrError"]["nodes"]
