@@ -8,7 +8,7 @@ a program that keeps its data on a local disk does not load an S3 client.
 from feed_assets.blackboard.keys import check_key, check_prefix
 from feed_assets.blackboard.listing import list_all, list_folders
 from feed_assets.blackboard.local import LocalBlackboard
-from feed_assets.blackboard.location import UnknownLocationError, local_directory, open_blackboard
+from feed_assets.blackboard.location import UnknownLocationError, check_location, local_directory, open_blackboard
 from feed_assets.blackboard.port import (
     PAGE_SIZE,
     AlreadyExistsError,
@@ -38,6 +38,7 @@ __all__ = [
     "UnavailableError",
     "UnknownLocationError",
     "check_key",
+    "check_location",
     "check_prefix",
     "list_all",
     "list_folders",

@@ -16,6 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 import pyspark
 from py4j.protocol import Py4JJavaError
@@ -104,9 +105,17 @@ def path_to_write(uri: str) -> Iterator[str]:
 
 
 def bucket_settings(client: S3Client) -> dict[str, str]:
-    """The properties of a session that works on the store of this client: endpoint, region, addresses, committer."""
+    """The properties of a session that works on the store of this client: endpoint, region, addresses, committer.
+
+    Raises UnfitStoreError for an endpoint with a password, which Spark's pages and errors would show.
+    """
     found = {**_BUCKET_SETTINGS, "fs.s3a.endpoint.region": client.meta.region_name}
     endpoint = client.meta.endpoint_url
+    if "@" in urlsplit(endpoint).netloc:
+        raise UnfitStoreError(
+            "The endpoint of the store (AWS_ENDPOINT_URL_S3) has a user or a password, which S3 does not use. Take "
+            "them out. The endpoint is not shown, because it may contain a secret."
+        )
     if re.fullmatch(r"https://s3[.\w-]*\.amazonaws\.com(\.cn)?", endpoint):
         # S3A states this to Java's SDK, which therefore does not look for AWS_USE_FIPS_ENDPOINT itself.
         return {**found, "fs.s3a.endpoint.fips": str("s3-fips." in endpoint).lower()}
