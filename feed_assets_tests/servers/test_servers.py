@@ -64,6 +64,16 @@ def test_a_server_listens_on_loopback_only(request: pytest.FixtureRequest, name:
     assert {address for _, address in listening(processes)} == {"loopback"}
 
 
+def test_no_process_of_the_tests_asks_the_machine_that_it_runs_on_for_credentials():
+    variable = "AWS_EC2_METADATA_DISABLED"
+    assert os.environ[variable] == "true"
+    environment = {name: value for name, value in os.environ.items() if name != variable}
+    shown = f"import os, feed_assets_tests.servers.server; print(os.environ['{variable}'])"
+    command = [sys.executable, "-c", shown]
+    done = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == "true\n"
+
+
 def test_the_program_of_the_servers_says_how_it_is_called():
     program = [sys.executable, "-m", "feed_assets_tests.servers"]
     help_ = subprocess.run([*program, "--help"], cwd=REPOSITORY, capture_output=True, text=True, check=True)
