@@ -256,6 +256,10 @@ def check_master(master: str) -> None:
 
     Spark itself would try a silent server for a minute, and then show Java's stack trace.
     """
+    if "@" in master:
+        raise MasterError(
+            "FEED_ASSETS_SPARK_MASTER has an @, as for a user and a password. No master takes them there."
+        )
     what = f"FEED_ASSETS_SPARK_MASTER is {master!r}"
     if not _MASTER.fullmatch(master):
         raise MasterError(f"{what}; it takes local[*], local[4], spark://host:7077, yarn or k8s://...")

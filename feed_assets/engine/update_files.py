@@ -22,10 +22,10 @@ from pyspark import SparkContext
 from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession, functions
 from pyspark.sql.types import StringType, StructField, StructType
 
+from feed_assets.engine.buckets import path_to_write
 from feed_assets.engine.jvm import java_session
 from feed_assets.engine.listed_files import read_listed
 from feed_assets.engine.moments import JSON_TIMES
-from feed_assets.engine.paths import to_write
 from feed_assets.engine.spark_schemas import footer
 from feed_assets.engine.sql import quoted, text_literal
 from feed_assets.file_feed import FeedError, Update
@@ -144,11 +144,11 @@ def write_files(frame: DataFrame, uri: str, kind: str = "parquet") -> Written:
     bucket an attempt adds an object when it ends, if only for a moment, and readers count the objects of an update.
 
     Raises WriteMismatchError if Spark does not have the counts of its committed tasks. A listing is no substitute: it
-    could count files that a lost task left behind.
+    could count files that a lost task left behind. Raises UnfitStoreError for a store on which Spark cannot write.
     """
     label = f"write {uri} {uuid4().hex}"
-    with _labelled(frame.sparkSession.sparkContext, label):
-        frame.write.options(**JSON_TIMES if kind == "json" else {}).format(kind).save(to_write(uri))
+    with _labelled(frame.sparkSession.sparkContext, label), path_to_write(uri) as path:
+        frame.write.options(**JSON_TIMES if kind == "json" else {}).format(kind).save(path)
     return _committed(frame.sparkSession, label)
 
 

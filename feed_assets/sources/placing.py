@@ -18,8 +18,9 @@ from pyspark.sql import Column, DataFrame, Observation, SparkSession, functions
 
 from feed_assets.blackboard.location import readable_uris
 from feed_assets.blackboard.port import Blackboard, Entry
+from feed_assets.engine.buckets import path_to_write
 from feed_assets.engine.listed_files import rows_by_path
-from feed_assets.engine.paths import to_read, to_write
+from feed_assets.engine.paths import to_read
 from feed_assets.engine.sql import quoted
 from feed_assets.sources.expressions import event_time
 from feed_assets.sources.formats import RESERVED_COLUMNS, JsonLinesFormat
@@ -127,17 +128,16 @@ def write_by_hour(
     only_counted = {"_sent", "_seen", "_future", "_counter"}
     places = ("_landing", "_day", "_hour")
     observation = Observation(f"landing-{uuid4().hex}")
-    (
+    rows = (
         placed.repartition(min(2 + size // _TASK_BYTES, _MOST_TASKS), *places)
         .observe(observation, *_counts(landings))
         .where(col("_day") != _FILTERED)
         .sortWithinPartitions(*places, "_line")
         .select("_sent.*", *(name for name in placed.columns if name not in only_counted))
-        # The folders of the landings have their files as they were sent.
-        .write.mode("append")
-        .partitionBy(*places)
-        .parquet(to_write(attempt))
     )
+    with path_to_write(attempt) as path:
+        # The folders of the landings have their files as they were sent.
+        rows.write.mode("append").partitionBy(*places).parquet(path)
     return {landing: _of_landing(observation.get, landing) for landing in landings}
 
 
@@ -184,10 +184,11 @@ def write_quarantine(
 ) -> None:
     """Write the quarantined records of each landing as one file of JSON lines into its folder of the attempt."""
     schema = "_file STRING, _line BIGINT, _malformed STRING"
-    target = to_write(blackboard.uri(attempt))
     keys = [entry.key for records in staged.values() for entry in records.quarantined.values()]
     uris = readable_uris(blackboard, keys)
-    if uris:
+    if not uris:
+        return
+    with path_to_write(blackboard.uri(attempt)) as target:
         read = session.read.schema(schema).option("basePath", target).parquet(*map(to_read, uris))
         named = read.selectExpr("_landing", "_file AS file", "_line AS line", "_hour AS reason", "_malformed AS record")
         one = named.coalesce(1).sortWithinPartitions("_landing", "line")
@@ -197,7 +198,8 @@ def write_quarantine(
 def write_nothing(session: SparkSession, uri: str) -> None:
     """Write one raw file without a record below `uri`."""
     nothing = session.range(0).selectExpr("'' AS _file", "id AS _line", "'' AS _malformed")
-    nothing.coalesce(1).write.parquet(to_write(uri))
+    with path_to_write(uri) as path:
+        nothing.coalesce(1).write.parquet(path)
 
 
 def _counter(landings: Sequence[LandingId], outcome: Column) -> Column:
