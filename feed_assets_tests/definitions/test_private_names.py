@@ -18,7 +18,7 @@ OWNERS = {
     "sqlParser globalTempViewManager",
     "SparkContext": "_gateway",
     "Column": "_jc",
-    "org.apache.spark.sql.catalyst.expressions": "BloomFilterAggregate BloomFilterMightContain",
+    "org.apache.spark.sql.catalyst.expressions": "BloomFilterAggregate BloomFilterMightContain TryEval",
     "org.apache.spark.sql.classic": "ExpressionUtils",
     "org.apache.spark.sql.execution.datasources.parquet": "ParquetToSparkSchemaConverter",
     "AssetCheckExecutionContext": "op_execution_context",
