@@ -27,7 +27,7 @@ from feed_assets.sources.formats import RESERVED_COLUMNS, ParquetFormat
 from feed_assets.sources.kinds import Kind
 from feed_assets.sources.partner_columns import UnnamedColumnsError, columns_named, distinct
 from feed_assets.sources.positions import Location
-from feed_assets.sources.raising import located_expressions, to_try
+from feed_assets.sources.raising import located_expressions, may_raise, to_try, tried
 from feed_assets.sources.spec import Source, SpecError
 
 _AT_LANDING: Final[tuple[Location, ...]] = (("filter",), ("columns", "event_time"))
@@ -81,20 +81,24 @@ def check_expressions(spark: SparkSession, source: Source) -> None:
 
 
 def check_constants(spark: SparkSession, source: Source) -> None:
-    """Let Spark evaluate every expression for a record without values. The source must pass `check_expressions`.
+    """Let Spark evaluate every expression for records without values. The source must pass `check_expressions`.
 
-    Raises SpecError with a line for each expression that fails for any record, such as for its pattern.
+    Raises SpecError with a line for each expression that fails whatever the record, such as for its pattern.
     """
     declared = source.format.declared or dict.fromkeys(needed_columns(spark, source), "string")
-    schema = schema_of(spark, {**declared, **dict.fromkeys(_looked_up(source).values(), "string")})
+    columns = {**declared, **dict.fromkeys(_looked_up(source).values(), "string"), "_line": "bigint"}
+    schema = schema_of(spark, columns)
     nothing = [None] * len(schema)
     empty = ["" if isinstance(column.dataType, StringType) else None for column in schema]
+    records = spark.createDataFrame([nothing, empty], schema)
     problems = []
     for location, expression in located_expressions(source).items():
-        # An expression that may raise for values does so for an empty text, too.
-        records = [nothing, empty] if to_try(source, expression) is None else [nothing]
+        text = to_try(source, expression)
+        if text is None and may_raise(source, expression):
+            continue  # it may raise for these records alone
+        value = functions.expr(expression) if text is None else tried(spark, functions.expr(text))
         try:
-            spark.createDataFrame(records, schema).select(functions.expr(expression)).collect()
+            records.select(value).collect()
         except (PySparkException, Py4JJavaError) as error:
             problems.append(source.problem(location, f"Spark fails with {expression!r}: {reason_of(error)}"))
     if problems:

@@ -37,7 +37,7 @@ INSTEAD: Final[Mapping[str, str]] = {
     "bit_get": "if(n BETWEEN 0 AND 31, bit_get(x, n), NULL)",
     "convert_timezone": "",
     "date_trunc": _IN_TIME.format("date_trunc('hour', x)"),
-    "decode": "decode(x, 'utf-8'), if is_valid_utf8(x)",
+    "decode": "make_valid_utf8(x)",
     "element_at": "x[n - 1]",
     "elt": "array(x, y)[n - 1]",
     "encode": "encode(x, 'utf-8')",
@@ -98,7 +98,7 @@ INSTEAD: Final[Mapping[str, str]] = {
     "xpath_string": "",
     "zstd_decompress": "try_zstd_decompress(...)",
 }
-"""Functions that raise for some values -> the spelling that is NULL for such a value; empty if there is none.
+"""Functions that raise for some values -> the spelling that does not; empty if there is none.
 
 Found by calling each function of Spark 4.3 with odd values. The list is for people: what is not in it may raise, too.
 """
@@ -126,8 +126,10 @@ _RAISES_IF: Final[Mapping[str, Callable[[Sequence[str]], bool]]] = {
     "split_part": lambda given: given[2] == "0",
 }
 """Functions of `_NEVER_WITH_LITERALS` -> whether they may raise with these literals."""
-_KEYWORDS: Final = _names("in and or not when then else case between is as on distinct using from for")
-"""Words of SQL that may stand before a bracket."""
+_KEYWORDS: Final = _names(
+    "in and or not when then else case between is as on distinct using from for decimal dec numeric char varchar"
+)
+"""Words of SQL that may stand before a bracket, and types."""
 
 _NUMBER_OR_TEXT: Final = re.compile(r"[+-]?\d+")
 _ALWAYS_TRIED: Final = re.compile(
@@ -148,42 +150,7 @@ def located_expressions(source: Source) -> dict[Location, str]:
     return expressions | ({("filter",): source.filter} if source.filter else {})
 
 
-def to_try(source: Source, expression: str, *, suspicious: bool = False) -> str | None:
-    """What to evaluate by `tried`: the expression if it may raise an error, or is taken for such a one; else None.
-
-    What is not known not to raise may raise. The result is `expression`, with maps whose keys are looked at before:
-    when Spark's functions for maps raise for a key, they keep the keys before it for the next record. Where that is
-    not possible the result is None, as an error is better than a wrong value.
-    """
-    if not suspicious and not _may_raise(source, expression):
-        return None
-    text = replaced(expression, _CHECKED) if is_plain(expression) else expression
-    remembers = _REMEMBERS if is_plain(expression) else _REMEMBERS | _CHECKED.keys()
-    found = [call for call in calls(text) if call.name in remembers and not _never_raises(call)]
-    return None if found else text
-
-
-def raising_functions(source: Source) -> Iterator[str]:
-    """A line for each call of a function that raises for some values: its place, and what to write instead."""
-    for location, expression in located_expressions(source).items():
-        called = (call.name for call in calls(expression) if not _never_raises(call))
-        for name in dict.fromkeys(each for each in called if each in INSTEAD):
-            advice = f"; {INSTEAD[name]} is NULL instead" if INSTEAD[name] else ""
-            message = f"{name} raises an error for some values, whose records go to quarantine{advice}"
-            yield source.problem(location, message)
-
-
-def tried(spark: SparkSession, value: Column) -> Column:
-    """A struct with the value of this column in `VALUE`; NULL for a record for which evaluating it raises.
-
-    The column must be made of an expression of `to_try`. The records must have `_line`, a number from 1.
-    """
-    # Spark evaluates what several columns share before all of them, unless it is in a branch (see `unless_raised`).
-    line = functions.col("_line")
-    return unless_raised(spark, functions.when(line == -1, None).otherwise(functions.struct(value.alias(VALUE))))
-
-
-def _may_raise(source: Source, expression: str) -> bool:
+def may_raise(source: Source, expression: str) -> bool:
     """Whether it is not known that this expression never raises.
 
     Its functions must be known not to raise. Other calculations overflow without an error, but not those with times,
@@ -196,6 +163,41 @@ def _may_raise(source: Source, expression: str) -> bool:
     types = " ".join(type_ for name, type_ in declared if name.lower() in expression.lower())
     of_time = _OF_TIME.search(f"{text} {types}")
     return _BEYOND_TIMESTAMPS.search(types) is not None or bool(of_time and _ARITHMETIC.search(text))
+
+
+def to_try(source: Source, expression: str, *, suspicious: bool = False) -> str | None:
+    """What to evaluate by `tried`: the expression if it may raise an error, or is taken for such a one; else None.
+
+    What is not known not to raise may raise. The result is `expression`, with maps whose keys are looked at before:
+    when Spark's functions for maps raise for a key, they keep the keys before it for the next record. Where that is
+    not possible the result is None, as an error is better than a wrong value.
+    """
+    if not suspicious and not may_raise(source, expression):
+        return None
+    text = replaced(expression, _CHECKED) if is_plain(expression) else expression
+    remembers = _REMEMBERS if is_plain(expression) else _REMEMBERS | _CHECKED.keys()
+    found = [call for call in calls(text) if call.name in remembers and not _never_raises(call)]
+    return None if found else text
+
+
+def raising_functions(source: Source) -> Iterator[str]:
+    """A line for each call of a function that raises for some values: its place, and what to write instead."""
+    for location, expression in located_expressions(source).items():
+        called = (call.name for call in calls(expression) if not _never_raises(call))
+        records = "their records go to quarantine" if to_try(source, expression) else "a whole file or day fails"
+        for name in dict.fromkeys(each for each in called if each in INSTEAD):
+            advice = f"; {INSTEAD[name]} raises none" if INSTEAD[name] else ""
+            yield source.problem(location, f"{name} raises an error for some values, and {records}{advice}")
+
+
+def tried(spark: SparkSession, value: Column) -> Column:
+    """A struct with the value of this column in `VALUE`; NULL for a record for which evaluating it raises.
+
+    The column must be made of an expression of `to_try`. The records must have `_line`, a number from 1.
+    """
+    # Spark evaluates what several columns share before all of them, unless it is in a branch (see `unless_raised`).
+    line = functions.col("_line")
+    return unless_raised(spark, functions.when(line == -1, None).otherwise(functions.struct(value.alias(VALUE))))
 
 
 def _never_raises(call: Call) -> bool:

@@ -10,12 +10,12 @@ import pytest
 from feed_assets.ads import CLEAN_ADS, KINDS
 from feed_assets.blackboard.local import LocalBlackboard
 from feed_assets.quality import judge
-from feed_assets.sources import load_source, raising, raw_days, raw_frame
+from feed_assets.sources import SpecError, load_source, raising, raw_days, raw_frame
 from feed_assets.sources.canonical import canonical
-from feed_assets.sources.expressions import check_expressions
+from feed_assets.sources.expressions import check_constants
 from feed_assets.sources.landing import land
 from feed_assets.sources.placing import FUTURE, NO_TIME, UNFILTERED
-from feed_assets.sources.raising import INSTEAD, raising_functions, to_try
+from feed_assets.sources.raising import raising_functions, to_try
 from feed_assets.sources.source_errors import LandingError
 from feed_assets_tests.sources.test_landing import quarantined, records
 
@@ -280,3 +280,41 @@ UNUSUAL = [
 @pytest.mark.parametrize("expression", UNUSUAL)
 def test_an_expression_that_can_raise_is_found_whatever_stands_beside_it(described, expression):
     assert to_try(described(), expression) == expression
+
+
+def test_a_check_names_the_functions_that_can_raise_and_the_spelling_that_does_not(described):
+    source = described(
+        time="timestamp_seconds(to_number(v, '9'))",
+        ad="concat(split_part(v, ',', 1), split_part(v, ',', n), map_from_entries(array(struct(v, n)))[n])",
+        more="filter: try_url_decode(v) = 'a' AND url_decode(v) = 'a'",
+    )
+
+    found = [warning.split(": ", 1)[1] for warning in raising_functions(source)]
+
+    said, quarantined = "raises an error for some values, and", "their records go to quarantine"
+    seconds = "timestamp_micros(try_multiply(cast(x AS BIGINT), 1000000))"
+    assert found == [
+        f"columns.event_time: timestamp_seconds {said} {quarantined}; {seconds} raises none",
+        f"columns.event_time: to_number {said} {quarantined}; try_to_number(...) raises none",
+        f"columns.ad_id: split_part {said} a whole file or day fails; split(x, ',')[n - 1] raises none",
+        f"columns.ad_id: map_from_entries {said} a whole file or day fails",
+        f"filter: url_decode {said} {quarantined}; try_url_decode(...) raises none",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("time", "reason"),
+    [
+        ("to_timestamp(at, 'bbb')", "Unrecognized datetime pattern: 'bbb'"),
+        ("to_timestamp(url_decode(date_format(at, 'bbb')))", "Unrecognized datetime pattern: 'bbb'"),
+        ("to_timestamp(regexp_extract(at, '(', 1))", r"The value of parameter\(s\) `regexp`"),
+    ],
+)
+def test_a_check_refuses_an_expression_that_fails_for_each_record(spark, described, time, reason):
+    with pytest.raises(SpecError, match=rf"partner\.yaml:6: columns\.event_time: Spark fails with .*{reason}"):
+        check_constants(spark, described(time=time))
+
+
+@pytest.mark.parametrize("expression", [*RAISING, "to_timestamp(raise_error(v))", "to_timestamp(map(v, at)['a'])"])
+def test_a_check_takes_an_expression_that_fails_for_some_values_only(spark, described, expression):
+    check_constants(spark, described(time=expression))
