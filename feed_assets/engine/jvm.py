@@ -54,6 +54,16 @@ def might_contain(spark: SparkSession, filter_: bytes, value: Column) -> Column:
     return _column(spark, made)
 
 
+def unless_raised(spark: SparkSession, column: Column) -> Column:
+    """The value of a column, or NULL for a row for which evaluating it raises an error.
+
+    Spark moves expressions that several columns share out of the columns, where nothing catches their errors, unless
+    they are in a branch.
+    """
+    tried = java_machine(spark).org.apache.spark.sql.catalyst.expressions.TryEval(_expression(spark, column))
+    return _column(spark, tried)
+
+
 def _expression(spark: SparkSession, column: Column) -> Any:
     return java_machine(spark).org.apache.spark.sql.classic.ExpressionUtils.expression(column._jc)  # noqa: SLF001 - as above
 

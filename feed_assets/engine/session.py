@@ -103,6 +103,9 @@ SINGLE_MACHINE = {
     # Spark divides files among tasks by size, and takes 4 MB for opening one. A day's hours are smaller than that: the
     # task with the largest hours would get as many files as the others, and they would wait for it.
     "spark.sql.files.openCostInBytes": "262144",
+    # A value can be too long for a regular expression, whose error Spark takes for one of Java itself. The run fails;
+    # Java, which other runs share, must not end.
+    "spark.executor.killOnFatalError.depth": "0",
     # No request needs an answer within milliseconds, so use the collector that takes the least processor time.
     "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",
 }

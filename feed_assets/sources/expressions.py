@@ -10,20 +10,24 @@ import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from functools import reduce
 from operator import and_
 from typing import Final
 
-from pyspark.errors import AnalysisException, ParseException
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.logger import PySparkLogger
 from pyspark.sql import Column, DataFrame, SparkSession, functions
 from pyspark.sql.types import StringType, StructType, TimestampNTZType, TimestampType
 
 from feed_assets.engine.sql import quoted
+from feed_assets.engine.value_errors import reason_of
 from feed_assets.sources.formats import RESERVED_COLUMNS, ParquetFormat
 from feed_assets.sources.kinds import Kind
 from feed_assets.sources.partner_columns import UnnamedColumnsError, columns_named, distinct
 from feed_assets.sources.positions import Location
+from feed_assets.sources.raising import located_expressions, may_raise, to_try, tried
 from feed_assets.sources.spec import Source, SpecError
 
 _AT_LANDING: Final[tuple[Location, ...]] = (("filter",), ("columns", "event_time"))
@@ -33,6 +37,10 @@ _TIME_OF_DAY: Final = r"^\s*(T\d\d?|T?\d\d?(:\d\d?){1,2}(\.\d*)?)\s*(Z|(UTC|GMT|
 """A text with a time of day and no date, such as 10:15 or T10:15:30Z."""
 _DATE_AND_TIME_BYTES: Final = 19
 """So long a text is not looked at: it has room for a date and a time, and a look costs as much as reading the time."""
+
+_EARLIEST: Final = datetime(1, 1, 2, tzinfo=UTC)
+_LATEST: Final = datetime(9999, 12, 30, tzinfo=UTC)
+"""Times of records are bounded by these; landing takes no time near them."""
 
 _passed: set[tuple[Kind, str]] = set()
 """Descriptions of the sources that passed `check_expressions` in this process."""
@@ -60,16 +68,41 @@ def check_expressions(spark: SparkSession, source: Source) -> None:
     with _quiet_analysis():
         for location, names in named.items():
             message = _foreign_name(names, declared)
-            if message is None and location in _expressions(source):
-                message = _fault(frame, source, location, _expressions(source)[location])
+            if message is None and location in located_expressions(source):
+                message = _fault(frame, source, location, located_expressions(source)[location])
             if message is not None:
                 problems[location] = message
     problems |= _identity_without_effect(source, named)
     if problems:
-        fields = (*_expressions(source), *named)
+        fields = (*located_expressions(source), *named)
         ordered = [location for location in dict.fromkeys(fields) if location in problems]
         raise SpecError("\n".join(source.problem(location, problems[location]) for location in ordered))
     _passed.add(description)
+
+
+def check_constants(spark: SparkSession, source: Source) -> None:
+    """Let Spark evaluate every expression for records without values. The source must pass `check_expressions`.
+
+    Raises SpecError with a line for each expression that fails whatever the record, such as for its pattern.
+    """
+    declared = source.format.declared or dict.fromkeys(needed_columns(spark, source), "string")
+    columns = {**declared, **dict.fromkeys(_looked_up(source).values(), "string"), "_line": "bigint"}
+    schema = schema_of(spark, columns)
+    nothing = [None] * len(schema)
+    empty = ["" if isinstance(column.dataType, StringType) else None for column in schema]
+    records = spark.createDataFrame([nothing, empty], schema)
+    problems = []
+    for location, expression in located_expressions(source).items():
+        text = to_try(source, expression)
+        if text is None and may_raise(source, expression):
+            continue  # it may raise for these records alone
+        value = functions.expr(expression) if text is None else tried(spark, functions.expr(text))
+        try:
+            records.select(value).collect()
+        except (PySparkException, Py4JJavaError) as error:
+            problems.append(source.problem(location, f"Spark fails with {expression!r}: {reason_of(error)}"))
+    if problems:
+        raise SpecError("\n".join(problems))
 
 
 def needed_columns(spark: SparkSession, source: Source) -> tuple[str, ...]:
@@ -91,17 +124,21 @@ def named_columns(spark: SparkSession, source: Source) -> dict[Location, tuple[s
     return named
 
 
-def event_time(frame: DataFrame, source: Source) -> Column:
+def event_time(frame: DataFrame, source: Source, text: str | None = None) -> Column:
     """The time of each record of a frame of the partner's columns: a TIMESTAMP, NULL if it is not usable.
 
+    `text` is another spelling of the source's expression, with the same result.
     The session's time zone must be UTC. Raises SpecError if the expression is not a time, or is an instant although
     the source states a local time zone.
     """
-    expression = functions.expr(source.columns["event_time"])
+    expression = functions.expr(text or source.columns["event_time"])
     type_ = frame.select(expression).schema[0].dataType
     location = ("columns", "event_time")
     if isinstance(type_, TimestampNTZType):
-        return functions.to_utc_timestamp(expression.cast("timestamp"), source.time_zone)
+        time = expression.cast("timestamp")
+        # Spark raises an error for a time that the shift makes too late or too early.
+        bounded = functions.when(time > _LATEST, _LATEST).when(time < _EARLIEST, _EARLIEST).otherwise(time)
+        return functions.to_utc_timestamp(bounded, source.time_zone)
     if not isinstance(type_, TimestampType):
         message = f"is a {type_.simpleString()}, not a time; use to_timestamp(...) or to_timestamp_ntz(...)"
         raise SpecError(source.problem(location, message))
@@ -154,11 +191,6 @@ def schema_of(spark: SparkSession, columns: Mapping[str, str]) -> StructType:
     return _schemas[key]
 
 
-def _expressions(source: Source) -> dict[Location, str]:
-    expressions: dict[Location, str] = {("columns", name): text for name, text in source.columns.items()}
-    return expressions | ({("filter",): source.filter} if source.filter else {})
-
-
 def _named(spark: SparkSession, source: Source) -> tuple[dict[Location, tuple[str, ...]], dict[Location, str]]:
     """The columns that each field names, and the problem of each field that cannot be parsed."""
     named: dict[Location, tuple[str, ...]] = {
@@ -166,7 +198,7 @@ def _named(spark: SparkSession, source: Source) -> tuple[dict[Location, tuple[st
     } | {("lookups", table): (key,) for table, key in source.lookups.items()}
     looked_up = _looked_up(source)
     problems: dict[Location, str] = {}
-    for location, expression in _expressions(source).items():
+    for location, expression in located_expressions(source).items():
         try:
             names = columns_named(spark, expression)
             named[location] = tuple(name for name in names if name.lower() not in looked_up)

@@ -25,6 +25,7 @@ from feed_assets.engine.sql import quoted
 from feed_assets.sources.expressions import event_time
 from feed_assets.sources.formats import RESERVED_COLUMNS, JsonLinesFormat
 from feed_assets.sources.layout import LandingId
+from feed_assets.sources.raising import VALUE, to_try, tried
 from feed_assets.sources.records import with_nulls
 from feed_assets.sources.source_errors import LandingError
 from feed_assets.sources.spec import Source
@@ -32,8 +33,10 @@ from feed_assets.sources.spec import Source
 MALFORMED: Final = "malformed record"
 NO_TIME: Final = "no usable time"
 FUTURE: Final = "event_time in the future"
-REASONS: Final = (MALFORMED, NO_TIME, FUTURE)
-"""Why a record belongs to no hour: it does not parse as declared, has no usable time, or a time in the future."""
+UNFILTERED: Final = "filter raised an error"
+REASONS: Final = (MALFORMED, NO_TIME, FUTURE, UNFILTERED)
+"""Why a record belongs to no hour: it does not parse as declared, has no usable time, or a time in the future; or the
+filter cannot be evaluated, so that nobody knows whether the record belongs to the source."""
 
 EARLIEST: Final = datetime(1970, 1, 1, tzinfo=UTC)
 """The earliest usable time; earlier ones come from a number in the wrong unit."""
@@ -80,11 +83,19 @@ class StagedRecords:
 
 
 def write_by_hour(
-    records: DataFrame, source: Source, landings: Sequence[LandingId], attempt: str, *, size: int, now: datetime
+    records: DataFrame,
+    source: Source,
+    landings: Sequence[LandingId],
+    attempt: str,
+    *,
+    size: int,
+    now: datetime,
+    suspicious: bool = False,
 ) -> Mapping[LandingId, Counts]:
     """Write the records of files, `size` bytes together, by landing, day and hour; quarantined ones by reason.
 
-    Each landing has its own folder (`attempted_prefix`) below the URI of the attempt, with one file an hour.
+    Each landing has its own folder (`attempted_prefix`) below the URI of the attempt, with one file an hour. If
+    `suspicious`, each expression is taken for one that can raise an error.
 
     Returns the counts of each landing. They are taken after the shuffle, in the tasks that write: there Spark counts a
     task once, even if it computes a stage again.
@@ -95,17 +106,18 @@ def write_by_hour(
     sent = records.withColumn("_sent", functions.struct(*map(quoted, partners)))
     nulled = with_nulls(sent, source)
     malformed, time = col("_malformed").isNotNull(), col("_time")
-    # If the filter is NULL for a malformed record, the record is kept, so that none is lost.
-    passes = functions.expr(source.filter) if source.filter else functions.expr("true")
+    judged, passes, raised = _evaluated(nulled, source, suspicious=suspicious)
     usable = time.between(lit(EARLIEST), lit(now + AHEAD))
     outcome = (
-        when(~functions.coalesce(passes, malformed), lit(_FILTERED))
+        when(raised & ~malformed, lit(UNFILTERED))
+        # If the filter is NULL for a malformed record, the record is kept, so that none is lost.
+        .when(~functions.coalesce(passes, malformed), lit(_FILTERED))
         .when(usable, lit(_LANDED))
         .when(malformed, lit(MALFORMED))
         .when(time > lit(now + AHEAD), lit(FUTURE))
         .otherwise(lit(NO_TIME))
     )
-    judged = nulled.withColumn("_time", event_time(nulled, source)).withColumn("_outcome", outcome)
+    judged = judged.withColumn("_outcome", outcome)
     landed, filtered = col("_outcome") == _LANDED, col("_outcome") == _FILTERED
     keeps_record = isinstance(source.format, JsonLinesFormat)
     seen = when(usable, functions.date_format("_time", "yyyy-MM-dd"))
@@ -139,6 +151,24 @@ def write_by_hour(
         # The folders of the landings have their files as they were sent.
         rows.write.mode("append").partitionBy(*places).parquet(path)
     return {landing: _of_landing(observation.get, landing) for landing in landings}
+
+
+def _evaluated(nulled: DataFrame, source: Source, *, suspicious: bool) -> tuple[DataFrame, Column, Column]:
+    """The records with `_time`, NULL if it is not usable; whether a record passes the filter, and whether that raised.
+
+    The frame has all columns that the conditions need.
+    """
+    spark, condition = nulled.sparkSession, source.filter or "true"
+    time, passes = (to_try(source, text, suspicious=suspicious) for text in (source.columns["event_time"], condition))
+    if time is not None:
+        timed = nulled.withColumn("_time", tried(spark, event_time(nulled, source, time))[VALUE])
+    else:
+        timed = nulled.withColumn("_time", event_time(nulled, source))
+    if passes is None:
+        return timed, functions.expr(condition), functions.expr("false")
+    # A column: Spark would evaluate an expression in each of the two conditions.
+    timed = timed.withColumn("_passes", tried(spark, functions.expr(passes)))
+    return timed, functions.col("_passes")[VALUE], functions.col("_passes").isNull()
 
 
 def usable_from(micros: int | None) -> datetime | None:

@@ -31,7 +31,7 @@ OWNERS = {
     "LazyPySparkResource": "_spark_session",
     "RunLauncher": "_instance",
     "SqliteEventLogStorage": "_connect has_table conn_string_for_shard",
-    "org.apache.spark.sql.catalyst.expressions": "BloomFilterMightContain",
+    "org.apache.spark.sql.catalyst.expressions": "BloomFilterMightContain TryEval",
     "org.apache.spark.sql.catalyst.expressions.aggregate": "BloomFilterAggregate",
     "org.apache.spark.sql.execution.datasources.parquet": "ParquetToSparkSchemaConverter",
     "AssetCheckExecutionContext": "op_execution_context",
