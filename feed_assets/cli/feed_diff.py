@@ -41,7 +41,7 @@ def diff(
 ) -> None:
     """Compare the rows of two updates.
 
-    Their files are Parquet, CSV with a header, or JSON; values of the last two are compared as text. --from and
+    Their files are Parquet, CSV or TSV with a header, or JSON; values of all but Parquet are compared as text. --from and
     --to also take updates that are not valid, such as a rejected one.
     """
     moment = now()

@@ -163,8 +163,8 @@ def not_records(count: int, example: str, separator: str, columns: int, uri: str
 def require_whole(size: int, separator: str, uri: str) -> None:
     """Raise MalformedCsvError if a file of this size is too large for line breaks in its values."""
     if size > WHOLE_BYTES:
-        limit = f"{WHOLE_BYTES // 2**20} MiB"
-        raise malformed(uri, f"some lines are no records. Values hold line breaks in files up to {limit} only", separator)
+        what = f"lines are no records, and values hold line breaks in files up to {WHOLE_BYTES // 2**20} MiB only"
+        raise malformed(uri, what, separator)
 
 
 def require_separator(names: Collection[str], wanted: Collection[str], separator: str, uri: str) -> None:

@@ -16,8 +16,6 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Final
 
-import duckdb
-
 from feed_assets.engine.csv_dialect import (
     BACKSLASH,
     BLANK_LINE,
@@ -189,9 +187,8 @@ def _dialect(text: str, layout: _Layout, file: Path) -> Dialect:
     for escape in (DOUBLED, BACKSLASH):
         if (found := _left(text, layout, escape)) is not None:
             ends, line_breaks = found
-            return Dialect(
-                layout.separator, escape, only_end(ends, layout.separator, str(file)) if line_breaks else ""
-            )
+            end = only_end(ends, layout.separator, str(file)) if line_breaks else ""
+            return Dialect(layout.separator, escape, end)
     record = re.compile(record_line(layout.separator, DOUBLED, len(layout.names)))
     broken = [line for line in re.split(LINE_ENDS, text) if not record.match(line)]
     raise not_records(len(broken), broken[0], layout.separator, len(layout.names), str(file))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from feed_assets.engine.csv_dialect import SEPARATORS
+from feed_assets.engine.csv_dialect import SEPARATORS, require_separator
 from feed_assets.file_feed import FeedError
 
 _READERS = {
@@ -42,6 +42,13 @@ def rows_of(files: Sequence[Path]) -> str | None:
     # An empty text file has no columns.
     paths = [str(file) for file in files if kind == "parquet" or file.stat().st_size]
     return _READERS[kind].replace("?", f"[{', '.join(map(literal, paths))}]") if paths else None
+
+
+def require_columns(files: Sequence[Path], found: Collection[str], wanted: Collection[str]) -> None:
+    """Raise MalformedCsvError if files of CSV with these columns, of which some are wanted, have another separator."""
+    suffix = suffix_of(files[0].name)
+    if suffix in SEPARATORS:
+        require_separator(found, wanted, SEPARATORS[suffix], ", ".join(map(str, files)))
 
 
 def quoted_name(name: str) -> str:

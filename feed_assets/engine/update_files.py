@@ -19,7 +19,7 @@ from uuid import uuid4
 
 from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
-from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession, functions
+from pyspark.sql import Column, DataFrame, SparkSession, functions
 from pyspark.sql.types import StringType, StructField, StructType
 
 from feed_assets.engine.csv_dialect import (
@@ -271,8 +271,16 @@ def _csv_rows(
 def _read_json(spark: SparkSession, sizes: Mapping[str, int], schema: StructType) -> DataFrame:
     """The rows of JSON lines. Spark itself would take a key in another case for another column."""
     lines = read_listed(spark.read, "text", sizes)
-    found = lines.selectExpr("explode(json_object_keys(value)) AS key").distinct().collect()
-    keys, own = {row["key"] for row in found}, {name.lower() for name in schema.names}
+    # Spark reads the first of two objects in a line, and leaves the other out.
+    single = "trim(value) = '' OR json_array_length(concat('[', value, ']')) <=> 1"
+    keys_of = f"concat(coalesce(json_object_keys(value), array()), IF({single}, array(), array(CAST(NULL AS STRING))))"
+    keys = {row["key"] for row in lines.selectExpr(f"explode({keys_of}) AS key").distinct().collect()}
+    if None in keys:
+        raise UnreadableFormatError(
+            f"{', '.join(sizes)}: a line is not one JSON object, so rows would be missing. Invalidate the update, or "
+            "publish it again with an object in each line."
+        )
+    own = {name.lower() for name in schema.names}
     if len(sizes) > 1 and any(key.lower() in own for key in keys.difference(schema.names)):
         # Each file may have a case of its own.
         return reduce(DataFrame.unionByName, (_read_json(spark, {uri: size}, schema) for uri, size in sizes.items()))
