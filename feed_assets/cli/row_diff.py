@@ -3,7 +3,8 @@
 Here: reading parquet, CSV and JSON files, and comparing their rows. Not here: whose files they are (`feed_diff`).
 Rows are compared as a multiset, on the columns that both sides have: a row with three copies before and one copy after
 counts as two removed rows. With a key, a removed and an added row of the same key count as one changed row. Columns
-whose types differ are compared as text. CSV is in the dialect of feeds (`engine.csv_dialect`). All values of CSV and JSON are text. Times are in UTC.
+whose types differ are compared as text. CSV is in the dialect of feeds (`engine.csv_dialect`). All values of CSV and
+JSON are text. Times are in UTC.
 """
 
 from __future__ import annotations

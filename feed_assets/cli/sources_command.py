@@ -64,9 +64,13 @@ def sources(ctx: click.Context, *, as_json: bool) -> None:
 @click.argument("names", metavar="[SOURCE]...", nargs=-1)
 @click.pass_context
 def check(ctx: click.Context, names: Sequence[str]) -> None:
-    """Check the expressions of each SOURCE, or of all, with Spark. No data is read. Exit code 1 if one is wrong."""
+    """Check the expressions of each SOURCE, or of all, with Spark. No data is read. Exit code 1 if one is wrong.
+
+    It warns of expressions that drop the zone of a time; `sources try` counts the records that this changes.
+    """
     from feed_assets.engine.session import compile_quickly  # noqa: PLC0415 - loads Dagster and Spark
     from feed_assets.sources import SpecError  # noqa: PLC0415 - as above
+    from feed_assets.sources.dropped_zones import zone_warning, zones_dropped  # noqa: PLC0415 - as above
     from feed_assets.sources.expressions import check_expressions  # noqa: PLC0415 - as above
 
     installation = load_installation()
@@ -86,6 +90,8 @@ def check(ctx: click.Context, names: Sequence[str]) -> None:
                 complain(f"Error: {error}")
             else:
                 bar(f"{source.key}: Spark takes all expressions.")
+                for location, part in zones_dropped(spark, source).items():
+                    complain(f"Warning: {source.problem(location, zone_warning(part, source))}.")
     if not wanted:
         say(f"There is no source in {settings.sources_directory}.")
     if refused:
@@ -151,6 +157,12 @@ def _remarks(trial: Trial) -> Iterator[str]:
     for column in trial.columns:
         if (wrong := column.first_unparsable) is not None:
             yield f"{column.name} cannot be read in line {wrong.line}: {shortened(wrong.record, LONGEST_EXAMPLE)}"
+    for zone in trial.dropped_zones:
+        first = zone.first
+        yield (
+            f"Warning: {zone.field} drops the zone of {counted(zone.records, 'record')}: they are taken for wall time. "
+            f"Use to_timestamp(...) and time_zone: UTC. Line {first.line}: {shortened(first.record, LONGEST_EXAMPLE)}"
+        )
     if trial.redelivered:
         yield (
             f"{counted(trial.redelivered, 'record')} with the id of another record of this file: "

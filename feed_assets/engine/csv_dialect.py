@@ -34,6 +34,9 @@ HEADER_LINES: Final = 100
 BYTE_ORDER_MARK: Final = "\ufeff"
 NOT_UTF8, HAS_NUL = "it is not in UTF-8", "it has a character NUL, which Spark would lose"
 LINE_ENDS: Final = r"\r\n|\r|\n"
+LINE_END_TEXTS: Final = frozenset({"\r\n", "\r", "\n"})
+MARK: Final = "\0"
+"""A character that no file in the dialect has."""
 BLANK_LINE: Final = r"(?<![^\r\n])[\x00-\x09\x0B\x0C\x0E-\x20]++(?![^\r\n])"
 """A line that Spark skips as an empty one, where it reads line by line."""
 _END = r"(?![\s\S])"
@@ -69,8 +72,8 @@ class Dialect:
 def records(separator: str, escape: str, columns: int) -> str:
     """The regular expression of a record or an empty line, with its end as group 1.
 
-    If each match in a text is replaced by group 1, only line ends are left of a file in the dialect. All repetitions
-    are possessive, as Java recurses for others.
+    If each match in a text is replaced by group 1 and MARK, nothing but line ends is left between the marks of a file in
+    the dialect. All repetitions are possessive, as Java recurses for others.
     """
     value = _value(separator, escape)
     return f"(?:{value}(?:{separator}{value}){{{columns - 1}}}+)?({LINE_ENDS}|{_END})"
@@ -121,15 +124,15 @@ def dialect_of(
     counts: Mapping[str, Any],
     separator: str,
     columns: int,
-    whole: Callable[[str], tuple[bool, Collection[str]]],
+    whole: Callable[[str], Collection[str]],
     uri: str,
 ) -> Dialect:
     """The dialect of a file, by how many of its lines are what. Raises MalformedCsvError.
 
     Of the lines, `broken` and `broken_if_escaped` are no `record_line` with the one and the other escape, `no_part` are
-    no `part_of_record`, `blank` are each a `BLANK_LINE`, and `not_utf8` and `nul` are so. `example` is a broken line. `whole` is called if values
-    may hold line breaks: it looks for `records` with an escape in the text, and returns whether nothing but line ends
-    is left, and which ones.
+    no `part_of_record`, `blank` are each a `BLANK_LINE`, and `not_utf8` and `nul` are so. `example` is a broken line.
+    `whole` is called if values may hold line breaks: it replaces the `records` with an escape in the text, and returns
+    what is left between the marks, each once.
     """
     if counts["not_utf8"] or counts["nul"]:
         raise malformed(uri, NOT_UTF8 if counts["not_utf8"] else HAS_NUL, separator)
@@ -140,15 +143,15 @@ def dialect_of(
             continue
         if not counts[broken] and not hidden:
             return Dialect(separator, escape)
-        fits, ends = whole(escape)
-        if fits:
+        ends = set(whole(escape)) - {""}
+        if ends <= LINE_END_TEXTS:
             return Dialect(separator, escape, only_end(ends, separator, uri))
     raise not_records(counts["broken"], counts["example"], separator, columns, uri)
 
 
 def only_end(ends: Collection[str], separator: str, uri: str) -> str:
     """The line end of a file whose values hold line breaks. Raises MalformedCsvError if there are several."""
-    if len(set(ends)) > 1:
+    if len(ends) > 1:
         raise malformed(uri, "values hold line breaks, and the lines end in several ways", separator)
     return next(iter(ends), "\n")
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 import gzip
 import re
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from io import BytesIO
+from io import BufferedIOBase, BytesIO
 from itertools import chain, islice
 from pathlib import Path
-from typing import IO, Final
+from typing import Final
 
 from feed_assets.engine.csv_dialect import (
     BACKSLASH,
@@ -23,7 +24,9 @@ from feed_assets.engine.csv_dialect import (
     DOUBLED,
     HAS_NUL,
     HEADER_LINES,
+    LINE_END_TEXTS,
     LINE_ENDS,
+    MARK,
     NOT_UTF8,
     SEPARATORS,
     WHOLE_BYTES,
@@ -118,7 +121,7 @@ def _readable(file: Path, separator: str) -> tuple[_Layout, Path] | None:
     return layout, written
 
 
-def _opened(file: Path) -> IO[bytes]:
+def _opened(file: Path) -> BufferedIOBase:
     if file.suffix != ".zst":
         return gzip.open(file) if file.suffix == ".gz" else file.open("rb")
     # Python before 3.14 cannot unpack it, and DuckDB gives lines without their ends. So a line break in a value may be
@@ -130,7 +133,7 @@ def _opened(file: Path) -> IO[bytes]:
     return BytesIO("\n".join(line for (line,) in found).encode())
 
 
-def _blocks(stream: IO[bytes], separator: str, file: Path, size: int = _BLOCK) -> Iterator[str]:
+def _blocks(stream: BufferedIOBase, separator: str, file: Path, size: int = _BLOCK) -> Iterator[str]:
     """The text of a file, in pieces of at least so many bytes that end with a line, without its byte order mark."""
     rest, number = b"", 0
     while block := stream.read(size):
@@ -168,11 +171,13 @@ def _left(text: str, layout: _Layout, escape: str) -> tuple[set[str], bool] | No
     None if anything else is left.
     """
     columns = len(layout.names)
-    left = re.sub(records(layout.separator, escape, columns), r"\1", text)
-    if left.strip("\r\n"):
+    ends = Counter(re.sub(records(layout.separator, escape, columns), rf"\1{MARK}", text).split(MARK))
+    del ends[""]
+    if not ends.keys() <= LINE_END_TEXTS:
         return None
     blank = columns == 1 and re.search(BLANK_LINE, text) is not None
-    return set(re.findall(LINE_ENDS, left)), blank or len(left) < text.count("\n") + text.count("\r")
+    characters = sum(len(end) * count for end, count in ends.items())
+    return set(ends), blank or characters < text.count("\n") + text.count("\r")
 
 
 def _whole(file: Path, separator: str) -> str:

@@ -17,7 +17,7 @@ from feed_assets.file_feed.wording import first_line
 
 @contextmanager
 def readable_files(update: Update) -> Iterator[list[str]]:
-    """Paths of the update's files for DuckDB. Its errors become a FeedError that says what to do, with the files' URIs."""
+    """Paths of the update's files for DuckDB. Its errors become a FeedError that names them and says what to do."""
     with TemporaryDirectory() as folder:
         uris = fetch_update(update, Path(folder) / "files")
         try:

@@ -60,6 +60,8 @@ FOOTERS_AT_ONCE = 8
 """Footers that the driver reads at once: in a bucket, each takes three requests."""
 LABELS = ("spark.job.description", "callSite.short", "callSite.long")
 """Properties of a thread of Spark that say what its jobs and their stages are."""
+DIFFERENT = 5
+"""So many different texts between records show that a file is not in the dialect: there are three line ends and ""."""
 FILES_METRIC, ROWS_METRIC = "number of written files", "number of output rows"
 
 _log = logging.getLogger("feed_assets.engine")
@@ -229,14 +231,13 @@ def _csv_header(spark: SparkSession, separator: str, uri: str, size: int) -> tup
     counts = (f"count_if({condition}) AS {name}" for name, condition in counted.items())
     (found,) = lines.selectExpr(*counts, f"min(value) FILTER (WHERE {broken}) AS example").collect()
 
-    def whole(escape: str) -> tuple[bool, list[str]]:
+    def whole(escape: str) -> list[str]:
         require_whole(size, separator, uri)
         text = read_listed(spark.read.option("wholetext", "true"), "text", {uri: size})
-        record, ends = (text_literal(each) for each in (records(separator, escape, columns), LINE_ENDS))
-        left = text.selectExpr(f"regexp_replace(ltrim('{BYTE_ORDER_MARK}', value), {record}, '$1') AS value")
-        fits, all_ends = f"regexp_replace(value, {ends}, '') = ''", f"regexp_extract_all(value, {ends}, 0)"
-        (row,) = left.selectExpr(fits, f"array_distinct({all_ends})").collect()
-        return row[0], row[1]
+        record = text_literal(records(separator, escape, columns))
+        left = f"regexp_replace(ltrim('{BYTE_ORDER_MARK}', value), {record}, concat('$1', chr(0)))"
+        (row,) = text.selectExpr(f"slice(array_distinct(split({left}, chr(0))), 1, {DIFFERENT})").collect()
+        return list(row[0])
 
     return dialect_of(found.asDict(), separator, columns, whole, uri), header.names
 

@@ -121,9 +121,7 @@ def _relations(figures: Figures, *updates: Update) -> Iterator[tuple[duckdb.Duck
             raise FeedError(f"The figures cannot be added up: {first_line(error)}") from error
 
 
-def _selected(
-    database: duckdb.DuckDBPyConnection, figures: Figures, relation: str, files: Sequence[Path]
-) -> str:
+def _selected(database: duckdb.DuckDBPyConnection, figures: Figures, relation: str, files: Sequence[Path]) -> str:
     """The group, 1 for each row, and the values to add up, NULL where there is none. The case of names is ignored."""
     described = database.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()  # noqa: S608 - quoted paths
     require_columns(files, [name for name, *_ in described], [figures.by, *figures.sums])

@@ -308,8 +308,8 @@ def test_a_csv_file_of_spark_itself_is_read_value_by_value(desk, spark, tmp_path
 
 @pytest.mark.parametrize(
     "rows",
-    ["a1,Ann\r\na2,Bob\r\n", 'a1,"Ann\na2,Bob\n', 'a1,Ann\n\na2,"Bob"'],
-    ids=["other line ends", "an open quote", "empty lines and no last line end"],
+    ["a1,Ann\r\na2,Bob\r\n", 'a1,Ann\n\na2,"Bob"'],
+    ids=["other line ends", "empty lines and no last line end"],
 )
 def test_no_line_of_a_csv_file_joins_another_one(desk, spark, tmp_path, rows):
     update = desk.publish(CATALOG, None, {"catalog.csv": f"ad_id,advertiser\n{rows}"}, tmp_path / "catalog")
