@@ -41,7 +41,7 @@ def read(spark: SparkSession, tmp_path: Path) -> Read:
     numbers = count()
 
     def both(names: Sequence[str], *contents: bytes, suffix: str = ".csv") -> Rows | None:
-        folder = tmp_path / "feed" / "v1" / f"20191124.{next(numbers):06}"
+        folder = tmp_path / f"feed{next(numbers)}" / "20191124.000000"
         folder.mkdir(parents=True)
         files = [folder / f"part-{number}{suffix}" for number in range(len(contents))]
         for file, content in zip(files, contents, strict=True):
@@ -55,7 +55,7 @@ def read(spark: SparkSession, tmp_path: Path) -> Read:
 
 def by_spark(spark: SparkSession, base: Path, names: Sequence[str], files: Sequence[Path]) -> Rows | None:
     listed = tuple(File(file.name, file.stat().st_size, "") for file in files)
-    update = Update(Feed(LocalBlackboard(base), "feed/v1"), None, files[0].parent.name, listed)
+    update = Update(Feed(LocalBlackboard(base), files[0].parent.parent.name), None, files[0].parent.name, listed)
     schema = StructType([StructField(name, StringType()) for name in names])
     try:
         return in_order(tuple(row) for row in read_updates(spark, [update], schema).collect())

@@ -402,6 +402,27 @@ def test_json_lines_are_read_packed_or_not(desk, spark, tmp_path, name):
     assert [row["advertiser"] for row in read_updates(spark, [update], AD_CATALOG).collect()] == ["Ann"]
 
 
+@pytest.mark.parametrize("line", ['{"ad_id": "a2"} {"ad_id": "a3"}', '{"ad_id": "a2"} x', '{"ad_id": "a2"'])
+def test_a_line_that_is_not_one_json_object_is_an_error_and_no_missing_row(desk, spark, tmp_path, line):
+    update = desk.publish(CATALOG, None, {"catalog.json": f'{{"ad_id": "a1"}}\n{line}\n'}, tmp_path / "catalog")
+
+    with pytest.raises(UnreadableFormatError, match=r"catalog\.json: a line is not one JSON object"):
+        read_updates(spark, [update], AD_CATALOG)
+
+
+@pytest.mark.parametrize("name", ["catalog.tsv", "catalog.tsv.gz"])
+def test_values_between_tabs_are_read(desk, spark, tmp_path, name):
+    (tmp_path / "files").mkdir()
+    text = b'ad_id\tadvertiser\n#1\t"Ann, ""A"""\n'
+    path = tmp_path / "files" / name
+    path.write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+    update = publish_files(desk.feed(CATALOG), None, [path], now=desk.now, owner="others")
+
+    rows = read_updates(spark, [update], AD_CATALOG).collect()
+
+    assert [(row["ad_id"], row["advertiser"]) for row in rows] == [("#1", 'Ann, "A"')]
+
+
 def test_a_file_of_an_unknown_kind_is_named(desk, spark, tmp_path):
     update = desk.publish(CATALOG, None, {"catalog.xlsx": "?"}, tmp_path / "catalog")
 
