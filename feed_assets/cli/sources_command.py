@@ -66,10 +66,12 @@ def sources(ctx: click.Context, *, as_json: bool) -> None:
 def check(ctx: click.Context, names: Sequence[str]) -> None:
     """Check the expressions of each SOURCE, or of all, with Spark. No data is read. Exit code 1 if one is wrong.
 
-    It warns of functions that raise an error for some values, and names a spelling that does not.
+    It warns of functions that raise an error for some values, and names a spelling that does not; and of expressions
+    that drop the zone of a time: `sources try` counts the records that this changes.
     """
     from feed_assets.engine.session import compile_quickly  # noqa: PLC0415 - loads Dagster and Spark
     from feed_assets.sources import SpecError  # noqa: PLC0415 - as above
+    from feed_assets.sources.dropped_zones import zone_warning, zones_dropped  # noqa: PLC0415 - as above
     from feed_assets.sources.expressions import check_constants, check_expressions  # noqa: PLC0415 - as above
     from feed_assets.sources.raising import raising_functions  # noqa: PLC0415 - as above
 
@@ -94,6 +96,8 @@ def check(ctx: click.Context, names: Sequence[str]) -> None:
                 bar(f"{source.key}: Spark takes all expressions.")
                 for warning in raising_functions(source):
                     complain(f"Warning: {warning}")
+                for location, part in zones_dropped(spark, source).items():
+                    complain(f"Warning: {source.problem(location, zone_warning(part, source))}.")
     if not wanted:
         say(f"There is no source in {settings.sources_directory}.")
     if refused:
@@ -162,6 +166,12 @@ def _remarks(trial: Trial) -> Iterator[str]:
     for column in trial.columns:
         if (wrong := column.first_unparsable) is not None:
             yield f"{column.name} cannot be read in line {wrong.line}: {shortened(wrong.record, LONGEST_EXAMPLE)}"
+    for zone in trial.dropped_zones:
+        first = zone.first
+        yield (
+            f"Warning: {zone.field} drops the zone of {counted(zone.records, 'record')}: they are taken for wall time. "
+            f"Use to_timestamp(...) and time_zone: UTC. Line {first.line}: {shortened(first.record, LONGEST_EXAMPLE)}"
+        )
     if trial.redelivered:
         yield (
             f"{counted(trial.redelivered, 'record')} with the id of another record of this file: "

@@ -36,6 +36,11 @@ def estimated_bytes(frame: DataFrame) -> int:
     return int(frame._jdf.queryExecution().analyzed().stats().sizeInBytes())  # noqa: SLF001 - as above
 
 
+def analyzed_expressions(frame: DataFrame) -> Any:
+    """The expressions of a frame's last step as a sequence of Java's, with types, functions and implicit casts."""
+    return frame._jdf.queryExecution().analyzed().expressions()  # noqa: SLF001 - as above
+
+
 def bloom_filter(spark: SparkSession, values: Column) -> Column:
     """An aggregate, for `DataFrame.observe`: a Bloom filter of these BIGINTs without NULLs, of 128 KB.
 

@@ -18,7 +18,7 @@ from feed_assets.engine.judged_rows import RAISED
 from feed_assets.engine.moments import JSON_TIMES
 from feed_assets.engine.session import SESSION_SETTINGS
 from feed_assets.engine.sql import map_literal, quoted
-from feed_assets.sources.expressions import check_expressions, event_time, named_columns, unless_time_of_day
+from feed_assets.sources.expressions import check_expressions, event_time, named_columns, unless_incomplete
 from feed_assets.sources.formats import RESERVED_COLUMNS
 from feed_assets.sources.kinds import EVENT_TIME, SOURCE
 from feed_assets.sources.lookups import with_table
@@ -58,7 +58,7 @@ def canonical(raw: DataFrame, source: Source) -> DataFrame:
     raising = {name: safe for name, text in source.columns.items() if (safe := to_try(source, text)) is not None}
     values = {name: F.expr(text) for name, text in (source.expressions | raising).items()}
     values |= {
-        name: unless_time_of_day(records, text, values[name])
+        name: unless_incomplete(records, text, values[name])
         for name, text in source.columns.items()
         if types.get(name, "").lower() == "timestamp"
     }

@@ -59,7 +59,8 @@ DOCUMENTED_JAVA = {
     "org.apache.spark.internal.io.cloud.BindingParquetOutputCommitter",
 }
 SPARKS = re.compile(r"org\.apache\.spark(\.\w+)+")
-OF_NAMED_TUPLES = {"_replace"}
+DOCUMENTED_ALL_THE_SAME = {"_fields", "_replace", "_value_"}
+"""Names of the standard library with an underscore that its documentation has, of enumerations as well."""
 
 
 def private_names() -> dict[str, set[str]]:
@@ -91,7 +92,7 @@ def written(tree: ast.AST) -> Iterator[str]:
         if isinstance(node, ast.Attribute):
             # `os._exit` is documented.
             standard = isinstance(node.value, ast.Name) and node.value.id in sys.stdlib_module_names
-            unknown = is_private(node.attr) and node.attr not in own | OF_NAMED_TUPLES and not standard
+            unknown = is_private(node.attr) and node.attr not in own | DOCUMENTED_ALL_THE_SAME and not standard
             if unknown or (node.attr in PRIVATE_ATTRIBUTES and not is_private(node.attr)):
                 yield full(node.attr)
             yield from java_names(dotted(node))
