@@ -28,10 +28,11 @@ if TYPE_CHECKING:
     from feed_assets_tests.blackboard.sized import SizedStore
     from feed_assets_tests.harness import Installation
     from feed_assets_tests.servers.ceph import Ceph
-    from feed_assets_tests.servers.server import S3Server
+    from feed_assets_tests.servers.dynalite import Dynalite
+    from feed_assets_tests.servers.server import LocalServer
     from feed_assets_tests.servers.versitygw import Versitygw
 
-    Server = TypeVar("Server", bound=S3Server)
+    Server = TypeVar("Server", bound=LocalServer)
 
 
 LESS_URGENT = 5
@@ -126,16 +127,25 @@ def ceph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ceph]:
     yield from _running(Ceph, tmp_path_factory.mktemp("ceph"))
 
 
-def _running(server: Callable[[Path], Server], folder: Path) -> Iterator[Server]:
-    from feed_assets_tests.servers.server import MissingServerError  # noqa: PLC0415 - slow to load
+@pytest.fixture(scope="session")
+def dynalite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dynalite]:
+    """A server of DynamoDB's protocol, in a process of its own."""
+    from feed_assets_tests.servers.dynalite import Dynalite  # noqa: PLC0415 - slow to load, and few tests need it
+
+    yield from _running(Dynalite, tmp_path_factory.mktemp("dynalite"))
+
+
+def _running(server: type[Server], folder: Path) -> Iterator[Server]:
+    from feed_assets_tests.servers.server import MissingServerError, S3Server  # noqa: PLC0415 - slow to load
 
     try:
         started = server(folder / "data")
     except MissingServerError as reason:
         if os.environ.get("CI"):
             raise
-        pytest.skip(f"No real S3 server: {reason}")
-    started.secret_key = "wJalrXUtnFEMI/K7MDENG+bPxRfiCY/for+tests"  # as AWS makes them; tests look for it everywhere
+        pytest.skip(f"No {server.name}: {reason}")
+    if isinstance(started, S3Server):
+        started.secret_key = "wJalrXUtnFEMI/K7MDENG+bPxRfiCY/for+tests"  # as of AWS; tests look for it everywhere
     started.start()
     yield started
     started.kill()  # nobody is going to read the data again

@@ -10,6 +10,7 @@ from feed_assets.blackboard.listing import list_all, list_folders
 from feed_assets.blackboard.local import LocalBlackboard
 from feed_assets.blackboard.location import (
     UnknownLocationError,
+    check_location,
     local_directory,
     open_blackboard,
     outside,
@@ -44,6 +45,7 @@ __all__ = [
     "UnavailableError",
     "UnknownLocationError",
     "check_key",
+    "check_location",
     "check_prefix",
     "list_all",
     "list_folders",

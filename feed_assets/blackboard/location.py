@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
+from feed_assets.blackboard.credentials import has_credentials
 from feed_assets.blackboard.folders import leading_out
 from feed_assets.blackboard.local import LocalBlackboard
 from feed_assets.blackboard.port import Blackboard, BlackboardError, InvalidKeyError, UnavailableError
@@ -34,27 +35,45 @@ def open_blackboard(uri: str, *, s3_client_factory: Callable[[], S3Client] | Non
     Without a factory the client for S3 is boto3's, configured by the usual environment: credentials
     and region, and `AWS_ENDPOINT_URL_S3` for a store other than AWS. Raises UnknownLocationError.
     """
+    found = _parsed(uri)
+    return LocalBlackboard(found) if isinstance(found, Path) else _bucket(*found, s3_client_factory)
+
+
+def check_location(uri: str) -> None:
+    """Raise UnknownLocationError unless `open_blackboard` takes this URI. Opens nothing."""
+    _parsed(uri)
+
+
+def _parsed(uri: str) -> Path | tuple[str, str]:
+    """The directory, or the bucket and the prefix, that a URI names."""
     scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*):/", uri)
     if scheme is None:
         if not uri:
             raise UnknownLocationError("A location is empty. Give a path, file:///... or s3://bucket/...")
         try:
-            return LocalBlackboard(Path(uri).expanduser())
+            return Path(uri).expanduser()
         except RuntimeError:
             raise UnknownLocationError(
                 f"{uri!r} starts with a user's home directory, but no user of that name has one. "
                 f"Correct the name, or write ./{uri}."
             ) from None
+    if has_credentials(uri):
+        raise UnknownLocationError(
+            f"A location starts with {scheme[1]}:// and has an @ or a : before its path, as for credentials. They do "
+            "not belong there: write s3://bucket/prefix, and let AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or "
+            "AWS_PROFILE, have them. The location is not shown, because it may contain a secret."
+        )
     match scheme[1].lower():
         case "file":
-            return LocalBlackboard(_local_path(uri))
+            return _local_path(uri)
         case "s3":
-            return _bucket(uri, s3_client_factory)
+            return _bucket_and_prefix(uri)
         case "s3a" | "s3n" as other:
             raise UnknownLocationError(f"{uri!r} starts with {other}://. Write s3:// here, for Spark as well.")
         case other:
+            shown = uri.partition("?")[0]  # a query may hold a signature
             raise UnknownLocationError(
-                f"{uri!r} starts with {other}:, which is not understood. Give a path, file:///... or s3://bucket/..."
+                f"{shown!r} starts with {other}:, which is not understood. Give a path, file:///... or s3://bucket/..."
             )
 
 
@@ -88,6 +107,8 @@ def readable_uris(blackboard: Blackboard, keys: Collection[str]) -> list[str]:
 
 
 def _local_path(uri: str) -> Path:
+    if has_credentials(uri):
+        raise UnknownLocationError("A file: location has an @ or a : before its path. Write file:///path.")
     parts = urlsplit(uri)
     if parts.netloc not in {"", "localhost"}:
         raise UnknownLocationError(
@@ -100,11 +121,15 @@ def _local_path(uri: str) -> Path:
     return Path(unquote(parts.path))
 
 
-def _bucket(uri: str, client_factory: Callable[[], S3Client] | None) -> Blackboard:
+def _bucket_and_prefix(uri: str) -> tuple[str, str]:
     # Split by hand: '?', '#' and '%' have no meaning in S3 keys.
     bucket, _, prefix = uri.partition("://")[2].partition("/")
-    if not bucket or "@" in bucket:
+    if not bucket:
         raise UnknownLocationError(f"{uri!r} names no bucket. Write s3://bucket/prefix.")
+    return bucket, prefix
+
+
+def _bucket(bucket: str, prefix: str, client_factory: Callable[[], S3Client] | None) -> Blackboard:
     # boto3 loads slowly, and data on a local disk does not need it.
     from feed_assets.blackboard.s3 import S3Blackboard  # noqa: PLC0415 - see above
 

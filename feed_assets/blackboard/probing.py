@@ -1,21 +1,27 @@
 """What a store with the protocol of S3 really does: the conditions that the blackboard relies on, and its clock.
 
 Here: asking a store, and what follows from a condition that it does not honour. Not here: working around it (`s3`), and
-telling people. A probe costs 13 requests. It writes below a folder of its own in `.probe/`, and removes what it wrote.
+telling people. A probe costs 13 requests, and one more over HTTP. It writes below a folder of its own in `.probe/`, and
+removes what it wrote.
 It asks one request after the other, so it cannot show whether a store decides between two writers at the same moment.
 """
 
 from __future__ import annotations
 
+import hashlib
 import logging
+import threading
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
+from botocore.auth import AUTH_TYPE_MAPS, S3SigV4Auth
+from botocore.awsrequest import AWSRequest
 from botocore.exceptions import BotoCoreError, ClientError
 
 from feed_assets.blackboard.s3_answers import REFUSED, code_of
@@ -42,14 +48,17 @@ _CONSEQUENCES: Final = {
     ),
     "replace-if-match on PUT": "Writers can lose changes of each other, or cannot publish at all. Use another store.",
     "StartAfter in listings": "Histories of more than 1,000 keys cannot be listed. Use another store.",
+    "signed uploads of empty objects over HTTP": (
+        "Spark cannot write to it. Give it an https endpoint (AWS_ENDPOINT_URL_S3), or use another store."
+    ),
 }
 
-_NEEDED: Final = frozenset({"create-if-absent on PUT", "replace-if-match on PUT", "StartAfter in listings"})
+_TOLERABLE: Final = frozenset({"create-if-absent on completing an upload in parts", "create-if-absent on copy"})
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A condition of requests, whether the store honours it, what follows if not, and whether updates need it."""
+    """What requests ask for, whether the store honours it, what follows if not, and whether feeds or Spark need it."""
 
     name: str
     honoured: bool
@@ -152,6 +161,7 @@ def probe(client: S3Client, bucket: str, prefix: str) -> Probe:
         ]
         listed = client.list_objects_v2(Bucket=bucket, Prefix=folder, StartAfter=first["Key"])
         honoured.append([each["Key"] for each in listed.get("Contents", ())] == [second["Key"]])
+        honoured.append(client.meta.endpoint_url.startswith("https:") or _takes_chunks(client, first))
     finally:
         with suppress(ClientError, BotoCoreError):
             # There is nothing to abort after an upload that was completed.
@@ -163,8 +173,51 @@ def probe(client: S3Client, bucket: str, prefix: str) -> Probe:
     # The header has whole seconds, so the answer was on average half a second later.
     skew = date + timedelta(seconds=0.5) - (asked + (answered - asked) / 2)
     named = zip(_CONSEQUENCES.items(), honoured, strict=True)
-    found = (Condition(name, answer, what, needed=name in _NEEDED) for (name, what), answer in named)
+    found = (Condition(name, answer, what, needed=name not in _TOLERABLE) for (name, what), answer in named)
     return Probe(tuple(found), skew)
+
+
+class _ChunkedAuth(S3SigV4Auth):
+    """Signs an upload of nothing as a stream of chunks, the last of which is empty, as S3A's client does over HTTP."""
+
+    NAME: Final = "feed_assets-chunked"
+
+    def payload(self, request: AWSRequest) -> str:  # noqa: ARG002 - of the client
+        """What stands for the digest of the content."""
+        return "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"
+
+    def add_auth(self, request: AWSRequest) -> None:
+        """Sign the headers, then the only chunk."""
+        request.headers["Content-Encoding"] = "aws-chunked"
+        request.headers["X-Amz-Decoded-Content-Length"] = "0"
+        super().add_auth(request)
+        before = request.headers["Authorization"].rpartition("Signature=")[2]
+        nothing = hashlib.sha256().hexdigest()
+        signed = ("AWS4-HMAC-SHA256-PAYLOAD", request.context["timestamp"], self.credential_scope(request))
+        signature = self.signature("\n".join([*signed, before, nothing, nothing]), request)
+        request.data = f"0;chunk-signature={signature}\r\n\r\n".encode()
+
+
+AUTH_TYPE_MAPS[_ChunkedAuth.NAME] = _ChunkedAuth
+
+
+def _takes_chunks(client: S3Client, place: dict[str, Any]) -> bool:
+    """Whether the store takes an empty object whose upload is signed in chunks."""
+    thread = threading.get_ident()
+
+    def choose(**_: object) -> Any:
+        return _ChunkedAuth.NAME if threading.get_ident() == thread else None
+
+    client.meta.events.register("choose-signer.s3.PutObject", choose)
+    try:
+        client.put_object(**place, Body=b"")
+    except ClientError as error:
+        if error.response["ResponseMetadata"]["HTTPStatusCode"] >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            raise
+        return False
+    finally:
+        client.meta.events.unregister("choose-signer.s3.PutObject", choose)
+    return True
 
 
 def _refused(request: Callable[[], object]) -> bool:

@@ -41,8 +41,8 @@ def diff(
 ) -> None:
     """Compare the rows of two updates.
 
-    Their files are Parquet, CSV with a header, or JSON; values of the last two are compared as text. --from and
-    --to also take updates that are not valid, such as a rejected one.
+    Their files are Parquet, CSV or TSV with a header, or JSON; values of all but Parquet are compared as text. --from
+    and --to also take updates that are not valid, such as a rejected one.
     """
     moment = now()
     new = update_named(feed, partition, after) if after else require_latest(feed, partition, now=moment)

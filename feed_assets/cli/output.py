@@ -22,6 +22,7 @@ from uuid import uuid4
 
 import click
 
+from feed_assets.blackboard.credentials import without_credentials
 from feed_assets.cli.tables import TableColumn, field_lines, laid_out, wrapped
 
 if TYPE_CHECKING:
@@ -157,8 +158,8 @@ def say(message: str) -> None:
 
 
 def complain(message: str) -> None:
-    """Print a problem on stderr, also under `--quiet`."""
-    for line in _lines(message, width=terminal_width(sys.stderr)):
+    """Print a problem on stderr, also under `--quiet`. Passwords in URLs are not shown."""
+    for line in _lines(without_credentials(message), width=terminal_width(sys.stderr)):
         click.echo(line, err=True)
 
 

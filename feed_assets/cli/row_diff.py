@@ -3,7 +3,8 @@
 Here: reading parquet, CSV and JSON files, and comparing their rows. Not here: whose files they are (`feed_diff`).
 Rows are compared as a multiset, on the columns that both sides have: a row with three copies before and one copy after
 counts as two removed rows. With a key, a removed and an added row of the same key count as one changed row. Columns
-whose types differ are compared as text. CSV files have a header. All values of CSV and JSON are text. Times are in UTC.
+whose types differ are compared as text. CSV is in the dialect of feeds (`engine.csv_dialect`). All values of CSV and
+JSON are text. Times are in UTC.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from feed_assets.engine.csv_dialect import MalformedCsvError
 from feed_assets.engine.duckdb_sql import UnknownFormatError, quoted_name, rows_of
 from feed_assets.file_feed import FeedError
 
@@ -215,7 +217,7 @@ class _Comparison:
 def _side(database: duckdb.DuckDBPyConnection, view: str, files: Sequence[Path]) -> _Side:
     try:
         relation = rows_of(files)
-    except UnknownFormatError as error:
+    except (MalformedCsvError, UnknownFormatError) as error:
         raise RowDiffError(f"The rows cannot be compared: {error}") from error
     if relation is None:
         return _Side(view, {})

@@ -64,11 +64,18 @@ def sources(ctx: click.Context, *, as_json: bool) -> None:
 @click.argument("names", metavar="[SOURCE]...", nargs=-1)
 @click.pass_context
 def check(ctx: click.Context, names: Sequence[str]) -> None:
-    """Check the expressions of each SOURCE, or of all, with Spark. No data is read. Exit code 1 if one is wrong."""
+    """Check the expressions of each SOURCE, or of all, with Spark. No data is read. Exit code 1 if one is wrong.
+
+    It warns of functions that raise an error for some values, and names a spelling that does not; and of expressions
+    that drop the zone of a time: `sources try` counts the records that this changes.
+    """
     from feed_assets.engine.session import compile_quickly  # noqa: PLC0415 - loads Dagster and Spark
     from feed_assets.sources import SpecError  # noqa: PLC0415 - as above
-    from feed_assets.sources.expressions import check_expressions  # noqa: PLC0415 - as above
+    from feed_assets.sources.dropped_zones import zone_warning, zones_dropped  # noqa: PLC0415 - as above
+    from feed_assets.sources.expressions import check_constants, check_expressions  # noqa: PLC0415 - as above
+    from feed_assets.sources.raising import raising_functions  # noqa: PLC0415 - as above
 
+    os.environ.setdefault("FEED_ASSETS_SPARK_LOG_LEVEL", "off")  # the command itself prints what is wrong
     installation = load_installation()
     settings, wanted = installation.settings, sources_named(installation, names)
     refused = 0
@@ -80,12 +87,17 @@ def check(ctx: click.Context, names: Sequence[str]) -> None:
             bar.under_way(source.key)
             try:
                 check_expressions(spark, source)
+                check_constants(spark, source)
             except SpecError as error:
                 refused += 1
                 bar()
                 complain(f"Error: {error}")
             else:
                 bar(f"{source.key}: Spark takes all expressions.")
+                for warning in raising_functions(source):
+                    complain(f"Warning: {warning}")
+                for location, part in zones_dropped(spark, source).items():
+                    complain(f"Warning: {source.problem(location, zone_warning(part, source))}.")
     if not wanted:
         say(f"There is no source in {settings.sources_directory}.")
     if refused:
@@ -105,6 +117,7 @@ def try_(name: str, file: Path, *, as_json: bool) -> None:
     from feed_assets.operations.java_compiler import compile_for_delivery  # noqa: PLC0415 - loads Dagster and Spark
     from feed_assets.operations.trial import try_source  # noqa: PLC0415 - as above
     from feed_assets.resources import SparkResource  # noqa: PLC0415 - as above
+    from feed_assets.sources.raising import raising_functions  # noqa: PLC0415 - as above
 
     os.environ.setdefault("FEED_ASSETS_SPARK_LOG_LEVEL", "off")  # the command itself prints why it failed
     installation = load_installation()
@@ -128,6 +141,8 @@ def try_(name: str, file: Path, *, as_json: bool) -> None:
     print_table(["column", "type", "filled", "empty", "unparsable", "first value"], rows, empty="", keep=("column",))
     for line in _remarks(trial):
         say(line)
+    for warning in raising_functions(wanted):
+        complain(f"Warning: {warning}")
 
 
 def _remarks(trial: Trial) -> Iterator[str]:
@@ -151,6 +166,12 @@ def _remarks(trial: Trial) -> Iterator[str]:
     for column in trial.columns:
         if (wrong := column.first_unparsable) is not None:
             yield f"{column.name} cannot be read in line {wrong.line}: {shortened(wrong.record, LONGEST_EXAMPLE)}"
+    for zone in trial.dropped_zones:
+        first = zone.first
+        yield (
+            f"Warning: {zone.field} drops the zone of {counted(zone.records, 'record')}: they are taken for wall time. "
+            f"Use to_timestamp(...) and time_zone: UTC. Line {first.line}: {shortened(first.record, LONGEST_EXAMPLE)}"
+        )
     if trial.redelivered:
         yield (
             f"{counted(trial.redelivered, 'record')} with the id of another record of this file: "

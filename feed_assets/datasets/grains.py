@@ -48,8 +48,8 @@ class Grain(StrEnum):
         >>> Grain.named("hour")
         <Grain.HOUR: 'hour'>
         """
-        found = cls._value2member_map_.get(text)
-        if not isinstance(found, Grain):
+        found = next((each for each in cls if each == text), None)
+        if found is None:
             known = ", ".join(each for each in cls if each is not cls.WHOLE)
             raise GrainError(f"{text!r} is no grain: use {known}; or - for a dataset without partitions.")
         return found

@@ -10,17 +10,22 @@ import logging
 import os
 import re
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 import pyspark
 from py4j.protocol import Py4JJavaError
 
 from feed_assets.engine.java import ensure_java
 from feed_assets.engine.jvm import java_machine
+from feed_assets.engine.paths import to_write
 from feed_assets.errors import FeedAssetsError
+from feed_assets.file_feed import FeedError
 from feed_assets.file_feed.digest import short_digest
 
 if TYPE_CHECKING:
@@ -81,10 +86,37 @@ class JarsError(FeedAssetsError):
     """Spark's jars for S3 could not be had; the message says how to get them."""
 
 
+class UnfitStoreError(FeedError):
+    """The store refuses what Spark has to send; the message says what to use instead."""
+
+
+@contextmanager
+def path_to_write(uri: str) -> Iterator[str]:
+    """The path with which Spark writes to this URI. Raises UnfitStoreError."""
+    try:
+        yield to_write(uri)
+    except Py4JJavaError as error:
+        text = str(error)
+        if "PUT 0-byte object" not in text or "XAmzContentSHA256Mismatch" not in text:
+            raise
+        raise UnfitStoreError(
+            f"Spark cannot write {uri}: over HTTP, the store refuses the signed uploads of empty objects that Spark "
+            "begins with, as Ceph 16 does. Give it an https endpoint (AWS_ENDPOINT_URL_S3), or use another store."
+        ) from error
+
+
 def bucket_settings(client: S3Client) -> dict[str, str]:
-    """The properties of a session that works on the store of this client: endpoint, region, addresses, committer."""
+    """The properties of a session that works on the store of this client: endpoint, region, addresses, committer.
+
+    Raises UnfitStoreError for an endpoint with a password, which Spark's pages and errors would show.
+    """
     found = {**_BUCKET_SETTINGS, "fs.s3a.endpoint.region": client.meta.region_name}
     endpoint = client.meta.endpoint_url
+    if "@" in urlsplit(endpoint).netloc:
+        raise UnfitStoreError(
+            "The endpoint of the store (AWS_ENDPOINT_URL_S3) has a user or a password, which S3 does not use. Take "
+            "them out. The endpoint is not shown, because it may contain a secret."
+        )
     if re.fullmatch(r"https://s3[.\w-]*\.amazonaws\.com(\.cn)?", endpoint):
         # S3A states this to Java's SDK, which therefore does not look for AWS_USE_FIPS_ENDPOINT itself.
         return {**found, "fs.s3a.endpoint.fips": str("s3-fips." in endpoint).lower()}

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
+from feed_assets.engine.csv_dialect import SEPARATORS, require_separator
 from feed_assets.file_feed import FeedError
 
 _READERS = {
     "parquet": "read_parquet(?, hive_partitioning = false, union_by_name = true)",
-    "csv": "read_csv(?, header = true, all_varchar = true, hive_partitioning = false, union_by_name = true)",
     "json": (
         "(SELECT COLUMNS(*) ->> '$' FROM read_json(?, format = 'auto', hive_partitioning = false, "
         "union_by_name = true, maximum_depth = 1, sample_size = -1, map_inference_threshold = -1))"
@@ -17,7 +17,7 @@ _READERS = {
 }
 """A file of JSON is read twice: of a sample, DuckDB would not know the columns that come later, and leave them out. The
 values are text, as it would take texts for times or UUIDs, and write them differently."""
-_FORMATS = {"parquet": "parquet", "csv": "csv", "tsv": "csv", "json": "json", "jsonl": "json", "ndjson": "json"}
+_FORMATS = {"parquet": "parquet", "csv": "csv", "tsv": "tsv", "json": "json", "jsonl": "json", "ndjson": "json"}
 _PACKED = (".gz", ".zst")
 
 
@@ -28,14 +28,27 @@ class UnknownFormatError(FeedError):
 def rows_of(files: Sequence[Path]) -> str | None:
     """A relation of all rows of these files, for FROM; None if none of them has columns.
 
-    Values of CSV and JSON are text, nested ones as JSON. Raises UnknownFormatError.
+    Values of CSV and JSON are text, nested ones as JSON. Files of CSV are read here, too, to see that they are in the
+    dialect of feeds (`csv_dialect`). Raises UnknownFormatError, MalformedCsvError, and duckdb.Error.
     """
     formats = {_format(file) for file in files}
     if len(formats) > 1:
         raise UnknownFormatError(f"Files of several formats ({', '.join(sorted(formats))}) in one update.")
+    kind = formats.pop() if formats else "parquet"
+    if kind in SEPARATORS:
+        from feed_assets.engine.csv_relations import csv_relation  # noqa: PLC0415 - loads DuckDB
+
+        return csv_relation(files, kind)
     # An empty text file has no columns.
-    paths = [str(file) for file in files if formats == {"parquet"} or file.stat().st_size]
-    return _READERS[formats.pop()].replace("?", f"[{', '.join(map(literal, paths))}]") if paths else None
+    paths = [str(file) for file in files if kind == "parquet" or file.stat().st_size]
+    return _READERS[kind].replace("?", f"[{', '.join(map(literal, paths))}]") if paths else None
+
+
+def require_columns(files: Sequence[Path], found: Collection[str], wanted: Collection[str]) -> None:
+    """Raise MalformedCsvError if files of CSV with these columns, of which some are wanted, have another separator."""
+    suffix = suffix_of(files[0].name)
+    if suffix in SEPARATORS:
+        require_separator(found, wanted, SEPARATORS[suffix], ", ".join(map(str, files)))
 
 
 def quoted_name(name: str) -> str:

@@ -28,6 +28,8 @@ REASON: Final = "_reason"
 """Columns that mark a judged frame. No kind has a column whose name begins with `_`."""
 BOOKKEEPING: Final = ("_file", "_line", "_refused", "_record")
 """Columns of a judged frame that only its quarantined records need."""
+RAISED: Final = "!"
+"""What the first name in `_unparsable` begins with if the expression of its column raised an error."""
 FEW_QUARANTINED: Final = "few quarantined"
 PLACES_QUARANTINED: Final = "places quarantined"
 """The names of `few_quarantined` and `places_quarantined` in an observation."""

@@ -36,6 +36,11 @@ def estimated_bytes(frame: DataFrame) -> int:
     return int(frame._jdf.queryExecution().analyzed().stats().sizeInBytes())  # noqa: SLF001 - as above
 
 
+def analyzed_expressions(frame: DataFrame) -> Any:
+    """The expressions of a frame's last step as a sequence of Java's, with types, functions and implicit casts."""
+    return frame._jdf.queryExecution().analyzed().expressions()  # noqa: SLF001 - as above
+
+
 def bloom_filter(spark: SparkSession, values: Column) -> Column:
     """An aggregate, for `DataFrame.observe`: a Bloom filter of these BIGINTs without NULLs, of 128 KB.
 
@@ -52,6 +57,16 @@ def might_contain(spark: SparkSession, filter_: bytes, value: Column) -> Column:
     expressions = java_machine(spark).org.apache.spark.sql.catalyst.expressions
     made = expressions.BloomFilterMightContain(*(_expression(spark, each) for each in (functions.lit(filter_), value)))
     return _column(spark, made)
+
+
+def unless_raised(spark: SparkSession, column: Column) -> Column:
+    """The value of a column, or NULL for a row for which evaluating it raises an error.
+
+    Spark moves expressions that several columns share out of the columns, where nothing catches their errors, unless
+    they are in a branch.
+    """
+    tried = java_machine(spark).org.apache.spark.sql.catalyst.expressions.TryEval(_expression(spark, column))
+    return _column(spark, tried)
 
 
 def _expression(spark: SparkSession, column: Column) -> Any:

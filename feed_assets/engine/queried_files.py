@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 
 import duckdb
 
+from feed_assets.engine.csv_dialect import MalformedCsvError
 from feed_assets.engine.fetched_files import fetch_update, with_uris
 from feed_assets.file_feed import FeedError, Update
 from feed_assets.file_feed.wording import first_line
@@ -16,11 +17,13 @@ from feed_assets.file_feed.wording import first_line
 
 @contextmanager
 def readable_files(update: Update) -> Iterator[list[str]]:
-    """Paths of the update's files for DuckDB. Its errors become a FeedError that says what to do."""
+    """Paths of the update's files for DuckDB. Its errors become a FeedError that names them and says what to do."""
     with TemporaryDirectory() as folder:
         uris = fetch_update(update, Path(folder) / "files")
         try:
             yield [str(path) for path in uris]
+        except MalformedCsvError as error:
+            raise MalformedCsvError(with_uris(str(error), uris)) from error
         except duckdb.Error as error:
             named = f"{update.feed.arguments(update.partition)} --update {update.name}"
             raise FeedError(

@@ -104,6 +104,9 @@ SINGLE_MACHINE = {
     # Spark divides files among tasks by size, and takes 4 MB for opening one. A day's hours are smaller than that: the
     # task with the largest hours would get as many files as the others, and they would wait for it.
     "spark.sql.files.openCostInBytes": "262144",
+    # A value can be too long for a regular expression, whose error Spark takes for one of Java itself. The run fails;
+    # Java, which other runs share, must not end.
+    "spark.executor.killOnFatalError.depth": "0",
     # No request needs an answer within milliseconds, so use the collector that takes the least processor time.
     "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",
 }
@@ -257,6 +260,10 @@ def check_master(master: str) -> None:
 
     Spark itself would try a silent server for a minute, and then show Java's stack trace.
     """
+    if "@" in master:
+        raise MasterError(
+            "FEED_ASSETS_SPARK_MASTER has an @, as for a user and a password. No master takes them there."
+        )
     what = f"FEED_ASSETS_SPARK_MASTER is {master!r}"
     if not _MASTER.fullmatch(master):
         raise MasterError(f"{what}; it takes local[*], local[4], spark://host:7077, yarn or k8s://...")

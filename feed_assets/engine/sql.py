@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 _TEXT = re.compile(r"(?<![^:<,])(var)?char\(\d+\)(?![^,>])")
 _FIELD_NAME = re.compile(r"[^<>,:`]+")
 _FIELD = re.compile(rf"(?<=[<,]){_FIELD_NAME.pattern}(?=:)")
+QUOTED = re.compile(r"`(?:[^`]|``)*`")
 LITERAL = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"")
 
 

@@ -19,19 +19,35 @@ from uuid import uuid4
 
 from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
-from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession, functions
+from pyspark.sql import Column, DataFrame, SparkSession, functions
 from pyspark.sql.types import StringType, StructField, StructType
 
+from feed_assets.engine.buckets import path_to_write
+from feed_assets.engine.csv_dialect import (
+    BACKSLASH,
+    BLANK_LINE,
+    BYTE_ORDER_MARK,
+    DOUBLED,
+    HEADER_LINES,
+    SEPARATORS,
+    Dialect,
+    dialect_of,
+    part_of_record,
+    read_header,
+    record_line,
+    records,
+    require_separator,
+    require_whole,
+)
 from feed_assets.engine.jvm import java_session
 from feed_assets.engine.listed_files import read_listed
 from feed_assets.engine.moments import JSON_TIMES
-from feed_assets.engine.paths import to_write
 from feed_assets.engine.spark_schemas import footer
 from feed_assets.engine.sql import quoted, text_literal
 from feed_assets.file_feed import FeedError, Update
 from feed_assets.file_feed.names import is_hidden
 
-READERS = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json"}
+READERS = {".parquet": "parquet", ".csv": "csv", ".tsv": "tsv", ".json": "json", ".jsonl": "json", ".ndjson": "json"}
 COMPRESSION_SUFFIXES = (".gz", ".bz2", ".zst", ".snappy")
 ATTEMPTS_END_WITHIN = 180
 """Seconds: longer than Spark takes to see that an executor is lost."""
@@ -43,8 +59,8 @@ FOOTERS_AT_ONCE = 8
 """Footers that the driver reads at once: in a bucket, each takes three requests."""
 LABELS = ("spark.job.description", "callSite.short", "callSite.long")
 """Properties of a thread of Spark that say what its jobs and their stages are."""
-ESCAPE, ESCAPED_QUOTE = r"\\.", r'\\"[^",]'
-"""Regular expressions for CSV with a backslash before a quote. Before a separator, such a quote ends a value."""
+DIFFERENT = 5
+"""So many different texts between records show that a file is not in the dialect: there are three line ends and ""."""
 FILES_METRIC, ROWS_METRIC = "number of written files", "number of output rows"
 
 _log = logging.getLogger("feed_assets.engine")
@@ -76,10 +92,9 @@ def read_updates(
     """All rows of these updates under the declared schema; an empty frame without updates or files.
 
     Exactly the resolved files are read. Columns of the schema that a file lacks are NULL; other columns of a file are
-    left out. A column's name in a file may differ in case; the very name is preferred. CSV is as in RFC 4180, where a
-    quoted value may hold separators, line breaks and doubled quotes, or with a backslash before a quote, as of Spark.
+    left out. A column's name in a file may differ in case; the very name is preferred. `csv_dialect` describes CSV.
 
-    Raises MissingColumnError if CSV or JSON files with rows lack a column that is not nullable, and
+    Raises MissingColumnError if CSV or JSON files with rows lack a column that is not nullable, MalformedCsvError, and
     UnreadableFormatError. Parquet files that are `made_elsewhere` are looked at as well: the footer of the first file
     of each update, in the driver, if there is such a column.
     """
@@ -88,6 +103,10 @@ def read_updates(
     frames = [_read(spark, kind, sizes, schema) for kind, sizes in sorted(_sizes_by_format(updates).items())]
     if frames:
         return reduce(DataFrame.unionByName, frames)
+    return _no_rows(spark, schema)
+
+
+def _no_rows(spark: SparkSession, schema: StructType) -> DataFrame:
     # An empty frame made from Python's side would start Python's workers. With the filter, Spark knows before it runs
     # that there are no rows, and skips joins with them.
     return spark.range(0).select(*map(_null, schema)).where(functions.lit(False))  # noqa: FBT003 - a literal
@@ -144,11 +163,11 @@ def write_files(frame: DataFrame, uri: str, kind: str = "parquet") -> Written:
     bucket an attempt adds an object when it ends, if only for a moment, and readers count the objects of an update.
 
     Raises WriteMismatchError if Spark does not have the counts of its committed tasks. A listing is no substitute: it
-    could count files that a lost task left behind.
+    could count files that a lost task left behind. Raises UnfitStoreError for a store on which Spark cannot write.
     """
     label = f"write {uri} {uuid4().hex}"
-    with _labelled(frame.sparkSession.sparkContext, label):
-        frame.write.options(**JSON_TIMES if kind == "json" else {}).format(kind).save(to_write(uri))
+    with _labelled(frame.sparkSession.sparkContext, label), path_to_write(uri) as path:
+        frame.write.options(**JSON_TIMES if kind == "json" else {}).format(kind).save(path)
     return _committed(frame.sparkSession, label)
 
 
@@ -170,57 +189,76 @@ def _labelled(context: SparkContext, label: str) -> Iterator[None]:
 
 
 def _read(spark: SparkSession, kind: str, sizes: Mapping[str, int], schema: StructType) -> DataFrame:
-    if kind == "csv":
-        alike: dict[tuple[_Quoting, tuple[str, ...]], dict[str, int]] = {}
-        for uri, size in sizes.items():
-            quoting = _quoting(spark, {uri: size})
-            header = read_listed(quoting.reader(spark), kind, {uri: size}).columns
-            alike.setdefault((quoting, tuple(header)), {})[uri] = size
-        frames = (_read_csv(quoting.reader(spark), header, each, schema) for (quoting, header), each in alike.items())
-        return reduce(DataFrame.unionByName, frames)
+    if kind in SEPARATORS:
+        return _read_csv(spark, SEPARATORS[kind], sizes, schema)
     if kind == "json":
         return _read_json(spark, sizes, schema)
     return read_listed(spark.read, kind, sizes, schema)
 
 
-@dataclass(frozen=True, slots=True)
-class _Quoting:
-    """How a CSV file writes quotes in its values: after which character. And whether values hold line breaks."""
-
-    escape: str
-    multi_line: bool
-
-    def reader(self, spark: SparkSession) -> DataFrameReader:
-        """A reader of such files."""
-        return spark.read.options(mode="FAILFAST", header=True, escape=self.escape, multiLine=self.multi_line)
+def _read_csv(spark: SparkSession, separator: str, sizes: Mapping[str, int], schema: StructType) -> DataFrame:
+    """The rows of CSV files in the dialect of feeds. Each is read once here, to see that it is in the dialect."""
+    alike: dict[tuple[Dialect, tuple[str, ...]], dict[str, int]] = {}
+    for uri, size in sizes.items():
+        if (found := _csv_header(spark, separator, uri, size)) is not None:
+            alike.setdefault(found, {})[uri] = size
+    rows = (_csv_rows(spark, *found, each, schema) for found, each in alike.items())
+    return reduce(DataFrame.unionByName, rows) if alike else _no_rows(spark, schema)
 
 
-def _quoting(spark: SparkSession, sizes: Mapping[str, int]) -> _Quoting:
-    """The quoting of a CSV file, found in one pass.
+def _csv_header(spark: SparkSession, separator: str, uri: str, size: int) -> tuple[Dialect, tuple[str, ...]] | None:
+    """The dialect of a file and the names of its columns; None if it has no header. Raises MalformedCsvError."""
+    lines = read_listed(spark.read, "text", {uri: size})
 
-    Standard files double a quote: there, a backslash before a quote is the end of a value. Spark writes a backslash
-    before it. If values hold line breaks, an even number of lines has an odd number of quotes. Only such a file is read
-    as a whole: for others Spark would lose that way all lines behind a quote that nothing closes, and mistake line ends
-    of two kinds.
-    """
-    unescaped = f"regexp_replace(value, {text_literal(ESCAPE)}, '')"
-    counts = (
-        f"count_if(value RLIKE {text_literal(ESCAPED_QUOTE)}) AS escaped",
-        "count_if(regexp_count(value, '\"') % 2 = 1) AS odd",
-        f"count_if(regexp_count({unescaped}, '\"') % 2 = 1) AS odd_if_escaped",
-    )
-    (row,) = read_listed(spark.read, "text", sizes).selectExpr(*counts).collect()
-    escape, lines = ("\\", row["odd_if_escaped"]) if row["escaped"] else ('"', row["odd"])
-    return _Quoting(escape, multi_line=lines > 0 and lines % 2 == 0)
+    def first_lines() -> Iterator[str]:
+        yield from (row["value"] for row in lines.take(1))
+        yield from (row["value"] for row in lines.take(HEADER_LINES)[1:])
+
+    header = read_header(first_lines(), separator, uri)
+    if header is None:
+        return None
+    columns = len(header.names)
+    broken = f"NOT {_matches(record_line(separator, DOUBLED, columns))}"
+    counted = {
+        "broken": broken,
+        "broken_if_escaped": f"NOT {_matches(record_line(separator, BACKSLASH, columns))}",
+        "no_part": f"NOT {_matches(part_of_record(separator))}",
+        "blank": _matches(BLANK_LINE),
+        "nul": "contains(value, '\\0')",
+        "not_utf8": "NOT is_valid_utf8(value)",
+    }
+    counts = (f"count_if({condition}) AS {name}" for name, condition in counted.items())
+    (found,) = lines.selectExpr(*counts, f"min(value) FILTER (WHERE {broken}) AS example").collect()
+
+    def whole(escape: str) -> list[str]:
+        require_whole(size, separator, uri)
+        text = read_listed(spark.read.option("wholetext", "true"), "text", {uri: size})
+        record = text_literal(records(separator, escape, columns))
+        left = f"regexp_replace(ltrim('{BYTE_ORDER_MARK}', value), {record}, concat('$1', chr(0)))"
+        (row,) = text.selectExpr(f"slice(array_distinct(split({left}, chr(0))), 1, {DIFFERENT})").collect()
+        return list(row[0])
+
+    return dialect_of(found.asDict(), separator, columns, whole, uri), header.names
 
 
-def _read_csv(
-    reader: DataFrameReader, header: Sequence[str], sizes: Mapping[str, int], schema: StructType
+def _matches(pattern: str) -> str:
+    return f"regexp_like(value, {text_literal(pattern)})"
+
+
+def _csv_rows(
+    spark: SparkSession, dialect: Dialect, header: Sequence[str], sizes: Mapping[str, int], schema: StructType
 ) -> DataFrame:
     """The rows of files with this header, with columns matched by name: Spark itself matches them by position."""
+    require_separator(header, schema.names, dialect.separator, ", ".join(sizes))
     names = _names_in(header, sizes, schema)
     declared = {names[field.name]: field for field in schema if field.name in names}
     found = [_named(declared[name], name) if name in declared else StructField(name, StringType()) for name in header]
+    reader = spark.read.options(
+        mode="FAILFAST", header=True, sep=dialect.separator, escape=dialect.escape, unescapedQuoteHandling="RAISE_ERROR"
+    )
+    if dialect.line_end:
+        # Otherwise Spark would take the first line end that it sees, also in a value.
+        reader = reader.options(multiLine=True, lineSep=dialect.line_end)
     rows = read_listed(reader, "csv", sizes, StructType(found))
     return rows.select(
         [
@@ -233,8 +271,16 @@ def _read_csv(
 def _read_json(spark: SparkSession, sizes: Mapping[str, int], schema: StructType) -> DataFrame:
     """The rows of JSON lines. Spark itself would take a key in another case for another column."""
     lines = read_listed(spark.read, "text", sizes)
-    found = lines.selectExpr("explode(json_object_keys(value)) AS key").distinct().collect()
-    keys, own = {row["key"] for row in found}, {name.lower() for name in schema.names}
+    # Spark reads the first of two objects in a line, and leaves the other out.
+    single = "trim(value) = '' OR json_array_length(concat('[', value, ']')) <=> 1"
+    keys_of = f"concat(coalesce(json_object_keys(value), array()), IF({single}, array(), array(CAST(NULL AS STRING))))"
+    keys = {row["key"] for row in lines.selectExpr(f"explode({keys_of}) AS key").distinct().collect()}
+    if None in keys:
+        raise UnreadableFormatError(
+            f"{', '.join(sizes)}: a line is not one JSON object, so rows would be missing. Invalidate the update, or "
+            "publish it again with an object in each line."
+        )
+    own = {name.lower() for name in schema.names}
     if len(sizes) > 1 and any(key.lower() in own for key in keys.difference(schema.names)):
         # Each file may have a case of its own.
         return reduce(DataFrame.unionByName, (_read_json(spark, {uri: size}, schema) for uri, size in sizes.items()))

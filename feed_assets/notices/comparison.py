@@ -19,7 +19,7 @@ import duckdb
 from feed_assets.blackboard import Blackboard, BlackboardError
 from feed_assets.datasets import FeedDeclaration, Figures
 from feed_assets.engine.duckdb_database import in_memory
-from feed_assets.engine.duckdb_sql import quoted_name, rows_of
+from feed_assets.engine.duckdb_sql import quoted_name, require_columns, rows_of
 from feed_assets.engine.queried_files import readable_files
 from feed_assets.file_feed import Feed, FeedError, Record, Update, latest, read_record, records
 from feed_assets.file_feed.wording import first_line
@@ -111,21 +111,24 @@ def _relations(figures: Figures, *updates: Update) -> Iterator[tuple[duckdb.Duck
         database = stack.enter_context(in_memory(temp_directory=spill))
         sides = []
         for side, update in enumerate(updates):
-            files = stack.enter_context(readable_files(update))
-            if (relation := rows_of([Path(each) for each in files])) is not None:
-                sides.append(f"SELECT {side}, {_selected(database, figures, relation)} FROM {relation}")  # noqa: S608 - quoted names
+            files = [Path(each) for each in stack.enter_context(readable_files(update))]
+            if (relation := rows_of(files)) is not None:
+                selected = _selected(database, figures, relation, files)
+                sides.append(f"SELECT {side}, {selected} FROM {relation}")  # noqa: S608 - quoted names
         try:
             yield database, sides
         except duckdb.Error as error:
             raise FeedError(f"The figures cannot be added up: {first_line(error)}") from error
 
 
-def _selected(database: duckdb.DuckDBPyConnection, figures: Figures, relation: str) -> str:
-    """The group, 1 for each row, and the values to add up, NULL where there is none."""
+def _selected(database: duckdb.DuckDBPyConnection, figures: Figures, relation: str, files: Sequence[Path]) -> str:
+    """The group, 1 for each row, and the values to add up, NULL where there is none. The case of names is ignored."""
     described = database.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()  # noqa: S608 - quoted paths
-    types = {name: type_ for name, type_, *_ in described}
-    by = quoted_name(figures.by) if figures.by in types else "NULL"
-    return ", ".join([f"CAST({by} AS VARCHAR)", "1", *(_summand(name, types.get(name)) for name in figures.sums)])
+    require_columns(files, [name for name, *_ in described], [figures.by, *figures.sums])
+    types = {name.lower(): type_ for name, type_, *_ in described}
+    by = quoted_name(figures.by) if figures.by.lower() in types else "NULL"
+    sums = (_summand(name, types.get(name.lower())) for name in figures.sums)
+    return ", ".join([f"CAST({by} AS VARCHAR)", "1", *sums])
 
 
 def _summand(name: str, type_: str | None) -> str:

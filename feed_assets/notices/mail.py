@@ -72,7 +72,8 @@ class MailServer:
         try:
             parts = urlsplit(url)
             port = parts.port or PORTS[parts.scheme]
-            host = parts.hostname
+            # An @ behind the host: a slash, a ? or a # of the password has ended it.
+            host = None if "@" in f"{parts.path}{parts.query}{parts.fragment}" else parts.hostname
         except (ValueError, KeyError):
             host, port = None, 0
         if not host:

@@ -17,13 +17,14 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 from uuid import uuid4
 
 import pyspark
 import yaml
 
 from feed_assets.blackboard import local_directory
+from feed_assets.blackboard.credentials import without_credentials
 from feed_assets.blackboard.directory import PRIVATE
 from feed_assets.data_catalog import open_catalog
 from feed_assets.engine.buckets import bucket_jars
@@ -82,7 +83,7 @@ def checked(check: Callable[[], Finding]) -> Finding:
         known = type(error).__module__.startswith(("feed_assets.", "click."))
         text = getattr(error, "message", str(error)) if known else f"{type(error).__name__}: {error}"
         finding = Finding("fails", " ".join(text.split()))
-    found = finding.found
+    found = without_credentials(finding.found)
     for secret in _secrets():
         found = found.replace(secret, "***")
     return replace(finding, found=found)
@@ -245,6 +246,8 @@ def _secrets() -> Iterator[str]:
     """The secrets of the environment. A password in a URL is there as it is written and as it is meant."""
     for variable in (STATE, WAREHOUSE):
         with suppress(ValueError):
-            password = urlsplit(os.environ.get(variable, "")).password or ""
-            yield from filter(None, (password, unquote(password)))
+            parts = urlsplit(os.environ.get(variable, ""))
+            in_query = [value for name, value in parse_qsl(parts.query) if "password" in name.lower()]
+            password = parts.password or ""
+            yield from filter(None, (password, unquote(password), *in_query))
     yield from (value for name, value in os.environ.items() if value and _SECRET.search(name))

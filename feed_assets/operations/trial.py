@@ -6,20 +6,25 @@ a project, which judge records when a day is processed (`quality.judging`), and 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, datetime
 from pathlib import Path
 
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql.types import StringType
 
-from feed_assets.blackboard import Blackboard, LocalBlackboard
+from feed_assets.blackboard import LocalBlackboard
 from feed_assets.engine.sql import quoted, text_literal
 from feed_assets.file_feed import FeedError
 from feed_assets.operations.quarantined import LANDING, SetAside, set_aside
 from feed_assets.sources import Source, raw_days, raw_frame
 from feed_assets.sources.canonical import canonical
+from feed_assets.sources.dropped_zones import ZONED, zones_dropped
+from feed_assets.sources.expressions import named_columns
 from feed_assets.sources.landing import land
 from feed_assets.sources.ledger import Landing
+from feed_assets.sources.positions import dotted
 from feed_assets.sources.scratch import scratch_directory
 
 
@@ -49,6 +54,15 @@ class TriedColumn:
 
 
 @dataclass(frozen=True, slots=True)
+class DroppedZones:
+    """A field of the source, such as `columns.event_time`, that drops the zone of so many records, and the first."""
+
+    field: str
+    records: int
+    first: Example
+
+
+@dataclass(frozen=True, slots=True)
 class Trial:
     """What landing a file would do. `redelivered` records have the id of an earlier record of the file."""
 
@@ -57,6 +71,7 @@ class Trial:
     redelivered: int
     first_malformed: Example | None
     not_landed: tuple[SetAside, ...]
+    dropped_zones: tuple[DroppedZones, ...]
 
 
 def try_source(spark: SparkSession, source: Source, file: Path, *, now: datetime) -> Trial:
@@ -68,20 +83,34 @@ def try_source(spark: SparkSession, source: Source, file: Path, *, now: datetime
     with scratch_directory("feed-assets-try-") as directory:
         board = LocalBlackboard(directory)
         landing = land(spark, board, source, file, now=now)
-        columns, redelivered, malformed = _figures(spark, board, source)
+        raw = raw_frame(spark, board, source, *raw_days(board, [source.key], date.min, date.max).values())
+        columns, redelivered, malformed = _figures(raw, source)
+        dropped = tuple(_dropped_zones(raw, source))
         unreadable: list[FeedError] = []
         not_landed = tuple(set_aside(board, now=now, where=LANDING, unreadable=unreadable.append))
         if unreadable:
             raise unreadable[0]
-    return Trial(landing, columns, redelivered, malformed, not_landed)
+    return Trial(landing, columns, redelivered, malformed, not_landed, dropped)
 
 
-def _figures(
-    spark: SparkSession, board: Blackboard, source: Source
-) -> tuple[tuple[TriedColumn, ...], int, Example | None]:
+def _dropped_zones(raw: DataFrame, source: Source) -> Iterator[DroppedZones]:
+    """For each expression that drops zones, the records with a zone in one of its columns."""
+    types = {column.name.lower(): column.dataType for column in raw.schema}
+    named = named_columns(raw.sparkSession, source)
+    for location in zones_dropped(raw.sparkSession, source):
+        texts = [name for name in named[location] if isinstance(types.get(name.lower()), StringType)]
+        zoned = " OR ".join(f"{quoted(name)} RLIKE {text_literal(ZONED)}" for name in texts)
+        if zoned:
+            sent = f"to_json(struct({', '.join(map(quoted, texts))}))"
+            figures = ("count(*) AS records", f"min(struct(_line, {sent})) AS first")
+            (row,) = raw.where(zoned).selectExpr(*figures).collect()
+            if row["records"]:
+                yield DroppedZones(dotted(location), row["records"], Example(*row["first"]))
+
+
+def _figures(raw: DataFrame, source: Source) -> tuple[tuple[TriedColumn, ...], int, Example | None]:
     """The figures of each column, the number of redelivered records, and the first malformed record: one aggregate."""
-    raw = raw_days(board, [source.key], date.min, date.max).values()
-    records = canonical(raw_frame(spark, board, source, *raw), source)
+    records = canonical(raw, source)
     types = source.declared_kind.columns
     identifier = quoted(source.identifier)
     aggregates = {

@@ -6,7 +6,8 @@ kind, reading a partner's format (`sources.canonical`), and the views of a judge
 The result has every record exactly once, with a `_verdict` and, unless it is published, a `_reason`. The first rule
 that applies decides:
 
-1. quarantined: malformed line; event_time unparsable, missing, outside the day; then the rules of the kind; no id.
+1. quarantined: malformed line; event_time unparsable, missing, outside the day; a column whose expression raised an
+   error, which is unparsable, too; then the rules of the kind; no id.
 2. duplicate, redelivered: an id of a source that occurs again. The record with the earliest event_time is kept; of
    several, the first by file and line.
 3. duplicate, for reasons of the kind.
@@ -26,7 +27,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone writes Spark
 from pyspark.sql.types import StringType, StructField, StructType
 
 from feed_assets.datasets import ONE_DAY
-from feed_assets.engine.judged_rows import BOOKKEEPING, VERDICT, Verdict, with_reasons
+from feed_assets.engine.judged_rows import BOOKKEEPING, RAISED, VERDICT, Verdict, with_reasons
 from feed_assets.engine.moments import within
 from feed_assets.engine.sql import quoted
 
@@ -37,6 +38,7 @@ Rule = tuple[str, Column]
 """A reason to set a record aside, and the condition under which it applies."""
 
 REDELIVERED: Final = "redelivered"
+_UNPARSABLE: Final = "unparsable "
 OF_EVERY_KIND: Final = ("malformed line", "unparsable event_time", "missing event_time", "event_time outside the day")
 """Reasons why a record of any kind is quarantined, in the order of the rules."""
 
@@ -49,7 +51,7 @@ def missing(column: str) -> Rule:
 
 def unparsable(column: str) -> Rule:
     """The rule for a value that was sent, but cannot be read as the column's type."""
-    return f"unparsable {column}", F.array_contains("_unparsable", column)
+    return f"{_UNPARSABLE}{column}", F.array_contains("_unparsable", column)
 
 
 def _blank(text: str) -> str:
@@ -104,7 +106,9 @@ def verdicts(
         .when(repeats.isNotNull(), Verdict.DUPLICATE.value)
         .otherwise(Verdict.PUBLISHED.value)
     )
-    refusals = [*OF_EVERY_KIND, *(reason for reason, _ in _with_identified(schema, rules))]
+    rules = _with_identified(schema, rules)
+    raised = (f"{_UNPARSABLE}{name}" for name in schema.names)
+    refusals = [*OF_EVERY_KIND, *raised, *(reason for reason, _ in rules)]
     reasons = dict.fromkeys(refusals, Verdict.QUARANTINED)
     reasons |= dict.fromkeys([reason for reason, _ in duplicates], Verdict.DUPLICATE)
     return delivered.filter(f"_from = '{TODAY}'").select(
@@ -115,14 +119,22 @@ def verdicts(
     )
 
 
-def _all_rules(schema: StructType, rules: Sequence[Rule], day: date) -> list[Rule]:
+def _refusal(schema: StructType, rules: Sequence[Rule], day: date) -> Column:
+    """Why a record is quarantined; NULL for the others."""
+    of_every_kind = _first_that_applies(_rules_of_every_kind(day))
+    first = F.col("_unparsable")[0]
+    raised = F.when(first.startswith(RAISED), F.concat(F.lit(_UNPARSABLE), F.ltrim(first, F.lit(RAISED))))
+    return F.coalesce(of_every_kind, raised, _first_that_applies(_with_identified(schema, rules)))
+
+
+def _rules_of_every_kind(day: date) -> list[Rule]:
     applies = (
         "_malformed IS NOT NULL",
         "array_contains(_unparsable, 'event_time')",
         "event_time IS NULL",
         f"NOT {within('event_time', day)}",
     )
-    return [*zip(OF_EVERY_KIND, map(F.expr, applies), strict=True), *_with_identified(schema, rules)]
+    return list(zip(OF_EVERY_KIND, map(F.expr, applies), strict=True))
 
 
 def _with_identified(schema: StructType, rules: Sequence[Rule]) -> list[Rule]:
@@ -154,7 +166,7 @@ def check(records: DataFrame, schema: StructType, rules: Sequence[Rule], *, day:
     """
     # A plain column: Spark makes the JSON of `_raw` after a filter on it, for few records. It does not move the filter
     # below the partner's expressions, which it would evaluate twice (spark.sql.optimizer.avoidDoubleFilterEval).
-    refused = records.withColumn("_refused", _first_that_applies(_all_rules(schema, rules, day)))
+    refused = records.withColumn("_refused", _refusal(schema, rules, day))
     record = "IF(_refused IS NOT NULL, coalesce(_malformed, _raw), NULL) AS _record"
     return refused.selectExpr(*map(_null_if_blank, with_source(schema)), "_file", "_line", "_refused", record)
 

@@ -10,7 +10,7 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -43,22 +43,50 @@ class _Kept:
     landed: bool = False
     due: float = 0.0
     pause: float = AGAIN_AFTER
-    problems: tuple[str, ...] = ()
+    failed_at: float | None = None
+    outcome: Outcome | None = None
+
+    def stuck_sources(self, landed: Mapping[str, float]) -> list[str]:
+        """The sources that alone keep this segment; none if something else may keep it, too.
+
+        `landed` has the time at which each source landed last. If others landed since the first problem of this
+        segment, the problem is not theirs.
+        """
+        if self.outcome is None or self.failed_at is None:
+            return []
+        of_all = len(self.outcome.problems) - len(self.outcome.stuck)
+        others = any(time >= self.failed_at for key, time in landed.items() if key not in self.outcome.failed)
+        if of_all > (len(self.outcome.failed) if others else 0):
+            return []
+        return [*self.outcome.stuck, *self.outcome.failed]
 
 
 @dataclass(slots=True)
 class Backlog:
-    """What has not landed: sealed segments, the name of the oldest, and problems, with names of sources."""
+    """What has not landed: sealed segments, the name of the oldest, and problems, with names of sources.
+
+    `stuck` has for each source that does not land, while others do, the name of its oldest segment. `moving` is the
+    oldest segment that waits for no such source, and `general` says whether a problem may be that of all sources.
+    """
 
     segments: int = 0
     oldest: str = ""
     problems: tuple[str, ...] = ()
     lander_alive: bool = False
+    stuck: Mapping[str, str] = field(default_factory=dict)
+    stuck_segments: int = 0
+    moving: str | None = None
+    general: bool = False
 
     @property
     def oldest_seconds(self) -> float:
         """The age of the oldest segment in seconds, also after a restart: no event in it has waited longer."""
         return age(self.oldest)
+
+    @property
+    def moving_seconds(self) -> float:
+        """The age of the oldest segment that waits for no stuck source."""
+        return age(self.oldest if self.moving is None else self.moving)
 
 
 @dataclass(slots=True)
@@ -84,6 +112,7 @@ class Keeper:
     _connection: Connection | None = None
     _start_at: float = 0.0
     _pause: float = FIRST_PAUSE
+    _landed: dict[str, float] = field(default_factory=dict)
 
     def add(self, sealed: Sealed) -> None:
         """Look after this segment."""
@@ -185,10 +214,12 @@ class Keeper:
                     sent += 1
 
     def _take(self, outcome: Outcome) -> None:
-        each = self._kept[outcome.segment]
-        each.problems = outcome.problems
+        each, now = self._kept[outcome.segment], time.monotonic()
+        each.outcome = outcome
+        self._landed |= dict.fromkeys(outcome.done, now)
         if outcome.problems:
-            each.sent, each.due = False, time.monotonic() + each.pause
+            each.sent, each.due = False, now + each.pause
+            each.failed_at = now if each.failed_at is None else each.failed_at
             each.pause = min(2 * each.pause, MOST_AGAIN_AFTER)
             for problem in outcome.problems:
                 _log.error("Segment %s of %s is kept, and tried again: %s", outcome.segment, self.journal, problem)
@@ -206,10 +237,24 @@ class Keeper:
             del self._kept[name]
 
     def _tell(self) -> None:
-        kept = list(self._kept.values())
+        problems: list[str] = []
+        stuck: dict[str, str] = {}
+        moving, general = [], False
+        for name, each in sorted(self._kept.items()):
+            problems += each.outcome.problems if each.outcome else ()
+            sources = each.stuck_sources(self._landed)
+            for source in sources:
+                stuck.setdefault(source, name)
+            if not sources:
+                moving.append(name)
+                general = general or bool(each.outcome and each.outcome.problems)
         self.backlog = Backlog(
-            len(kept),
+            len(self._kept),
             min(self._kept, default=""),
-            tuple(problem for each in kept for problem in each.problems),
+            tuple(problems),
             self._process is not None and self._process.is_alive(),
+            stuck,
+            len(self._kept) - len(moving),
+            min(moving, default=""),
+            general,
         )

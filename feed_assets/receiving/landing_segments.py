@@ -19,13 +19,13 @@ from datetime import datetime
 from multiprocessing import parent_process
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 import msgspec
 
 from feed_assets.blackboard import Blackboard
 from feed_assets.receiving.journal import MEDIUM_ERRORS, Entry, Journal
-from feed_assets.sources import Source
+from feed_assets.sources import Source, SourceError
 from feed_assets.sources.scratch import TOGETHER, scratch_directory
 
 if TYPE_CHECKING:
@@ -34,14 +34,25 @@ if TYPE_CHECKING:
     from feed_assets.sources.ledger import Landing
 
 
+_OF_A_SOURCE: Final = (SourceError, LookupError)
+"""Errors that concern no other source."""
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a segment: records by outcome, and the problem of each source that did not land."""
+    """What became of a segment: records by outcome, the sources that landed, and the problem of each that did not.
+
+    `stuck` has the sources whose problem is their own, such as a description that takes no file; `failed` the others,
+    whose problem may be that of all sources, such as storage that does not answer.
+    """
 
     segment: str
     landed: int = 0
     quarantined: int = 0
     problems: tuple[str, ...] = ()
+    done: tuple[str, ...] = ()
+    stuck: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +75,8 @@ class Place:
 def land_segments(place: Place, segments: Sequence[str]) -> list[Outcome]:
     """Land sealed segments: one file for each and for each source. A problem of a source keeps up no other source."""
     sources = {source.key: source for source in place.sources}
-    landings: dict[str, list[Landing]] = {segment: [] for segment in segments}
+    landings: dict[str, dict[str, Landing]] = {segment: {} for segment in segments}
+    errors: dict[str, dict[str, Exception]] = {segment: {} for segment in segments}
     problems: dict[str, list[str]] = {segment: [] for segment in segments}
     with scratch_directory("feed-assets-receive-") as scratch:
         files: dict[str, dict[str, Path]] = {}
@@ -78,15 +90,19 @@ def land_segments(place: Place, segments: Sequence[str]) -> list[Outcome]:
             outcomes = _outcomes(place, sources.get(key), list(of_segment.values()))
             for segment, outcome in zip(of_segment, outcomes, strict=True):
                 if isinstance(outcome, Exception):
+                    errors[segment][key] = outcome
                     problems[segment].append(f"{key}: {outcome}")
                 else:
-                    landings[segment].append(outcome)
+                    landings[segment][key] = outcome
     return [
         Outcome(
             segment,
-            sum(each.landed for each in landings[segment]),
-            sum(sum(each.quarantined.values()) for each in landings[segment]),
+            sum(each.landed for each in landings[segment].values()),
+            sum(sum(each.quarantined.values()) for each in landings[segment].values()),
             tuple(problems[segment]),
+            tuple(landings[segment]),
+            tuple(key for key, error in errors[segment].items() if isinstance(error, _OF_A_SOURCE)),
+            tuple(key for key, error in errors[segment].items() if not isinstance(error, _OF_A_SOURCE)),
         )
         for segment in segments
     ]

@@ -25,6 +25,7 @@ class Metrics:
         self.group = Histogram("feed_assets_receive_commit_requests", "Requests in an append", buckets=sizes, **of)
         self.held = Gauge("feed_assets_receive_held_bytes", "Bytes of requests that are not answered yet", **of)
         self.backlog = Gauge("feed_assets_receive_backlog_segments", "Sealed segments that have not landed", **of)
+        self.stuck = Gauge("feed_assets_receive_stuck_segments", "Segments that only a stuck source keeps", **of)
         self.oldest = Gauge("feed_assets_receive_backlog_seconds", "Seconds that the oldest event waits, at most", **of)
         self.landed = Counter("feed_assets_receive_landed", "Landed records by outcome", ["outcome"], **of)
 

@@ -216,16 +216,22 @@ def create_app(receiver: Receiver) -> FastAPI:
 
     @app.get("/ready", responses={503: {"description": "Something is wrong; the log has the details."}})
     async def ready() -> Response:
-        """Whether the journal can be written, the lander is alive, and the backlog is small."""
+        """Whether the journal can be written, the lander is alive, and the backlog is small.
+
+        A source that does not land while others can is in `stuck_sources`, with the seconds that its oldest event has
+        waited, at most. Its events are taken and kept, and the receiver is ready for all.
+        """
         backlog, oldest = receiver.keeper.backlog, receiver.oldest_seconds
-        state = {
+        state: dict[str, object] = {
             "journal_writable": not receiver.committer.failure,
             "lander_alive": backlog.lander_alive,
             "backlog_segments": backlog.segments,
             "backlog_seconds": round(oldest, 1),
             "backlog_problems": len(backlog.problems),
+            "stuck_sources": {source: round(journal.age(segment), 1) for source, segment in backlog.stuck.items()},
         }
-        small = oldest <= receiver.limits.roll_seconds + receiver.limits.backlog_seconds and not backlog.problems
+        moving = max(backlog.moving_seconds, receiver.committer.oldest_seconds)
+        small = moving <= receiver.limits.roll_seconds + receiver.limits.backlog_seconds and not backlog.general
         good = state["journal_writable"] and backlog.lander_alive and small
         return _json(200 if good else 503, state)
 
@@ -235,6 +241,7 @@ def create_app(receiver: Receiver) -> FastAPI:
         shown = receiver.metrics
         shown.held.set(receiver.held)
         shown.backlog.set(receiver.keeper.backlog.segments)
+        shown.stuck.set(receiver.keeper.backlog.stuck_segments)
         shown.oldest.set(receiver.oldest_seconds)
         return Response(generate_latest(shown.registry), media_type=CONTENT_TYPE_LATEST)
 

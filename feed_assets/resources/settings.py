@@ -17,7 +17,13 @@ from typing import Any
 import dagster as dg
 from pydantic import field_validator
 
-from feed_assets.blackboard import BlackboardError, UnknownLocationError, local_directory, open_blackboard
+from feed_assets.blackboard import (
+    BlackboardError,
+    UnknownLocationError,
+    check_location,
+    local_directory,
+    open_blackboard,
+)
 from feed_assets.data_catalog import VARIABLE as CATALOG
 from feed_assets.data_catalog import check_catalog
 from feed_assets.datasets import is_day
@@ -111,9 +117,7 @@ class Settings:
         FIRST_DAY are `sources_directory` and `first_day`. Raises SettingsError, StoreError for STATE, WarehouseError or
         CatalogError: the message names the variable and its values.
         """
-        base = environment.get("FEED_ASSETS_BASE") or DEFAULT_BASE
-        if "://" not in base:
-            base = _local_base(base)
+        base = _base(environment.get("FEED_ASSETS_BASE") or DEFAULT_BASE)
         if warehouse := environment.get(WAREHOUSE, ""):
             warehouse_kind(warehouse)
         smtp, sender = environment.get(SMTP, ""), environment.get("FEED_ASSETS_MAIL_FROM", "")
@@ -158,12 +162,11 @@ class Settings:
         return SparkResource.on(self.spark_master, self.base)
 
 
-def _local_base(text: str) -> str:
+def _base(text: str) -> str:
     try:
-        if text.startswith("file:/"):
-            return text
         if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:/", text):
-            open_blackboard(text)  # refuses s3:/bucket, with one slash
+            check_location(text)
+            return text
         return str(Path(text).expanduser().absolute())
     except UnknownLocationError as error:
         raise SettingsError(f"FEED_ASSETS_BASE: {error}") from None

@@ -6,18 +6,29 @@ Here: opening the store of a base or a URL, with credentials. Not here: the stor
 from typing import Any
 
 import dagster as dg
-from pydantic import PrivateAttr
+from pydantic import ConfigDict, PrivateAttr, field_validator
 
-from feed_assets.blackboard import Blackboard, open_blackboard
+from feed_assets.blackboard import Blackboard, check_location, open_blackboard
+from feed_assets.blackboard.credentials import has_credentials
 from feed_assets.state import Store
 
 
 class BlackboardResource(dg.ConfigurableResource[None]):
     """The shared storage below one base: a directory, or `s3://bucket/prefix` with the environment's credentials."""
 
+    model_config = ConfigDict(hide_input_in_errors=True)
+
     base: str
 
     _blackboard: Blackboard | None = PrivateAttr(default=None)
+
+    @field_validator("base")
+    @classmethod
+    def _has_no_credentials(cls, base: str) -> str:
+        """Refuse them here: Dagster shows the configuration of resources."""
+        if has_credentials(base):
+            check_location(base)
+        return base
 
     @property
     def blackboard(self) -> Blackboard:

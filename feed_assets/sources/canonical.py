@@ -14,14 +14,16 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes Spark
 from pyspark.sql.types import FractionalType
 
+from feed_assets.engine.judged_rows import RAISED
 from feed_assets.engine.moments import JSON_TIMES
 from feed_assets.engine.session import SESSION_SETTINGS
 from feed_assets.engine.sql import map_literal, quoted
-from feed_assets.sources.expressions import check_expressions, event_time, named_columns, unless_time_of_day
+from feed_assets.sources.expressions import check_expressions, event_time, named_columns, unless_incomplete
 from feed_assets.sources.formats import RESERVED_COLUMNS
 from feed_assets.sources.kinds import EVENT_TIME, SOURCE
 from feed_assets.sources.lookups import with_table
 from feed_assets.sources.partner_columns import fields_named
+from feed_assets.sources.raising import VALUE, to_try, tried
 from feed_assets.sources.spec import Source, SpecError
 
 VERSION: Final = "4"
@@ -40,7 +42,8 @@ def canonical(raw: DataFrame, source: Source) -> DataFrame:
     `raw` holds the partner's columns, `_file`, `_line`, `_malformed`. Look-ups add columns. The result has the columns
     of the kind's schema, NULL if no usable value was sent; `source`; `_file`, `_line`, `_malformed`; `_raw`, the
     partner's fields as a JSON object; `_unparsable`, an array of the kind's `parsed` columns that are NULL although all
-    their fields were sent, NULL if there is none.
+    their fields were sent, NULL if there is none. If evaluating an expression raises an error for a record, its column
+    is NULL, and `_unparsable` has its name twice: first with `RAISED` before it, and before all other names.
 
     Raises SessionSettingsError if the session does not have `SESSION_SETTINGS`, and SpecError if Spark does not take
     an expression or `raw` lacks a column that an expression names.
@@ -52,19 +55,27 @@ def canonical(raw: DataFrame, source: Source) -> DataFrame:
     types = {column.name: column.type for column in kind.schema}
     sent = [name for name in raw.columns if name not in RESERVED_COLUMNS]
     records = reduce(with_table, source.tables, raw)
-    values = {name: F.expr(text) for name, text in source.expressions.items()}
+    raising = {name: safe for name, text in source.columns.items() if (safe := to_try(source, text)) is not None}
+    values = {name: F.expr(text) for name, text in (source.expressions | raising).items()}
     values |= {
-        name: unless_time_of_day(records, text, values[name])
+        name: unless_incomplete(records, text, values[name])
         for name, text in source.columns.items()
         if types.get(name, "").lower() == "timestamp"
     }
-    values |= {EVENT_TIME: event_time(raw, source), SOURCE: F.lit(source.name)}
+    values |= {EVENT_TIME: event_time(raw, source, raising.get(EVENT_TIME)), SOURCE: F.lit(source.name)}
     values = _as_declared(records, values, types)
-    unreadable = [
-        F.when(values[name].isNull() & F.expr(were_sent), name)
+    # Columns: Spark would evaluate the expressions for the value and for the remark.
+    evaluated = {name: (f"_tried {name}", tried(raw.sparkSession, values[name])) for name in raising}
+    records = records.withColumns(dict(evaluated.values()))
+    values |= {name: F.col(quoted(place))[VALUE] for name, (place, _) in evaluated.items()}
+    unreadable = {
+        name: values[name].isNull() & F.expr(were_sent)
         for name in kind.parsed
         if (were_sent := _all_sent(raw.sparkSession, source.columns.get(name)))
-    ]
+    }
+    raised = {name: F.col(quoted(place)).isNull() for name, (place, _) in evaluated.items()}
+    unreadable |= {name: unreadable[name] | raised[name] if name in unreadable else raised[name] for name in raised}
+    remarks = {f"{RAISED}{name}": applies for name, applies in raised.items()} | unreadable
     options = map_literal({"ignoreNullFields": "false", **JSON_TIMES})
     fields = f"to_json(struct({', '.join(map(quoted, sent))}), {options}) AS _raw"
     return records.select(
@@ -73,7 +84,7 @@ def canonical(raw: DataFrame, source: Source) -> DataFrame:
         "_line",
         "_malformed",
         F.expr(fields),
-        _all_that_apply(unreadable).alias("_unparsable"),
+        _all_that_apply([F.when(applies, name) for name, applies in remarks.items()]).alias("_unparsable"),
     )
 
 

@@ -8,31 +8,42 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from functools import reduce
 from operator import and_
 from typing import Final
 
-from pyspark.errors import AnalysisException, ParseException
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.logger import PySparkLogger
 from pyspark.sql import Column, DataFrame, SparkSession, functions
 from pyspark.sql.types import StringType, StructType, TimestampNTZType, TimestampType
 
 from feed_assets.engine.sql import quoted
+from feed_assets.engine.value_errors import reason_of
 from feed_assets.sources.formats import RESERVED_COLUMNS, ParquetFormat
 from feed_assets.sources.kinds import Kind
 from feed_assets.sources.partner_columns import UnnamedColumnsError, columns_named, distinct
 from feed_assets.sources.positions import Location
+from feed_assets.sources.raising import located_expressions, may_raise, to_try, tried
 from feed_assets.sources.spec import Source, SpecError
+from feed_assets.sources.time_texts import texts_read_as_times
 
 _AT_LANDING: Final[tuple[Location, ...]] = (("filter",), ("columns", "event_time"))
 """Expressions that landing evaluates; the others are evaluated when a day is processed."""
 
 _TIME_OF_DAY: Final = r"^\s*(T\d\d?|T?\d\d?(:\d\d?){1,2}(\.\d*)?)\s*(Z|(UTC|GMT|UT)?([+-]\d\d?(:?\d\d)?)?)\s*$"
 """A text with a time of day and no date, such as 10:15 or T10:15:30Z."""
+_PART_OF_DATE: Final = r"^\s*[+-]?\d{4,6}(-\d\d?)?\s*$"
+"""A text with a year, or with a year and a month."""
 _DATE_AND_TIME_BYTES: Final = 19
 """So long a text is not looked at: it has room for a date and a time, and a look costs as much as reading the time."""
+
+_EARLIEST: Final = datetime(1, 1, 2, tzinfo=UTC)
+_LATEST: Final = datetime(9999, 12, 30, tzinfo=UTC)
+"""Times of records are bounded by these; landing takes no time near them."""
 
 _passed: set[tuple[Kind, str]] = set()
 """Descriptions of the sources that passed `check_expressions` in this process."""
@@ -54,22 +65,45 @@ def check_expressions(spark: SparkSession, source: Source) -> None:
         _check_types(spark, source)
     named, problems = _named(spark, source)
     declared = source.format.declared
-    # Without declared columns, only the header of each file names them, so any name may be right.
-    columns = declared or dict.fromkeys(_distinct_names(named), "string")
-    frame = empty_frame(spark, {**columns, **dict.fromkeys(_looked_up(source).values(), "string")})
+    frame = _empty_records(spark, source, named)
     with _quiet_analysis():
         for location, names in named.items():
             message = _foreign_name(names, declared)
-            if message is None and location in _expressions(source):
-                message = _fault(frame, source, location, _expressions(source)[location])
+            if message is None and location in located_expressions(source):
+                message = _fault(frame, source, location, located_expressions(source)[location])
             if message is not None:
                 problems[location] = message
     problems |= _identity_without_effect(source, named)
     if problems:
-        fields = (*_expressions(source), *named)
+        fields = (*located_expressions(source), *named)
         ordered = [location for location in dict.fromkeys(fields) if location in problems]
         raise SpecError("\n".join(source.problem(location, problems[location]) for location in ordered))
     _passed.add(description)
+
+
+def check_constants(spark: SparkSession, source: Source) -> None:
+    """Let Spark evaluate every expression for records without values. The source must pass `check_expressions`.
+
+    Raises SpecError with a line for each expression that fails whatever the record, such as for its pattern.
+    """
+    declared = source.format.declared or dict.fromkeys(needed_columns(spark, source), "string")
+    columns = {**declared, **dict.fromkeys(_looked_up(source).values(), "string"), "_line": "bigint"}
+    schema = schema_of(spark, columns)
+    nothing = [None] * len(schema)
+    empty = ["" if isinstance(column.dataType, StringType) else None for column in schema]
+    records = spark.createDataFrame([nothing, empty], schema)
+    problems = []
+    for location, expression in located_expressions(source).items():
+        text = to_try(source, expression)
+        if text is None and may_raise(source, expression):
+            continue  # it may raise for these records alone
+        value = functions.expr(expression) if text is None else tried(spark, functions.expr(text))
+        try:
+            records.select(value).collect()
+        except (PySparkException, Py4JJavaError) as error:
+            problems.append(source.problem(location, f"Spark fails with {expression!r}: {reason_of(error)}"))
+    if problems:
+        raise SpecError("\n".join(problems))
 
 
 def needed_columns(spark: SparkSession, source: Source) -> tuple[str, ...]:
@@ -91,17 +125,22 @@ def named_columns(spark: SparkSession, source: Source) -> dict[Location, tuple[s
     return named
 
 
-def event_time(frame: DataFrame, source: Source) -> Column:
+def event_time(frame: DataFrame, source: Source, text: str | None = None) -> Column:
     """The time of each record of a frame of the partner's columns: a TIMESTAMP, NULL if it is not usable.
 
+    `text` is another spelling of the source's expression, with the same result.
     The session's time zone must be UTC. Raises SpecError if the expression is not a time, or is an instant although
     the source states a local time zone.
     """
-    expression = functions.expr(source.columns["event_time"])
+    expression = functions.expr(text or source.columns["event_time"])
     type_ = frame.select(expression).schema[0].dataType
     location = ("columns", "event_time")
     if isinstance(type_, TimestampNTZType):
-        return functions.to_utc_timestamp(expression.cast("timestamp"), source.time_zone)
+        time = expression.cast("timestamp")
+        # Spark raises an error for a time that the shift makes too late or too early.
+        bounded = functions.when(time > _LATEST, _LATEST).when(time < _EARLIEST, _EARLIEST).otherwise(time)
+        instant = functions.to_utc_timestamp(bounded, source.time_zone)
+        return _unless_incomplete_text(frame, source.columns["event_time"], instant)
     if not isinstance(type_, TimestampType):
         message = f"is a {type_.simpleString()}, not a time; use to_timestamp(...) or to_timestamp_ntz(...)"
         raise SpecError(source.problem(location, message))
@@ -111,25 +150,49 @@ def event_time(frame: DataFrame, source: Source) -> Column:
             "use to_timestamp_ntz(...) for wall time, or time_zone: UTC"
         )
         raise SpecError(source.problem(location, message))
-    return unless_time_of_day(frame, source.columns["event_time"], expression)
+    return unless_incomplete(frame, source.columns["event_time"], expression)
 
 
-def unless_time_of_day(frame: DataFrame, expression: str, value: Column) -> Column:
-    """The value of an expression for a TIMESTAMP; NULL if all its columns that are sent have a time of day only.
+def unless_incomplete(frame: DataFrame, expression: str, value: Column) -> Column:
+    """The value of an expression for a TIMESTAMP; NULL if it was made of a time of day, of a year or of a month.
 
-    Spark would add today's date to such a text, so the value would differ from run to run.
+    Spark would add today's date to a time of day, so the value would differ from run to run, and the first day to a
+    year or a month. Texts with a format of their own are what the description says.
     """
+    return _unless_time_of_day(frame, expression, _unless_incomplete_text(frame, expression, value))
+
+
+def _unless_time_of_day(frame: DataFrame, expression: str, value: Column) -> Column:
+    """The value; NULL if all columns of the expression that are sent have a time of day only."""
     types = {column.name.lower(): column.dataType for column in frame.schema}
     named = columns_named(frame.sparkSession, expression)
     if not named or not all(isinstance(types.get(name.lower()), StringType) for name in named):
         return value
-    columns = {name: functions.col(quoted(name)) for name in named}
-    short = {name: functions.octet_length(column) < _DATE_AND_TIME_BYTES for name, column in columns.items()}
-    undated = (
-        functions.coalesce(short[name] & column.rlike(_TIME_OF_DAY), functions.lit(True))  # noqa: FBT003 - a literal
-        for name, column in columns.items()
+    return _unless_all(_TIME_OF_DAY, [functions.col(quoted(name)) for name in named], value)
+
+
+def _unless_incomplete_text(frame: DataFrame, expression: str, value: Column) -> Column:
+    """The value; NULL if all texts that Spark reads as times without a format have no date, or a part of one."""
+    with _quiet_analysis():
+        texts = texts_read_as_times(frame, expression)
+    return _unless_all(f"{_TIME_OF_DAY}|{_PART_OF_DATE}", list(map(functions.expr, texts)), value) if texts else value
+
+
+def _unless_all(pattern: str, texts: Sequence[Column], value: Column) -> Column:
+    """The value; NULL if all texts that are not NULL match, and there is one."""
+    matching = (
+        functions.coalesce(  # only a short text is looked at
+            (functions.octet_length(text) < _DATE_AND_TIME_BYTES) & text.rlike(pattern),
+            functions.lit(True),  # noqa: FBT003 - a literal
+        )
+        for text in texts
     )
-    return functions.when(~reduce(and_, undated, functions.coalesce(*columns.values()).isNotNull()), value)
+    return functions.when(~reduce(and_, matching, functions.coalesce(*texts).isNotNull()), value)
+
+
+def empty_records(spark: SparkSession, source: Source) -> DataFrame:
+    """A frame without rows that has the columns of the partner and of the look-ups. Raises as `needed_columns`."""
+    return _empty_records(spark, source, named_columns(spark, source))
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
@@ -154,9 +217,10 @@ def schema_of(spark: SparkSession, columns: Mapping[str, str]) -> StructType:
     return _schemas[key]
 
 
-def _expressions(source: Source) -> dict[Location, str]:
-    expressions: dict[Location, str] = {("columns", name): text for name, text in source.columns.items()}
-    return expressions | ({("filter",): source.filter} if source.filter else {})
+def _empty_records(spark: SparkSession, source: Source, named: Mapping[Location, tuple[str, ...]]) -> DataFrame:
+    # Without declared columns, only the header of each file names them, so any name may be right.
+    columns = source.format.declared or dict.fromkeys(_distinct_names(named), "string")
+    return empty_frame(spark, {**columns, **dict.fromkeys(_looked_up(source).values(), "string")})
 
 
 def _named(spark: SparkSession, source: Source) -> tuple[dict[Location, tuple[str, ...]], dict[Location, str]]:
@@ -166,7 +230,7 @@ def _named(spark: SparkSession, source: Source) -> tuple[dict[Location, tuple[st
     } | {("lookups", table): (key,) for table, key in source.lookups.items()}
     looked_up = _looked_up(source)
     problems: dict[Location, str] = {}
-    for location, expression in _expressions(source).items():
+    for location, expression in located_expressions(source).items():
         try:
             names = columns_named(spark, expression)
             named[location] = tuple(name for name in names if name.lower() not in looked_up)

@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field, StringConstraints, field_validator, model
 
 RESERVED_COLUMNS = frozenset(
     {"_file", "_line", "_malformed", "_record", "_day", "_hour", "_sent", "_time", "_outcome", "_key"}
-    | {"_decoded", "_elements", "_faulty", "_metadata", "_seen", "_landing", "_counter", "_future"}
+    | {"_decoded", "_elements", "_faulty", "_metadata", "_passes", "_seen", "_landing", "_counter", "_future"}
 )
 """Names that raw files, landing and Spark use, so that no column of a partner can have them."""
 

@@ -18,12 +18,14 @@ from pyspark.sql import Column, DataFrame, Observation, SparkSession, functions
 
 from feed_assets.blackboard.location import readable_uris
 from feed_assets.blackboard.port import Blackboard, Entry
+from feed_assets.engine.buckets import path_to_write
 from feed_assets.engine.listed_files import rows_by_path
-from feed_assets.engine.paths import to_read, to_write
+from feed_assets.engine.paths import to_read
 from feed_assets.engine.sql import quoted
 from feed_assets.sources.expressions import event_time
 from feed_assets.sources.formats import RESERVED_COLUMNS, JsonLinesFormat
 from feed_assets.sources.layout import LandingId
+from feed_assets.sources.raising import VALUE, to_try, tried
 from feed_assets.sources.records import with_nulls
 from feed_assets.sources.source_errors import LandingError
 from feed_assets.sources.spec import Source
@@ -31,8 +33,10 @@ from feed_assets.sources.spec import Source
 MALFORMED: Final = "malformed record"
 NO_TIME: Final = "no usable time"
 FUTURE: Final = "event_time in the future"
-REASONS: Final = (MALFORMED, NO_TIME, FUTURE)
-"""Why a record belongs to no hour: it does not parse as declared, has no usable time, or a time in the future."""
+UNFILTERED: Final = "filter raised an error"
+REASONS: Final = (MALFORMED, NO_TIME, FUTURE, UNFILTERED)
+"""Why a record belongs to no hour: it does not parse as declared, has no usable time, or a time in the future; or the
+filter cannot be evaluated, so that nobody knows whether the record belongs to the source."""
 
 EARLIEST: Final = datetime(1970, 1, 1, tzinfo=UTC)
 """The earliest usable time; earlier ones come from a number in the wrong unit."""
@@ -79,11 +83,19 @@ class StagedRecords:
 
 
 def write_by_hour(
-    records: DataFrame, source: Source, landings: Sequence[LandingId], attempt: str, *, size: int, now: datetime
+    records: DataFrame,
+    source: Source,
+    landings: Sequence[LandingId],
+    attempt: str,
+    *,
+    size: int,
+    now: datetime,
+    suspicious: bool = False,
 ) -> Mapping[LandingId, Counts]:
     """Write the records of files, `size` bytes together, by landing, day and hour; quarantined ones by reason.
 
-    Each landing has its own folder (`attempted_prefix`) below the URI of the attempt, with one file an hour.
+    Each landing has its own folder (`attempted_prefix`) below the URI of the attempt, with one file an hour. If
+    `suspicious`, each expression is taken for one that can raise an error.
 
     Returns the counts of each landing. They are taken after the shuffle, in the tasks that write: there Spark counts a
     task once, even if it computes a stage again.
@@ -94,17 +106,18 @@ def write_by_hour(
     sent = records.withColumn("_sent", functions.struct(*map(quoted, partners)))
     nulled = with_nulls(sent, source)
     malformed, time = col("_malformed").isNotNull(), col("_time")
-    # If the filter is NULL for a malformed record, the record is kept, so that none is lost.
-    passes = functions.expr(source.filter) if source.filter else functions.expr("true")
+    judged, passes, raised = _evaluated(nulled, source, suspicious=suspicious)
     usable = time.between(lit(EARLIEST), lit(now + AHEAD))
     outcome = (
-        when(~functions.coalesce(passes, malformed), lit(_FILTERED))
+        when(raised & ~malformed, lit(UNFILTERED))
+        # If the filter is NULL for a malformed record, the record is kept, so that none is lost.
+        .when(~functions.coalesce(passes, malformed), lit(_FILTERED))
         .when(usable, lit(_LANDED))
         .when(malformed, lit(MALFORMED))
         .when(time > lit(now + AHEAD), lit(FUTURE))
         .otherwise(lit(NO_TIME))
     )
-    judged = nulled.withColumn("_time", event_time(nulled, source)).withColumn("_outcome", outcome)
+    judged = judged.withColumn("_outcome", outcome)
     landed, filtered = col("_outcome") == _LANDED, col("_outcome") == _FILTERED
     keeps_record = isinstance(source.format, JsonLinesFormat)
     seen = when(usable, functions.date_format("_time", "yyyy-MM-dd"))
@@ -127,18 +140,35 @@ def write_by_hour(
     only_counted = {"_sent", "_seen", "_future", "_counter"}
     places = ("_landing", "_day", "_hour")
     observation = Observation(f"landing-{uuid4().hex}")
-    (
+    rows = (
         placed.repartition(min(2 + size // _TASK_BYTES, _MOST_TASKS), *places)
         .observe(observation, *_counts(landings))
         .where(col("_day") != _FILTERED)
         .sortWithinPartitions(*places, "_line")
         .select("_sent.*", *(name for name in placed.columns if name not in only_counted))
-        # The folders of the landings have their files as they were sent.
-        .write.mode("append")
-        .partitionBy(*places)
-        .parquet(to_write(attempt))
     )
+    with path_to_write(attempt) as path:
+        # The folders of the landings have their files as they were sent.
+        rows.write.mode("append").partitionBy(*places).parquet(path)
     return {landing: _of_landing(observation.get, landing) for landing in landings}
+
+
+def _evaluated(nulled: DataFrame, source: Source, *, suspicious: bool) -> tuple[DataFrame, Column, Column]:
+    """The records with `_time`, NULL if it is not usable; whether a record passes the filter, and whether that raised.
+
+    The frame has all columns that the conditions need.
+    """
+    spark, condition = nulled.sparkSession, source.filter or "true"
+    time, passes = (to_try(source, text, suspicious=suspicious) for text in (source.columns["event_time"], condition))
+    if time is not None:
+        timed = nulled.withColumn("_time", tried(spark, event_time(nulled, source, time))[VALUE])
+    else:
+        timed = nulled.withColumn("_time", event_time(nulled, source))
+    if passes is None:
+        return timed, functions.expr(condition), functions.expr("false")
+    # A column: Spark would evaluate an expression in each of the two conditions.
+    timed = timed.withColumn("_passes", tried(spark, functions.expr(passes)))
+    return timed, functions.col("_passes")[VALUE], functions.col("_passes").isNull()
 
 
 def usable_from(micros: int | None) -> datetime | None:
@@ -184,10 +214,11 @@ def write_quarantine(
 ) -> None:
     """Write the quarantined records of each landing as one file of JSON lines into its folder of the attempt."""
     schema = "_file STRING, _line BIGINT, _malformed STRING"
-    target = to_write(blackboard.uri(attempt))
     keys = [entry.key for records in staged.values() for entry in records.quarantined.values()]
     uris = readable_uris(blackboard, keys)
-    if uris:
+    if not uris:
+        return
+    with path_to_write(blackboard.uri(attempt)) as target:
         read = session.read.schema(schema).option("basePath", target).parquet(*map(to_read, uris))
         named = read.selectExpr("_landing", "_file AS file", "_line AS line", "_hour AS reason", "_malformed AS record")
         one = named.coalesce(1).sortWithinPartitions("_landing", "line")
@@ -197,7 +228,8 @@ def write_quarantine(
 def write_nothing(session: SparkSession, uri: str) -> None:
     """Write one raw file without a record below `uri`."""
     nothing = session.range(0).selectExpr("'' AS _file", "id AS _line", "'' AS _malformed")
-    nothing.coalesce(1).write.parquet(to_write(uri))
+    with path_to_write(uri) as path:
+        nothing.coalesce(1).write.parquet(path)
 
 
 def _counter(landings: Sequence[LandingId], outcome: Column) -> Column:

@@ -16,7 +16,11 @@ from urllib.parse import SplitResult, urlsplit
 
 from pydantic import BaseModel, Field, field_validator
 
+from feed_assets.blackboard.credentials import has_credentials
+
 SCHEMES = ("file", "s3", "sftp", "http", "https")
+
+_CREDENTIALS = "has credentials, which do not belong here; the README says which variable takes them"
 
 _DATE = {"{yyyy}": r"(?P<yyyy>[0-9]{4})", "{mm}": r"(?P<mm>[0-9]{2})", "{dd}": r"(?P<dd>[0-9]{2})"}
 _WILD = {"{hh}": r"(?:[01][0-9]|2[0-3])", "*": "[^/]*", "?": "[^/]"}
@@ -63,11 +67,15 @@ class Poll(BaseModel, frozen=True, extra="forbid"):
     @field_validator("place")
     @classmethod
     def _place_is_known(cls, place: str) -> str:
-        parts = urlsplit(place)
+        try:
+            parts = urlsplit(place)
+        except ValueError:
+            raise ValueError("is no URL; it is not shown, because it may have a password") from None
         if "://" in place and parts.scheme not in SCHEMES:
             raise ValueError(f"starts with {parts.scheme}://; use a directory, or one of {', '.join(SCHEMES)}")
-        if parts.password is not None or (parts.username is not None and parts.scheme != "sftp"):
-            raise ValueError("has credentials, which do not belong here; the README says which variable takes them")
+        in_bucket = parts.scheme == "s3" and has_credentials(place)
+        if in_bucket or parts.password is not None or (parts.username is not None and parts.scheme != "sftp"):
+            raise ValueError(_CREDENTIALS)
         if parts.scheme in {"sftp", "http", "https"}:
             _check_host(parts)
         return place
@@ -94,6 +102,8 @@ def _check_host(parts: SplitResult) -> None:
     try:
         _ = parts.port
     except ValueError:
+        if "@" in f"{parts.path}{parts.query}{parts.fragment}":  # a slash in a password has ended the host
+            raise ValueError(_CREDENTIALS) from None
         raise ValueError(f"{host!r} has no port from 0 to 65535; write {parts.scheme}://host:port/directory") from None
 
 

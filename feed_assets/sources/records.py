@@ -34,6 +34,8 @@ LINE_SETTINGS = {
 _IN_PARTITION = 2**33 - 1
 _ORIGIN = ("_landing", "_file", "_line", "_record")
 
+_MOST_FIELDS = 20_000
+"""More fields in a line of CSV are malformed: from 20,480 on, Spark's parser raises an error instead."""
 _VARIANT_OPTIONS = {"allowSingleQuotes": "false", "allowNonNumericNumbers": "false"}
 
 
@@ -133,10 +135,11 @@ def _delimited(lines: DataFrame, text: DelimitedFormat, columns: Sequence[str]) 
     if quote:
         options["escape"] = text.escape or quote
     schema = ", ".join(f"{quoted(name)} STRING" for name in (*columns, "_faulty"))
-    fields = functions.from_csv("_record", schema, options)
+    few = _has_few_fields(functions.col("_record"), text.field_separator)
+    fields = functions.from_csv(functions.when(few, functions.col("_record")), schema, options)
     # `inline` instead of a plain column, so that no column parses the line a second time.
     parsed = lines.select("*", functions.inline(functions.array(fields)))
-    sound = functions.col("_decoded") & functions.col("_faulty").isNull() & _quotes_enclose_fields(text)
+    sound = functions.col("_decoded") & few & functions.col("_faulty").isNull() & _quotes_enclose_fields(text)
     return parsed.select(
         # An empty field was sent: it differs from a missing one.
         *(
@@ -146,6 +149,14 @@ def _delimited(lines: DataFrame, text: DelimitedFormat, columns: Sequence[str]) 
         *_ORIGIN,
         functions.when(~sound, functions.col("_record")).alias("_malformed"),
     )
+
+
+def _has_few_fields(line: Column, separator: str) -> Column:
+    without = functions.replace(line, functions.lit(separator), functions.lit(""))
+    separators = functions.octet_length(line) - functions.octet_length(without)
+    most = _MOST_FIELDS * len(separator.encode())
+    # Most lines are too short for so many.
+    return (functions.octet_length(line) < most) | (separators < most)
 
 
 def _quotes_enclose_fields(text: DelimitedFormat) -> Column:

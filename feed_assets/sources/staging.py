@@ -24,6 +24,7 @@ from feed_assets.blackboard.listing import list_all
 from feed_assets.blackboard.port import AlreadyExistsError, Blackboard, BlackboardError, UnavailableError
 from feed_assets.engine.paths import to_read, to_write
 from feed_assets.engine.spark_schemas import keeps_values, readable_columns, stated_rows, with_null_columns
+from feed_assets.engine.value_errors import is_of_a_value, reason_of, root_cause
 from feed_assets.sources.expressions import needed_columns
 from feed_assets.sources.formats import ParquetFormat
 from feed_assets.sources.layout import (
@@ -68,25 +69,39 @@ class Due:
 
 
 def stage(
-    session: SparkSession, blackboard: Blackboard, source: Source, due: Sequence[Due], *, now: datetime
+    session: SparkSession,
+    blackboard: Blackboard,
+    source: Source,
+    due: Sequence[Due],
+    *,
+    now: datetime,
+    suspicious: bool = False,
 ) -> list[Plan | Exception]:
     """Stage the records of files by hour, and plan their copies; for a file that cannot be read, its error.
 
     Files of the same columns share a Spark job. If it fails, each has a job of its own, so that a bad file holds up no
-    other; an error of storage is that of all. A file that fails leaves nothing.
+    other; an error of storage is that of all. If that job fails by a value, a second one evaluates the expressions as
+    those that can raise (`suspicious`, see `write_by_hour`). A file that fails leaves nothing.
     """
     try:
-        return list(_stage(session, blackboard, source, due, now))
+        return list(_stage(session, blackboard, source, due, now, suspicious=suspicious))
     except Exception as error:  # noqa: BLE001 - the caller raises it, or goes on with other files
         if isinstance(error, BlackboardError):
             return [error] * len(due)
-        if len(due) == 1:
-            return [_explained(error, due[0].sent)]
-        return [plan for each in due for plan in stage(session, blackboard, source, [each], now=now)]
+        if len(due) == 1 and (suspicious or not is_of_a_value(error)):
+            return [_explained(error, due[0].sent, source)]
+        alone = len(due) == 1
+        return [plan for each in due for plan in stage(session, blackboard, source, [each], now=now, suspicious=alone)]
 
 
 def _stage(
-    session: SparkSession, blackboard: Blackboard, source: Source, due: Sequence[Due], now: datetime
+    session: SparkSession,
+    blackboard: Blackboard,
+    source: Source,
+    due: Sequence[Due],
+    now: datetime,
+    *,
+    suspicious: bool,
 ) -> list[Plan]:
     attempt = attempt_prefix(source.key, uuid4().hex)
     try:
@@ -96,7 +111,8 @@ def _stage(
         counts: dict[LandingId, Counts] = {}
         contents = [(each, to_read(blackboard.uri(uploads[each.landing].content))) for each in due]
         for landings, records, size in _records(session, source, contents, to_write(blackboard.uri(attempt))):
-            counts |= write_by_hour(records, source, landings, blackboard.uri(attempt), size=size, now=now)
+            place = blackboard.uri(attempt)
+            counts |= write_by_hour(records, source, landings, place, size=size, now=now, suspicious=suspicious)
         for each in due if isinstance(source.format, ParquetFormat) else ():
             _check_rows(session, each.sent, counts[each.landing].read)
         folders = {landing: upload.folder for landing, upload in uploads.items()}
@@ -282,13 +298,18 @@ def _check_rows(session: SparkSession, sent: PartnerFile, read: int) -> None:
         )
 
 
-def _explained(error: Exception, sent: PartnerFile) -> Exception:
-    """A LandingError if Spark failed to read the file; else the error itself."""
+def _explained(error: Exception, sent: PartnerFile, source: Source) -> Exception:
+    """A LandingError if Spark failed to read the file, or to evaluate an expression; else the error itself."""
+    if is_of_a_value(error):
+        explained = LandingError(
+            f"{sent.path} cannot be landed: Spark fails with {reason_of(error)}. Correct `event_time` or `filter` "
+            f"({source.place(('columns', 'event_time'))}); `feed-assets sources check {source.key}` looks at them"
+        )
+        explained.__cause__ = error
+        return explained
     if not isinstance(error, Py4JJavaError) or "[FAILED_READ_FILE" not in str(error.java_exception.getMessage()):
         return error
-    cause = error.java_exception
-    while (deeper := cause.getCause()) is not None:
-        cause = deeper
+    cause = root_cause(error.java_exception)
     reason = str(cause.toString()).splitlines()[0].rstrip(".")
     advice = "Land it again; if that fails too, have it sent again, unpacked or packed in another way"
     if codec := re.search(r"ClassNotFoundException: \S+\.(\w+)Codec$", reason):

@@ -23,8 +23,10 @@ def warehouse_kind(url: str) -> str:
         path = parts.path.strip("/")
         # An @ behind the path: a ? or # of the password has ended the host.
         complete = parts.port != 0 and "@" not in f"{parts.query}{parts.fragment}"
+        # A slash of the password has ended the host, and messages would show the rest.
+        complete &= "@" not in path
         # The driver would show the password in which a % is no code, or the rest of it behind an @.
-        shown = "@" in path or parts.netloc.count("@") > 1 or _NO_CODE.search(url)
+        shown = parts.netloc.count("@") > 1 or _NO_CODE.search(url)
         match parts.scheme:
             case "duckdb" if path and not (parts.netloc or parts.query or parts.fragment or path.startswith(":")):
                 return DUCKDB

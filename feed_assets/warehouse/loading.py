@@ -20,7 +20,9 @@ from typing import Literal
 
 from feed_assets.blackboard import NotFoundError
 from feed_assets.datasets import FeedDeclaration
-from feed_assets.engine.fetched_files import fetch
+from feed_assets.engine.csv_dialect import MalformedCsvError
+from feed_assets.engine.duckdb_sql import UnknownFormatError
+from feed_assets.engine.fetched_files import fetch, with_uris
 from feed_assets.file_feed import (
     Feed,
     Update,
@@ -138,7 +140,7 @@ def _replace(
         )
     if last:  # a search for rows that cannot be there would read the whole table
         transaction.delete()
-    rows = sum(transaction.insert(files, update.name) for files in _fetched(update)) if update else 0
+    rows = sum(_insert(transaction, uris, update.name) for uris in _fetched(update)) if update else 0
     if not (is_latest(update) if update else latest(feed, partition, now=now()) is None):
         raise _MovedError
     number = last.number + 1 if last else 1
@@ -146,6 +148,17 @@ def _replace(
     loaded = Loaded(partition or "", number, feed.uri, name, rows, digest, *times, author)
     transaction.log(loaded)
     return loaded, True
+
+
+def _insert(transaction: Transaction, uris: dict[Path, str], update: str) -> int:
+    """Insert the rows of fetched files; returns their number. Raises WarehouseError with the URIs of the files."""
+    try:
+        return transaction.insert(list(uris), update)
+    except (UnknownFormatError, MalformedCsvError) as error:
+        raise WarehouseError(f"{with_uris(str(error), uris)} Nothing was loaded.") from None
+    except WarehouseError as error:
+        error.args = (with_uris(str(error), uris),)
+        raise
 
 
 def _require_own(transaction: Transaction, feed: Feed) -> None:
@@ -164,8 +177,8 @@ def _is_valid(feed: Feed, partition: str | None, name: str) -> bool:
     return name in found and is_valid(feed, found[name])
 
 
-def _fetched(update: Update) -> Iterator[list[Path]]:
-    """The files of an update on this machine, some at a time; those of a disk are linked."""
+def _fetched(update: Update) -> Iterator[dict[Path, str]]:
+    """The files of an update on this machine with their URIs, some at a time; those of a disk are linked."""
     batches: list[dict[str, str | None]] = [{}]
     size = 0
     for file in update.files:
@@ -176,7 +189,7 @@ def _fetched(update: Update) -> Iterator[list[Path]]:
         size += file.size
     for tags in filter(None, batches):
         with TemporaryDirectory(prefix="warehouse-") as folder:
-            yield list(fetch(update.feed.blackboard, tags, Path(folder) / "files"))
+            yield fetch(update.feed.blackboard, tags, Path(folder) / "files")
 
 
 def _digest(update: Update) -> str:

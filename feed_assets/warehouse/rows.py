@@ -17,7 +17,7 @@ from pathlib import Path
 import duckdb
 
 from feed_assets.engine.duckdb_database import in_memory
-from feed_assets.engine.duckdb_sql import literal, quoted_name, rows_of
+from feed_assets.engine.duckdb_sql import literal, quoted_name, require_columns, rows_of
 from feed_assets.file_feed import Column
 from feed_assets.file_feed.wording import first_line
 from feed_assets.warehouse.port import WarehouseError
@@ -81,13 +81,14 @@ def query(
     """The SELECT of these columns of the files, in this order, and of the constants `added`; None without any row.
 
     A column that the files lack is NULL. A value that its type cannot keep is an error of the query. The session's time
-    zone must be UTC. Raises UnknownFormatError.
+    zone must be UTC. Raises UnknownFormatError and MalformedCsvError.
     """
     relation = rows_of(files)
     if relation is None:
         return None
     described = database.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()  # noqa: S608 - quoted paths
     found = {name.lower(): (name, type_) for name, type_, *_ in described}
+    require_columns(files, [name for name, *_ in described], [column.name for column in columns])
     selected = [render(*_converted(column, *found.get(column.name.lower(), ("", "")))) for column in columns]
     constants = [literal(value) for value in added.values()]
     return f"SELECT {', '.join([*selected, *constants])} FROM {relation}"  # noqa: S608 - quoted paths and names

@@ -24,7 +24,7 @@ from feed_assets.sources.ledger import Landing
 from feed_assets_tests.benchmarks.results import Report, Row
 from feed_assets_tests.blackboard.recording import RecordingBlackboard
 from feed_assets_tests.polling.partners import KEY, describe
-from feed_assets_tests.servers.dynamodb import dynamodb_local
+from feed_assets_tests.servers.dynalite import Dynalite
 from feed_assets_tests.servers.versitygw import Versitygw
 
 TODAY = datetime(2019, 12, 1, tzinfo=UTC)
@@ -46,9 +46,11 @@ def measure(scratch: Path, *, quick: bool = False) -> Report:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
     server = Versitygw(scratch / "data")
+    dynalite = Dynalite(scratch / "dynalite")
     server.start()
+    dynalite.start()
     try:
-        with patch.dict("os.environ", server.environment), dynamodb_local() as dynamodb:
+        with patch.dict("os.environ", server.environment):
             server.place("partner", files)
             bucket = open_blackboard("s3://partner")
             directory = LocalBlackboard(scratch / "outbox")
@@ -62,10 +64,11 @@ def measure(scratch: Path, *, quick: bool = False) -> Report:
                 _row(count, "a directory; index on the same disk", source, directory, local, BlackboardIndex),
                 _row(count, "a bucket; index in a bucket", source, bucket, base, BlackboardIndex),
             ]
-            with patch.dict("os.environ", {"AWS_ENDPOINT_URL_DYNAMODB": dynamodb}):
+            with patch.dict("os.environ", dynalite.environment):
                 DynamoDBIndex(BlackboardIndex(base), TABLE).rebuild(KEY)
-                rows.append(_row(count, "a bucket; index in DynamoDB Local", source, bucket, base, _table))
+                rows.append(_row(count, "a bucket; index in dynalite", source, bucket, base, _table))
     finally:
+        dynalite.kill()
         server.kill()
     notes = [
         f"{count:,} files in {DAYS} days; nothing is new, nothing is downloaded. Medians of {TURNS} turns.",

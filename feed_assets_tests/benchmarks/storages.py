@@ -82,15 +82,13 @@ def measure_places(scratch: Path, *, quick: bool = False) -> Report:
         with patch.dict(os.environ, server.environment):
             cluster = SparkCluster(scratch / "cluster")
             # As on one machine; 200 are for the shuffles of 25 GB.
-            (scratch / "spark-defaults.conf").write_text("spark.sql.shuffle.partitions 4\n", encoding="utf-8")
+            few = {"PYSPARK_SUBMIT_ARGS": "--conf spark.sql.shuffle.partitions=4 pyspark-shell"}
             for _ in range(JOBS):
                 rounds.add("disk, local[2]", _backfill(day, str(scratch / uuid4().hex), sources, {}))
                 rounds.add("S3, local[2]", _backfill(day, _bucket(server), sources, {}))
                 cluster.start()
                 try:
-                    seconds = _backfill(
-                        day, _bucket(server), sources, {**cluster.environment, "SPARK_CONF_DIR": str(scratch)}
-                    )
+                    seconds = _backfill(day, _bucket(server), sources, {**cluster.environment, **few})
                 finally:
                     cluster.stop()
                 rounds.add("S3, cluster of two workers", seconds)

@@ -15,8 +15,10 @@ from feed_assets.blackboard import (
     LocalBlackboard,
     UnavailableError,
     UnknownLocationError,
+    check_location,
     open_blackboard,
 )
+from feed_assets.blackboard.credentials import without_credentials
 
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
@@ -103,7 +105,6 @@ def test_settings_that_cannot_be_used_say_so(name: str, value: str, monkeypatch:
         ("s3://", "no bucket"),
         ("s3:///x", "no bucket"),
         ("s3:/bucket", "no bucket"),
-        ("s3://key:secret@bucket/x", "no bucket"),
         ("file://server/x", "three slashes"),
         ("file:///x?y", "%3F"),
         ("file://", "no directory"),
@@ -112,6 +113,44 @@ def test_settings_that_cannot_be_used_say_so(name: str, value: str, monkeypatch:
 def test_other_locations_are_refused_with_what_to_write(location: str, advice: str):
     with pytest.raises(UnknownLocationError, match=advice):
         open_blackboard(location)
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "s3://AKIAID:tiger@bucket/x",
+        "S3://AKIAID:tiger@bucket",
+        "s3:/AKIAID:tiger@bucket/x",
+        "s3:///AKIAID:tiger@bucket/x",
+        "s3://AKIAID:ti/ger+tiger@bucket/x",  # secrets of AWS have slashes
+        "s3://AKIAID:tiger",
+        "s3://tiger@bucket/x",
+        "s3a://AKIAID:tiger@bucket/x",
+        "https://user:tiger@host/x",
+        "https://host/x?X-Amz-Signature=tiger",
+        "postgresql://user:tiger@host/database",
+        "file://user:tiger@host/x",
+    ],
+)
+def test_a_location_with_credentials_is_refused_without_showing_them(location: str):
+    for refuse in (open_blackboard, check_location):
+        with pytest.raises(UnknownLocationError) as raised:
+            refuse(location)
+        assert "tiger" not in str(raised.value)
+        assert "ger" not in str(raised.value)
+        assert raised.value.__cause__ is None
+
+
+def test_passwords_in_urls_of_a_text_are_not_shown():
+    text = "No 's3://AKIAID:ti/ger@bucket/x'. Not postgresql://u:tiger@host/db, either."
+    assert without_credentials(text) == "No 's3://***@bucket/x'. Not postgresql://***@host/db, either."
+
+
+@pytest.mark.parametrize(
+    "text", ["s3://bucket/a:b@c", "sftp://user@host:22/x", "file:/home/a:b@c/x", "http://host:80/x", "me@x.org: a@b"]
+)
+def test_what_is_no_password_is_shown(text: str):
+    assert without_credentials(f"Look at {text}.") == f"Look at {text}."
 
 
 @pytest.mark.parametrize("location", ["s3://bucket/a//b", "s3://bucket/../b"])

@@ -236,6 +236,16 @@ def test_a_link_in_a_folder_of_the_base_that_nobody_follows_is_named(examined, t
     assert f"{base}/.state is a symbolic link, to {tmp_path}/theirs" in found["state"][1]
 
 
+def test_a_store_on_which_spark_cannot_write_fails(examined, ceph, monkeypatch):
+    ceph.client().create_bucket(Bucket="doctor")
+    for name, value in ceph.environment.items():
+        monkeypatch.setenv(name, value)
+
+    found = examined(["storage"], FEED_ASSETS_BASE="s3://doctor/base")
+
+    assert "Spark cannot write to it. Give it an https endpoint (AWS_ENDPOINT_URL_S3)" in found["storage"][1]
+
+
 def test_a_database_of_dagster_that_cannot_be_read_fails(examined, healthy):
     (healthy / "home" / "history").mkdir()
     (healthy / "home" / "history" / "runs.db").write_text("no database" * 100)

@@ -42,6 +42,22 @@ def test_rows_are_compared_as_a_multiset(run: Run, written: Written, tmp_path: P
     assert found["first_removed"] == [{"ad": "1", "n": "5"}]
 
 
+def test_a_changed_row_whose_key_looks_like_a_comment_has_changed(run: Run, written: Written, tmp_path: Path):
+    others = "".join(f"{number},a;b\n" for number in range(100))
+    published(run, tmp_path / "f", written("a.csv", f"ad,n\n#1,5\n{others}"))
+    published(run, tmp_path / "f", written("a.csv", f"ad,n\n#1,6\n{others}"))
+    found = diff(run, tmp_path / "f", "--key", "ad")
+    assert (found["rows"], found["changed"]) == ({"from": 101, "to": 101}, 1)
+    assert found["first_changed"] == [{"key": {"ad": "#1"}, "values": {"n": {"from": "5", "to": "6"}}}]
+
+
+def test_csv_that_is_not_in_the_dialect_is_named_where_it_is_published(run: Run, written: Written, tmp_path: Path):
+    published(run, tmp_path / "f", written("a.csv", "ad,n\n1,5\n"))
+    published(run, tmp_path / "f", written("a.csv", "ad,n\n1\n"))
+    message = run("feed", "diff", tmp_path / "f", code=1).stderr
+    assert f"{(tmp_path / 'f').as_uri()}/20191201.120001/a.csv cannot be read: 1 line is no record" in message
+
+
 def test_with_a_key_a_row_can_have_changed(run: Run, written: Written, tmp_path: Path):
     published(run, tmp_path / "f", written("a.jsonl", '{"ad": 1, "n": 5}\n{"ad": 2, "n": 6}\n{"ad": 4, "n": null}\n'))
     published(run, tmp_path / "f", written("a.jsonl", '{"ad": 1, "n": 8}\n{"ad": 3, "n": 6}\n{"ad": 4, "n": null}\n'))

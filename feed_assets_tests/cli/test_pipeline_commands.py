@@ -127,6 +127,20 @@ def test_a_source_is_tried_on_a_file_and_nothing_lands(run, base, shop):
     assert not (base / "raw").exists()
 
 
+def test_an_expression_that_drops_zones_is_a_warning_of_its_check_and_of_its_trial(run, base, shop, tmp_path):
+    description, _ = shop
+    description.write_text(SHOP.replace("to_timestamp(time)", "to_timestamp_ntz(time)"))
+    log = tmp_path / "zoned.csv"
+    log.write_text("id,time,ad\n1,2019-11-30T05:00:00+02:00,a\n")
+
+    checked, tried = run("sources", "check").stderr, run("sources", "try", "shop", log).stderr
+
+    assert "columns.event_time: to_timestamp_ntz(time) drops a `Z` or an offset such as +02:00" in checked
+    assert "Spark takes all expressions" in checked
+    assert "Warning: columns.event_time drops the zone of 1 record: " in tried
+    assert "2019-11-30T05:00:00+02:00" in tried
+
+
 def test_a_file_that_a_source_cannot_read_is_an_error_of_its_trial(run, base, shop, tmp_path):
     result = run("sources", "try", "shop", tmp_path / "absent.csv", code=1)
 

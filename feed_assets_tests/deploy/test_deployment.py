@@ -91,6 +91,22 @@ def tables(url):
         return connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall()
 
 
+def watched(deployment):
+    """The figures that a monitor asks for, with the query of the page."""
+    (query,) = re.findall(r"```graphql\n(.*?)```", (DEPLOY / "README.md").read_text(), flags=re.DOTALL)
+    return deployment.ask(query)
+
+
+def locations(figures):
+    """Each code location with its state, and with its error's causes if it has one."""
+    entries = figures["workspaceOrError"]["locationEntries"]
+    found = {}
+    for each in entries:
+        causes = [link["error"]["message"] for link in each["location"].get("errorChain", ())]
+        found[each["name"]] = (each["loadStatus"], each["location"]["__typename"], causes)
+    return found
+
+
 def reload(deployment):
     reloaded = deployment.ask(RELOAD)["reloadRepositoryLocation"]
     assert reloaded["locationOrLoadError"]["__typename"] == "RepositoryLocation", reloaded
@@ -150,6 +166,23 @@ def test_the_doctor_leaves_an_empty_database_empty_and_says_what_fills_it(deploy
     assert tables(deployment.environment["FEED_ASSETS_STATE"]) == []
 
 
+def test_a_project_that_cannot_be_loaded_fails_its_unit_and_is_told_to_a_monitor(deployment, tmp_path):
+    (tmp_path / "broken_project.py").write_text("raise RuntimeError('a partner without a name')\n")
+    deployment.environment["FEED_ASSETS_MODULE"] = "broken_project"
+    deployment.environment["PYTHONPATH"] += f":{tmp_path}"
+
+    with pytest.raises(subprocess.CalledProcessError) as failed:
+        deployment.start("code")
+    deployment.start("webserver")
+    figures = deployment.until(lambda: watched(deployment), "answer of the webserver")
+
+    assert failed.value.returncode == 1
+    assert b"RuntimeError: a partner without a name" in failed.value.stdout
+    (state, kind, causes) = locations(figures)["feed_assets"]
+    assert (state, kind) == ("LOADED", "PythonError")
+    assert "RuntimeError: a partner without a name" in causes[-1]
+
+
 def test_two_backfills_survive_a_reload_and_kills_of_daemon_webserver_and_a_run(deployment, tmp_path):
     gate, base = tmp_path / "gate", tmp_path / "base"
 
@@ -190,8 +223,8 @@ def test_two_backfills_survive_a_reload_and_kills_of_daemon_webserver_and_a_run(
     deployment.until(finished, "finished backfills")
     runs = deployment.until(all_runs, "finished runs, of the sensor too")
 
-    (query,) = re.findall(r"```graphql\n(.*?)```", (DEPLOY / "README.md").read_text(), flags=re.DOTALL)
-    figures = deployment.ask(query)
+    figures = watched(deployment)
+    assert locations(figures) == {"feed_assets": ("LOADED", "RepositoryLocation", [])}
     assert (figures["queued"], figures["failed"]) == ({"count": 0}, {"count": 1})
     assert all(each["healthy"] is not False for each in figures["instance"]["daemonHealth"]["allDaemonStatuses"])
     (repository,) = figures["repositoriesOrError"]["nodes"]

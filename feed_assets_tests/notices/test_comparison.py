@@ -14,7 +14,7 @@ import pytest
 from feed_assets.ads.schemas import AD_EFFECTIVENESS
 from feed_assets.blackboard.memory import MemoryBlackboard
 from feed_assets.datasets import FeedDeclaration, Figures
-from feed_assets.file_feed import Facts, Update, claim, publish, stage, staged_files
+from feed_assets.file_feed import Facts, FeedError, Update, claim, publish, stage, staged_files
 from feed_assets.io_manager import declared_feed, feed_metadata
 from feed_assets.notices.comparison import MOVERS, compare, moved
 from feed_assets.notices.messages import ENDED, change, notice_of
@@ -73,6 +73,27 @@ def test_files_without_rows_or_without_a_column_and_other_formats_count_as_what_
     assert found["totals"]["cost"] == [None, None]
     assert found["totals"]["CTR"] == [None, None]
     assert moved(FIGURES, published(board), published(board))["movers"] == []
+
+
+def test_figures_of_csv_count_every_line_and_find_columns_in_any_case() -> None:
+    board = MemoryBlackboard()
+    csv = b"CAMPAIGN_ID,Impressions\n#1,7\na;b,1\n'q',2\n"
+    found = moved(FIGURES, published(board, csv, suffix="csv"), published(board, csv, suffix="csv"))
+
+    assert found["totals"]["rows"] == [3, 3]
+    assert found["totals"]["impressions"] == [10, 10]
+    assert {each["group"] for each in found["movers"]} == {"#1", "a;b", "'q'"}
+
+
+def test_csv_with_another_separator_is_named_and_has_no_figures() -> None:
+    board = MemoryBlackboard()
+    update = published(board, b"campaign_id;impressions\na;7\n", suffix="csv")
+
+    with pytest.raises(
+        FeedError, match=r"part-0\.csv cannot be read: it has one column, 'campaign_id;impressions'"
+    ) as caught:
+        moved(FIGURES, update, update)
+    assert update.uri in str(caught.value)
 
 
 def test_an_update_whose_files_are_gone_leaves_the_report_without_figures_and_says_why() -> None:

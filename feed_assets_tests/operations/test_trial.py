@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from feed_assets.ads import KINDS
 from feed_assets.blackboard import LocalBlackboard
-from feed_assets.operations.trial import Example, TriedColumn, try_source
+from feed_assets.operations.trial import DroppedZones, Example, TriedColumn, try_source
 from feed_assets.sources import Source, SourceError
 from feed_assets.sources.landing import land
 from feed_assets.sources.placing import NO_TIME
@@ -83,6 +83,19 @@ def test_a_trial_counts_what_each_column_has_and_shows_what_it_cannot_read(spark
         "ad": None,
         "price": "free",
     }
+
+
+def test_a_trial_counts_the_records_whose_zone_an_expression_drops(spark: SparkSession, tmp_path: Path) -> None:
+    log = "id,time,ad,price\n1,2019-11-30 05:00:00,a,\n2,2019-11-30T05:00:00Z,a,\n3,2019-11-30 05:00:00 +0530,a,\n"
+    wall = {"event_time": "to_timestamp_ntz(time)", "ad_id": "ad"}
+
+    dropping = try_source(spark, shop(columns=wall), log_in(tmp_path, log), now=NOW)
+    keeping = try_source(spark, shop(), log_in(tmp_path, log), now=NOW)
+
+    first = Example(3, '{"time":"2019-11-30T05:00:00Z"}')
+    assert dropping.dropped_zones == (DroppedZones("columns.event_time", 2, first),)
+    assert (dropping.landing.landed, keeping.landing.landed) == (3, 3)
+    assert keeping.dropped_zones == ()
 
 
 def test_a_trial_foretells_the_landing_and_leaves_nothing_behind(

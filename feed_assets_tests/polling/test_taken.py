@@ -1,11 +1,10 @@
 """The index of files that were taken: on the blackboard, and in a table of DynamoDB.
 
-DynamoDB is Amazon's own local server, if Maven can fetch it; and moto, which emulates the service.
+Two programs stand for DynamoDB: dynalite, if npm can fetch it; and moto.
 """
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from dataclasses import replace
 from datetime import timedelta
@@ -32,26 +31,13 @@ from feed_assets_tests.polling.partners import (
     send,
     without_spark,
 )
-from feed_assets_tests.servers.dynamodb import dynamodb_local
-from feed_assets_tests.servers.server import MissingServerError
 
 DAY = TODAY.date() - timedelta(days=3)
 FILE = PartnersFile("2019-11-28/a b.csv", 5, 'W/"x.y"', None, DAY)
 FIRST, SECOND = LandingId("0123456789abcdef"), LandingId("0123456789abcdef", 2)
 
 
-@pytest.fixture(scope="module")
-def local_server():
-    try:
-        with dynamodb_local() as url:
-            yield url
-    except MissingServerError as reason:
-        if os.environ.get("CI"):
-            raise
-        pytest.skip(f"No server of DynamoDB: {reason}")
-
-
-@pytest.fixture(params=["blackboard", "DynamoDB Local", "emulated by moto"])
+@pytest.fixture(params=["blackboard", "dynalite", "moto"])
 def index(request, monkeypatch):
     """A new index on a blackboard that keeps account of its requests."""
     for variable in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
@@ -62,8 +48,9 @@ def index(request, monkeypatch):
         yield ledger
         return
     table = DynamoDBIndex(ledger, f"polled-{uuid4().hex}")
-    if request.param == "DynamoDB Local":
-        monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", request.getfixturevalue("local_server"))
+    if request.param == "dynalite":
+        for variable, value in request.getfixturevalue("dynalite").environment.items():
+            monkeypatch.setenv(variable, value)
         table.rebuild(KEY)
         yield table
         return
@@ -146,7 +133,7 @@ def test_polls_take_each_file_once_with_either_index_and_note_it_on_the_blackboa
     assert set(BlackboardIndex(board).taken(KEY, DAY)) == set(names) - {name for name in names if "27/" in name}
 
 
-@pytest.mark.parametrize("index", ["DynamoDB Local", "emulated by moto"], indirect=True)
+@pytest.mark.parametrize("index", ["dynalite", "moto"], indirect=True)
 def test_a_table_is_made_anew_from_the_blackboard(index):
     index.record(KEY, FILE, FIRST, now=TODAY)
     index.record(KEY, replace(FILE, tag="another"), SECOND, now=TODAY)

@@ -88,3 +88,38 @@ def test_a_segment_that_fails_again_and_again_is_tried_ever_more_rarely_up_to_a_
     pauses = [later - time for time, later in pairwise(times)]
     wanted = [min(AGAIN_AFTER * 2**number, MOST_AGAIN_AFTER) for number in range(TRIES - 1)]
     assert [pause - pause % 10 for pause in pauses] == wanted
+
+
+ADS, CLICKS = "ads/shop", "clicks/shop"
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "stuck"),
+    [
+        ([Outcome("1", problems=("no file is taken",), stuck=(ADS,))], [ADS]),
+        ([Outcome("1", problems=("ads fail",), failed=(ADS,))], []),
+        ([Outcome("1", problems=("ads fail",), failed=(ADS,), done=(CLICKS,))], [ADS]),
+        ([Outcome("1", problems=("ads fail",), failed=(ADS,)), Outcome("2", done=(CLICKS,))], [ADS]),
+        ([Outcome("2", done=(CLICKS,)), Outcome("1", problems=("ads fail",), failed=(ADS,))], []),
+        ([Outcome("1", problems=("ads fail",), failed=(ADS,)), Outcome("2", done=(ADS,))], []),
+        ([Outcome("1", problems=("ads fail", "clicks fail"), failed=(ADS, CLICKS))], []),
+        ([Outcome("1", problems=("ads fail", "no file is taken"), failed=(ADS,), stuck=(CLICKS,))], []),
+        ([Outcome("1", problems=("the journal cannot be read",), done=(CLICKS,))], []),
+    ],
+)
+def test_a_problem_is_that_of_a_source_if_it_says_so_or_if_others_have_landed_since(
+    monkeypatch, store, outcomes, stuck
+):
+    lander = Lander(step=1.0)
+    monkeypatch.setattr(keeping, "time", lander)
+    keeper = Keeper(SimpleNamespace(remove=lambda _: None), store, dict)
+    for name in ("1", "2"):
+        keeper.add(Sealed(name, {}))
+    keeper._take_new()
+    for each in outcomes:
+        keeper._take(each)
+    keeper._tell()
+
+    assert list(keeper.backlog.stuck) == stuck
+    assert keeper.backlog.general is not bool(stuck)
+    assert keeper.backlog.moving == ("2" if stuck else "1")

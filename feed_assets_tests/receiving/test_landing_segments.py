@@ -149,3 +149,14 @@ def test_events_in_any_order_and_however_late_land_once_in_the_hour_of_their_tim
         ),
         ("no usable time", event("4", "never").decode()),
     ]
+
+
+def test_an_acknowledged_event_whose_time_raises_an_error_keeps_no_segment_and_no_source_back(spark, tmp_path, journal):
+    path = tmp_path / "shop_ads.yaml"
+    path.write_text(EVENTS.replace("to_timestamp(time)", "timestamp_millis(cast(time AS BIGINT))"), encoding="utf-8")
+    source, board = load_source(path, KINDS), LocalBlackboard(tmp_path / "base")
+    segment = segment_of(journal, source, event("1", "1574589600000"), event("2", str(2**63 - 1)))
+
+    (outcome,) = land_segments(Place(board, journal, [source], lambda: spark, lambda: NOW), [segment])
+
+    assert (outcome.landed, outcome.quarantined, outcome.problems, outcome.done) == (1, 1, (), (SOURCE,))

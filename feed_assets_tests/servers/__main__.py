@@ -1,12 +1,13 @@
 """`make s3` and `make cluster`: a real S3 server, or a cluster of Spark, in the foreground until Ctrl-C.
 
-The S3 server is the first that this machine can have, versitygw or Ceph, with a bucket; its data stays in `.s3/`. The
-cluster's logs and its workers' folders are in `.cluster/`.
+The S3 server is versitygw with a bucket; its data stays in `.s3/`. The cluster's logs and its workers' folders are in
+`.cluster/`.
 """
 
 from __future__ import annotations
 
 import argparse
+import shlex
 import signal
 import socket
 import sys
@@ -14,30 +15,20 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from feed_assets_tests.servers.ceph import Ceph
-from feed_assets_tests.servers.server import LocalServer, MissingServerError, S3Server
+from feed_assets_tests.servers.server import LocalServer, MissingServerError
 from feed_assets_tests.servers.spark_cluster import WORKERS, SparkCluster
 from feed_assets_tests.servers.versitygw import Versitygw
 
 BUCKET = "feeds"
-SERVERS: tuple[Callable[[Path, int], S3Server], ...] = (Versitygw, Ceph)
-
-
-def first_of_machine(data: Path, port: int) -> S3Server:
-    """The first server that can be had, with its data in a folder of its name. Exits with the reasons if none can."""
-    reasons = []
-    for server in SERVERS:
-        try:
-            return server(data / server.name, port)
-        except MissingServerError as reason:
-            reasons.append(f"{server.name}: {reason}")
-    sys.exit("Error: no S3 server can be had on this machine.\n" + "\n".join(reasons))
 
 
 def s3(port: int) -> None:
     """Run an S3 server with a bucket until it is interrupted."""
-    print("Looking for a server; the first call may build or fetch it, which takes about two minutes ...", flush=True)
-    server = first_of_machine(Path(".s3"), port)
+    print("Looking for versitygw; the first call may build it, which takes about two minutes ...", flush=True)
+    try:
+        server = Versitygw(Path(".s3") / Versitygw.name, port)
+    except MissingServerError as reason:
+        sys.exit(f"Error: no S3 server can be had on this machine: {reason}.")
 
     def ready() -> str:
         client = server.client()
@@ -59,14 +50,15 @@ def cluster(port: int) -> None:
         return (
             f"A master of Spark and {WORKERS} workers with a core and 1 GiB each. In another terminal:\n\n"
             f"{_exports(server)}\n\nmake demo BASE=s3://{BUCKET}/cluster\n\n"
-            "Executors read and write the bucket with the credentials that this terminal has exported."
+            "Executors read and write the bucket with the credentials that this terminal has exported. The cluster's "
+            "secret is in SPARK_CONF_DIR, where only you can read it: nobody else can run anything here."
         )
 
     _serve(server, ready)
 
 
 def _exports(server: LocalServer) -> str:
-    return "\n".join(f"export {name}={value}" for name, value in server.environment.items())
+    return "\n".join(f"export {name}={shlex.quote(value)}" for name, value in server.environment.items())
 
 
 def _serve(server: LocalServer, ready: Callable[[], str]) -> None:

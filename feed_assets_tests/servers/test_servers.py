@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import http.client
 import os
+import pwd
+import shlex
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import psutil
+import pyspark
 import pytest
 
 from feed_assets.blackboard import open_blackboard
+from feed_assets.engine.java import ensure_java
 from feed_assets.engine.session import check_master
-from feed_assets_tests.listening import free_port
+from feed_assets_tests.listening import family, free_port, listening
 from feed_assets_tests.servers import versitygw
 from feed_assets_tests.servers.fault_proxy import FaultProxy
 from feed_assets_tests.servers.faulty import END
@@ -50,6 +56,22 @@ def test_a_server_of_which_a_process_has_died_says_so_instead_of_waiting_for_it(
         ceph.client_of("nobody", "{}")
     assert not ceph.running
     ceph.start()
+
+
+@pytest.mark.parametrize("name", ["versitygw", "ceph", "dynalite"])
+def test_a_server_listens_on_loopback_only(request: pytest.FixtureRequest, name: str):
+    processes = [each for started in request.getfixturevalue(name)._processes for each in family(started.pid)]
+    assert {address for _, address in listening(processes)} == {"loopback"}
+
+
+def test_no_process_of_the_tests_asks_the_machine_that_it_runs_on_for_credentials():
+    variable = "AWS_EC2_METADATA_DISABLED"
+    assert os.environ[variable] == "true"
+    environment = {name: value for name, value in os.environ.items() if name != variable}
+    shown = f"import os, feed_assets_tests.servers.server; print(os.environ['{variable}'])"
+    command = [sys.executable, "-c", shown]
+    done = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == "true\n"
 
 
 def test_the_program_of_the_servers_says_how_it_is_called():
@@ -92,7 +114,7 @@ def ended(pid: int) -> None:
 def test_the_server_of_make_s3_says_how_to_use_it_and_keeps_its_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     port = free_port()
     for expected in ([], ["x"]):
-        with in_foreground("s3", port, tmp_path) as exports:
+        with in_foreground("s3", port, tmp_path) as (exports, _):
             for name, value in exports.items():
                 monkeypatch.setenv(name, value)
             board = open_blackboard("s3://feeds/base")
@@ -106,11 +128,94 @@ def test_the_server_of_make_s3_says_how_to_use_it_and_keeps_its_data(tmp_path: P
                 assert f"port {port} of 127.0.0.1 cannot be used" in refused.stderr
 
 
-def test_the_cluster_of_make_cluster_says_how_to_use_it(tmp_path: Path):
+COMPUTES = """
+import os
+from feed_assets.engine.java import ensure_java
+from feed_assets.engine.session import spark_config, start_session
+ensure_java()
+spark = start_session(spark_config(os.environ["FEED_ASSETS_SPARK_MASTER"]))
+print(spark.range(100).selectExpr("sum(id)").first()[0], flush=True)
+input()
+"""
+
+
+def test_the_cluster_of_make_cluster_computes_for_its_user_alone_and_shows_its_secret_nowhere(tmp_path: Path):
     port = free_port()
-    with in_foreground("cluster", port, tmp_path) as exports:
-        assert exports["FEED_ASSETS_SPARK_MASTER"] == f"spark://127.0.0.1:{port}"
-        check_master(exports["FEED_ASSETS_SPARK_MASTER"])
+    with in_foreground("cluster", port, tmp_path) as (exports, serving):
+        master, conf = exports["FEED_ASSETS_SPARK_MASTER"], Path(exports["SPARK_CONF_DIR"], "spark-defaults.conf")
+        assert master == f"spark://127.0.0.1:{port}"
+        check_master(master)
+        settings = dict(line.split() for line in conf.read_text().splitlines())
+        secret = settings["spark.authenticate.secret"]
+        for path in (*conf.parents, conf):
+            if path.is_relative_to(tmp_path / ".cluster") and path.name != ".cluster":
+                assert path.stat().st_mode & 0o077 == 0, path
+
+        # Neither without a secret, nor with one that is guessed.
+        guess = "-Dspark.authenticate=true -Dspark.authenticate.secret=guess"
+        for options, refusal in (("", "Expected SaslMessage"), (guess, "digest response format violation")):
+            refused = as_another_user(["org.apache.spark.deploy.Client", "launch", master, "file:/x.jar", "X"], options)
+            assert (refused.returncode, refusal in refused.stderr) == (1, True), refused.stderr
+        job = b'{"action": "CreateSubmissionRequest"}'
+        assert {answer_to(address, job) for address in addresses(serving.pid)} == {None, 403}
+
+        driving = [sys.executable, "-c", COMPUTES]
+        environment = {**os.environ, **exports}
+        pipe = subprocess.PIPE
+        with subprocess.Popen(driving, cwd=REPOSITORY, env=environment, stdin=pipe, stdout=pipe, text=True) as driver:
+            assert driver.stdout is not None
+            assert driver.stdout.readline() == "4950\n"
+            shown = list(command_lines(serving.pid, driver.pid))
+            assert [line for line in shown if "CoarseGrainedExecutorBackend" in line]
+            assert not [line for line in shown if secret in line]
+            driver.communicate("\n")
+        files = [path for path in (tmp_path / ".cluster").rglob("*") if path.is_file() and path != conf]
+        assert [path for path in files if path.name == "stderr"]
+        assert not [path for path in files if secret.encode() in path.read_bytes()]
+
+    log = (tmp_path / ".cluster/work.spark-class.log").read_text()
+    assert (log.count("Registering app "), log.count("Driver submitted")) == (1, 0)
+
+
+def as_another_user(arguments: Sequence[str], java_options: str) -> subprocess.CompletedProcess[str]:
+    """What a class of Spark answers a user without the secret; it is this user if only root could become another."""
+    ensure_java()
+    program = Path(pyspark.__file__).parent / "bin" / "spark-class"
+    another = {"user": "nobody", "group": pwd.getpwnam("nobody").pw_gid, "extra_groups": []} if not os.getuid() else {}
+    if another and subprocess.run(["test", "-r", program], **another, check=False).returncode:
+        another = {}  # it cannot read this checkout
+    environment = {**os.environ, "JDK_JAVA_OPTIONS": java_options, "SPARK_LOCAL_IP": "127.0.0.1"}
+    # A cluster that takes the program would keep its client waiting.
+    how = {"cwd": "/", "env": environment, "timeout": 120, **another}
+    return subprocess.run([program, *arguments], capture_output=True, text=True, check=False, **how)
+
+
+def command_lines(*pids: int) -> Iterator[str]:
+    """The command lines of processes and all that they started, as `ps` shows them."""
+    for process in (each for pid in pids for each in family(pid)):
+        with suppress(psutil.NoSuchProcess):  # it has just ended
+            yield " ".join(process.cmdline())
+
+
+def addresses(pid: int) -> set[tuple[str, int]]:
+    """Where a process and all that it started listen."""
+    connections = [each for process in family(pid) for each in process.net_connections("tcp")]
+    bound = [each.laddr for each in connections if each.status == psutil.CONN_LISTEN]
+    found = {(each.ip.removeprefix("::ffff:"), each.port) for each in bound}
+    assert len(found) >= 6  # a port for messages and one for pages, of the master and of two workers
+    return found
+
+
+def answer_to(address: tuple[str, int], job: bytes) -> int | None:
+    """The status with which a server answers a job that is submitted by HTTP; None if it does not speak HTTP."""
+    connection = http.client.HTTPConnection(*address, timeout=10)
+    try:
+        connection.request("POST", "/v1/submissions/create", job)
+        return connection.getresponse().status
+    except (OSError, http.client.HTTPException):
+        return None
+    finally:
+        connection.close()
 
 
 def command(server: str, port: int) -> list[str]:
@@ -118,8 +223,8 @@ def command(server: str, port: int) -> list[str]:
 
 
 @contextmanager
-def in_foreground(server: str, port: int, directory: Path) -> Iterator[dict[str, str]]:
-    """Run the command of a make target in this directory; yields its exports, and ends it by Ctrl-C."""
+def in_foreground(server: str, port: int, directory: Path) -> Iterator[tuple[dict[str, str], subprocess.Popen[str]]]:
+    """Run the command of a make target in this directory; yields its exports and its process, and ends it by Ctrl-C."""
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
     with subprocess.Popen(
         command(server, port), cwd=directory, env=environment, stdout=subprocess.PIPE, text=True
@@ -129,10 +234,12 @@ def in_foreground(server: str, port: int, directory: Path) -> Iterator[dict[str,
         for line in iter(serving.stdout.readline, "Ctrl-C stops it.\n"):
             assert line, "it ended before it had started"
             if line.startswith("export "):
-                name, _, value = line.removeprefix("export ").strip().partition("=")
+                name, _, value = shlex.split(line)[1].partition("=")
                 exports[name] = value
-        yield exports
-        serving.send_signal(signal.SIGINT)
+        try:
+            yield exports, serving
+        finally:
+            serving.send_signal(signal.SIGINT)
         assert serving.wait(30) == 0
 
 
@@ -140,6 +247,19 @@ def test_a_program_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv(versitygw.PROGRAM_VARIABLE, os.devnull)
     with pytest.raises(MissingServerError, match=f"{versitygw.PROGRAM_VARIABLE}={os.devnull} is not a program"):
         versitygw.program()
+
+
+def test_make_s3_says_how_to_get_its_server_and_takes_no_other(tmp_path: Path):
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), versitygw.PROGRAM_VARIABLE: os.devnull}
+    refused = subprocess.run(
+        command("s3", free_port()), cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    reason = f"{versitygw.PROGRAM_VARIABLE}={os.devnull} is not a program"
+    assert (refused.returncode, refused.stderr.splitlines()) == (
+        1,
+        [f"Error: no S3 server can be had on this machine: {reason}."],
+    )
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_answer_to_a_refused_head_has_no_body(versitygw, tmp_path: Path):

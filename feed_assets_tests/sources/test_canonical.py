@@ -169,6 +169,40 @@ def test_a_time_of_day_without_a_date_is_unparsable_and_not_of_today(spark: Spar
     assert (visit["event_time"], visit["seen"], visit["_unparsable"]) == (None, None, ["event_time", "seen"])
 
 
+@pytest.mark.parametrize("at", ["2026", "2026-11", " 2026-1 ", "+2026", "10:15"])
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "to_timestamp(at)",
+        "to_timestamp_ntz(at)",
+        "at::timestamp",
+        "CAST(at AS TIMESTAMP_NTZ)",
+        "try_to_timestamp(at)",
+        "to_timestamp(to_date(at))",
+        "to_timestamp(coalesce(at, ad))",
+        "to_timestamp(regexp_extract(concat('at=', at), 'at=(.*)', 1))",
+        "to_timestamp(at)::timestamp_ntz",
+    ],
+)
+def test_a_part_of_a_date_is_no_time(spark: SparkSession, expression: str, at: str) -> None:
+    (ad,) = rows(canonical(raw(spark, ("1", at, "shoes", "1")), ads_source(columns={"event_time": expression})))
+
+    assert (ad["event_time"], ad["_unparsable"]) == (None, ["event_time"])
+
+
+def test_a_part_of_a_date_is_a_time_where_the_description_puts_the_rest_beside_it_or_has_a_format(
+    spark: SparkSession,
+) -> None:
+    records = raw(spark, ("1", "2026", "1124", "0"), ("2", "2026-11", "", "0"))
+    beside = "to_timestamp(concat(at, '-', left(ad, 2), '-', right(ad, 2)))"
+    source = ads_source(columns={"event_time": f"coalesce({beside}, to_timestamp(at, 'yyyy-MM'))"})
+
+    assert [ad["event_time"] for ad in rows(canonical(records, source))] == [
+        datetime(2026, 11, 24, tzinfo=UTC),
+        datetime(2026, 11, 1, tzinfo=UTC),
+    ]
+
+
 def test_a_time_of_day_beside_a_date_or_read_by_a_format_is_a_time(spark: SparkSession) -> None:
     records = raw(spark, ("1", "10:15", "2019-11-27", "0"), ("2", "10:15 27.11.2019", "", "0"))
     beside = "to_timestamp(concat(ad, ' ', at))"

@@ -8,6 +8,7 @@ from pyspark.errors import AnalysisException
 
 from feed_assets.ads import KINDS
 from feed_assets.ads.partners import partners_directory
+from feed_assets.sources.dropped_zones import zones_dropped
 from feed_assets.sources.expressions import check_expressions, event_time, needed_columns
 from feed_assets.sources.loading import load_source, load_sources
 from feed_assets.sources.partner_columns import columns_named
@@ -224,3 +225,42 @@ def test_pyspark_can_still_log_its_own_errors_after_an_expression_was_refused(sp
 
     with pytest.raises(AnalysisException):
         spark.range(1).select("no_such_column")
+
+
+@pytest.mark.parametrize(
+    ("expression", "part"),
+    [
+        ("to_timestamp_ntz(a)", "to_timestamp_ntz(a)"),
+        ("to_timestamp_ntz(a, 'yyyy-MM-dd HH:mmXXX')", "to_timestamp_ntz(a, "),
+        ("to_timestamp_ntz(a, concat('yyyy-MM-dd', b))", "to_timestamp_ntz(a, "),
+        ("CAST(trim(a) AS TIMESTAMP_NTZ)", "CAST(trim(a) AS TIMESTAMP_NTZ)"),
+        ("CAST(a AS TIMESTAMP WITHOUT TIME ZONE)", "CAST(a AS TIMESTAMP_NTZ)"),
+        ("a::timestamp_ntz", "CAST(a AS TIMESTAMP_NTZ)"),
+        ("try_cast(a AS timestamp_ntz)", "CAST(a AS TIMESTAMP_NTZ)"),
+        ("convert_timezone('Asia/Tokyo', 'UTC', a)", "CAST(a AS TIMESTAMP_NTZ)"),
+        ("from_json(a, 'at timestamp_ntz').at", "from_json(a)"),
+        ("CAST(array(a) AS array<timestamp_ntz>)[0]", "CAST(array(a) AS ARRAY<TIMESTAMP_NTZ>)"),
+        ("if(b = 'x', to_timestamp(a), TIMESTAMP_NTZ '2019-11-24 10:00:00+02:00')", "TIMESTAMP_NTZ '2019"),
+        ("to_timestamp_ntz(a, \"yyyy-MM-dd'T'HH:mm\")", None),
+        ("to_timestamp_ntz(a, \"yyyy-MM-dd'Z'HH:mm\")", None),
+        ("CAST(to_timestamp(a) AS TIMESTAMP_NTZ)", None),
+        ("to_timestamp_ntz(to_timestamp(a))", None),
+        ("make_timestamp_ntz(2019, 11, 24, 10, 15, 0)", None),
+        ("if(b = 'x', to_timestamp(a), TIMESTAMP_NTZ '2019-11-24 10:00:00')", None),
+        ("to_timestamp(a)", None),
+    ],
+)
+def test_an_expression_that_drops_the_zone_of_a_text_is_found(spark, described, expression, part):
+    source = described("null_tokens: []", ("to_timestamp(a)", json.dumps(expression)))
+    check_expressions(spark, source)
+
+    found = zones_dropped(spark, source)
+
+    assert list(found) == ([("columns", "event_time")] if part else [])
+    assert part is None or part in found["columns", "event_time"]
+
+
+def test_a_filter_that_compares_a_text_with_a_time_without_a_zone_drops_the_zone(spark, described):
+    source = described("filter: a < TIMESTAMP_NTZ '2019-11-24 10:00:00'")
+
+    assert zones_dropped(spark, source) == {("filter",): "CAST(a AS TIMESTAMP_NTZ)"}

@@ -1153,3 +1153,17 @@ def test_a_raw_file_tells_its_records_so_a_tenth_that_lands_late_is_a_tenth(spar
         assert raw_frame(spark, blackboard, source, replace(now, files=(file,))).count() == file.records
     landed = {key for landing in current_landings(blackboard, source.key) for key in landing.raw_keys.values()}
     assert landed == set(keys(blackboard, "raw/ads/"))
+
+
+@pytest.mark.parametrize(("form", "separator"), [("csv", ","), ("tsv", "\t"), ("csv", "||")])
+def test_a_line_of_more_fields_than_spark_can_split_is_malformed_and_stops_no_file(
+    spark, blackboard, described, sent, form, separator
+):
+    source = described(f'type: {form}, columns: [id, time, ad], separator: "{separator}"'.replace("\t", "\\t"))
+    good = separator.join(["1", "2019-11-24 10:00:00", "a"])
+    file = sent(f"log.{form}", f"{good}\n{separator * 21_000}\n{good}{separator}{'x,' * 100_000}\n{good}\n")
+
+    landing = land(spark, blackboard, source, file, now=NOW)
+
+    assert landing.landed - landing.malformed == 2
+    assert landing.malformed + sum(landing.quarantined.values()) == 2

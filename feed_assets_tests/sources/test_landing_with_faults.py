@@ -1,10 +1,17 @@
-"""Landing with real Spark on a real server whose answers are late, lost, refused and cut off."""
+"""Real Spark on real servers: one whose answers are late, lost, refused and cut off, and one that refuses Spark."""
 
 from datetime import UTC, date, datetime
 from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from click.testing import CliRunner
 
 from feed_assets.ads import KINDS
 from feed_assets.blackboard import list_all, open_blackboard
+from feed_assets.cli import main
+from feed_assets.engine.buckets import UnfitStoreError
+from feed_assets.engine.update_files import write_files
 from feed_assets.resources import BlackboardResource, SparkResource
 from feed_assets.sources.landing import land
 from feed_assets.sources.loading import load_source
@@ -40,3 +47,27 @@ def test_a_file_lands_once_and_whole_whatever_faults_its_requests_meet(bucket, s
     assert counted == {"2019-11-24": ROWS // 2, "2019-11-25": ROWS // 2}
     assert [entry.key for entry in list_all(direct, "raw/.staging/")] == []
     assert len(list(list_all(direct, "quarantine/"))) == 1
+
+
+def test_a_store_on_which_spark_cannot_write_is_named_in_one_sentence(
+    ceph, use_environment, spark, tmp_path, monkeypatch
+):
+    base = f"s3://spark-{uuid4().hex}"
+    ceph.client().create_bucket(Bucket=base.removeprefix("s3://"))
+    use_environment(ceph.environment)
+    monkeypatch.setenv("FEED_ASSETS_BASE", base)
+    monkeypatch.setenv("FEED_ASSETS_SOURCES", str(Path(__file__).parent / "partners"))
+    log = tmp_path / "log.csv"
+    log.write_text("impression,time,ad,campaign,user,placement,cost\n1,2019-11-24 05:00:00,a,c,u,1,0.1\n")
+    try:
+        landing = CliRunner().invoke(main, ["land", "portal_ads", str(log)])
+        with pytest.raises(UnfitStoreError) as raised:
+            write_files(spark.range(1), f"{base}/rows")
+    finally:
+        _ = SparkResource.on("local[2]").spark_session
+    assert landing.exit_code == 1, landing.output
+    (*_, last) = landing.stderr.splitlines()
+    for said in (last, str(raised.value)):
+        assert "over HTTP, the store refuses the signed uploads of empty objects" in said
+        assert "https endpoint (AWS_ENDPOINT_URL_S3)" in said
+        assert len(said.splitlines()) == 1

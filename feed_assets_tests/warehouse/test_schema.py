@@ -296,3 +296,40 @@ def publish_json(source: Source, day: str, text: str) -> None:
     update = f"{source.location}/{day}/20191201.000100"
     source.board.create(f"{update}/part-0.json", text.encode())
     source.board.create(f"{update}/_SUCCESS", b"1")
+
+
+def publish_csv(source: Source, day: str, text: str) -> str:
+    update = f"{source.location}/{day}/20191201.000100"
+    source.board.create(f"{update}/part-0.csv", text.encode())
+    source.board.create(f"{update}/_SUCCESS", b"1")
+    return update
+
+
+def test_no_value_of_csv_is_taken_for_a_comment_a_separator_or_a_quote(duckdb: Warehouse) -> None:
+    source = Source()
+    ids = ["#1", "a;b", "a|b", "a\tb", "'a'", "// a", *(f"ad {number}" for number in range(100))]
+    publish_csv(source, DAY, "ad,shown\n" + "".join(f"{each},1\n" for each in ids))
+
+    loaded, _ = source.load(duckdb)
+
+    assert loaded.rows == len(ids)
+    assert sorted(rows(duckdb, "SELECT ad FROM effect")) == sorted((each,) for each in ids)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("ad;shown\na;1\n", "it has one column, 'ad;shown'"),
+        ("ad,shown\na\n", "1 line is no record of 2 columns, such as 'a'"),
+        ('ad,shown\n"a,1\n', "1 line is no record of 2 columns"),
+    ],
+)
+def test_csv_with_another_separator_or_broken_lines_loads_nothing_and_is_named(duckdb, text: str, message: str):
+    source = Source()
+    update = publish_csv(source, DAY, text)
+
+    with pytest.raises(WarehouseError) as caught:
+        source.load(duckdb)
+
+    assert f"{source.board.uri(update)}/part-0.csv cannot be read: {message}" in str(caught.value)
+    assert counts(duckdb) == {}
