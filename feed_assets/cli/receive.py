@@ -10,7 +10,7 @@ import logging
 import socket
 import ssl
 from collections.abc import Callable
-from dataclasses import asdict, fields
+from dataclasses import fields
 from datetime import datetime
 from functools import cache, partial
 from pathlib import Path
@@ -115,7 +115,7 @@ def receive(
 def _check(installation: Installation, host: str, certificate: str | None, key: str | None, *, no_tokens: bool) -> None:
     """Raise ClickException if nobody could push, or everybody could."""
     from feed_assets.receiving.door import can_be_pushed  # noqa: PLC0415 - loads the formats of bodies
-    from feed_assets.receiving.tables import tokens  # noqa: PLC0415 - loads the database
+    from feed_assets.serving.tables import tokens  # noqa: PLC0415 - loads the database
 
     settings = installation.settings
     if bool(certificate) != bool(key):
@@ -214,8 +214,8 @@ def add(partner: str, names: tuple[str, ...], expires: datetime | None) -> None:
 
     A partner has up to two valid tokens, so that one can replace the other.
     """
-    from feed_assets.receiving.access import add_token  # noqa: PLC0415 - loads the database
     from feed_assets.receiving.door import can_be_pushed  # noqa: PLC0415 - loads the formats of bodies
+    from feed_assets.serving.tokens import TooManyTokensError, add_token  # noqa: PLC0415 - loads the database
 
     if not partner.strip() or not partner.isprintable():
         raise click.BadParameter(f"{partner!r} is no name of a partner.", param_hint="--partner")
@@ -230,7 +230,10 @@ def add(partner: str, names: tuple[str, ...], expires: datetime | None) -> None:
         parameter="--source",
     )
     keys = dict.fromkeys(named(name).key for name in names)
-    text = add_token(Store(installation.settings.state), partner, keys, now=now(), expires=expires)
+    try:
+        text = add_token(Store(installation.settings.state), partner, keys, now=now(), expires=expires)
+    except TooManyTokensError as error:
+        raise click.ClickException(f"{error} `feed-assets receive tokens revoke {error.ids[0]}` does.") from None
     say(f"{partner} writes {', '.join(keys)} with this token, which is not shown again:")
     click.echo(text)
 
@@ -239,14 +242,20 @@ def add(partner: str, names: tuple[str, ...], expires: datetime | None) -> None:
 @json_option
 def list_(*, as_json: bool) -> None:
     """List the tokens that were not revoked, without their secrets."""
-    from feed_assets.receiving.tables import tokens as stored  # noqa: PLC0415 - loads the database
+    from feed_assets.serving.tables import tokens as stored  # noqa: PLC0415 - loads the database
 
     found = stored(Store(load_installation().settings.state))
     if as_json:
-        print_json([{name: value for name, value in asdict(each).items() if name != "digest"} for each in found])
+        print_json(
+            [
+                {"id": each.id, "partner": each.owner, "sources": each.scopes}
+                | {"created": each.created, "expires": each.expires}
+                for each in found
+            ]
+        )
         return
     rows = [
-        (each.id, each.partner, ", ".join(each.sources), _minute(each.created), _expiry(each.expires)) for each in found
+        (each.id, each.owner, ", ".join(each.scopes), _minute(each.created), _expiry(each.expires)) for each in found
     ]
     print_table(
         ["token", "partner", "sources", "created", "expires"], rows, empty="There is no token.", keep=("token",)
@@ -256,8 +265,8 @@ def list_(*, as_json: bool) -> None:
 @tokens.command("revoke")
 @click.argument("token_id", metavar="TOKEN")
 def revoke(token_id: str) -> None:
-    """Revoke the token of this id, as `tokens list` shows it. A receiver that runs refuses it after five seconds."""
-    from feed_assets.receiving.tables import remove_token  # noqa: PLC0415 - loads the database
+    """Revoke the token of this id, as `tokens list` shows it. A receiver that runs refuses it within a second."""
+    from feed_assets.serving.tables import remove_token  # noqa: PLC0415 - loads the database
 
     with Store(load_installation().settings.state).writing() as transaction:
         removed = token_id.isascii() and remove_token(transaction, token_id, now=now())

@@ -22,7 +22,7 @@ from tempfile import TemporaryDirectory
 
 from feed_assets.ads import KINDS
 from feed_assets.blackboard import LocalBlackboard
-from feed_assets.receiving import keeping, landing_segments, running, server
+from feed_assets.receiving import keeping, landing_segments, running
 from feed_assets.receiving.blackboard_journal import BlackboardJournal
 from feed_assets.receiving.disk_journal import DiskJournal
 from feed_assets.receiving.landing_segments import Place
@@ -135,7 +135,6 @@ def _run(light: Light, port: int) -> None:
     gc.freeze()  # else the first collection touches, and so copies, all memory of the process that forked this one
     MISTAKES[light.mistake]()
     keeping.LOOK_EVERY = 0.02
-    server.REFRESH_SECONDS = 0.2  # type: ignore[misc]
     _note_durable()
     os.register_at_fork(after_in_child=_give_up_the_lock)
     light.base.mkdir(parents=True, exist_ok=True)
