@@ -28,7 +28,7 @@ from feed_assets.receiving.limits import Limits
 from feed_assets.state import Store
 
 if TYPE_CHECKING:
-    from feed_assets.receiving.journal import Journal
+    from feed_assets.journal.segments import Segments
     from feed_assets.receiving.landing_segments import Place
     from feed_assets.resources import Settings
     from feed_assets.sources import Source
@@ -173,13 +173,14 @@ def _directory(journal: str | None, base: str) -> Path | None:
     return directory
 
 
-def _journal(settings: Settings, directory: Path | None, name: str) -> Journal:
-    from feed_assets.receiving.blackboard_journal import BlackboardJournal  # noqa: PLC0415 - loaded with the server only
-    from feed_assets.receiving.disk_journal import DiskJournal  # noqa: PLC0415 - as above
+def _journal(settings: Settings, directory: Path | None, name: str) -> Segments:
+    from feed_assets.journal.on_blackboard import BlackboardSegments  # noqa: PLC0415 - loaded with the server only
+    from feed_assets.journal.on_disk import DiskSegments  # noqa: PLC0415 - as above
+    from feed_assets.receiving.entries import PREFIX  # noqa: PLC0415 - as above
 
     if directory is not None:
-        return DiskJournal(directory)
-    return BlackboardJournal(settings.blackboard.blackboard, name)
+        return DiskSegments(directory)
+    return BlackboardSegments(settings.blackboard.blackboard, f"{PREFIX}{name}/")
 
 
 def _place(settings: Settings, sources: tuple[Source, ...], directory: Path | None, name: str) -> Place:

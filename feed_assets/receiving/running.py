@@ -11,8 +11,8 @@ from datetime import datetime
 from socket import socket
 from typing import Any
 
+from feed_assets.journal.segments import Segments
 from feed_assets.receiving.committing import Committer
-from feed_assets.receiving.journal import Journal
 from feed_assets.receiving.keeping import Keeper
 from feed_assets.receiving.landing_segments import Place
 from feed_assets.receiving.limits import Limits
@@ -30,7 +30,7 @@ SWITCH_SECONDS = 0.0005
 def run(
     sources: Sequence[Source],
     store: Store,
-    journal: Journal,
+    journal: Segments,
     place: Callable[[], Place],
     limits: Limits,
     listening: socket,

@@ -23,10 +23,10 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from feed_assets.receiving import journal
 from feed_assets.receiving.committing import Committer, UnavailableError
 from feed_assets.receiving.documentation import ANSWERS, BODY, PARAMETERS, Answer, RecordError
 from feed_assets.receiving.door import TYPES, Door, can_be_pushed, require_an_object, split
+from feed_assets.receiving.entries import Entry, Header
 from feed_assets.receiving.keeping import Keeper
 from feed_assets.receiving.limits import Limits
 from feed_assets.receiving.metrics import Metrics
@@ -198,7 +198,7 @@ async def _take(receiver: Receiver, request: Request) -> Response:
 
 def _entry(
     receiver: Receiver, source: str, door: Door, body: bytes, media_type: str, partner: str, key: str | None
-) -> journal.Entry:
+) -> Entry:
     """What the journal keeps of a request."""
     try:
         records = split(body, media_type, most=receiver.limits.records)
@@ -209,15 +209,15 @@ def _entry(
     except TooLargeError as error:
         raise HTTPException(413, str(error)) from None
     request_id = f"{receiver.id}-{next(receiver.numbers)}"
-    header = journal.Header(source, request_id, len(records) - len(rejected), rejected, at=datetime.now(UTC))
+    header = Header(source, request_id, len(records) - len(rejected), rejected, at=datetime.now(UTC))
     if key is not None:
         scope = hashlib.sha256(f"{partner}\n{source}\n{key}".encode()).hexdigest()
         header = msgspec.structs.replace(header, key=scope, content=hashlib.sha256(body).hexdigest())
     records.append(b"")
-    return journal.Entry(header, b"\n".join(records))
+    return Entry(header, b"\n".join(records))
 
 
-def _answer(receiver: Receiver, header: journal.Header, first: journal.Header) -> Response:
+def _answer(receiver: Receiver, header: Header, first: Header) -> Response:
     """The answer to a request that repeats the first, or that is the first itself."""
     repeats = first is not header
     if first.content != header.content:

@@ -20,7 +20,7 @@ import psutil
 import pytest
 from starlette.exceptions import HTTPException
 
-from feed_assets.receiving.journal import Entry, Header, frame
+from feed_assets.receiving.entries import Entry, Header, framed
 from feed_assets.receiving.keeping import Backlog, Keeper
 from feed_assets.receiving.limits import Limits
 from feed_assets.receiving.metrics import Metrics
@@ -282,11 +282,11 @@ def test_a_lander_that_dies_is_started_again_and_lands_what_is_due(tmp_path):
 def test_what_waits_is_as_old_as_its_first_event_also_after_a_restart(tmp_path, monkeypatch):
     light = Light(tmp_path / "base", LIMITS)
     yesterday = f"{NOW - dt.timedelta(days=1):%Y%m%dT%H%M%S%f}-0123456789abcdef"
-    monkeypatch.setattr("feed_assets.receiving.disk_journal.new_segment", lambda: yesterday)
+    monkeypatch.setattr("feed_assets.journal.on_disk.new_segment", lambda: yesterday)
     journal = light.opened()
     journal.claim()
     segment = journal.begin()
-    journal.append([frame(Entry(Header("ads/gone", "request-1", 1), GOOD))])
+    journal.append([framed(Entry(Header("ads/gone", "request-1", 1), GOOD))])
     journal.seal(segment)
     os.close(journal._lock)
 
