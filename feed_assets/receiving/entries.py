@@ -1,7 +1,7 @@
 """An accepted request as the journal keeps it: the payload of a record is a header of JSON, and a line for each event.
 
-Here: entries, their bytes, and where a receiver's journal on the blackboard is. Not here: records and media (`journal`),
-and who writes and reads (`committing`, `landing_segments`).
+Here: entries, their bytes, and where a receiver's journal on the blackboard is. Not here: records and media
+(`journal`), and who writes and reads (`committing`, `landing_segments`).
 """
 
 from __future__ import annotations

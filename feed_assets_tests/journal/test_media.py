@@ -1,4 +1,4 @@
-"""Segments on a disk and on a blackboard: what was appended is there, what was cut off is not, and a sealed segment never changes."""
+"""Segments on both media: what was appended is there, what was cut off is not, and a sealed segment never changes."""
 
 from __future__ import annotations
 
