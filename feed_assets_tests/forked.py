@@ -14,6 +14,7 @@ NEEDED = {
     "feed_assets_tests.faults.killed_ticks": ["feed_assets.definitions"],
     # The others are loaded at the start of a receiver, which takes longer than all the rest of it.
     "feed_assets_tests.receiving.light": ["sqlite3", "uvicorn.lifespan.on"],
+    "feed_assets_tests.serving.greeting": ["uvicorn.lifespan.on"],
 }
 """The modules that fork processes, and what their processes load besides."""
 

@@ -60,13 +60,17 @@ class KnownTokens:
         self._known = self._followed.current()
 
     async def follow(self) -> None:
-        """Look for changes until this is cancelled."""
+        """Look for changes until this is cancelled. Each problem is logged once."""
+        problem = ""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
+            before, problem = problem, ""
             try:
                 await asyncio.to_thread(self.refresh)
             except StoreError as error:
-                _log.error("Tokens stay as they were read last: %s", error)
+                problem = str(error)
+                if problem != before:
+                    _log.error("Tokens stay as they were read last: %s", problem)
 
     def required(self, authorization: str | None, *, now: datetime) -> Token:
         """The token of a request with this header `Authorization`. Raises HTTPException."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -9,7 +10,9 @@ from starlette.exceptions import HTTPException
 
 from feed_assets.serving.tables import Token, record_token, remove_token, tokens
 from feed_assets.serving.tokens import KnownTokens, TooManyTokensError, add_token
+from feed_assets.state.address import StoreError
 from feed_assets.state.store import Store
+from feed_assets_tests.waiting import until
 
 NOW = datetime(2019, 12, 1, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -78,6 +81,38 @@ def test_a_service_forgets_the_tokens_of_a_database_that_was_replaced(tmp_path):
     known.refresh()
 
     assert is_known(known, text) == 401
+
+
+def test_without_the_database_the_tokens_stay_as_they_were_and_the_problem_is_logged_once(
+    tmp_path, monkeypatch, caplog
+):
+    monkeypatch.setattr("feed_assets.serving.tokens.LOOK_SECONDS", 0.001)
+    store = Store(f"sqlite:///{tmp_path / 'state.db'}")
+    known = KnownTokens(store)
+    text, later = (add_token(store, each, ["ads/a"], now=NOW, expires=None) for each in ("acme", "other"))
+    known.refresh()
+    refresh, failures = known.refresh, []
+
+    def fail():
+        failures.append(1)
+        raise StoreError("The state database cannot be used")
+
+    async def run():
+        following = asyncio.create_task(known.follow())
+        known.refresh = fail
+        await asyncio.to_thread(until, lambda: len(failures) >= 5, every=0.001)
+        known.refresh = refresh
+        with store.writing() as transaction:
+            remove_token(transaction, later.split("_")[1], now=NOW)
+        await asyncio.to_thread(until, lambda: is_known(known, later) == 401, every=0.001)
+        following.cancel()
+
+    asyncio.run(run())
+
+    assert is_known(known, text) == "acme"
+    assert [each.getMessage() for each in caplog.records] == [
+        "Tokens stay as they were read last: The state database cannot be used"
+    ]
 
 
 def test_an_owner_has_two_valid_tokens_at_a_time(database):
