@@ -50,7 +50,12 @@ class Operation:
     @property
     def title(self) -> str:
         """Its name for people."""
-        return self.endpoint.__name__.replace("_", " ").capitalize()
+        return self.endpoint.__name__.replace("_", " ").title()
+
+    @property
+    def id(self) -> str:
+        """Its name for programs, by which generators of clients name a function."""
+        return re.sub(r"\W", "_", f"{self.endpoint.__name__}{self.documented_path}_{self.method.lower()}")
 
     @property
     def documented_path(self) -> str:
@@ -88,7 +93,7 @@ def _described(operation: Operation, schemas: Mapping[Any, Any]) -> dict[str, An
     described: dict[str, Any] = {
         "summary": operation.title,
         "description": inspect.getdoc(operation.endpoint) or "",
-        "operationId": operation.endpoint.__name__,
+        "operationId": operation.id,
     }
     if operation.parameters:
         described["parameters"] = [dict(each) for each in operation.parameters]
