@@ -160,7 +160,6 @@ def create_app(receiver: Receiver) -> Starlette:
         Service(
             Api("feed_assets receiver", "Takes events of partners, and answers once they are durable.", [post]),
             receiver.readiness,
-            "Whether the journal can be written, the lander is alive, and the backlog is small.",
             receiver.figures,
             [receiver.tokens.follow] if receiver.with_tokens else [],
         )

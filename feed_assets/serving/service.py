@@ -45,12 +45,11 @@ class Readiness:
 class Service:
     """What a service does (`api`), whether it can (`ready`), and its figures, which `figures` brings up to date.
 
-    `ready_means` says in its documentation what `/ready` looks at. Each of `tasks` runs while the service does.
+    The docstring of `ready` is the documentation of `/ready`. Each of `tasks` runs while the service does.
     """
 
     api: Api
     ready: Callable[[], Readiness]
-    ready_means: str
     figures: Callable[[], CollectorRegistry]
     tasks: Sequence[Callable[[], Awaitable[None]]] = field(default_factory=tuple)
 
@@ -77,7 +76,7 @@ def application(service: Service) -> Starlette:
         for each in running:
             each.cancel()
 
-    ready.__doc__ = service.ready_means
+    ready.__doc__ = service.ready.__doc__
     operations = (
         *service.api.operations,
         Operation("GET", "/health", health, {200: Says("It runs.", dict[str, str])}),

@@ -25,13 +25,16 @@ def greetings(*, is_ready):
         """Greet `name`, who is <somebody>."""
         return json_answer(200, {"hello": request.path_params["name"]})
 
+    def ready() -> Readiness:
+        """Whether it is awake."""
+        return Readiness(is_ready, {"asleep": not is_ready})
+
     registry = CollectorRegistry()
     Gauge("greetings", "How many", registry=registry).set(3)
     operation = Operation("GET", "/v1/greetings/{name:path}", greet, {200: Says("The greeting.", dict[str, str])})
     return Service(
         Api("Greetings", "It greets.", [operation]),
-        lambda: Readiness(is_ready, {"asleep": not is_ready}),
-        "Whether it is awake.",
+        ready,
         lambda: registry,
     )
 

@@ -67,6 +67,7 @@ def test_the_document_has_every_operation_and_the_page_loads_nothing_from_elsewh
     assert set(document["paths"]) == {"/v1/greetings/{name}", "/health", "/ready", "/metrics"}
     greet = document["paths"]["/v1/greetings/{name}"]["get"]
     assert greet["responses"]["200"]["content"]["application/json"]["schema"]["type"] == "object"
+    assert document["paths"]["/ready"]["get"]["description"] == "Whether it is awake."
     assert "<code>name</code>, who is &lt;somebody&gt;" in page
     assert not re.search(r"https?:|//|<script|@import|url\(", page.replace("<!DOCTYPE html>", ""))
 
