@@ -13,7 +13,8 @@ NEEDED = {
     "feed_assets_tests.faults.killed_runs": ["feed_assets.definitions"],
     "feed_assets_tests.faults.killed_ticks": ["feed_assets.definitions"],
     # The others are loaded at the start of a receiver, which takes longer than all the rest of it.
-    "feed_assets_tests.receiving.light": ["pydantic.v1", "sqlite3", "uvicorn.lifespan.on"],
+    "feed_assets_tests.receiving.light": ["sqlite3", "uvicorn.lifespan.on"],
+    "feed_assets_tests.serving.greeting": ["uvicorn.lifespan.on"],
 }
 """The modules that fork processes, and what their processes load besides."""
 

@@ -10,7 +10,7 @@ import logging
 import socket
 import ssl
 from collections.abc import Callable
-from dataclasses import asdict, fields
+from dataclasses import fields
 from datetime import datetime
 from functools import cache, partial
 from pathlib import Path
@@ -28,7 +28,7 @@ from feed_assets.receiving.limits import Limits
 from feed_assets.state import Store
 
 if TYPE_CHECKING:
-    from feed_assets.receiving.journal import Journal
+    from feed_assets.journal.segments import Segments
     from feed_assets.receiving.landing_segments import Place
     from feed_assets.resources import Settings
     from feed_assets.sources import Source
@@ -115,7 +115,7 @@ def receive(
 def _check(installation: Installation, host: str, certificate: str | None, key: str | None, *, no_tokens: bool) -> None:
     """Raise ClickException if nobody could push, or everybody could."""
     from feed_assets.receiving.door import can_be_pushed  # noqa: PLC0415 - loads the formats of bodies
-    from feed_assets.receiving.tables import tokens  # noqa: PLC0415 - loads the database
+    from feed_assets.serving.tables import tokens  # noqa: PLC0415 - loads the database
 
     settings = installation.settings
     if bool(certificate) != bool(key):
@@ -173,13 +173,14 @@ def _directory(journal: str | None, base: str) -> Path | None:
     return directory
 
 
-def _journal(settings: Settings, directory: Path | None, name: str) -> Journal:
-    from feed_assets.receiving.blackboard_journal import BlackboardJournal  # noqa: PLC0415 - loaded with the server only
-    from feed_assets.receiving.disk_journal import DiskJournal  # noqa: PLC0415 - as above
+def _journal(settings: Settings, directory: Path | None, name: str) -> Segments:
+    from feed_assets.journal.on_blackboard import BlackboardSegments  # noqa: PLC0415 - loaded with the server only
+    from feed_assets.journal.on_disk import DiskSegments  # noqa: PLC0415 - as above
+    from feed_assets.receiving.entries import PREFIX  # noqa: PLC0415 - as above
 
     if directory is not None:
-        return DiskJournal(directory)
-    return BlackboardJournal(settings.blackboard.blackboard, name)
+        return DiskSegments(directory)
+    return BlackboardSegments(settings.blackboard.blackboard, f"{PREFIX}{name}/")
 
 
 def _place(settings: Settings, sources: tuple[Source, ...], directory: Path | None, name: str) -> Place:
@@ -214,8 +215,8 @@ def add(partner: str, names: tuple[str, ...], expires: datetime | None) -> None:
 
     A partner has up to two valid tokens, so that one can replace the other.
     """
-    from feed_assets.receiving.access import add_token  # noqa: PLC0415 - loads the database
     from feed_assets.receiving.door import can_be_pushed  # noqa: PLC0415 - loads the formats of bodies
+    from feed_assets.serving.tokens import TooManyTokensError, add_token  # noqa: PLC0415 - loads the database
 
     if not partner.strip() or not partner.isprintable():
         raise click.BadParameter(f"{partner!r} is no name of a partner.", param_hint="--partner")
@@ -230,7 +231,10 @@ def add(partner: str, names: tuple[str, ...], expires: datetime | None) -> None:
         parameter="--source",
     )
     keys = dict.fromkeys(named(name).key for name in names)
-    text = add_token(Store(installation.settings.state), partner, keys, now=now(), expires=expires)
+    try:
+        text = add_token(Store(installation.settings.state), partner, keys, now=now(), expires=expires)
+    except TooManyTokensError as error:
+        raise click.ClickException(f"{error} `feed-assets receive tokens revoke {error.ids[0]}` does.") from None
     say(f"{partner} writes {', '.join(keys)} with this token, which is not shown again:")
     click.echo(text)
 
@@ -239,14 +243,20 @@ def add(partner: str, names: tuple[str, ...], expires: datetime | None) -> None:
 @json_option
 def list_(*, as_json: bool) -> None:
     """List the tokens that were not revoked, without their secrets."""
-    from feed_assets.receiving.tables import tokens as stored  # noqa: PLC0415 - loads the database
+    from feed_assets.serving.tables import tokens as stored  # noqa: PLC0415 - loads the database
 
     found = stored(Store(load_installation().settings.state))
     if as_json:
-        print_json([{name: value for name, value in asdict(each).items() if name != "digest"} for each in found])
+        print_json(
+            [
+                {"id": each.id, "partner": each.owner, "sources": each.scopes}
+                | {"created": each.created, "expires": each.expires}
+                for each in found
+            ]
+        )
         return
     rows = [
-        (each.id, each.partner, ", ".join(each.sources), _minute(each.created), _expiry(each.expires)) for each in found
+        (each.id, each.owner, ", ".join(each.scopes), _minute(each.created), _expiry(each.expires)) for each in found
     ]
     print_table(
         ["token", "partner", "sources", "created", "expires"], rows, empty="There is no token.", keep=("token",)
@@ -256,8 +266,8 @@ def list_(*, as_json: bool) -> None:
 @tokens.command("revoke")
 @click.argument("token_id", metavar="TOKEN")
 def revoke(token_id: str) -> None:
-    """Revoke the token of this id, as `tokens list` shows it. A receiver that runs refuses it after five seconds."""
-    from feed_assets.receiving.tables import remove_token  # noqa: PLC0415 - loads the database
+    """Revoke the token of this id, as `tokens list` shows it. A receiver that runs refuses it within a second."""
+    from feed_assets.serving.tables import remove_token  # noqa: PLC0415 - loads the database
 
     with Store(load_installation().settings.state).writing() as transaction:
         removed = token_id.isascii() and remove_token(transaction, token_id, now=now())

@@ -107,7 +107,8 @@ class NumberedEntries:
         except UnavailableError as error:
             raise UndecidedError(str(error)) from error
         if not is_mine:
-            raise FencedError(f"{self.blackboard.uri(key)} is of another writer, or a seal")
+            uri = self.blackboard.uri(key)
+            raise FencedError(f"{uri} is of another writer, or a seal; give each writer a name of its own")
 
     def _key(self, number: int) -> str:
         return f"{self.prefix}{number:0{self.digits}}"

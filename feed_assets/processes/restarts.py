@@ -5,6 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
+
+_DOUBLED: Final = 64
+"""How often a pause doubles at most: no number is large enough for a process that fails for days."""
 
 
 @dataclass(slots=True)
@@ -25,7 +29,7 @@ class Restarts:
 
     def ended(self) -> None:
         """Note that it ended; the pause begins."""
-        self._due = self.clock() + min(self.first * 2**self.failures, self.most)
+        self._due = self.clock() + min(self.first * 2 ** min(self.failures, _DOUBLED), self.most)
         self.failures += 1
 
     def worked(self) -> None:

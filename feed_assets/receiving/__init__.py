@@ -1,7 +1,7 @@
 """Events that partners push over HTTP. No Dagster.
 
-Here: validation at the door (`door`), the journal that makes events durable (`journal`, `disk_journal`,
-`blackboard_journal`), the thread that writes it (`committing`), landing its segments (`landing_segments`, in a process
-of its own, which `keeping` supervises), tokens (`access`) and HTTP (`server`). Not here: files (`polling`), how they
-land (`sources.landing`), and the command (`cli.receive`).
+Here: validation at the door (`door`), what the journal keeps of a request (`entries`), making it durable
+(`committing`), landing the journal's segments (`landing_segments`, in a process of its own, which `keeping`
+supervises), and what the HTTP API does (`server`). Not here: journals (`journal`), what every HTTP service has
+(`serving`), files (`polling`), how they land (`sources.landing`), and the command (`cli.receive`).
 """

@@ -1,24 +1,21 @@
-"""The thread that writes the journal: one append, and one wait for the medium, for all requests that came meanwhile.
+"""Making requests durable: one append for all that came meanwhile, repeated requests, and when a segment is sealed.
 
-Here: group commit, requests that are repeated, and when a segment is sealed. Not here: what becomes of a sealed segment
-(`keeping`), and media.
+Here: what the journal's thread does with a group of requests. Not here: the thread (`journal.group_commit`), what
+becomes of a sealed segment (`keeping`), and media (`journal`).
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import os
-import queue
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
 
-from feed_assets.receiving.journal import MEDIUM_ERRORS, Entry, Header, Journal, age, decode_header, frame
+from feed_assets.journal.group_commit import GroupCommit
+from feed_assets.journal.segments import MEDIUM_ERRORS, Segments, age
+from feed_assets.receiving.entries import Entry, Header, decode_header, entries, framed
 from feed_assets.receiving.limits import Limits
 from feed_assets.receiving.tables import answers
 from feed_assets.state import Store, StoreError
@@ -37,10 +34,9 @@ class UnavailableError(Exception):
 class _Submission:
     header: Header
     frame: bytes
-    result: asyncio.Future[Header]
 
 
-_Results: TypeAlias = list[tuple[asyncio.Future[Header], Header | UnavailableError]]
+_Answers: TypeAlias = list[Header | Exception]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +48,7 @@ class Sealed:
 
 
 class Committer:
-    """Makes entries durable. `start` and `close` it once; `sealed` is called, in its thread, with each sealed segment.
+    """Makes entries durable. `start` and `close` it once; `sealed` is called, in one thread, with each sealed segment.
 
     A segment is sealed when it has `roll_bytes`, or `roll_seconds` after its first entry. `observe` gets the number of
     requests and the seconds of each append.
@@ -60,7 +56,7 @@ class Committer:
 
     def __init__(
         self,
-        journal: Journal,
+        journal: Segments,
         store: Store,
         sealed: Callable[[Sealed], None],
         limits: Limits,
@@ -69,8 +65,9 @@ class Committer:
     ) -> None:
         self._journal, self._store, self._sealed, self._observe = journal, store, sealed, observe
         self._limits = limits
-        self._queue: queue.SimpleQueue[_Submission | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._run_or_die, name="committer")
+        self._group: GroupCommit[_Submission, Header] = GroupCommit(
+            self, size=lambda each: len(each.frame), most=limits.roll_bytes
+        )
         self._segment = ""
         self._bytes = 0
         self._due = 0.0
@@ -85,17 +82,14 @@ class Committer:
         self._journal.claim()
         for segment in self._journal.segments():
             self._seal(segment, ask=True)
-        self._thread.start()
+        self._group.start()
 
     async def commit(self, entry: Entry) -> Header:
         """Wait until the entry is durable. Returns its header, or that of the request that it repeats.
 
         Raises UnavailableError if it may be lost.
         """
-        result = asyncio.get_running_loop().create_future()
-        self._queue.put(_Submission(entry.header, frame(entry), result))
-        # A client that goes away does not take its entry back.
-        return await asyncio.shield(result)
+        return await self._group.settled(_Submission(entry.header, framed(entry)))
 
     def forget(self, keys: Sequence[str]) -> None:
         """Forget the answers with these keys, as the store has them now."""
@@ -109,74 +103,44 @@ class Committer:
 
     def close(self) -> None:
         """Write what was submitted, seal the segment, and end. Nothing may be submitted any more."""
-        self._queue.put(None)
-        self._thread.join()
+        self._group.close()
 
-    def _run_or_die(self) -> None:
+    def settle(self, items: Sequence[_Submission]) -> _Answers:
+        """See `journal.group_commit.Work`."""
         try:
-            self._run()
-        except BaseException:  # noqa: BLE001 - whatever it is
-            # Requests would wait for ever. The next process finds all that was acknowledged.
-            _log.critical("The journal cannot be written any more; the receiver ends", exc_info=True)
-            os._exit(os.EX_SOFTWARE)
-
-    def _run(self) -> None:
-        while True:
-            group = self._next_group()
-            if submissions := [each for each in group if each is not None]:
-                self._settle(submissions)
-            if self._segment and (
-                None in group or self._bytes >= self._limits.roll_bytes or time.monotonic() >= self._due
-            ):
-                self._try_to_seal()
-            if None in group:
-                return
-
-    def _next_group(self) -> list[_Submission | None]:
-        """What was submitted meanwhile, up to `roll_bytes`; empty if the segment is due before anything comes."""
-        group: list[_Submission | None] = []
-        size = 0
-        wait = max(0.0, self._due - time.monotonic()) if self._segment else None
-        with suppress(queue.Empty):
-            while size < self._limits.roll_bytes:
-                each = self._queue.get_nowait() if group else self._queue.get(timeout=wait)
-                group.append(each)
-                if each is None:
-                    break
-                size += len(each.frame)
-        return group
-
-    def _settle(self, group: Sequence[_Submission]) -> None:
-        results: _Results
-        try:
-            results = self._commit(group)
+            settled = self._commit(items)
             self.failure = ""
         except MEDIUM_ERRORS as error:
             self.failure = f"{self._journal}: {error}"
-            _log.error("Nothing of %d requests was acknowledged. %s", len(group), self.failure)
-            results = [(each.result, UnavailableError(str(error))) for each in group]
+            _log.error("Nothing of %d requests was acknowledged. %s", len(items), self.failure)
+            settled = [UnavailableError(str(error)) for _ in items]
             # Only a sealed segment tells which of the requests are in it.
             self._try_to_seal()
-        with suppress(RuntimeError):  # the loop was closed meanwhile, and nobody waits for the answers
-            group[0].result.get_loop().call_soon_threadsafe(_resolve, results)
+        return settled
 
-    def _commit(self, group: Sequence[_Submission]) -> _Results:
+    def rest(self, *, closing: bool) -> float | None:
+        """See `journal.group_commit.Work`."""
+        if self._segment and (closing or self._bytes >= self._limits.roll_bytes or time.monotonic() >= self._due):
+            self._try_to_seal()
+        return max(0.0, self._due - time.monotonic()) if self._segment else None
+
+    def _commit(self, group: Sequence[_Submission]) -> _Answers:
         """Write the requests of a group that do not repeat another. Returns the answer to each request."""
         first, problem = self._given({each.header.key for each in group if each.header.key})
-        results: _Results = []
+        settled: _Answers = []
         new: list[_Submission] = []
         for each in group:
             key = each.header.key
             if key and problem and key not in first:
-                results.append((each.result, UnavailableError(problem)))
+                settled.append(UnavailableError(problem))
                 continue
             header = first.setdefault(key, each.header) if key else each.header
             if header is each.header:
                 new.append(each)
-            results.append((each.result, header))
+            settled.append(header)
         if new:
             self._append(new)
-        return results
+        return settled
 
     def _given(self, keys: set[str]) -> tuple[dict[str, Header], str]:
         """The requests with these keys that were answered before; and the problem if the store cannot be asked."""
@@ -223,16 +187,6 @@ class Committer:
         """Seal a segment. With `ask`, read its entries back: others may be in it than those acknowledged here."""
         self._journal.seal(segment)
         if ask:
-            self._note(entry.header for entry in self._journal.entries(segment))
+            self._note(entry.header for entry in entries(self._journal, segment))
         self._sealed(Sealed(segment, self._repeatable))
         self._repeatable = {}
-
-
-def _resolve(results: _Results) -> None:
-    for future, result in results:
-        if future.cancelled():
-            continue
-        if isinstance(result, UnavailableError):
-            future.set_exception(result)
-        else:
-            future.set_result(result)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
-from pydantic import BaseModel
+import msgspec
+
+from feed_assets.serving.answers import Problem
+from feed_assets.serving.documents import Says
 
 
-class RecordError(BaseModel):
+class RecordError(msgspec.Struct, frozen=True):
     """A record that cannot be used: its index in the request, from 0, and the reason. It is kept in quarantine."""
 
     index: int
     reason: str
 
 
-class Answer(BaseModel):
+class Answer(msgspec.Struct, frozen=True):
     """All records of the request are durable. `rejected` of them cannot be used; `errors` has each."""
 
     request_id: str
@@ -23,15 +26,8 @@ class Answer(BaseModel):
     errors: list[RecordError]
 
 
-class Problem(BaseModel):
-    """Why nothing of the request was taken."""
-
-    detail: str
-
-
-TYPES: Final = "application/json, or application/x-ndjson for an object a line"
 _TEXT: Final = {"type": "string"}
-PARAMETERS: Final = [
+PARAMETERS: Final[list[dict[str, Any]]] = [
     {"name": "source", "in": "path", "required": True, "schema": _TEXT, "description": "`<kind>/<name>`, or the name"},
     {"name": "Authorization", "in": "header", "schema": _TEXT, "description": "`Bearer TOKEN`"},
     {
@@ -49,7 +45,7 @@ BODY: Final = {
         "application/x-ndjson": {"schema": {"type": "string"}},
     },
 }
-REFUSALS: Final[dict[int | str, str]] = {
+_REFUSALS: Final = {
     400: "The body is not what its headers say, or no record of it is a JSON object in UTF-8; or the request has the "
     "header `Upgrade`",
     401: "No valid token",
@@ -61,4 +57,8 @@ REFUSALS: Final[dict[int | str, str]] = {
     422: "The Idempotency-Key named another request before",
     429: "Too many records for the token, or too much under way; `Retry-After` says when to go on",
     503: "The journal cannot be written; nothing was taken",
+}
+ANSWERS: Final = {
+    202: Says("The records are durable.", Answer),
+    **{status: Says(meaning, Problem) for status, meaning in _REFUSALS.items()},
 }

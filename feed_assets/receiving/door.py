@@ -1,13 +1,12 @@
-"""Checks of a request's body that need no Spark: its bytes, its records, and which records cannot be used.
+"""Checks of a request's records that need no Spark: dividing a body, and which records cannot be used.
 
-Here: formats of bodies, and validation against a source. Not here: HTTP, and the evaluation of expressions: a record
-that passes here may still go to quarantine, as in a file of the partner.
+Here: formats of bodies, and validation against a source. Not here: reading a body (`serving.bodies`), and the
+evaluation of expressions: a record that passes here may still go to quarantine, as in a file of the partner.
 """
 
 from __future__ import annotations
 
 import re
-import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -17,7 +16,8 @@ from typing import Final
 import msgspec
 
 from feed_assets.engine.sql import columns_in
-from feed_assets.receiving.limits import Limits
+from feed_assets.serving.bodies import BodyError, TooLargeError
+from feed_assets.serving.content import MediaTypes
 from feed_assets.sources import Source
 from feed_assets.sources.formats import JsonLinesFormat
 from feed_assets.sources.kinds import EVENT_TIME
@@ -25,6 +25,9 @@ from feed_assets.sources.kinds import EVENT_TIME
 JSON_TYPES: Final = frozenset({"application/json"})
 LINES_TYPES: Final = frozenset(
     {"application/x-ndjson", "application/ndjson", "application/jsonl", "application/jsonlines"}
+)
+TYPES: Final = MediaTypes(
+    JSON_TYPES | LINES_TYPES, described="application/json, or application/x-ndjson for an object a line"
 )
 DEEPEST: Final = 100
 """The most levels of objects and arrays in a record. Spark reads up to 1,000."""
@@ -52,58 +55,6 @@ _UNNAMEABLE: Final = re.compile(r'["\\\x00-\x1f]')
 _NULL: Final = msgspec.Raw(b"null")
 _MOST_COUNTED: Final = 200_000
 """Items of an array that are counted before it is divided. Who allows more has the memory for them."""
-
-
-class BodyError(Exception):
-    """A body is not what its headers say; the message says what to do."""
-
-
-class TooLargeError(Exception):
-    """A body exceeds a limit; the message names it."""
-
-
-class Body:
-    """Takes a body as it comes, and unpacks it if it is gzip. `limits` hold before memory is spent."""
-
-    def __init__(self, limits: Limits, *, packed: bool) -> None:
-        self._limits = limits
-        self._sent = 0
-        self._unpacked = bytearray()  # an object for each chunk would take more: a client may send single bytes
-        self._member = zlib.decompressobj(wbits=31) if packed else None
-        self._which = "The body"
-
-    def expect(self, size: int) -> None:
-        """Raise TooLargeError if `size` more bytes, as they are sent, are too many."""
-        if self._sent + size > self._limits.body_bytes:
-            raise TooLargeError(f"The body has more than {self._limits.body_bytes:,} bytes; send it in parts.")
-
-    def take(self, chunk: bytes) -> int:
-        """Take a chunk. Returns its bytes, unpacked. Raises TooLargeError, BodyError."""
-        self.expect(len(chunk))
-        self._sent += len(chunk)
-        before = len(self._unpacked)
-        if self._member is None:
-            self._add(chunk)
-        while self._member is not None and chunk:
-            if self._member.eof:
-                self._member, self._which = zlib.decompressobj(wbits=31), "What follows the gzip in the body"
-            try:
-                self._add(self._member.decompress(chunk, self._limits.unpacked_bytes - len(self._unpacked) + 1))
-            except zlib.error as error:
-                raise BodyError(f"{self._which} is not gzip: {error}. Pack all of it with gzip, or nothing.") from None
-            chunk = self._member.unconsumed_tail or self._member.unused_data
-        return len(self._unpacked) - before
-
-    def whole(self) -> bytes:
-        """The unpacked body, once all of it was taken. Raises BodyError if it was cut off."""
-        if self._member is not None and not self._member.eof:
-            raise BodyError("The body is gzip that was cut off; send it again.")
-        return bytes(self._unpacked)
-
-    def _add(self, unpacked: bytes) -> None:
-        self._unpacked += unpacked
-        if len(self._unpacked) > self._limits.unpacked_bytes:
-            raise TooLargeError(f"The body has more than {self._limits.unpacked_bytes:,} bytes; send it in parts.")
 
 
 def split(body: bytes, media_type: str, *, most: int) -> list[bytes]:

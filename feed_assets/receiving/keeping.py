@@ -15,11 +15,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from multiprocessing import get_context
-from multiprocessing.connection import Connection
 from typing import Any
 
+from feed_assets.journal.segments import MEDIUM_ERRORS, Segments, age
+from feed_assets.processes.child import Child
+from feed_assets.processes.restarts import Restarts
 from feed_assets.receiving.committing import REPEATS, Sealed
-from feed_assets.receiving.journal import MEDIUM_ERRORS, Journal, age, encode_header
+from feed_assets.receiving.entries import encode_header
 from feed_assets.receiving.landing_segments import Outcome, Place, work
 from feed_assets.receiving.tables import record_answers
 from feed_assets.sources.scratch import TOGETHER
@@ -97,7 +99,7 @@ class Keeper:
     store has; `landed` gets each outcome without a problem. `processes` is the context of multiprocessing.
     """
 
-    journal: Journal
+    journal: Segments
     store: Store
     place: Callable[[], Place]
     recorded: Callable[[list[str]], None] = lambda _: None
@@ -108,10 +110,8 @@ class Keeper:
     _kept: dict[str, _Kept] = field(default_factory=dict)
     _stopping: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
-    _process: Any = None
-    _connection: Connection | None = None
-    _start_at: float = 0.0
-    _pause: float = FIRST_PAUSE
+    _lander: Child | None = None
+    _restarts: Restarts = field(default_factory=lambda: Restarts(FIRST_PAUSE, MOST_PAUSE))
     _landed: dict[str, float] = field(default_factory=dict)
 
     def add(self, sealed: Sealed) -> None:
@@ -128,9 +128,8 @@ class Keeper:
         self._stopping.set()
         if self._thread is not None:
             self._thread.join()
-        if self._process is not None:
-            self._process.kill()
-            self._process.join()
+        if self._lander is not None:
+            self._lander.kill()
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -157,23 +156,19 @@ class Keeper:
                 self._kept[sealed.name] = _Kept(sealed)
 
     def _supervise(self) -> None:
-        if self._process is not None and self._process.is_alive():
+        if self._lander is not None and self._lander.is_alive:
             return
-        now = time.monotonic()
-        if self._process is not None:
-            _log.error("The lander ended with exit code %s; it starts again", self._process.exitcode)
-            self._process, self._start_at = None, now + self._pause
-            self._pause = min(2 * self._pause, MOST_PAUSE)
+        if self._lander is not None:
+            _log.error("The lander ended with exit code %s; it starts again", self._lander.exit_code)
+            self._lander, now = None, time.monotonic()
+            self._restarts.ended()
             in_hand = [each for each in self._kept.values() if each.sent and not each.landed]
             for each in in_hand:
                 # The only one may be what ended it; the others go first.
                 each.sent, each.due = False, now + (AGAIN_AFTER if len(in_hand) == 1 else 0)
-        if now >= self._start_at:
+        if self._restarts.is_due:
             context = self.processes or get_context("spawn")
-            self._connection, theirs = context.Pipe()
-            self._process = context.Process(target=work, args=(theirs, self.place), name="lander", daemon=True)
-            self._process.start()
-            theirs.close()
+            self._lander = Child.start(work, self.place, name="lander", context=context, daemon=True)
 
     def _record(self) -> None:
         """Put the answers of segments into the store, in one transaction."""
@@ -199,19 +194,18 @@ class Keeper:
 
     def _exchange(self) -> None:
         """Take outcomes, and send the lander what is due: after it died, one segment at a time until one has landed."""
-        now, most = time.monotonic(), 1 if self._pause > FIRST_PAUSE else 2 * TOGETHER
-        if self._connection is None:
+        now, most = time.monotonic(), 1 if self._restarts.failures else 2 * TOGETHER
+        if self._lander is None:
             return
-        with suppress(OSError, EOFError):  # the lander has ended
-            while self._connection.poll():
-                self._take(self._connection.recv())
-            sent = sum(each.sent for each in self._kept.values())
-            # New segments have never been due, so those that fail again and again do not keep them back.
-            for name, each in sorted(self._kept.items(), key=lambda item: item[1].due):
-                if sent < most and not each.sent and not each.landed and now >= each.due:
-                    self._connection.send(name)
-                    each.sent = True
-                    sent += 1
+        for outcome in self._lander.received():
+            self._take(outcome)
+        sent = sum(each.sent for each in self._kept.values())
+        # New segments have never been due, so those that fail again and again do not keep them back.
+        for name, each in sorted(self._kept.items(), key=lambda item: item[1].due):
+            if sent < most and not each.sent and not each.landed and now >= each.due:
+                self._lander.send(name)
+                each.sent = True
+                sent += 1
 
     def _take(self, outcome: Outcome) -> None:
         each, now = self._kept[outcome.segment], time.monotonic()
@@ -224,7 +218,8 @@ class Keeper:
             for problem in outcome.problems:
                 _log.error("Segment %s of %s is kept, and tried again: %s", outcome.segment, self.journal, problem)
             return
-        each.sent, each.landed, self._pause = False, True, FIRST_PAUSE
+        each.sent, each.landed = False, True
+        self._restarts.worked()
         self.landed(outcome)
 
     def _remove(self) -> None:
@@ -252,7 +247,7 @@ class Keeper:
             len(self._kept),
             min(self._kept, default=""),
             tuple(problems),
-            self._process is not None and self._process.is_alive(),
+            self._lander is not None and self._lander.is_alive,
             stuck,
             len(self._kept) - len(moving),
             min(moving, default=""),

@@ -9,22 +9,21 @@ segment that is landed again, after any crash, adds nothing.
 
 from __future__ import annotations
 
-import os
 import signal
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import datetime
-from multiprocessing import parent_process
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 import msgspec
 
 from feed_assets.blackboard import Blackboard
-from feed_assets.receiving.journal import MEDIUM_ERRORS, Entry, Journal
+from feed_assets.journal.segments import MEDIUM_ERRORS, Segments
+from feed_assets.processes.child import end_with_parent, leave_signals
+from feed_assets.receiving.entries import Entry, entries
 from feed_assets.sources import Source, SourceError
 from feed_assets.sources.scratch import TOGETHER, scratch_directory
 
@@ -60,7 +59,7 @@ class Place:
     """Where segments land: made in the process that lands them, as none of it can be sent to another."""
 
     blackboard: Blackboard
-    journal: Journal
+    journal: Segments
     sources: Sequence[Source]
     spark: Callable[[], SparkSession]
     now: Callable[[], datetime]
@@ -118,12 +117,12 @@ def _outcomes(place: Place, source: Source | None, files: Sequence[Path]) -> Seq
         return [error] * len(files)
 
 
-def write_files(journal: Journal, segment: str, folder: Path) -> dict[str, Path]:
+def write_files(journal: Segments, segment: str, folder: Path) -> dict[str, Path]:
     """Write the records of a segment as JSON lines, a file for each source. Returns the files by the source's key."""
     paths: dict[str, Path] = {}
     files: dict[str, BinaryIO] = {}
     with ExitStack() as stack:
-        for entry in journal.entries(segment):
+        for entry in entries(journal, segment):
             key = entry.header.source
             if not entry.records:
                 continue
@@ -163,9 +162,8 @@ def _rejected(reason: str, line: bytes) -> bytes:
 
 def work(connection: Connection, place: Callable[[], Place]) -> None:
     """Land the segments whose names come, several together, and send each `Outcome`. Ends with the parent."""
-    for each in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(each, signal.SIG_IGN)  # the receiver gets them, too, and ends this process
-    threading.Thread(target=_end_with_parent, name="watch-parent", daemon=True).start()
+    leave_signals(signal.SIGINT, signal.SIGTERM)  # the receiver gets them, too, and ends this process
+    end_with_parent()
     here: Place | None = None
     with suppress(EOFError, BrokenPipeError):  # the parent has ended
         while True:
@@ -175,9 +173,3 @@ def work(connection: Connection, place: Callable[[], Place]) -> None:
                 segments.append(connection.recv())
             for outcome in land_segments(here, segments):
                 connection.send(outcome)
-
-
-def _end_with_parent() -> None:
-    if (parent := parent_process()) is not None:
-        wait([parent.sentinel])
-    os._exit(0)

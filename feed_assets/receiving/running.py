@@ -5,28 +5,23 @@ Here: the whole of one process, until a signal. Not here: its options, and which
 
 from __future__ import annotations
 
-import signal
 import sys
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from socket import socket
 from typing import Any
 
-import uvicorn
-
+from feed_assets.journal.segments import Segments
 from feed_assets.receiving.committing import Committer
-from feed_assets.receiving.connections import ConnectionLimits, allow_files, options
-from feed_assets.receiving.journal import Journal
 from feed_assets.receiving.keeping import Keeper
 from feed_assets.receiving.landing_segments import Place
 from feed_assets.receiving.limits import Limits
 from feed_assets.receiving.metrics import Metrics
 from feed_assets.receiving.server import Receiver, create_app
+from feed_assets.serving.connections import ConnectionLimits
+from feed_assets.serving.service import Server
 from feed_assets.sources import Source
 from feed_assets.state import Store
-
-GRACE = 30
-"""Seconds that requests have to end after SIGTERM."""
 
 SWITCH_SECONDS = 0.0005
 """How soon a thread gives way to the other: the one that writes the journal waits for the one that takes requests."""
@@ -35,7 +30,7 @@ SWITCH_SECONDS = 0.0005
 def run(
     sources: Sequence[Source],
     store: Store,
-    journal: Journal,
+    journal: Segments,
     place: Callable[[], Place],
     limits: Limits,
     listening: socket,
@@ -52,7 +47,6 @@ def run(
     files of a certificate and its key. `ready` is called when no other receiver can take the journal any more. Raises
     JournalError, StoreError, and the errors of the journal's medium.
     """
-    allow_files()
     metrics = Metrics()
     keeper = Keeper(journal, store, place, landed=metrics.land, processes=processes)
     committer = Committer(journal, store, keeper.add, limits, observe=metrics.observe)
@@ -61,20 +55,13 @@ def run(
     receiver.refresh()
     committer.start()
     ready()
-    for each in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(each, lambda *_: None)  # uvicorn raises the signal again when all is done
     sys.setswitchinterval(SWITCH_SECONDS)
-    keeper.start()
-    try:
-        config = uvicorn.Config(
-            create_app(receiver),
-            **options(ConnectionLimits(limits.body_seconds, limits.connections), tls),
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            timeout_graceful_shutdown=GRACE,
-        )
-        uvicorn.Server(config).run([listening])
-    finally:
-        committer.close()
-        keeper.stop()
+    with Server(
+        create_app(receiver), listening, ConnectionLimits(limits.body_seconds, limits.connections), tls=tls
+    ) as server:
+        keeper.start()
+        try:
+            server.run()
+        finally:
+            committer.close()
+            keeper.stop()

@@ -1,18 +1,15 @@
 """The receiver's HTTP API: events of partners in, an answer once they are durable.
 
-Here: routes, and what each request may do and cost. Not here: what makes events durable (`committing`), and starting
-the server with its address and TLS (`cli.receive`). The documentation of the API is at `/docs`.
+Here: what each request may do and cost. Not here: what makes events durable (`committing`), and what every service has
+(`serving`). The documentation of the API is at `/docs`.
 """
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import logging
 import re
-import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import count
@@ -20,40 +17,34 @@ from typing import Final
 from uuid import uuid4
 
 import msgspec
-from fastapi import FastAPI, HTTPException, Request, Response
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
-from starlette.requests import ClientDisconnect
+from prometheus_client import CollectorRegistry
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
 
-from feed_assets.receiving import journal
-from feed_assets.receiving.access import bearer
+from feed_assets.journal.segments import age
 from feed_assets.receiving.committing import Committer, UnavailableError
-from feed_assets.receiving.content import Content, UnsupportedError
-from feed_assets.receiving.documentation import BODY, PARAMETERS, REFUSALS, Answer, Problem
-from feed_assets.receiving.door import (
-    Body,
-    BodyError,
-    Door,
-    TooLargeError,
-    can_be_pushed,
-    require_an_object,
-    split,
-)
+from feed_assets.receiving.documentation import ANSWERS, BODY, PARAMETERS, Answer, RecordError
+from feed_assets.receiving.door import TYPES, Door, can_be_pushed, require_an_object, split
+from feed_assets.receiving.entries import Entry, Header
 from feed_assets.receiving.keeping import Keeper
 from feed_assets.receiving.limits import Limits
 from feed_assets.receiving.metrics import Metrics
-from feed_assets.receiving.tables import Token, tokens
+from feed_assets.serving.answers import CLOSE, json_answer, retry_later
+from feed_assets.serving.bodies import BodyError, BodyLimits, TooLargeError, read_body
+from feed_assets.serving.content import Content, UnsupportedError
+from feed_assets.serving.documents import Api, Operation
+from feed_assets.serving.holding import HeldBytes
+from feed_assets.serving.rate import Rate
+from feed_assets.serving.service import Readiness, Service, application
+from feed_assets.serving.tables import Token
+from feed_assets.serving.tokens import KnownTokens
 from feed_assets.sources import Source
-from feed_assets.state import Store, StoreError
-
-REFRESH_SECONDS: Final = 5.0
-"""How often tokens are read again: a token that is revoked stays valid for so long at most."""
+from feed_assets.state import Store
 
 _KEY: Final = re.compile(r"[\x21-\x7e]{1,255}")
-_CLOSE: Final = {"Connection": "close"}
-"""For an answer that comes before the body was read: what is left of the body is not a request."""
-
 _log = logging.getLogger(__name__)
-_encode = msgspec.json.Encoder().encode
 
 
 @dataclass(slots=True)
@@ -71,38 +62,42 @@ class Receiver:
     metrics: Metrics
     with_tokens: bool = True
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
-    held: int = 0
     id: str = field(default_factory=lambda: uuid4().hex)
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
-    _tokens: Sequence[Token] = ()
+    tokens: KnownTokens = field(init=False)
+    rate: Rate = field(init=False)
+    held: HeldBytes = field(init=False)
+    body_limits: BodyLimits = field(init=False)
     _names: dict[str, Source] = field(default_factory=dict)
     _doors: dict[str, Door] = field(default_factory=dict)
-    _spent: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        limits = self.limits
+        self.tokens, self.rate, self.held = KnownTokens(self.store), Rate(limits.rate), HeldBytes(limits.held_bytes)
+        self.body_limits = BodyLimits(limits.body_bytes, limits.unpacked_bytes, limits.body_seconds)
         short = [source.name for source in self.sources]
         self._names = {source.name: source for source in self.sources if short.count(source.name) == 1}
         self._names |= {source.key: source for source in self.sources}
         for source in filter(can_be_pushed, self.sources):
-            self._doors[source.key] = Door.of(source, record_bytes=self.limits.record_bytes)
+            self._doors[source.key] = Door.of(source, record_bytes=limits.record_bytes)
 
     def refresh(self) -> None:
         """Read the tokens. Raises StoreError."""
         if self.with_tokens:
-            self._tokens = tokens(self.store)
+            self.tokens.refresh()
 
     def door(self, name: str, token: Token | None) -> tuple[str, Door]:
         """The key of the source of this name, and its door. Raises HTTPException if the token may not write it."""
         source = self._names.get(name)
-        if token is not None and (source is None or source.key not in token.sources):
-            raise HTTPException(403, f"This token does not write a source {name!r}; check the name.", _CLOSE)
+        if token is not None and (source is None or source.key not in token.scopes):
+            raise HTTPException(403, f"This token does not write a source {name!r}; check the name.", CLOSE)
         if source is None:
             raise HTTPException(
-                404, f"There is no single source {name!r}; check the name, or use <kind>/<name>.", _CLOSE
+                404, f"There is no single source {name!r}; check the name, or use <kind>/<name>.", CLOSE
             )
         if source.key not in self._doors:
             raise HTTPException(
-                415, f"{source.key} takes files, not events: only a source of `type: jsonl` in UTF-8 does.", _CLOSE
+                415, f"{source.key} takes files, not events: only a source of `type: jsonl` in UTF-8 does.", CLOSE
             )
         return source.key, self._doors[source.key]
 
@@ -113,88 +108,47 @@ class Receiver:
 
     def token(self, authorization: str | None) -> Token | None:
         """The token of a request; None if the server takes requests without. Raises HTTPException."""
-        if not self.with_tokens:
-            return None
-        token = bearer(self._tokens, authorization, now=self.now())
-        if token is None:
-            headers = {"WWW-Authenticate": "Bearer", **_CLOSE}
-            raise HTTPException(401, "Send `Authorization: Bearer TOKEN` with a token that is valid.", headers)
-        return token
+        return self.tokens.required(authorization, now=self.now()) if self.with_tokens else None
 
-    def spend(self, token: Token | None, records: int) -> None:
-        """Count records against the rate of a token, which one request may exceed. Raises HTTPException."""
-        if not self.limits.rate:
-            return
-        name, now = token.partner if token else "", time.monotonic()
-        balance, since = self._spent.get(name, (self.limits.rate, now))
-        balance = min(balance + (now - since) * self.limits.rate, self.limits.rate)
-        if balance <= 0 and not records:
-            wait = max(1, round(1 - balance / self.limits.rate))
-            message = f"More than {self.limits.rate:,g} records a second; go on in {wait} s."
-            raise HTTPException(429, message, {"Retry-After": str(wait), **_CLOSE})
-        self._spent[name] = balance - records, now
+    def require_rate(self, partner: str) -> None:
+        """Raise HTTPException if a partner has sent more records than it may."""
+        if (wait := self.rate.wait(partner)) is not None:
+            seconds = max(1, round(1 + wait))
+            message = f"More than {self.limits.rate:,g} records a second; go on in {seconds} s."
+            raise retry_later(429, message, seconds, CLOSE)
 
-    @contextmanager
-    def holding(self) -> Iterator[Callable[[int], None]]:
-        """Count bytes of a request until it is answered. Raises HTTPException if all requests hold too many."""
-        mine = 0
+    def readiness(self) -> Readiness:
+        """Whether the journal can be written, the lander is alive, and the backlog is small.
 
-        def hold(size: int) -> None:
-            nonlocal mine
-            if self.held + size > self.limits.held_bytes:
-                raise HTTPException(429, "Too much is under way; send it again.", {"Retry-After": "1", **_CLOSE})
-            mine += size
-            self.held += size
+        A source that does not land while others can is in `stuck_sources`, with the seconds that its oldest event has
+        waited, at most. Its events are taken and kept, and the receiver is ready for all.
+        """
+        backlog, oldest = self.keeper.backlog, self.oldest_seconds
+        state = {
+            "journal_writable": not self.committer.failure,
+            "lander_alive": backlog.lander_alive,
+            "backlog_segments": backlog.segments,
+            "backlog_seconds": round(oldest, 1),
+            "backlog_problems": len(backlog.problems),
+            "stuck_sources": {source: round(age(segment), 1) for source, segment in backlog.stuck.items()},
+        }
+        moving = max(backlog.moving_seconds, self.committer.oldest_seconds)
+        small = moving <= self.limits.roll_seconds + self.limits.backlog_seconds and not backlog.general
+        return Readiness(not self.committer.failure and backlog.lander_alive and small, state)
 
-        try:
-            yield hold
-        finally:
-            self.held -= mine
-
-    async def body(self, request: Request, hold: Callable[[int], None], *, is_packed: bool) -> bytes:
-        """The body, unpacked. Raises HTTPException if it is too large, too slow, or not as its headers say."""
-        if "upgrade" in request.headers:
-            # uvicorn passes the body over: the request would be acknowledged without its events.
-            message = "The server takes no Upgrade; send the events by HTTP/1.1 alone, as curl does with --http1.1."
-            raise HTTPException(400, message, _CLOSE)
-        body = Body(self.limits, packed=is_packed)
-        try:
-            body.expect(int(request.headers.get("content-length") or 0))
-            async with asyncio.timeout(self.limits.body_seconds):
-                async for chunk in request.stream():
-                    hold(body.take(chunk))
-            return body.whole()
-        except TooLargeError as error:
-            raise HTTPException(413, str(error), _CLOSE) from None
-        except BodyError as error:
-            raise HTTPException(400, str(error), _CLOSE) from None
-        except TimeoutError:
-            raise HTTPException(408, f"The body took more than {self.limits.body_seconds:g} s.", _CLOSE) from None
+    def figures(self) -> CollectorRegistry:
+        """The figures as they are now."""
+        shown = self.metrics
+        shown.held.set(self.held.total)
+        shown.backlog.set(self.keeper.backlog.segments)
+        shown.stuck.set(self.keeper.backlog.stuck_segments)
+        shown.oldest.set(self.oldest_seconds)
+        return shown.registry
 
 
-def create_app(receiver: Receiver) -> FastAPI:
-    """The ASGI application. Its lifespan reads tokens again and again; the caller starts and ends everything else."""
+def create_app(receiver: Receiver) -> Starlette:
+    """The ASGI application. Its lifespan looks for changed tokens; the caller starts and ends everything else."""
 
-    @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        refreshing = asyncio.create_task(_refresh(receiver))
-        yield
-        refreshing.cancel()
-
-    app = FastAPI(
-        title="feed_assets receiver",
-        summary="Takes events of partners, and answers once they are durable.",
-        lifespan=lifespan,
-        openapi_url="/openapi.json",
-    )
-
-    @app.post(
-        "/v1/events/{source:path}",
-        status_code=202,
-        response_model=Answer,
-        responses={code: {"model": Problem, "description": what} for code, what in REFUSALS.items()},
-        openapi_extra={"parameters": PARAMETERS, "requestBody": BODY},
-    )
     async def post_events(request: Request) -> Response:
         """Take events of a source: `<kind>/<name>`, or its name if no other kind has a source of this name.
 
@@ -209,77 +163,49 @@ def create_app(receiver: Receiver) -> FastAPI:
         receiver.metrics.requests.labels(response.status_code).inc()
         return response
 
-    @app.get("/health")
-    async def health() -> dict[str, str]:
-        """Whether the server runs."""
-        return {"status": "ok"}
-
-    @app.get("/ready", responses={503: {"description": "Something is wrong; the log has the details."}})
-    async def ready() -> Response:
-        """Whether the journal can be written, the lander is alive, and the backlog is small.
-
-        A source that does not land while others can is in `stuck_sources`, with the seconds that its oldest event has
-        waited, at most. Its events are taken and kept, and the receiver is ready for all.
-        """
-        backlog, oldest = receiver.keeper.backlog, receiver.oldest_seconds
-        state: dict[str, object] = {
-            "journal_writable": not receiver.committer.failure,
-            "lander_alive": backlog.lander_alive,
-            "backlog_segments": backlog.segments,
-            "backlog_seconds": round(oldest, 1),
-            "backlog_problems": len(backlog.problems),
-            "stuck_sources": {source: round(journal.age(segment), 1) for source, segment in backlog.stuck.items()},
-        }
-        moving = max(backlog.moving_seconds, receiver.committer.oldest_seconds)
-        small = moving <= receiver.limits.roll_seconds + receiver.limits.backlog_seconds and not backlog.general
-        good = state["journal_writable"] and backlog.lander_alive and small
-        return _json(200 if good else 503, state)
-
-    @app.get("/metrics")
-    async def metrics() -> Response:
-        """Figures for Prometheus."""
-        shown = receiver.metrics
-        shown.held.set(receiver.held)
-        shown.backlog.set(receiver.keeper.backlog.segments)
-        shown.stuck.set(receiver.keeper.backlog.stuck_segments)
-        shown.oldest.set(receiver.oldest_seconds)
-        return Response(generate_latest(shown.registry), media_type=CONTENT_TYPE_LATEST)
-
-    return app
+    post = Operation("POST", "/v1/events/{source:path}", post_events, ANSWERS, PARAMETERS, BODY)
+    return application(
+        Service(
+            Api("feed_assets receiver", "Takes events of partners, and answers once they are durable.", [post]),
+            receiver.readiness,
+            receiver.figures,
+            [receiver.tokens.follow] if receiver.with_tokens else [],
+        )
+    )
 
 
 async def _take(receiver: Receiver, request: Request) -> Response:
-    # FastAPI would take a fifth of a small request's time to read these as parameters.
     token = receiver.token(request.headers.get("authorization"))
     key, door = receiver.door(request.path_params["source"], token)
     idempotency_key = request.headers.get("idempotency-key")
     try:
-        content = Content.of(request.scope["headers"])
+        content = Content.of(request.scope["headers"], TYPES)
     except UnsupportedError as error:
-        raise HTTPException(415, str(error), _CLOSE) from None
+        raise HTTPException(415, str(error), CLOSE) from None
     if idempotency_key is not None and not _KEY.fullmatch(idempotency_key):
-        raise HTTPException(400, "Idempotency-Key takes 1 to 255 visible characters of ASCII.", _CLOSE)
-    receiver.spend(token, 0)
-    with receiver.holding() as hold:
+        raise HTTPException(400, "Idempotency-Key takes 1 to 255 visible characters of ASCII.", CLOSE)
+    partner = token.owner if token else ""
+    receiver.require_rate(partner)
+    with receiver.held.of_a_request() as hold:
         try:
-            body = await receiver.body(request, hold, is_packed=content.is_packed)
+            body = await read_body(request, receiver.body_limits, hold, is_packed=content.is_packed)
         except ClientDisconnect:
             return Response(status_code=499)  # nobody reads it; the metrics count it
-        entry = _entry(receiver, key, door, body, content.media_type, token, idempotency_key)
-        receiver.spend(token, entry.header.accepted + len(entry.header.rejected))
+        entry = _entry(receiver, key, door, body, content.media_type, partner, idempotency_key)
+        receiver.rate.spend(partner, entry.header.accepted + len(entry.header.rejected))
         del body
         try:
             first = await receiver.committer.commit(entry)
         except UnavailableError as error:
             _log.warning("Request %s was not acknowledged: %s", entry.header.request_id, error)
             message = "Nothing was taken: the journal cannot be written now. Send it again."
-            raise HTTPException(503, message, {"Retry-After": "5"}) from None
+            raise retry_later(503, message, 5) from None
     return _answer(receiver, entry.header, first)
 
 
 def _entry(
-    receiver: Receiver, source: str, door: Door, body: bytes, media_type: str, token: Token | None, key: str | None
-) -> journal.Entry:
+    receiver: Receiver, source: str, door: Door, body: bytes, media_type: str, partner: str, key: str | None
+) -> Entry:
     """What the journal keeps of a request."""
     try:
         records = split(body, media_type, most=receiver.limits.records)
@@ -290,16 +216,15 @@ def _entry(
     except TooLargeError as error:
         raise HTTPException(413, str(error)) from None
     request_id = f"{receiver.id}-{next(receiver.numbers)}"
-    header = journal.Header(source, request_id, len(records) - len(rejected), rejected, at=datetime.now(UTC))
+    header = Header(source, request_id, len(records) - len(rejected), rejected, at=datetime.now(UTC))
     if key is not None:
-        partner = token.partner if token else ""
         scope = hashlib.sha256(f"{partner}\n{source}\n{key}".encode()).hexdigest()
         header = msgspec.structs.replace(header, key=scope, content=hashlib.sha256(body).hexdigest())
     records.append(b"")
-    return journal.Entry(header, b"\n".join(records))
+    return Entry(header, b"\n".join(records))
 
 
-def _answer(receiver: Receiver, header: journal.Header, first: journal.Header) -> Response:
+def _answer(receiver: Receiver, header: Header, first: Header) -> Response:
     """The answer to a request that repeats the first, or that is the first itself."""
     repeats = first is not header
     if first.content != header.content:
@@ -310,19 +235,6 @@ def _answer(receiver: Receiver, header: journal.Header, first: journal.Header) -
     else:
         receiver.metrics.events.labels("accepted").inc(first.accepted)
         receiver.metrics.events.labels("rejected").inc(len(first.rejected))
-    errors = [{"index": index, "reason": reason} for index, reason in first.rejected]
-    answer = {"request_id": first.request_id, "accepted": first.accepted, "rejected": len(errors), "errors": errors}
-    return _json(202, answer, {"Idempotency-Replayed": "true"} if repeats else {})
-
-
-def _json(status: int, content: Mapping[str, object], headers: Mapping[str, str] | None = None) -> Response:
-    return Response(_encode(content), status, headers, media_type="application/json")
-
-
-async def _refresh(receiver: Receiver) -> None:
-    while True:
-        await asyncio.sleep(REFRESH_SECONDS)
-        try:
-            await asyncio.to_thread(receiver.refresh)
-        except StoreError as error:
-            _log.error("Tokens stay as they were read last: %s", error)
+    errors = [RecordError(index, reason) for index, reason in first.rejected]
+    answer = Answer(first.request_id, first.accepted, len(errors), errors)
+    return json_answer(202, answer, {"Idempotency-Replayed": "true"} if repeats else None)

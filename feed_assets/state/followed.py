@@ -29,12 +29,13 @@ class Followed(Generic[View]):
     """A view of a log. Any thread may use it.
 
     `load` makes the view from the tables, in the transaction that tells the newest event; `apply` returns the view
-    after one more event. A view that is changed in place is returned as it is.
+    after one more event, or None if the event does not tell it: then it is loaded anew. A view that is changed in place
+    is returned as it is.
     """
 
     store: Store
     load: Callable[[Connection], View]
-    apply: Callable[[View, Event], View]
+    apply: Callable[[View, Event], View | None]
     empty: Callable[[], View]
     """The view of a database that does not exist yet."""
     log: str = MAIN
@@ -90,8 +91,10 @@ class Followed(Generic[View]):
                     break
                 for each in events:
                     view = self.apply(view, each)
+                    if view is None:
+                        break
                     self._view, self._cursor = view, each.sequence
-                if len(events) < AT_ONCE:
+                if view is not None and len(events) < AT_ONCE:
                     return view
             loaded, self._cursor = self.load(connection), newest_number(connection, self.log)
             self._view = loaded

@@ -23,3 +23,14 @@ def test_pauses_double_up_to_the_longest_and_begin_anew_after_work() -> None:
     assert pauses == [1, 2, 4, 8, 16, 32, 60, 60, 60]
     now[0] += 1
     assert restarts.is_due
+
+
+def test_a_process_that_fails_for_days_starts_again_after_the_longest_pause() -> None:
+    now = [0.0]
+    restarts = Restarts(1.0, 60.0, clock=lambda: now[0])
+
+    for _ in range(2000):
+        restarts.ended()
+
+    now[0] = 60.0
+    assert restarts.is_due

@@ -22,9 +22,10 @@ from tempfile import TemporaryDirectory
 
 from feed_assets.ads import KINDS
 from feed_assets.blackboard import LocalBlackboard
-from feed_assets.receiving import keeping, landing_segments, running, server
-from feed_assets.receiving.blackboard_journal import BlackboardJournal
-from feed_assets.receiving.disk_journal import DiskJournal
+from feed_assets.journal.on_blackboard import BlackboardSegments
+from feed_assets.journal.on_disk import DiskSegments
+from feed_assets.receiving import keeping, landing_segments, running
+from feed_assets.receiving.entries import PREFIX
 from feed_assets.receiving.landing_segments import Place
 from feed_assets.receiving.limits import Limits
 from feed_assets.sources import Source, load_sources
@@ -73,8 +74,12 @@ class Light:
         MISTAKES[self.mistake]()
         return WithoutSpark(self.board, self.opened(), self.sources, lambda: None, partial(datetime.now, UTC))  # type: ignore[arg-type]
 
-    def opened(self) -> DiskJournal | BlackboardJournal:
-        return DiskJournal(self.base / "journal") if self.journal == "disk" else BlackboardJournal(self.board, "here")
+    def opened(self) -> DiskSegments | BlackboardSegments:
+        return (
+            DiskSegments(self.base / "journal")
+            if self.journal == "disk"
+            else BlackboardSegments(self.board, f"{PREFIX}here/")
+        )
 
 
 class WithoutSpark(Place):
@@ -135,7 +140,6 @@ def _run(light: Light, port: int) -> None:
     gc.freeze()  # else the first collection touches, and so copies, all memory of the process that forked this one
     MISTAKES[light.mistake]()
     keeping.LOOK_EVERY = 0.02
-    server.REFRESH_SECONDS = 0.2  # type: ignore[misc]
     _note_durable()
     os.register_at_fork(after_in_child=_give_up_the_lock)
     light.base.mkdir(parents=True, exist_ok=True)
@@ -179,11 +183,11 @@ def _note_durable() -> None:
 
 
 def _acknowledge_before_the_disk() -> None:
-    def append(self: DiskJournal, frames: Sequence[bytes]) -> None:
+    def append(self: DiskSegments, frames: Sequence[bytes]) -> None:
         os.write(self._file, b"".join(frames))  # type: ignore[arg-type]
         self._durable += sum(map(len, frames))
 
-    DiskJournal.append = append  # type: ignore[method-assign]
+    DiskSegments.append = append  # type: ignore[method-assign]
 
 
 def _remove_before_landing() -> None:

@@ -13,10 +13,10 @@ import msgspec
 import pytest
 
 from feed_assets.blackboard.memory import MemoryBlackboard
-from feed_assets.receiving.blackboard_journal import BlackboardJournal
+from feed_assets.journal.on_blackboard import BlackboardSegments
+from feed_assets.journal.on_disk import DiskSegments
 from feed_assets.receiving.committing import Committer, UnavailableError
-from feed_assets.receiving.disk_journal import DiskJournal
-from feed_assets.receiving.journal import Entry, Header
+from feed_assets.receiving.entries import Entry, Header, entries
 from feed_assets.receiving.limits import Limits
 from feed_assets.receiving.tables import record_answers
 from feed_assets.state import StoreError
@@ -77,30 +77,30 @@ def landed(journal):
     found = []
     for segment in journal.segments():
         journal.seal(segment)
-        found += [each.header.request_id for each in journal.entries(segment)]
+        found += [each.header.request_id for each in entries(journal, segment)]
     return found
 
 
 def test_requests_that_come_while_an_append_waits_share_the_next_one(tmp_path, store):
-    journal = Slow(DiskJournal(tmp_path / "journal"))
+    journal = Slow(DiskSegments(tmp_path / "journal"))
     with committing(journal, store) as committer:
         headers = together(committer, *map(entry, range(200)))
 
     assert [header.request_id for header in headers] == [f"request-{number}" for number in range(200)]
     assert sum(journal.appends) == 200
     assert len(journal.appends) <= 20
-    assert landed(DiskJournal(tmp_path / "journal")) == [header.request_id for header in headers]
+    assert landed(DiskSegments(tmp_path / "journal")) == [header.request_id for header in headers]
 
 
 def test_a_repeated_request_is_written_once_at_once_later_after_a_restart_and_after_its_segment_is_gone(
     tmp_path, store
 ):
-    journal = DiskJournal(tmp_path / "journal")
+    journal = DiskSegments(tmp_path / "journal")
     with committing(journal, store) as committer:
         first, same = together(committer, entry(1, "key"), entry(2, "key"))
         (later,) = together(committer, entry(3, "key"))
     (sealed,) = committer.sealed
-    with committing(DiskJournal(tmp_path / "journal"), store) as committer:
+    with committing(DiskSegments(tmp_path / "journal"), store) as committer:
         (restarted,) = together(committer, entry(4, "key"))
         with store.writing() as transaction:
             answer = msgspec.json.encode(sealed.repeatable["key"]).decode()
@@ -110,7 +110,7 @@ def test_a_repeated_request_is_written_once_at_once_later_after_a_restart_and_af
 
     assert {each.request_id for each in (first, same, later, restarted, stored)} == {"request-1"}
     assert other.request_id == "request-6"
-    assert landed(DiskJournal(tmp_path / "journal")) == ["request-1", "request-6"]
+    assert landed(DiskSegments(tmp_path / "journal")) == ["request-1", "request-6"]
 
 
 def test_an_answer_is_given_again_for_a_day(tmp_path, store):
@@ -120,7 +120,7 @@ def test_an_answer_is_given_again_for_a_day(tmp_path, store):
         with store.writing() as transaction:
             answer = msgspec.json.encode(header).decode()
             record_answers(transaction, {header.key: (old, answer)}, forget=LONG_AGO)
-    with committing(DiskJournal(tmp_path / "journal"), store) as committer:
+    with committing(DiskSegments(tmp_path / "journal"), store) as committer:
         kept, forgotten = together(committer, entry(1, "23 h"), entry(2, "25 h"))
 
     assert (kept.request_id, forgotten.request_id) == ("request-23", "request-2")
@@ -131,7 +131,7 @@ def replace_header(header, **changes):
 
 
 def test_an_append_that_fails_acknowledges_nothing_and_the_next_request_goes_into_a_new_segment(tmp_path, store):
-    journal = Slow(DiskJournal(tmp_path / "journal"))
+    journal = Slow(DiskSegments(tmp_path / "journal"))
     with committing(journal, store) as committer:
         (first,) = together(committer, entry(1, "a"))
         journal.failures = 1
@@ -144,13 +144,13 @@ def test_an_append_that_fails_acknowledges_nothing_and_the_next_request_goes_int
     assert isinstance(failed, UnavailableError)
     assert "Input/output error" in failure
     assert ready
-    assert repeated.request_id in landed(DiskJournal(tmp_path / "journal"))
-    assert len(landed(DiskJournal(tmp_path / "journal"))) == 2
+    assert repeated.request_id in landed(DiskSegments(tmp_path / "journal"))
+    assert len(landed(DiskSegments(tmp_path / "journal"))) == 2
 
 
 def test_a_write_to_the_blackboard_that_succeeded_although_it_failed_is_known_when_it_is_repeated(store):
     board = MemoryBlackboard()
-    journal = Slow(BlackboardJournal(board, "here"))
+    journal = Slow(BlackboardSegments(board, "journals/here/"))
     with committing(journal, store) as committer:
         journal.failures = 1
         (failed,) = together(committer, entry(1, "a"))
@@ -158,29 +158,29 @@ def test_a_write_to_the_blackboard_that_succeeded_although_it_failed_is_known_wh
 
     assert isinstance(failed, UnavailableError)
     assert repeated.request_id == "request-1"
-    assert landed(BlackboardJournal(board, "here")) == ["request-1"]
+    assert landed(BlackboardSegments(board, "journals/here/")) == ["request-1"]
 
 
 def test_a_receiver_of_the_same_name_that_starts_ends_the_segment_and_loses_nothing_of_it(store):
     board = MemoryBlackboard()
-    with committing(BlackboardJournal(board, "here"), store) as first:
+    with committing(BlackboardSegments(board, "journals/here/"), store) as first:
         together(first, entry(1))
-        with committing(BlackboardJournal(board, "here"), store) as second:
+        with committing(BlackboardSegments(board, "journals/here/"), store) as second:
             together(second, entry(2))
             (refused,) = together(first, entry(3))
             (taken,) = together(first, entry(4))
             (segment,) = [each.name for each in second.sealed]
-            assert [each.header.request_id for each in BlackboardJournal(board, "here").entries(segment)] == [
-                "request-1"
-            ]
+            assert [
+                each.header.request_id for each in entries(BlackboardSegments(board, "journals/here/"), segment)
+            ] == ["request-1"]
 
     assert isinstance(refused, UnavailableError)
     assert taken.request_id == "request-4"
-    assert sorted(landed(BlackboardJournal(board, "here"))) == ["request-1", "request-2", "request-4"]
+    assert sorted(landed(BlackboardSegments(board, "journals/here/"))) == ["request-1", "request-2", "request-4"]
 
 
 def test_a_segment_is_sealed_when_it_is_large_or_old_and_what_comes_then_is_in_the_next(tmp_path, store):
-    journal = DiskJournal(tmp_path / "journal")
+    journal = DiskSegments(tmp_path / "journal")
     with committing(journal, store, replace(LIMITS, roll_bytes=1)) as committer:
         for number in range(3):
             together(committer, entry(number))
@@ -195,7 +195,7 @@ def test_a_segment_is_sealed_when_it_is_large_or_old_and_what_comes_then_is_in_t
 
 
 def test_the_age_of_what_waits_begins_with_the_first_entry_of_the_open_segment(tmp_path, store):
-    with committing(DiskJournal(tmp_path / "journal"), store) as committer:
+    with committing(DiskSegments(tmp_path / "journal"), store) as committer:
         before = committer.oldest_seconds
         together(committer, entry(1))
         first = committer.oldest_seconds
@@ -210,7 +210,7 @@ def test_without_the_store_requests_that_may_be_repeated_wait_and_others_go_on(t
     def fail(*_, **__):
         raise StoreError("The state database cannot be used")
 
-    with committing(DiskJournal(tmp_path / "journal"), store) as committer:
+    with committing(DiskSegments(tmp_path / "journal"), store) as committer:
         (before,) = together(committer, entry(1, "known"))
         monkeypatch.setattr("feed_assets.receiving.committing.answers", fail)
         known, unknown, free = together(committer, entry(2, "known"), entry(3, "new"), entry(4))
@@ -221,7 +221,7 @@ def test_without_the_store_requests_that_may_be_repeated_wait_and_others_go_on(t
 
 
 def test_a_loop_that_ends_during_an_append_loses_nothing_and_ends_no_process(tmp_path, store):
-    journal = Slow(DiskJournal(tmp_path / "journal"))
+    journal = Slow(DiskSegments(tmp_path / "journal"))
     started, go_on = threading.Event(), threading.Event()
     append = journal.append
 
@@ -242,11 +242,11 @@ def test_a_loop_that_ends_during_an_append_loses_nothing_and_ends_no_process(tmp
         go_on.set()
 
     assert [each.name for each in committer.sealed] == journal.segments()
-    assert landed(DiskJournal(tmp_path / "journal")) == ["request-1"]
+    assert landed(DiskSegments(tmp_path / "journal")) == ["request-1"]
 
 
 def test_a_full_disk_is_told_and_nothing_is_taken_until_there_is_room(tmp_path, store, monkeypatch):
-    journal = DiskJournal(tmp_path / "journal")
+    journal = DiskSegments(tmp_path / "journal")
 
     def full():
         raise OSError(28, "No space left on device")
@@ -267,13 +267,13 @@ def test_a_full_disk_is_told_and_nothing_is_taken_until_there_is_room(tmp_path, 
 @pytest.mark.parametrize("parts", [1, 3])
 def test_recovered_segments_are_given_on_with_the_requests_that_may_be_repeated(tmp_path, store, parts):
     for number in range(parts):
-        with committing(DiskJournal(tmp_path / f"{number}"), store) as committer:
+        with committing(DiskSegments(tmp_path / f"{number}"), store) as committer:
             together(committer, entry(number, f"key-{number}"))
         (path,) = (tmp_path / f"{number}").glob("*.segment")
         (tmp_path / "journal").mkdir(exist_ok=True)
         path.rename(tmp_path / "journal" / path.name)
 
-    with committing(DiskJournal(tmp_path / "journal"), store) as committer:
+    with committing(DiskSegments(tmp_path / "journal"), store) as committer:
         found = {key for each in committer.sealed for key in each.repeatable}
 
     assert found == {f"key-{number}" for number in range(parts)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import tracemalloc
 from contextlib import nullcontext
@@ -13,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from feed_assets.ads import KINDS
-from feed_assets.receiving.door import Body, BodyError, Door, TooLargeError, can_be_pushed, require_an_object
+from feed_assets.receiving.door import Door, can_be_pushed, require_an_object
 from feed_assets.receiving.door import split as split_up_to
-from feed_assets.receiving.limits import Limits
+from feed_assets.serving.bodies import BodyError, TooLargeError
 from feed_assets.sources import load_source
 from feed_assets_tests.receiving.serving import EVENTS
 
@@ -151,45 +150,6 @@ def test_only_json_lines_in_utf_8_that_are_not_polled_are_pushed(tmp_path):
     assert not can_be_pushed(described("type: jsonl, encoding: latin-1,"))
     assert not can_be_pushed(described("type: csv,"))
     assert not can_be_pushed(described("type: jsonl,", f"poll: {{place: {tmp_path}, pattern: '*.jsonl', every: 1h}}\n"))
-
-
-def taken(content, limits, step=1000):
-    body = Body(limits, packed=True)
-    for start in range(0, len(content), step):
-        body.take(content[start : start + step])
-    return body.whole()
-
-
-@pytest.mark.parametrize("step", [1, 7, 1000])
-def test_gzip_is_unpacked_as_it_comes_also_in_several_members(step):
-    assert taken(gzip.compress(b"a" * 100) + gzip.compress(b"b" * 100), Limits(), step) == b"a" * 100 + b"b" * 100
-
-
-def test_a_bomb_is_refused_before_it_is_unpacked_and_a_cut_or_other_body_is_named():
-    bomb = gzip.compress(b"\0" * 50_000_000)
-    limits = Limits(unpacked_bytes=10_000)
-    body = Body(limits, packed=True)
-
-    with pytest.raises(TooLargeError, match="10,000"):
-        body.take(bomb)
-    assert len(body._unpacked) == 10_001
-    with pytest.raises(BodyError, match="cut off"):
-        taken(gzip.compress(b"abc")[:-1], limits)
-    with pytest.raises(BodyError, match="The body is not gzip"):
-        taken(b"abc", limits)
-    with pytest.raises(BodyError, match="What follows the gzip in the body is not gzip"):
-        taken(gzip.compress(b"abc") + b"abc", limits)
-
-
-def test_a_body_that_comes_byte_by_byte_takes_no_more_memory_than_its_bytes():
-    body = Body(Limits(), packed=False)
-    tracemalloc.start()
-    try:
-        for _ in range(100_000):
-            body.take(bytes([1]))
-        assert tracemalloc.get_traced_memory()[1] < 300_000
-    finally:
-        tracemalloc.stop()
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ import pytest
 
 from feed_assets.ads import KINDS
 from feed_assets.blackboard import LocalBlackboard
-from feed_assets.receiving.disk_journal import DiskJournal
+from feed_assets.journal.on_disk import DiskSegments
 from feed_assets.receiving.door import Door, split
-from feed_assets.receiving.journal import Entry, Header, frame
+from feed_assets.receiving.entries import Entry, Header, framed
 from feed_assets.receiving.landing_segments import Place, land_segments, write_files
 from feed_assets.sources import load_source, raw_days, raw_frame
 from feed_assets.sources.ledger import current_landings
@@ -25,7 +25,7 @@ NOW = datetime(2019, 12, 1, tzinfo=UTC)
 
 @pytest.fixture
 def journal(tmp_path):
-    return DiskJournal(tmp_path / "journal")
+    return DiskSegments(tmp_path / "journal")
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +45,7 @@ def segment_of(journal, source, *bodies, key=SOURCE):
         records = split(body, "application/x-ndjson", most=1000)
         rejected = door.judge(records)
         header = Header(key, f"request-{number}", len(records) - len(rejected), rejected)
-        journal.append([frame(Entry(header, b"".join(each + b"\n" for each in records)))])
+        journal.append([framed(Entry(header, b"".join(each + b"\n" for each in records)))])
     journal.seal(name)
     return name
 

@@ -112,7 +112,8 @@ def test_the_command_serves_until_sigterm_and_a_second_one_does_not_take_its_jou
         os.kill(server.process.pid, signal.SIGTERM)
         assert server.process.wait(30) == 0
 
-    assert "is the journal of another receiver that runs now" in second.stderr
+    assert "is the journal of another process that runs now" in second.stderr
+    assert "--journal" in second.stderr
     assert "listens on" not in second.stderr
     assert "The receiver listens on" in server.log.read_text()
     assert "Stopped." in server.log.read_text()

@@ -18,15 +18,15 @@ from types import SimpleNamespace
 
 import psutil
 import pytest
-from fastapi import HTTPException
+from starlette.exceptions import HTTPException
 
-from feed_assets.receiving.access import add_token
-from feed_assets.receiving.journal import Entry, Header, frame
+from feed_assets.receiving.entries import Entry, Header, framed
 from feed_assets.receiving.keeping import Backlog, Keeper
 from feed_assets.receiving.limits import Limits
 from feed_assets.receiving.metrics import Metrics
 from feed_assets.receiving.server import Receiver, create_app
-from feed_assets.receiving.tables import remove_token
+from feed_assets.serving.tables import remove_token
+from feed_assets.serving.tokens import add_token
 from feed_assets_tests.certificates import self_signed
 from feed_assets_tests.listening import family, listening
 from feed_assets_tests.receiving.light import Light, describe, running_light
@@ -207,17 +207,17 @@ def test_a_partner_that_sends_more_than_its_rate_waits_and_too_much_under_way_is
     assert int(burst[1].headers["retry-after"]) > 1000
 
 
-def test_a_partner_that_has_waited_for_as_long_as_it_was_told_may_send_again(monkeypatch):
+def test_a_partner_that_has_waited_for_as_long_as_it_was_told_may_send_again():
     clock = SimpleNamespace(now=0.0)
-    monkeypatch.setattr("feed_assets.receiving.server.time", SimpleNamespace(monotonic=lambda: clock.now))
     receiver = Receiver([], None, None, None, Limits(rate=10), Metrics())
-    receiver.spend(None, 35)
+    receiver.rate.clock = lambda: clock.now
+    receiver.rate.spend("acme", 35)
     with pytest.raises(HTTPException) as refused:
-        receiver.spend(None, 0)
+        receiver.require_rate("acme")
 
     clock.now += int(refused.value.headers["Retry-After"])
 
-    receiver.spend(None, 0)
+    receiver.require_rate("acme")
 
 
 def test_as_many_connections_as_are_allowed_are_served_and_one_more_is_refused_until_another_ends(tmp_path):
@@ -282,11 +282,11 @@ def test_a_lander_that_dies_is_started_again_and_lands_what_is_due(tmp_path):
 def test_what_waits_is_as_old_as_its_first_event_also_after_a_restart(tmp_path, monkeypatch):
     light = Light(tmp_path / "base", LIMITS)
     yesterday = f"{NOW - dt.timedelta(days=1):%Y%m%dT%H%M%S%f}-0123456789abcdef"
-    monkeypatch.setattr("feed_assets.receiving.disk_journal.new_segment", lambda: yesterday)
+    monkeypatch.setattr("feed_assets.journal.on_disk.new_segment", lambda: yesterday)
     journal = light.opened()
     journal.claim()
     segment = journal.begin()
-    journal.append([frame(Entry(Header("ads/gone", "request-1", 1), GOOD))])
+    journal.append([framed(Entry(Header("ads/gone", "request-1", 1), GOOD))])
     journal.seal(segment)
     os.close(journal._lock)
 
@@ -306,7 +306,7 @@ def test_it_is_ready_until_an_event_waits_for_longer_than_planned_and_the_backlo
     app = create_app(Receiver([], None, committer, keeper, Limits(), Metrics()))
     (ready,) = (route.endpoint for route in app.routes if route.path == "/ready")
 
-    assert asyncio.run(ready()).status_code == status
+    assert asyncio.run(ready(None)).status_code == status
 
 
 def test_a_source_that_cannot_land_is_named_and_holds_up_no_other(tmp_path):
@@ -315,7 +315,7 @@ def test_a_source_that_cannot_land_is_named_and_holds_up_no_other(tmp_path):
     journal.claim()
     segment = journal.begin()
     for source in ("ads/gone", "ads/shop_ads"):
-        journal.append([frame(Entry(Header(source, "request-1", 1), GOOD + b"\n"))])
+        journal.append([framed(Entry(Header(source, "request-1", 1), GOOD + b"\n"))])
     journal.seal(segment)
     os.close(journal._lock)
 

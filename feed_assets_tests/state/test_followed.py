@@ -55,6 +55,25 @@ def test_a_view_has_each_event_once_and_is_loaded_once(database: str) -> None:
     assert view.loads == 1
 
 
+def test_a_view_is_loaded_anew_after_an_event_that_does_not_tell_it(database: str) -> None:
+    store = Store(database)
+    loads = []
+
+    def load(connection: Connection) -> int:
+        loads.append(len(store.events()))
+        return loads[-1]
+
+    view = Followed(store, load, lambda known, event: None if event.details["n"] == 1 else known, int)
+    assert view.current() == 0
+    write(store, 1)
+    assert (view.current(), view.cursor) == (loads[0], 1)
+    write(store, 3)
+    write(store, 1)
+
+    assert (view.current(), view.current(), view.cursor) == (5, 5, 5)
+    assert len(loads) == 2
+
+
 def test_logs_have_numbers_of_their_own(database: str) -> None:
     store = Store(database)
     write(store, 2)

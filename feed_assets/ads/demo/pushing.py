@@ -27,7 +27,7 @@ import yaml
 from feed_assets.ads import KINDS
 from feed_assets.ads.demo.daemon import MODULE
 from feed_assets.blackboard import Blackboard
-from feed_assets.receiving.disk_journal import DiskJournal
+from feed_assets.journal.on_disk import DiskSegments
 from feed_assets.receiving.landing_segments import Outcome, Place, land_segments
 from feed_assets.resources import Clock
 from feed_assets.sources import load_source
@@ -65,7 +65,7 @@ class RunningReceiver:
 
     def land(self, spark: Callable[[], Any], board: Blackboard, clock: Clock) -> list[Outcome]:
         """Land what the stopped receiver has taken."""
-        journal = DiskJournal(self.folder / "journal")
+        journal = DiskSegments(self.folder / "journal")
         place = Place(board, journal, [load_source(self.described, KINDS)], spark, clock.now)
         return land_segments(place, journal.segments())
 

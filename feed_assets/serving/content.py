@@ -1,6 +1,6 @@
 """What the headers of a request say of its body: the media type, the charset, and how the body is packed.
 
-Here: which of these the receiver takes. Not here: whether the body is what its headers say (`door`).
+Here: which of these a service takes. Not here: whether the body is what its headers say.
 """
 
 from __future__ import annotations
@@ -10,27 +10,32 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from feed_assets.receiving.documentation import TYPES
-from feed_assets.receiving.door import JSON_TYPES, LINES_TYPES
-
 _CHARSETS: Final = frozenset({"utf-8", "utf8", "us-ascii", "ascii"})
 _PACKINGS: Final[tuple[list[str], ...]] = ([], ["gzip"], ["x-gzip"])
 _PARAMETER: Final = re.compile(r""";\s*([^\s=;"]+)\s*=\s*("(?:[^"\\]|\\.)*"|[^;]*)""")
 
 
 class UnsupportedError(Exception):
-    """The receiver takes no such body; the message says what to send."""
+    """The service takes no such body; the message says what to send."""
+
+
+@dataclass(frozen=True, slots=True)
+class MediaTypes:
+    """The types that a service takes, in lower case, all of them text in UTF-8; `described` names them to people."""
+
+    names: frozenset[str]
+    described: str
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a body is: JSON or a JSON object a line, by its media type; and whether it is packed with gzip."""
+    """What a body is: its media type, in lower case, and whether it is packed with gzip."""
 
     media_type: str
     is_packed: bool
 
     @classmethod
-    def of(cls, headers: Iterable[tuple[bytes, bytes]]) -> Content:
+    def of(cls, headers: Iterable[tuple[bytes, bytes]], types: MediaTypes) -> Content:
         """The content that these headers announce, with names in lower case. Raises UnsupportedError."""
         found: dict[bytes, list[str]] = {b"content-type": [], b"content-encoding": [], b"transfer-encoding": []}
         for name, value in headers:
@@ -46,7 +51,7 @@ class Content:
                 f"The Transfer-Encoding packs with {', '.join(transfers)!r}; pack the body with gzip, and announce it "
                 "by Content-Encoding."
             )
-        return cls(_media_type(found[b"content-type"]), bool(packings))
+        return cls(_media_type(found[b"content-type"], types), bool(packings))
 
 
 def _codings(values: Iterable[str]) -> list[str]:
@@ -55,14 +60,14 @@ def _codings(values: Iterable[str]) -> list[str]:
     return [each for each in codings if each not in {"", "identity"}]
 
 
-def _media_type(values: list[str]) -> str:
+def _media_type(values: list[str], types: MediaTypes) -> str:
     if not values:
-        raise UnsupportedError(f"The request has no Content-Type; send {TYPES}.")
+        raise UnsupportedError(f"The request has no Content-Type; send {types.described}.")
     if len(values) > 1:
         raise UnsupportedError(f"The request has {len(values)} headers Content-Type; send one.")
     text, _, _ = values[0].partition(";")
-    if (media_type := text.strip().lower()) not in JSON_TYPES | LINES_TYPES:
-        raise UnsupportedError(f"The Content-Type is {media_type!r}; send {TYPES}.")
+    if (media_type := text.strip().lower()) not in types.names:
+        raise UnsupportedError(f"The Content-Type is {media_type!r}; send {types.described}.")
     for name, value in _PARAMETER.findall(values[0]):
         charset = value.strip(" \t\"'").lower()
         if name.lower() == "charset" and charset not in _CHARSETS:

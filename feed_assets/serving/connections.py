@@ -1,8 +1,8 @@
 """What a connection may cost before the server knows whose it is: uvicorn itself has no limit for that.
 
 Here: the time and the size of a request's head, requests that come before the one before them is answered, connections
-beyond the limit, and the files that a process may open. Not here: the body and everything after it (`server`), to which
-tokens and other limits apply. Nothing here knows what the server is for.
+beyond the limit, and the files that a process may open. Not here: the body and everything after it (`bodies`), to which
+tokens and other limits apply.
 """
 
 from __future__ import annotations

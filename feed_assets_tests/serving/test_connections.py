@@ -1,4 +1,4 @@
-"""What a connection may cost before it is known whose it is. Not here: what a request may do (`test_server`)."""
+"""What a connection may cost before it is known whose it is. Not here: what a request may do."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from uvicorn.server import ServerState
 
-from feed_assets.receiving.connections import ConnectionLimits, options
 from feed_assets.receiving.limits import Limits
+from feed_assets.serving.connections import ConnectionLimits, options
 from feed_assets_tests.certificates import self_signed
 from feed_assets_tests.receiving.light import Light, running_light
 from feed_assets_tests.waiting import HANGS, until
@@ -324,7 +324,7 @@ def test_requests_that_come_with_the_end_of_the_handshake_are_answered(encryptin
 def test_the_receiver_may_open_as_many_files_as_the_system_allows():
     limits = "resource.getrlimit(resource.RLIMIT_NOFILE)"
     lines = (
-        "import resource; from feed_assets.receiving.connections import allow_files",
+        "import resource; from feed_assets.serving.connections import allow_files",
         f"resource.setrlimit(resource.RLIMIT_NOFILE, (256, {limits}[1])); allow_files(); print(len(set({limits})))",
     )
     assert subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, check=True).stdout == b"1\n"
