@@ -117,7 +117,7 @@ def test_systemd_takes_the_units_and_calls_them_confined(tmp_path):
 
 def test_the_home_of_the_user_is_the_directory_that_the_units_may_write_to():
     # Caches are below the home, such as Spark's jars for S3.
-    installed = [(DEPLOY / name).read_text(encoding="utf-8") for name in ("README.md", "Dockerfile")]
+    installed = [path.read_text(encoding="utf-8") for path in (ROOT / "docs/production.md", DEPLOY / "Dockerfile")]
     homes = [re.findall(r"useradd .*--home-dir (\S+)", text) for text in installed]
     units = [path.read_text(encoding="utf-8") for path in (DEPLOY / "systemd").iterdir()]
     writable = {name for text in units for name in re.findall(r"^StateDirectory=(.*)$", text, re.MULTILINE) or [""]}
@@ -190,7 +190,7 @@ def test_two_backfills_survive_a_reload_and_kills_of_daemon_webserver_and_a_run(
     deployment.until(finished, "finished backfills")
     runs = deployment.until(all_runs, "finished runs, of the sensor too")
 
-    (query,) = re.findall(r"```graphql\n(.*?)```", (DEPLOY / "README.md").read_text(), flags=re.DOTALL)
+    (query,) = re.findall(r"```graphql\n(.*?)```", (ROOT / "docs/production.md").read_text(), flags=re.DOTALL)
     figures = deployment.ask(query)
     assert (figures["queued"], figures["failed"]) == ({"count": 0}, {"count": 1})
     assert all(each["healthy"] is not False for each in figures["instance"]["daemonHealth"]["allDaemonStatuses"])
