@@ -20,8 +20,8 @@ RESERVED_COLUMNS = frozenset(
 """Names that raw files, landing and Spark use, so that no column of a partner can have them."""
 
 USED = Field(exclude_if=not_)
-"""Leaves a field that a later version added out of a source's digest until the field is used. Otherwise an upgrade would
-process all days again."""
+"""Leaves a field that a later version added out of a source's digest until the field is used. Otherwise an upgrade
+would process all days again."""
 
 ColumnName = Annotated[str, StringConstraints(min_length=1)]
 Expression = Annotated[str, StringConstraints(min_length=1, strip_whitespace=True)]
@@ -134,8 +134,8 @@ class DelimitedFormat(_TextFormat, frozen=True):
 class JsonLinesFormat(_TextFormat, frozen=True):
     """One JSON object a line. All values are texts; a missing key is NULL.
 
-    An object with a whole number of more than 38 digits is malformed: ask the partner to send such ids as text. About 16
-    digits of a longer fraction count.
+    An object with a whole number of more than 38 digits is malformed: ask the partner to send such ids as text. About
+    16 digits of a longer fraction count.
     """
 
     type: Literal["jsonl"]
@@ -157,8 +157,8 @@ class ParquetFormat(BaseModel, frozen=True, extra="forbid"):
     """Parquet files. Columns keep their types.
 
     A file may have a narrower type than declared, such as INT for BIGINT or DECIMAL(4, 2) for DECIMAL(10, 2), or the
-    null type. Do not declare a column of a type that Spark cannot read, such as UUID, TIME or INTERVAL: the column stays
-    in the file as sent.
+    null type. Do not declare a column of a type that Spark cannot read, such as UUID, TIME or INTERVAL: the column
+    stays in the file as sent.
     """
 
     type: Literal["parquet"]

@@ -86,8 +86,8 @@ class Source(BaseModel):
     """Texts that stand for NULL."""
 
     time_zone: str = "UTC"
-    """The zone of event times that carry no zone (TIMESTAMP_NTZ). The hour that comes twice when summer time ends counts
-    as its first occurrence."""
+    """The zone of event times that carry no zone (TIMESTAMP_NTZ). The hour that comes twice when summer time ends
+    counts as its first occurrence."""
 
     filter: Expression | None = None
     """A condition in Spark SQL. Records that do not meet it belong to another source of the same log. Without a filter,
@@ -109,7 +109,8 @@ class Source(BaseModel):
         default_factory=dict
     )
     """CSV files beside the YAML, each with the partner's column by which its rows are found. The expressions in
-    `columns` can use the other columns of these tables; `event_time` and `filter` cannot, because landing needs them."""
+    `columns` can use the other columns of these tables; `event_time` and `filter` cannot, because landing needs
+    them."""
 
     growth_threshold_percent: Annotated[Decimal, Field(ge=0, allow_inf_nan=False)]
     """The growth of raw data, in percent, from which a processed day runs again. Required without `growth_threshold`;
@@ -126,14 +127,15 @@ class Source(BaseModel):
     """Hours after the last hour of a day until the day is due. The partner may send until then."""
 
     may_be_empty: bool = False
-    """Whether a day without a landed file has no events. Otherwise its files are still to come. A day of a kind is empty
-    only if it is empty for all sources of the kind."""
+    """Whether a day without a landed file has no events. Otherwise its files are still to come. A day of a kind is
+    empty only if it is empty for all sources of the kind."""
 
     recipients: tuple[MailAddress, ...] = ()
     """Who gets mail about late data of this source, besides FEED_ASSETS_MAIL_TO."""
 
     poll: Poll | None = None
-    """Where the partner's files are fetched from: see [below](#the-field-poll). Without it, the source is not polled."""
+    """Where the partner's files are fetched from: see [below](#the-field-poll). Without it, the source is not
+    polled."""
 
     _declared_kind: Kind = PrivateAttr()
     _tables: tuple[Table, ...] = PrivateAttr(default=())

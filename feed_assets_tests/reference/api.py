@@ -17,8 +17,8 @@ HEAD = """\
 # Python
 
 These names are the API; everything else may change with any version. Projects write `import feed_assets as fa`, then
-`fa.Project`, `fa.checks.unique` or `fa.file_feed.history`. Each name is loaded when it is used. The docstrings say more:
-`help(fa.Project)`. A parameter with `=...` has a default.
+`fa.Project`, `fa.checks.unique` or `fa.file_feed.history`. Each name is loaded when it is used. A parameter with `=...`
+has a default. The docstrings say more: `help(fa.Project)`.
 """
 
 

@@ -29,7 +29,8 @@ def problems() -> Iterator[str]:
     for path, page in GENERATED.items():
         if not path.exists() or path.read_text(encoding="utf-8") != page():
             yield f"{path.relative_to(ROOT)} is stale: run `python -m feed_assets_tests.reference`."
-    listed = re.findall(r'"([^"]+\.md)"', str(tomllib.loads((ROOT / "zensical.toml").read_text("utf-8"))).replace("'", '"'))
+    navigation = tomllib.loads((ROOT / "zensical.toml").read_text(encoding="utf-8"))["project"]["nav"]
+    listed = re.findall(r"[\w/-]+\.md", str(navigation))
     for path in sorted(DOCS.rglob("*.md")):
         if (name := path.relative_to(DOCS).as_posix()) not in listed:
             yield f"docs/{name} is not in the navigation: list it in zensical.toml, under `nav`."

@@ -52,10 +52,11 @@ def _fields(model: type[BaseModel], level: str) -> Iterator[str]:
     schema = model.model_json_schema(mode="validation")["properties"]
     texts = described(model)
     for name, field in model.model_fields.items():
-        facts = [_kind(schema[name])]
-        facts += ["**required**"] if field.is_required() else list(_default(name, field.get_default(call_default_factory=True)))
+        default = (
+            ["**required**"] if field.is_required() else _default(name, field.get_default(call_default_factory=True))
+        )
         yield f"{level} `{name}`\n"
-        yield f"{', '.join(facts)}\n"
+        yield f"{', '.join([_kind(schema[name]), *default])}\n"
         for each in paragraphs(texts[name]):
             yield f"{each}\n"
 
