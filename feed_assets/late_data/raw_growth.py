@@ -94,7 +94,7 @@ class SourceDecision:
         return f"{self.source.key} {self.day}: {self.decision.sentence(outcome or self._outcome())} ({baseline})"
 
     def _outcome(self) -> str | None:
-        """What happens to the day, if the decision alone does not say it."""
+        """What happens to the day, if the decision alone does not say so."""
         if self.wanted:
             return self._outcome_of_wanted()
         if not self.differs:

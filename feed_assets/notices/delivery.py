@@ -59,8 +59,9 @@ def deliver(store: Store, report: Report, channels: Mapping[str, Send]) -> list[
     """Send what is due and not yet sent. Close the report if it has a result and all its messages are sent.
 
     `channels` has `FEED`, which takes only reports that have ended. A channel of one recipient, such as
-    `mail:all@example.com`, takes only what was put off for it. Any error of a channel counts as NotTakenError. Returns
-    remarks for the log, each with the day of the report; of other errors only the type, as their text may hold secrets.
+    `mail:all@example.com`, gets only messages deferred for that recipient. Any error of a channel counts as
+    NotTakenError. Returns remarks for the log, each with the day of the report. Of other errors, a remark has only the
+    type, as their text may hold secrets.
     """
     remarks: list[str] = []
     wanted = {

@@ -50,11 +50,11 @@ class TakenIndex(Protocol):
     """Which states of a source's files have landed; none that has not."""
 
     def taken(self, source_key: str, first: date) -> Mapping[str, Taken]:
-        """Name -> what was taken of it, for files of `first` and later days."""
+        """Name -> the newest landing of that file, for files of `first` and later days."""
         ...
 
     def newest(self, source_key: str, file: PartnersFile) -> Taken | None:
-        """What is taken now of the file's name and day; None if nothing is."""
+        """The newest landing of a file with this name and day; None if there is none."""
         ...
 
     def record(self, source_key: str, file: PartnersFile, landing: LandingId, *, now: datetime) -> None:

@@ -116,7 +116,7 @@ class _Channels:
         return f"{name} kept as {update.uri}" if update else f"{name} was kept before"
 
     def _mail(self, mailer: MailResource, only: str | None, report: Report, message: str, name: str) -> str:
-        """Mail to all recipients, or only to one. Those that the server puts off get a channel of their own."""
+        """Mail to all recipients, or only to one. Each recipient that the server defers gets a channel of its own."""
         notice = notice_of(report, message)
         to = [only] if only else sorted({*notice.recipients, *mailer.recipients})
         if not to:

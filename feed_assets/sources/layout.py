@@ -28,7 +28,7 @@ class LandingId:
     """One landing of a content for a source: the digest of both, and how often it has landed, from 1.
 
     For a polled source, the digest is that of the source and a file's name. A higher generation supersedes the lower
-    ones. As text, `0123456789abcdef` and then `0123456789abcdef-2`.
+    ones. Its texts are `0123456789abcdef`, then `0123456789abcdef-2`.
     """
 
     digest: str

@@ -19,7 +19,7 @@ from feed_assets.sources.positions import Document, Location, Problem, dotted, r
 from feed_assets.sources.spec import FieldProblemsError, Source, SpecError
 
 _PATTERNS: Mapping[Location, str] = {("recipients",): "an address such as team@example.com"}
-"""What texts of a form must look like, where they are no names."""
+"""The expected form of a text, for the fields that are not names."""
 
 
 def load_source(path: Path, kinds: Iterable[Kind]) -> Source:

@@ -84,8 +84,8 @@ def write_by_hour(
 
     Each landing has its own folder (`attempted_prefix`) below the URI of the attempt, with one file an hour.
 
-    Returns the counts of each landing. They are taken after the shuffle, in the tasks that write: there Spark counts a
-    task once, even if it computes a stage again.
+    Returns the counts of each landing. The tasks that write count, after the shuffle: there Spark counts a task once,
+    even if it computes a stage again.
     """
     col, lit, when = functions.col, functions.lit, functions.when
     partners = [column for column in records.columns if column.lower() not in RESERVED_COLUMNS]

@@ -4,8 +4,8 @@ Here: which update, when it may replace another, and what is logged. Not here: S
 
 A load first locks the partition of its table, then resolves the update in force, and replaces the rows in the same
 transaction. Right before the commit it looks once more whether the update is in force. So of two loads, the second one
-resolves after the first one has committed, and a table never goes back, unless the feed did: by an invalidation. What
-remains is a change of the feed between the last look and the commit; then the next load finds the log behind the feed.
+resolves after the first one has committed, and a table never goes back, unless the feed did: by an invalidation. If
+the feed changes between the last look and the commit, the next load finds the log behind the feed.
 """
 
 from __future__ import annotations

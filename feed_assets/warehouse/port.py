@@ -185,7 +185,7 @@ class Warehouse(ABC):
         return [*defined, *self._definitions(table.name, columns, found)]
 
     def _definitions(self, table: str, columns: Sequence[Column], found: Mapping[str, str]) -> list[str]:
-        """The statements that make of a table with the columns `found`, or of none, one with these columns."""
+        """The DDL that creates the table, or adds the columns that are missing in `found`."""
         wanted = self._wanted(table, columns)
         defined = {name: f"{self.quoted(name)} {type_}" for name, type_ in wanted.items()}
         if not found:

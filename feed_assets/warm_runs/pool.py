@@ -66,7 +66,7 @@ class Pool:
     _in_vain: int = 0
     """How many workers in a row have ended before they were ready."""
     _unreported: list[_Worker] = field(default_factory=list)
-    """Those that have ended with a run whose end is not stored yet."""
+    """Workers that have ended with a run whose end is not stored yet."""
     _report_at: float = 0
     """When the database is asked again. On the clock of `time.monotonic`."""
     _stopping: bool = False
