@@ -59,7 +59,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """What a store does. `skew` is how far its clock is ahead of this machine's, within about a second."""
+    """The behaviour of a store. `skew` is how far its clock is ahead of this machine's, within about a second."""
 
     conditions: tuple[Condition, ...]
     skew: timedelta

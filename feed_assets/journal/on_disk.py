@@ -1,6 +1,6 @@
 """Segments in a directory of a local disk, a file each.
 
-What was appended survives the process and the machine (each append waits for the disk), but not the loss of the disk.
+Appended records survive the process and the machine (each append waits for the disk), but not the loss of the disk.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class DiskSegments:
         self._durable += size
 
     def seal(self, segment: str) -> None:
-        """See `Segments.seal`. What nobody acknowledged is cut off its end."""
+        """See `Segments.seal`. A torn end, which nobody acknowledged, is cut off."""
         path = self._path(segment)
         with path.open("r+b") as file:
             length = self._durable

@@ -331,7 +331,7 @@ def decide_on(
 ) -> Decision:
     """How raw data has changed since this update read it as `before`. Reads its listing only if totals do not decide.
 
-    The other arguments are those of `decide`.
+    `decide` describes the other arguments.
     """
     now = current if current.files else None
     decision = decide(before, now, threshold, costs)

@@ -3,7 +3,7 @@
 Here: the index. Not here: who takes a file (`poller`, by leases), and the index in DynamoDB (`dynamodb`).
 
 A state of a file is its name, size and tag. After it has landed, one object says so, whose key has all of it:
-`raw/.polled/<source>/<day>/<name>/<landing>.<size>.<tag>`. Of several landings of one name the newest is in force. A
+`raw/.polled/<source>/<day>/<name>/<landing>.<size>.<tag>`. The newest landing of a name is in force. A
 file is up to date only if the newest landing took the state that the partner's listing shows. So an earlier file that
 is put back lands again. A poll that stood still while another one landed the name lands nothing (`OvertakenError`). It
 needs no clocks for that: it knows which landing was the newest before it looked at the partner's files.

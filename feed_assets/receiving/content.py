@@ -24,7 +24,7 @@ class UnsupportedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a body is: JSON or a JSON object a line, by its media type; and whether it is packed with gzip."""
+    """The form of a body: JSON or a JSON object a line, by its media type; and whether it is packed with gzip."""
 
     media_type: str
     is_packed: bool

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a segment: records by outcome, and the problem of each source that did not land."""
+    """The outcome of a segment: records by outcome, and the problem of each source that did not land."""
 
     segment: str
     landed: int = 0

@@ -58,7 +58,7 @@ _encode = msgspec.json.Encoder().encode
 
 @dataclass(slots=True)
 class Receiver:
-    """What the server needs, and the state of all its requests.
+    """The needs of the server, and the state of all its requests.
 
     A request's id is that of the receiver and a number: random ids would cost a call of the system each.
     """
@@ -273,7 +273,7 @@ async def _take(receiver: Receiver, request: Request) -> Response:
 def _entry(
     receiver: Receiver, source: str, door: Door, body: bytes, media_type: str, token: Token | None, key: str | None
 ) -> journal.Entry:
-    """What the journal keeps of a request."""
+    """The entry that the journal keeps of a request."""
     try:
         records = split(body, media_type, most=receiver.limits.records)
         rejected = door.judge(records)

@@ -72,7 +72,7 @@ _NO_TEXT = {
     b"\x04\x22\x4d\x18": "packed with LZ4",
     _PARQUET: "Parquet",
 }
-"""What partners send by mistake under the name of a text, by its first bytes."""
+"""Formats that partners send by mistake under the name of a text, by their first bytes."""
 _READ_AS_UTF_8 = {"ascii", "utf-8", "utf-8-sig"}
 
 

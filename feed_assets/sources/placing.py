@@ -44,7 +44,7 @@ _FILTERED: Final = "filtered"
 _QUARANTINED: Final = "quarantined"
 _STAGED: Final = re.compile(r"_day=([^/]+)/_hour=([^/]+)/part-[^/]+\.parquet")
 _TASK_BYTES: Final = 64 * 2**20
-"""About how many bytes of a file a task writes, in at most `_MOST_TASKS` tasks; those of an hour are written by one."""
+"""About how many bytes of a file a task writes, in at most `_MOST_TASKS` tasks. One task writes all of an hour."""
 _MOST_TASKS: Final = 1_000
 _LANDED_MALFORMED: Final = "landed malformed"
 _OUTCOMES: Final = (_LANDED, _LANDED_MALFORMED, _FILTERED, *REASONS)

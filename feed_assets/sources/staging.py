@@ -73,7 +73,7 @@ def stage(
     """Stage the records of files by hour, and plan their copies; for a file that cannot be read, its error.
 
     Files of the same columns share a Spark job. If it fails, each has a job of its own, so that a bad file holds up no
-    other; an error of storage is that of all. A file that fails leaves nothing.
+    other; an error of storage concerns all. A file that fails leaves nothing.
     """
     try:
         return list(_stage(session, blackboard, source, due, now))

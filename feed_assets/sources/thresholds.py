@@ -49,7 +49,7 @@ class Processed:
 
 
 class Basis(StrEnum):
-    """What a threshold from costs rests on."""
+    """The basis of a threshold from costs."""
 
     HISTORY = "history"
     NO_HISTORY = "no history"

@@ -73,7 +73,7 @@ def load(
     now: Callable[[], datetime],
     author: str,
 ) -> tuple[Loaded, bool]:
-    """Make the rows of a partition in its table those of the update in force, in one transaction.
+    """Replace the rows of a partition in its table by the rows of the update in force, in one transaction.
 
     Returns the last line of the log, and whether this load wrote it. If the update is loaded already, and all its rows
     are there, nothing changes. If no update is in force any more, the partition's rows are deleted.
@@ -165,7 +165,7 @@ def _is_valid(feed: Feed, partition: str | None, name: str) -> bool:
 
 
 def _fetched(update: Update) -> Iterator[list[Path]]:
-    """The files of an update on this machine, some at a time; those of a disk are linked."""
+    """The files of an update on this machine, some at a time; files of a disk are linked."""
     batches: list[dict[str, str | None]] = [{}]
     size = 0
     for file in update.files:

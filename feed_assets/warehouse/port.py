@@ -18,7 +18,7 @@ from feed_assets.errors import FeedAssetsError
 from feed_assets.file_feed import Column
 
 PARTITION, UPDATE = "_partition", "_update"
-"""The columns of every row besides those of its feed."""
+"""The columns of every row besides the feed's columns."""
 
 LOG = "feed_assets_loads"
 _NAMES = (
@@ -45,7 +45,7 @@ class WarehouseError(FeedAssetsError):
 
 
 class SchemaMismatchError(WarehouseError):
-    """The columns of a table are not those of its feed, or cannot be kept in this warehouse."""
+    """The columns of a table differ from its feed's, or this warehouse cannot keep them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,7 @@ class Pool:
     module: str
     idle: float = IDLE
     _workers: list[_Worker] = field(default_factory=list)
-    """The one that was used last is the last."""
+    """The worker that was used last is the last."""
     _starts: dict[str, int] = field(default_factory=dict)
     _in_vain: int = 0
     """How many workers in a row have ended before they were ready."""
