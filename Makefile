@@ -12,7 +12,7 @@ ENVIRONMENT = $(if $(BASE),FEED_ASSETS_BASE='$(BASE)')
 s3: PORT = 7480
 cluster: PORT = 7077
 
-.PHONY: help demo dev s3 cluster test chaos late lint bench audit hashes format clean
+.PHONY: help demo dev s3 cluster docs test chaos late lint bench audit hashes format clean
 
 help: ## show this list
 	@grep -E '^[a-z0-9]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -40,6 +40,11 @@ s3: $(READY) ## an S3 server on 127.0.0.1 (PORT=7480) until Ctrl-C; its data sta
 cluster: $(READY) ## a Spark master on 127.0.0.1 (PORT=7077) and two workers until Ctrl-C
 	@exec $(BIN)/python -m feed_assets_tests.servers cluster $(PORT)
 
+docs: $(READY) ## build the documentation into build/docs; generated pages are written anew
+	@$(BIN)/python -m feed_assets_tests.reference
+	@$(BIN)/zensical build --strict >/dev/null
+	@echo "To read it: $(BIN)/python -m http.server --directory build/docs --bind 127.0.0.1 8000"
+
 # Hundreds of processes load the package: each would compile it again where Python is told to keep no compiled modules.
 test: export PYTHONDONTWRITEBYTECODE =
 test: $(READY) ## all tests, in three processes
@@ -56,13 +61,15 @@ chaos: $(READY) ## 1,000 kills of writers, readers and retention, on a disk and 
 late: $(READY) ## 10,000 random histories of late data
 	@$(BIN)/python -m feed_assets_tests.late_data.late_histories 10000
 
-lint: $(READY) ## ruff, mypy, import rules, Dagster definitions
+lint: $(READY) ## ruff, mypy, import rules, Dagster definitions, documentation
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --quiet --check .
 	@$(BIN)/mypy --no-error-summary
 	@out=$$($(BIN)/lint-imports --no-logo 2>&1) || { echo "$$out"; exit 1; }
 	@out=$$($(BIN)/dagster definitions validate 2>&1) || { echo "$$out"; exit 1; }
-	@echo "Style, types, imports and definitions are in order."
+	@$(BIN)/python -m feed_assets_tests.reference --check
+	@out=$$($(BIN)/zensical build --strict 2>&1) || { echo "$$out"; exit 1; }
+	@echo "Style, types, imports, definitions and documentation are in order."
 
 bench: $(READY) ## side-by-side measurements; prints a table, writes JSON
 	@$(BIN)/python -m feed_assets_tests.benchmarks
@@ -87,4 +94,4 @@ format: $(READY) ## let ruff rewrite what it can
 	$(BIN)/ruff format .
 
 clean: ## remove the environment, not the data
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) build/docs .cache .mypy_cache .ruff_cache .pytest_cache

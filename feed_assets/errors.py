@@ -32,7 +32,7 @@ DATABASE_ERRORS: Final = frozenset({"dagster._core.errors.DagsterError", "sqlalc
 
 
 class FeedAssetsError(Exception):
-    """What a user can mend. The message says what, where and what to do; `exit_code` is that of a command."""
+    """An error that a user can mend. The message says what, where and what to do. A command exits with `exit_code`."""
 
     exit_code: ClassVar[int] = FAILED
 

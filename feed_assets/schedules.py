@@ -1,4 +1,4 @@
-"""What starts by the clock: polls of partners, and a schedule instead of sensors, which runs each day once.
+"""Starts by the clock: polls of partners, and a schedule instead of sensors, which runs each day once.
 
 Here: schedules and the jobs of polls. Not here: polling (`polling.poller`), and late data, which sensors find.
 """

@@ -8,13 +8,13 @@ import os
 import dagster as dg
 from shop import definitions as shop
 
-from feed_assets.pipes import EMRServerless, launched
+import feed_assets as fa
 
 CODE = os.environ["EMR_CODE"]  # such as s3://my-code/shop/1.4
 
-defs = launched(
+defs = fa.launched(
     shop.defs,
-    EMRServerless(
+    fa.EMRServerless(
         application_id=dg.EnvVar("EMR_APPLICATION_ID"),
         execution_role_arn=dg.EnvVar("EMR_JOB_ROLE_ARN"),
         entry_point=f"{CODE}/entry.py",

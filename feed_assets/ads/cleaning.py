@@ -28,7 +28,7 @@ def check_ads(events: DataFrame, day: date) -> DataFrame:
 
 
 def check_clicks(events: DataFrame, day: date) -> DataFrame:
-    """As `check_ads`, clicks for `judge_clicks`."""
+    """Check clicks for `judge_clicks`, as `check_ads` checks ads."""
     return check(events, CLEAN_CLICKS, _click_rules(), day=day)
 
 

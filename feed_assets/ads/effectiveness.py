@@ -71,7 +71,7 @@ MICROSECONDS_A_SECOND: Final = 1_000_000
 def shared_clicks() -> list[Column]:
     """Aggregates `before` and `after`: BIGINT digests of the clicks that the day shares with its neighbours.
 
-    They are for a frame of `ads_with_shared_clicks`. `before` covers the day's clicks that belong to impressions of the
+    Use them on a frame of `ads_with_shared_clicks`. `before` covers the day's clicks that belong to impressions of the
     day before, `after` the next day's clicks that belong to impressions of the day, each with its ad; NULL without such
     clicks. A day's `after` equals the next day's `before` if both attribute the same clicks alike.
     """

@@ -37,7 +37,7 @@ _BOOKKEEPING = (
 
 @dataclass(frozen=True, slots=True)
 class Hourly:
-    """Checking hour by hour: `check` checks some records of a day (as `quality.check`); `schema` has its columns.
+    """Checking hour by hour: `check` checks some records of a day (as `fa.check`); `schema` has its columns.
 
     Change `version` whenever the result of the check changes.
     """

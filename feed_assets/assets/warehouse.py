@@ -27,7 +27,7 @@ def warehouse_tables(
 ) -> Iterator[dg.AssetsDefinition | dg.AssetChecksDefinition]:
     """The table of each feed that names one (`feed_metadata(..., warehouse=...)`), and its check.
 
-    `kind` is that of the warehouse. Raises DagsterInvalidDefinitionError if two feeds name one table.
+    `kind` is the kind of the warehouse. Raises DagsterInvalidDefinitionError if two feeds name one table.
     """
     feeds: dict[str, str] = {}
     for spec in (spec for each in assets for spec in (each.specs if isinstance(each, dg.AssetsDefinition) else [each])):

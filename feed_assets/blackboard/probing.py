@@ -1,4 +1,4 @@
-"""What a store with the protocol of S3 really does: the conditions that the blackboard relies on, and its clock.
+"""Probes of a store with the protocol of S3: the conditions that the blackboard relies on, and its clock.
 
 Here: asking a store, and what follows from a condition that it does not honour. Not here: working around it (`s3`), and
 telling people. A probe costs 13 requests, and one more over HTTP. It writes below a folder of its own in `.probe/`, and
@@ -68,7 +68,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """What a store does. `skew` is how far its clock is ahead of this machine's, within about a second."""
+    """The behaviour of a store. `skew` is how far its clock is ahead of this machine's, within about a second."""
 
     conditions: tuple[Condition, ...]
     skew: timedelta

@@ -290,7 +290,7 @@ class S3Blackboard:
         return f"s3://{self._bucket}/{self._prefix}{key}"
 
     def probe(self) -> Probe:
-        """What this store really does: see `probing`. Raises UnavailableError."""
+        """The conditions that this store honours: see `probing`. Raises UnavailableError."""
         with self._errors(f"probe {self.uri('')}"):
             return probe(self._client, self._bucket, self._prefix)
 

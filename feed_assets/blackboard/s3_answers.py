@@ -1,4 +1,4 @@
-"""What it means if a store with the protocol of S3 refuses a request or does not answer, and what to do about it.
+"""Errors and advice for refused or unanswered requests to a store with the protocol of S3.
 
 Not here: requests (`s3`). No message quotes a request's URL, which may carry credentials.
 """

@@ -1,4 +1,4 @@
-"""The map of all commands: those of every project, and those that a project brings itself. None of them is loaded here.
+"""The map of all commands: those of every project, and those that a project brings itself. No command is loaded here.
 
 A project brings commands of its own by a module `commands` beside its definitions (`shop/commands.py` for the module
 `shop.definitions`) with a mapping `COMMANDS`: name -> (module and name of a click command, such as

@@ -119,7 +119,7 @@ def files_(feed: Feed, partition: str | None, as_of: datetime | None, name: str 
 def ls(feed: Feed, partition: str | None, *, as_json: bool) -> None:
     """List all updates and their states, newest first.
 
-    With --partition, those of this partition. Exit code 3 if there is none.
+    With --partition, only the updates of this partition. Exit code 3 if there is none.
     """
     moment = now()
     place = place_to_read(feed, partition)

@@ -27,7 +27,7 @@ from feed_assets.cli.source_names import sources_named
 )
 @json_option
 def late(days: int | None, names: Sequence[str], picture: Path | None, *, as_json: bool) -> None:
-    """Show for each day and source what was sent, what the update in force holds of it, growth, decision, last re-run.
+    """Show for each day and source: sent data, its part in the update in force, growth, decision, last re-run.
 
     Sizes are records, or bytes (B) where a file does not tell its records. `feed-assets explain DATE` tells more.
     """

@@ -54,8 +54,8 @@ def run_command(ctx: click.Context, names: Sequence[str], *, as_json: bool) -> N
 
     Polls each SOURCE, or all sources that have a field `poll`.
 
-    A file with the name of an earlier one and another content replaces it. A file that fails keeps no other file back,
-    and a place that cannot be read no other source; then the exit code is 1.
+    New content under a known name replaces the old content. If a file fails, the other files land; if a place cannot
+    be read, the other sources are polled. The exit code is then 1.
     """
     installation = load_installation()
     wanted = _polled(installation, names)

@@ -64,7 +64,9 @@ def _limits(command: _Command) -> _Command:
     metavar="DIRECTORY|blackboard",
     help="Where events are until they have landed. Default: `.receiving` in a local base, else in this directory.",
 )
-@click.option("--name", default=socket.gethostname, help="Of the journal on the blackboard. Default: this machine's.")
+@click.option(
+    "--name", default=socket.gethostname, help="Name of the journal on the blackboard. Default: the machine's."
+)
 @_limits
 @click.pass_context
 def receive(
@@ -80,7 +82,7 @@ def receive(
     no_tokens: bool,
     **limits: Any,
 ) -> None:
-    """Serve POST /v1/events/SOURCE until SIGTERM or Ctrl-C, and land what comes.
+    """Serve POST /v1/events/SOURCE until SIGTERM or Ctrl-C, and land the events.
 
     Events are durable when their answer comes. The API is documented at /docs. Each option is a variable, too, such as
     FEED_ASSETS_RECEIVE_PORT.

@@ -48,7 +48,7 @@ _FORMATS: Final[Mapping[str, tuple[str, str, str]]] = {
 }
 """Format -> Hive's classes for output, input, and rows."""
 _SEPARATORS: Final = {"csv": ",", "tsv": "\t"}
-"""What is between two values, for the formats whose files begin with the names of their columns."""
+"""The separator of values, for the formats whose files begin with the names of their columns."""
 _TRANSIENT = ("ThrottlingException", "InternalServiceException", "OperationTimeoutException", "ConcurrentModification")
 
 

@@ -34,7 +34,7 @@ class Drift:
 
 @dataclass(frozen=True, slots=True)
 class Reconciled:
-    """What differed, and whether it was all repaired."""
+    """The differences, and whether all were repaired."""
 
     drift: tuple[Drift, ...]
     repaired: bool
@@ -52,9 +52,9 @@ def reconcile(
 ) -> Reconciled:
     """Compare a table with the wanted table. With `repair`, correct at most `most` partitions of each problem.
 
-    `tables` are those of the database, `present` the partitions that the table has, if the caller knows them. `only`
-    are the names of the partitions that `wanted` knows, if not all: others are left as they are. Running it again
-    changes nothing. Raises CatalogError if the table is somebody else's.
+    `tables` are the tables of the database, `present` the partitions that the table has, if the caller knows them.
+    `only` are the names of the partitions that `wanted` knows, if not all: others stay. Running it again changes
+    nothing. Raises CatalogError if the table is somebody else's.
     """
     table = wanted.table
     _require_own(catalog, table, tables.get(table.name))

@@ -167,7 +167,7 @@ def _zone(text: object) -> tuple[str, DayRuns]:
 
 
 def _suggestion(text: str) -> str:
-    """What to write instead."""
+    """The advice: what to write instead of `text`."""
     if not _names():
         return "this machine has no zone data; install the package tzdata."
     if text == _OF_THE_MACHINE:

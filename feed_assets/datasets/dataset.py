@@ -87,7 +87,7 @@ class Dataset:
         return self.grains[0]
 
     def branch(self, member: str) -> Branch:
-        """What is known of a path of the hierarchy. Raises MemberError if it does not exist."""
+        """A path of the hierarchy, as the dataset knows it. Raises MemberError if it does not exist."""
         if (found := self._branches.get(member)) is None:
             try:
                 self.hierarchy.leaves(member)

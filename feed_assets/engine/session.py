@@ -91,7 +91,7 @@ LEAN = {
 JAVA_OPTIONS: Final = "spark.driver.defaultJavaOptions"
 
 QUIET = {
-    # Spark puts these options before those of `spark-defaults.conf`, which so may name another file.
+    # Options in `spark-defaults.conf` override these, so that file may name another one.
     JAVA_OPTIONS: f"-Dlog4j2.configurationFile={QUIET_LOGS.as_uri()}",
     "spark.ui.showConsoleProgress": "false",
 }

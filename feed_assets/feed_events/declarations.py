@@ -114,7 +114,7 @@ def feed_metadata(
         message = f"{location} has no column {', '.join(sorted(unknown))}, by which reports are to compare its updates."
         raise dg.DagsterInvalidDefinitionError(message)
     if figures and (unknown := {each for ratio in figures.ratios for each in ratio[1:]} - set(figures.sums)):
-        message = f"{location}: a ratio of `figures` is of two of its sums, and {', '.join(sorted(unknown))} is none."
+        message = f"{location}: `figures.ratios` names {', '.join(sorted(unknown))}, which is not in `sums`."
         raise dg.DagsterInvalidDefinitionError(message)
     return {
         FEED: location,

@@ -111,8 +111,8 @@ def _newest_first(
 def _tags(known: Sequence[dg.AssetMaterialization], update: str | None) -> dict[str, str]:
     """The tags of an event about this update, or about none.
 
-    They are copied from the newest event about it, so that Dagster knows its inputs. The dimensions of the partition
-    are copied from the newest event of any update.
+    The tags are copied from the newest event about the update, so that Dagster knows its inputs. The dimensions of the
+    partition are copied from the newest event of any update.
     """
     about = _about(known, update)
     tags = dict((about.tags if about else None) or {})

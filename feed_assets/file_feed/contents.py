@@ -56,7 +56,7 @@ def contents(
 ) -> Iterator[Contents]:
     """The partitions in the order of their keys, or only the partition `within`; last, the objects without a partition.
 
-    One listing of the feed, and one of each of these `areas` of its control area. Raises MixedFeedError if updates and
+    Lists the feed and each of the `areas` of its control area once. Raises MixedFeedError if updates and
     partitions lie at one level, unless `mixed`.
     """
     whole, partitioned, folder = Contents(None), False, attrgetter("folder")

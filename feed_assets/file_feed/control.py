@@ -77,7 +77,7 @@ def record_at(feed: Feed, key: str) -> StoredRecord | None:
 def recorded_digests(
     feed: Feed, *, first: str = "", last: str | None = None, only: Collection[str] | None = None
 ) -> dict[str, dict[str, str]]:
-    """All that `recorded` yields, as one dictionary."""
+    """The digests that `recorded` yields, as one dictionary."""
     digests: dict[str, dict[str, str]] = {}
     for partition, found in recorded(feed, first=first, last=last, only=only):
         digests.setdefault(partition, {}).update(found)

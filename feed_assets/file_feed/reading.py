@@ -114,7 +114,7 @@ def require_latest(feed: Feed, partition: str | None = None, *, now: datetime, a
 
 
 def _instead(names: Sequence[str], newest: str | None) -> str:
-    """What a partition holds, for the message that no update up to `newest` is valid."""
+    """The content of a partition, for the message that no update up to `newest` is valid."""
     if not names:
         return "There is nothing"
     invalid = [name for name in names if not _is_past(name, newest)]

@@ -178,7 +178,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What the control area keeps about an update. `token` is that of its claim."""
+    """The facts that the control area keeps about an update. `token` is the token of its claim."""
 
     partition: str | None
     update: str

@@ -144,7 +144,7 @@ def _restore(feed: Feed, targets: Iterable[_Target]) -> None:
 
 
 def _misplaced(feed: Feed, targets: Sequence[_Target], seen: _Seen) -> list[_Target]:
-    """Those that were never written, if the feed's updates lie at the other level. At most a listing of folders."""
+    """The targets that were never written, if the updates lie at the other level. At most a listing of folders."""
     unwritten = [target for target in targets if not seen.get(target.removal.partition)]
     if any(updates for partition, updates in seen.items() if partition is not None):
         return [target for target in unwritten if target.removal.partition is None]

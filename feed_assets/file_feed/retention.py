@@ -40,7 +40,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """An update that may be removed, and why. `tag` is that of its manifest at the time of the plan, or None."""
+    """An update that may be removed, and why. `tag` is the tag of its manifest at the time of the plan, or None."""
 
     partition: str | None
     update: str

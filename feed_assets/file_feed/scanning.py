@@ -114,7 +114,7 @@ class _Progress:
 def latest_of_all(
     feed: Feed, *, now: datetime, first: str = "", last: str | None = None, only: Collection[str] | None = None
 ) -> dict[str, Update]:
-    """All that `latest_of_each` yields, as one dictionary."""
+    """The updates that `latest_of_each` yields, as one dictionary."""
     return dict(latest_of_each(feed, now=now, first=first, last=last, only=only))
 
 

@@ -31,7 +31,7 @@ LOOKED_AT = 20
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """An update that is written and recorded, but not visible. `key` and `tag` are those of its record."""
+    """An update that is written and recorded, but not visible. `key` and `tag` belong to its record."""
 
     claim: Claim
     record: Record

@@ -59,7 +59,7 @@ def history(
 def histories(
     feed: Feed, *, now: datetime, tagged: Sequence[Tag] = ()
 ) -> Iterator[tuple[str | None, list[UpdateStatus]]]:
-    """As `history`, for all partitions, in the order of their keys, in one pass (see `contents`).
+    """The history of every partition, in the order of their keys, in one pass (see `contents`).
 
     Raises MixedFeedError.
     """

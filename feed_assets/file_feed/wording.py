@@ -12,7 +12,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def observed_values(observed: Mapping[str, Any]) -> str:
-    """What a check observed, such as `read 4,613, share 0.0867`."""
+    """The observations of a check, such as `read 4,613, share 0.0867`."""
     texts = {name: f"{value:,}" if type(value) is int else value for name, value in observed.items()}
     return ", ".join(f"{name} {text}" for name, text in texts.items())
 

@@ -36,7 +36,7 @@ from feed_assets.steps import DayRecords, MissingUpdateError, Reading, Step
 def file_feed_io_manager(sources: Iterable[Source]) -> dg.IOManagerDefinition:
     """The IO manager of a project with these sources, on the run's `blackboard`, `spark` and `clock`.
 
-    They are those of its other steps and checks, also where the configuration of the run changes one.
+    Uses the run's resources, including overrides in its configuration.
     """
     by_key = {source.key: source for source in sources}
 

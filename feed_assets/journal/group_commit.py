@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 class Work(Protocol[Item_contra, Answer_co]):
-    """What is done with a group. All methods are called in one thread."""
+    """The work that is done with a group. All methods are called in one thread."""
 
     def settle(self, items: Sequence[Item_contra]) -> Sequence[Answer_co | Exception]:
         """Make all items durable, or not; returns the answer to each, or the error that its caller gets."""
@@ -74,7 +74,7 @@ class GroupCommit(Generic[Item, Answer]):
         return await asyncio.shield(answer)
 
     def close(self) -> None:
-        """Settle what was submitted, and end. Nothing may be submitted any more."""
+        """Settle all submitted requests, and end. Nothing may be submitted any more."""
         self._queue.put(None)
         self._thread.join()
 

@@ -1,6 +1,6 @@
 """Segments on a blackboard: the entries below a prefix each, an entry for each append, ended by an empty seal.
 
-What was appended survives the machine and its disk. Once a segment is sealed, no append to it succeeds, neither of a
+Appended records survive the machine and its disk. Once a segment is sealed, no append to it succeeds, neither of a
 request that storage carries out late nor of another writer of the same name. So the seal stays for a week after the
 segment was removed. A segment without its first entry is removed.
 """

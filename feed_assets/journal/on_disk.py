@@ -1,6 +1,6 @@
 """Segments in a directory of a local disk, a file each.
 
-What was appended survives the process and the machine (each append waits for the disk), but not the loss of the disk.
+Appended records survive the process and the machine (each append waits for the disk), but not the loss of the disk.
 No symbolic link is followed: others may be able to write in the folder above.
 """
 
@@ -67,7 +67,7 @@ class DiskSegments:
         self._durable += size
 
     def seal(self, segment: str) -> None:
-        """See `Segments.seal`. What nobody acknowledged is cut off its end."""
+        """See `Segments.seal`. A torn end, which nobody acknowledged, is cut off."""
         with os.fdopen(self._open(f"{segment}{_ENDING}", os.O_RDWR), "r+b") as file:
             length = self._durable
             if segment != self._segment:

@@ -16,7 +16,7 @@ from feed_assets.journal.records import JournalError
 _BEGUN: Final = "%Y%m%dT%H%M%S%f"
 
 MEDIUM_ERRORS: Final = (OSError, BlackboardError, JournalError)
-"""What a journal raises if its medium fails."""
+"""The error that a journal raises if its medium fails."""
 
 
 class Segments(Protocol):

@@ -41,8 +41,8 @@ def due_hours(
     An hour is complete `buffer_hours` after its end. A complete hour is due if one of these holds:
 
     - It was never checked, and its day is not due yet. On a day that is due, one run for all hours is quicker.
-    - It was checked, and has grown since by `growth_threshold_percent`, or its files were replaced. That costs a LIST
-      and a GET for each such hour, once in a process.
+    - It was checked, and has grown since by `growth_threshold_percent`, or its files were replaced. The check
+      costs a LIST and a GET for each such hour, once in a process.
     - Its run ended before it published.
 
     On a disk, days with copied files that cannot be compared before `until` are left for later.

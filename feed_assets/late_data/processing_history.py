@@ -1,6 +1,6 @@
-"""What each day of a source was processed from, and how long that took: from the records of the updates in force.
+"""The inputs and the run time of each processed day of a source, by the records of the updates in force.
 
-Not here: what follows from it (`sources.thresholds`).
+Not here: thresholds that follow from them (`sources.thresholds`).
 """
 
 from __future__ import annotations

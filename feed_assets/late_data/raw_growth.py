@@ -96,7 +96,7 @@ class SourceDecision:
         return f"{self.source.key} {self.day}: {self.decision.sentence(outcome or self._outcome())} ({baseline})"
 
     def _outcome(self) -> str | None:
-        """What happens to the day, if the decision alone does not say it."""
+        """What happens to the day, if the decision alone does not say so."""
         if self.wanted:
             return self._outcome_of_wanted()
         if not self.differs:
@@ -363,7 +363,7 @@ def decide_on(
 ) -> Decision:
     """How raw data has changed since this update read it as `before`. Reads its listing only if totals do not decide.
 
-    The other arguments are those of `decide`.
+    `decide` describes the other arguments.
     """
     now = current if current.files else None
     decision = decide(before, now, threshold, costs)

@@ -1,4 +1,4 @@
-"""What a tick looks at one after the other, as far as its time goes; the next tick goes on there.
+"""Round-robin within a tick's time limit. The next tick resumes where this one stopped.
 
 Not here: the limits of a tick (`sensors.ticks`), and what it looks at.
 """

@@ -1,4 +1,4 @@
-"""What a lease is, and what a place that keeps leases does. Not here: any place."""
+"""A lease, and the port of a place that keeps leases. Not here: any place."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Protocol
 class Lease:
     """The right to work on `name` up to `until`.
 
-    `number` is one higher than that of the lease before it. `holder` is random, and nobody else's.
+    `number` is one higher than the number of the lease before it. `holder` is random, and nobody else's.
     """
 
     name: str

@@ -27,7 +27,7 @@ from feed_assets.file_feed.wording import first_line
 MOVERS = 10
 """Groups that a report names."""
 LOOKED_AT = 20
-"""The newest updates of a day among which that of the run is looked for."""
+"""The newest updates of a day among which the run's update is looked for."""
 FLOATING = {"FLOAT", "DOUBLE"}
 """DuckDB's types with values that are no numbers."""
 

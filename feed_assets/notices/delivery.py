@@ -69,7 +69,7 @@ def end(store: Store, message: Message, *, at: datetime) -> None:
 
 
 def deliver(store: Store, report: Report, channels: Mapping[str, Send]) -> list[str]:
-    """Send what is due and not yet sent. Close the report if it has a result and all its messages are sent.
+    """Send all due messages that were not sent yet. Close the report if it has a result and all its messages are sent.
 
     `channels` has `FEED`, which takes only reports that have ended. A channel of one recipient, such as
     `mail:all@example.com`, gets only messages deferred for that recipient. Any error of a channel counts as

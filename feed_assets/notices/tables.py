@@ -100,7 +100,7 @@ def record_result(transaction: Transaction, report: Report, result: Mapping[str,
 
 
 def close_report(transaction: Transaction, report: Report, *, at: datetime) -> None:
-    """Close a report, as nothing is left to do for it; delete what was closed long ago, with its messages."""
+    """Close a report, as nothing is left to do for it; delete reports closed long ago, with their messages."""
     transaction.connection.execute(update(REPORTS).where(REPORTS.c.id == report.id).values(closed=stored_time(at)))
     old = select(REPORTS.c.id).where(REPORTS.c.closed < stored_time(at - EVENTS_KEPT))
     transaction.connection.execute(delete(MESSAGES).where(MESSAGES.c.report.in_(old)))

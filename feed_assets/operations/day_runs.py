@@ -268,7 +268,8 @@ def one_after_the_other(
 ) -> Iterator[PartitionResult]:
     """Execute these runs in this process.
 
-    What an asset prints goes to stderr, as stdout is for the results. Raises KeyboardInterrupt if one was interrupted.
+    The output of an asset goes to stderr, as stdout is for the results. Raises KeyboardInterrupt if a run was
+    interrupted.
     """
     job = definitions.resolve_implicit_global_asset_job_def()
     for run in runs:

@@ -51,7 +51,7 @@ State = Literal["ok", "warning", "fails"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a check found, and what to do about it. `advice` is empty if it is ok."""
+    """The result of a check, and the advice. `advice` is empty if it is ok."""
 
     state: State
     found: str

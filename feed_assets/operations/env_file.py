@@ -13,7 +13,7 @@ ENV_FILE = ".env"
 
 
 def set_variables_of_env_file() -> list[str]:
-    """Set the variables of `.env`, if there is one. They replace those of the environment, as in `dagster dev`.
+    """Set the variables of `.env`, if there is one. They replace the environment's variables, as in `dagster dev`.
 
     Returns the names of the variables that had another value. Raises OSError.
     """

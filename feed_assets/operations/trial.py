@@ -64,7 +64,7 @@ class DroppedZones:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What landing a file would do. `redelivered` records have the id of an earlier record of the file."""
+    """The result that landing a file would have. `redelivered` records have the id of an earlier record of the file."""
 
     landing: Landing
     columns: tuple[TriedColumn, ...]

@@ -56,7 +56,7 @@ class Launcher(dg.ConfigurableResource[None]):
 
 
 class SparkSubmit(Launcher):
-    """A job whose driver is a process of this machine (client mode), with this Python; `master` is Spark's.
+    """A job whose driver is a process of this machine (client mode), with this Python, on Spark's `master`.
 
     `program` is the `spark-submit` of a Spark; by default that of the installed pyspark.
     """

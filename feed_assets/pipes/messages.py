@@ -1,4 +1,7 @@
-"""The messages of a job: where Pipes keeps them, and Dagster's metadata as Pipes sends it. Not here: what they mean."""
+"""The messages of a job: where Pipes keeps them, and Dagster's metadata as Pipes sends it.
+
+Not here: the meaning of the messages.
+"""
 
 from __future__ import annotations
 
@@ -139,7 +142,7 @@ class _BucketReader(PipesS3MessageReader):
 
 
 def pipes_metadata(metadata: Mapping[str, dg.MetadataValue[Any]]) -> dict[str, PipesMetadataValue]:
-    """Metadata of an event as Pipes sends it. What Pipes has no type for is sent as text."""
+    """Metadata of an event as Pipes sends it. Values for which Pipes has no type are sent as text."""
     return {name: _pipes_value(value) for name, value in metadata.items()}
 
 

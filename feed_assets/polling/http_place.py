@@ -35,7 +35,7 @@ _GONE = (404, 410)
 class HttpPlace(Place):
     """A directory that an HTTP server shows as a page of links. fsspec ends the session itself.
 
-    A file's size, tag and time are those of a HEAD request: one for each file of the pattern, in each poll.
+    A file's size, tag and time come from a HEAD request: one for each file of the pattern, in each poll.
     """
 
     def __init__(self, url: str, options: Mapping[str, Any]) -> None:

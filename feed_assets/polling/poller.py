@@ -4,7 +4,7 @@ Here: the order of these steps. Not here: the partner's place (`places`), what w
 files (`sources.landing`).
 
 A poll may be killed at any point, and any number of polls of a source may run at once: a state of a file is noted only
-after it has landed, and a state that lands twice adds nothing. So the next poll takes what is not noted.
+after it has landed, and a state that lands twice adds nothing. So the next poll takes the files that are not noted.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Polled:
 
     `seen` counts the files of the lookback. `taken` landed for the first time, `replaced` with another content. `same`
     have a new time or tag, and the content that landed before. `left` wait for a later poll and `failed` for people,
-    each with the reason. `landings` are those of the files taken, replaced and the same.
+    each with the reason. `landings` are the landings of the files taken, replaced and the same.
     """
 
     source: str
@@ -135,7 +135,7 @@ class Poller:
         return polled
 
     def _look(self, source: Source, place: Place, polled: Polled) -> tuple[Mapping[str, Taken], Sequence[PartnersFile]]:
-        """What was taken, and the files whose newest landing is not of the listed state."""
+        """The landings of files that were taken, and the files whose newest landing is not of the listed state."""
         poll, today = polling_of(source), self.now().date()
         self.begin(f"listing {poll.place}")
         # Before the listing: what lands from now on may be newer.

@@ -76,7 +76,7 @@ class Place(Protocol):
 
 
 def require_same(file: PartnersFile, now: PartnersFile | None, target: Path) -> None:
-    """Raise ChangedError if the file's state is not that of the listing, PlaceError if not all of it came."""
+    """Raise ChangedError if the file's state has changed since the listing, PlaceError if the copy is incomplete."""
     if now is None or not now.is_same(file):
         raise ChangedError("it changed since it was listed")
     if file.size is not None and (size := target.stat().st_size) != file.size:

@@ -34,7 +34,7 @@ class SftpPlace(Place):
     errors: tuple[type[Exception], ...]
 
     def entries(self, folder: str) -> Iterator[PartnersFile]:
-        """See `Place.entries`. Links are shown as what they point to."""
+        """See `Place.entries`. Links are shown as their targets."""
         path = self._path(folder)
         with explained(self.errors):
             try:
@@ -100,7 +100,7 @@ def _have_key(lines: Sequence[str], hostname: str, key: PKey) -> bool:
 
 
 def open_sftp(url: str, options: Mapping[str, Any]) -> SftpPlace:
-    """The directory that an `sftp://` URL names, connected; `options` are those of fsspec. Raises PlaceError."""
+    """The directory that an `sftp://` URL names, connected; `options` are options of fsspec. Raises PlaceError."""
     try:
         import paramiko  # noqa: PLC0415 - an extra, loaded only for SFTP
         from fsspec.implementations.sftp import SFTPFileSystem  # noqa: PLC0415 - as above

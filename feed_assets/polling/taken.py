@@ -3,7 +3,7 @@
 Here: the index. Not here: who takes a file (`poller`, by leases), and the index in DynamoDB (`dynamodb`).
 
 A state of a file is its name, size and tag. After it has landed, one object says so, whose key has all of it:
-`raw/.polled/<source>/<day>/<name>/<landing>.<size>.<tag>`. Of several landings of one name the newest is in force. A
+`raw/.polled/<source>/<day>/<name>/<landing>.<size>.<tag>`. The newest landing of a name is in force. A
 file is up to date only if the newest landing took the state that the partner's listing shows. So an earlier file that
 is put back lands again. A poll that stood still while another one landed the name lands nothing (`OvertakenError`). It
 needs no clocks for that: it knows which landing was the newest before it looked at the partner's files.
@@ -50,11 +50,11 @@ class TakenIndex(Protocol):
     """Which states of a source's files have landed; none that has not."""
 
     def taken(self, source_key: str, first: date) -> Mapping[str, Taken]:
-        """Name -> what was taken of it, for files of `first` and later days."""
+        """Name -> the newest landing of that file, for files of `first` and later days."""
         ...
 
     def newest(self, source_key: str, file: PartnersFile) -> Taken | None:
-        """What is taken now of the file's name and day; None if nothing is."""
+        """The newest landing of a file with this name and day; None if there is none."""
         ...
 
     def record(self, source_key: str, file: PartnersFile, landing: LandingId, *, now: datetime) -> None:

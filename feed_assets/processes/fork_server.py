@@ -14,7 +14,7 @@ from feed_assets.processes.signals import interrupts_blocked
 LOADED: Final = ("feed_assets.operations.side_by_side", "duckdb")
 """What every process imports; none of it is the user's code."""
 LOADED_FOR_BUCKETS: Final = ("dagster_aws.s3",)
-"""What every process imports as well if the data is in a bucket."""
+"""Modules that every process also imports if the data is in a bucket."""
 
 
 def start_loading(base: str, count: int) -> None:

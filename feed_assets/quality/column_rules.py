@@ -150,7 +150,7 @@ def references(
     """Another feed's latest update contains all values of these columns, also NaN. Rows with a NULL among them pass.
 
     `feed` is the other feed's location below the base, such as `ad-catalog/v1.0`. `to` are its columns, of the same
-    types and by default of the same names. The update is that of the same partition; with `partitioned=False` the
+    types and by default of the same names. The update belongs to the same partition; with `partitioned=False` the
     other feed has no partitions. Raises ValueError without a column, or if `to` has not as many.
     """
     target = to or columns

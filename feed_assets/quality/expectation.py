@@ -60,7 +60,7 @@ class Judgement:
 class Reference:
     """Columns whose values must occur in another feed: in `columns` of its latest update, in the same order.
 
-    If the feed is `partitioned`, the update is that of the same partition.
+    If the feed is `partitioned`, the update belongs to the same partition.
     """
 
     columns: tuple[str, ...]

@@ -86,7 +86,7 @@ def rows_accounted(*, blocking: bool = True) -> Expectation:
 
 
 def quarantined_share(*, limit: float | None = None, blocking: bool = True) -> Expectation:
-    """At most this share (0 to 1) of the records read is quarantined; without `limit`, that of `Limits`."""
+    """At most this share (0 to 1) of the records read is quarantined; without `limit`, `Limits` has the share."""
 
     def judge(subject: Subject, _: Mapping[str, Any]) -> Judgement:
         rows = subject.rows

@@ -117,9 +117,9 @@ def count(
 ) -> Mapping[tuple[str, str], Any]:
     """All counts of all expectations, by expectation and name.
 
-    `rows_recorded` are the update's rows by its record, None without one: so many hashes need memory.
-    Costs one query, with a pass for all counts together. Of a large update, each identity takes a pass of its own. A
-    reference costs a join. If the hashes of identities repeat, costs one more query.
+    `rows_recorded` is the number of the update's rows by its record, None without a record: its hashes need memory.
+    Costs one query, with a pass for all counts together. Large updates need one pass per identity. A
+    reference costs a join. If hashes of identities repeat, another query compares the identities.
     """
     if not any(each.counted_names for each in expectations):
         return {}
@@ -172,7 +172,7 @@ def _tally(expectation: Expectation, rows: str, identities: str) -> dict[tuple[s
 def _identity(expectation: Expectation, value: str) -> str:
     """The identity of a row, as this function of its columns; NULL if one of them is NULL.
 
-    As many distinct hashes as rows: then no two identities are equal. Spark compares hashes fastest, then structs.
+    If all hashes differ, all identities differ. Spark compares hashes faster than structs.
     """
     columns = list(map(quoted, expectation.identity))
     unnamed = " OR ".join(f"{column} IS NULL" for column in columns)

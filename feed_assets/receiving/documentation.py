@@ -1,4 +1,4 @@
-"""What the API's documentation says of requests and answers. Not here: the routes (`server`)."""
+"""The API's documentation of requests and answers. Not here: the routes (`server`)."""
 
 from __future__ import annotations
 

@@ -49,7 +49,8 @@ _OTHERS: Final = {
         *(b"{\0", b"[\0"),
     ),
 }
-"""What begins with these bytes. The others are found by their records; gzip may leave some records as they are."""
+"""The kind of content that begins with these bytes. Other kinds are found by their records; gzip may leave some records
+as they are."""
 _UNNAMEABLE: Final = re.compile(r'["\\\x00-\x1f]')
 """In the name of a column: the decoder does not know such names, so its values are not looked at."""
 _NULL: Final = msgspec.Raw(b"null")

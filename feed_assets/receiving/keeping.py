@@ -124,7 +124,7 @@ class Keeper:
         self._thread.start()
 
     def stop(self) -> None:
-        """Record the answers of all segments; end the lander. What has not landed is left for the next start."""
+        """Record the answers of all segments; end the lander. Segments that have not landed wait for the next start."""
         self._stopping.set()
         if self._thread is not None:
             self._thread.join()
@@ -164,7 +164,7 @@ class Keeper:
             self._restarts.ended()
             in_hand = [each for each in self._kept.values() if each.sent and not each.landed]
             for each in in_hand:
-                # The only one may be what ended it; the others go first.
+                # A lone segment may have crashed the lander, so delay it; the others go first.
                 each.sent, each.due = False, now + (AGAIN_AFTER if len(in_hand) == 1 else 0)
         if self._restarts.is_due:
             context = self.processes or get_context("spawn")

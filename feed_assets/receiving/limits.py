@@ -12,7 +12,7 @@ def _setting(default: float, meaning: str, most: float | None = None) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What requests may cost, and when events land. 0 is no limit for `rate` only."""
+    """The limits of requests, and the times at which events land. 0 is no limit for `rate` only."""
 
     roll_seconds: float = _setting(60.0, "Seconds from the first event of a segment until it lands.", most=86400)
     roll_bytes: int = _setting(64 * 2**20, "Bytes of a segment with which it lands earlier.")

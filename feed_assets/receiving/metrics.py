@@ -10,7 +10,7 @@ from feed_assets.receiving.landing_segments import Outcome
 
 
 class Metrics:
-    """What `/metrics` shows. No label names a source or a partner: everybody who reaches the server may read it."""
+    """The figures at `/metrics`. No label names a source or a partner: everybody who reaches the server can read it."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()

@@ -24,7 +24,7 @@ from feed_assets.sources import Source
 from feed_assets.state import Store
 
 SWITCH_SECONDS = 0.0005
-"""How soon a thread gives way to the other: the one that writes the journal waits for the one that takes requests."""
+"""How soon a thread gives way: the thread that writes the journal waits for the thread that takes requests."""
 
 
 def run(

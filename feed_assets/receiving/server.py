@@ -49,7 +49,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Receiver:
-    """What the server needs, and the state of all its requests.
+    """The needs of the server, and the state of all its requests.
 
     A request's id is that of the receiver and a number: random ids would cost a call of the system each.
     """
@@ -206,7 +206,7 @@ async def _take(receiver: Receiver, request: Request) -> Response:
 def _entry(
     receiver: Receiver, source: str, door: Door, body: bytes, media_type: str, partner: str, key: str | None
 ) -> Entry:
-    """What the journal keeps of a request."""
+    """The entry that the journal keeps of a request."""
     try:
         records = split(body, media_type, most=receiver.limits.records)
         rejected = door.judge(records)

@@ -77,8 +77,8 @@ class Clock(dg.ConfigurableResource[None]):
 class Settings:
     """The settings: data, days, sources, Spark, sensors.
 
-    `state` is the URL of the state database, `warehouse` that of the warehouse, `smtp` that of the mail server (of the
-    last two, "": none); they can hold a password. `catalog` is the database of Glue ("": none). `poll_table` is the
+    `state`, `warehouse` and `smtp` are the URLs of the state database, the warehouse and the mail server ("": none of
+    the last two); they can hold a password. `catalog` is the database of Glue ("": none). `poll_table` is the
     table of DynamoDB with the files that polls took ("": only the blackboard has them). `alerts` says whether a webhook
     is configured; its address is a secret and stays in the environment. If `hourly`, records are checked hour by hour.
     A scan for updates of other programs begins every `scan_seconds`; 0 means at each tick.
@@ -248,7 +248,7 @@ def _switch(environment: Mapping[str, str], name: str) -> bool:
 def _as_of_file(base: str) -> tuple[str, str]:
     """The name and the content of the file that fixes the time; no content if the base has none.
 
-    Nor if the base cannot be read: the first use of the base says why, better than the settings could.
+    There is also no content if the base cannot be read: the first use of the base says why.
     """
     try:
         board = open_blackboard(base)

@@ -45,7 +45,7 @@ MOST = 1000
 
 @dataclass(frozen=True)
 class _Shown:
-    """What Dagster shows of a table, of a feed or of a source's raw hours; and how to find what is wanted."""
+    """The table of a feed or of raw hours as Dagster shows it, and the function that finds its wanted state."""
 
     instance: dg.DagsterInstance
     table: str
@@ -62,12 +62,12 @@ class _Shown:
 
     @property
     def described(self) -> str:
-        """What its description follows from, besides its partitions."""
+        """The facts that decide the table's description, besides its partitions."""
         return str(self.of.format if isinstance(self.of, Source) else self.of.declaration.columns)
 
     @cached_property
     def digest(self) -> str:
-        """16 hex digits that change with it."""
+        """16 hex digits that change with the description and the partitions."""
         return short_digest(json.dumps([self.described, sorted(self.partitions.items())]))
 
 

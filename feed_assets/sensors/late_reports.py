@@ -39,7 +39,7 @@ MAIL, NOTIFIER = "mail", "notifier"
 def late_reports(sources: Sequence[Source], *, channels: frozenset[str], interval_seconds: int) -> dg.SensorDefinition:
     """Reports each run that `late_growth` requested for data of these sources that came late.
 
-    `channels` are those of the resources `mail` and `notifier` that the code location has.
+    `channels` are the resources `mail` and `notifier` of the code location, as far as it has them.
     """
 
     @dg.sensor(

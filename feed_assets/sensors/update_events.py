@@ -1,7 +1,7 @@
 """The asset events of updates of feeds: published, invalidated, or valid late; each once.
 
-Here: what Dagster knows of a change, and the event for one that it does not know of. Not here: finding changes
-(`new_manifests`).
+Here: comparing a change with Dagster's events, and the event for a change that Dagster does not know. Not here:
+finding changes (`new_manifests`).
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ class Connection(HttpToolsProtocol):
             self._stop_waiting()
 
     def _parse(self) -> None:
-        """Parse what was read, up to the end of a request. What follows waits until that is answered.
+        """Parse the bytes that were read, up to the end of a request. Later bytes wait until the request is answered.
 
         uvicorn would parse it all, which takes a hundred times its size, and read more after each answer.
         """

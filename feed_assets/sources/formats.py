@@ -20,8 +20,8 @@ RESERVED_COLUMNS = frozenset(
 """Names that raw files, landing and Spark use, so that no column of a partner can have them."""
 
 USED = Field(exclude_if=not_)
-"""Of a field that came with a later version: until it is used, it changes no digest of a source. Else an upgrade would
-process all days again."""
+"""Leaves a field that a later version added out of a source's digest until the field is used. Otherwise an upgrade
+would process all days again."""
 
 ColumnName = Annotated[str, StringConstraints(min_length=1)]
 Expression = Annotated[str, StringConstraints(min_length=1, strip_whitespace=True)]
@@ -56,16 +56,37 @@ class _TextFormat(BaseModel, frozen=True, extra="forbid"):
 
 
 class DelimitedFormat(_TextFormat, frozen=True):
-    """Lines of separated fields, with or without a line of names at the top."""
+    """A record a line, in separated fields. All columns are texts.
+
+    A line `sep=;` above the header, as Excel writes it, is skipped. A record whose quotes do not fit is malformed.
+    Backslashes outside quotes are kept: from PostgreSQL and MySQL take CSV, not their text formats.
+    """
 
     type: Literal["csv", "tsv"]
+    """`csv` or `tsv`: they differ in their default separator and quote."""
+
     header: bool = False
+    """Whether each file names the columns in its first line, in any order."""
+
     columns: tuple[ColumnName, ...] = ()
+    """The names of the columns, in the order of the fields. Required without `header: true`."""
+
     separator: Annotated[str, StringConstraints(min_length=1)] | None = None
+    """What separates two fields. By default a comma in `csv`, a tab in `tsv`."""
+
     quote: Annotated[str, StringConstraints(max_length=1)] | None = None
+    """The character around a field that holds separators. By default `"` in `csv`; `tsv` has none, which `""` says."""
+
     escape: Annotated[str, StringConstraints(max_length=1), USED] = ""
+    """The character before a quote inside quotes, such as `'\\'` in files by Spark. Without it, such a quote is
+    doubled."""
+
     line_breaks: Annotated[bool, USED] = False
+    """Whether quoted fields may hold line breaks. In the name of a column, a line break becomes a space. Without this
+    option, both halves of such a record are malformed."""
+
     encoding: str = "utf-8"
+    """The encoding of the files, by its name in Python."""
 
     @property
     def field_separator(self) -> str:
@@ -111,11 +132,20 @@ class DelimitedFormat(_TextFormat, frozen=True):
 
 
 class JsonLinesFormat(_TextFormat, frozen=True):
-    """One JSON object a line; a key that a record lacks is NULL."""
+    """One JSON object a line. All values are texts; a missing key is NULL.
+
+    An object with a whole number of more than 38 digits is malformed: ask the partner to send such ids as text. About
+    16 digits of a longer fraction count.
+    """
 
     type: Literal["jsonl"]
+    """`jsonl`. A source of this format also takes events that partners push."""
+
     columns: Annotated[tuple[ColumnName, ...], Field(min_length=1)]
+    """The keys that the source uses."""
+
     encoding: str = "utf-8"
+    """The encoding of the files, by its name in Python."""
 
     @property
     def parsing(self) -> tuple[object, ...]:
@@ -124,10 +154,18 @@ class JsonLinesFormat(_TextFormat, frozen=True):
 
 
 class ParquetFormat(BaseModel, frozen=True, extra="forbid"):
-    """Parquet files whose columns keep their types: column -> Spark SQL type."""
+    """Parquet files. Columns keep their types.
+
+    A file may have a narrower type than declared, such as INT for BIGINT or DECIMAL(4, 2) for DECIMAL(10, 2), or the
+    null type. Do not declare a column of a type that Spark cannot read, such as UUID, TIME or INTERVAL: the column
+    stays in the file as sent.
+    """
 
     type: Literal["parquet"]
+    """`parquet`."""
+
     columns: Annotated[dict[ColumnName, Expression], Field(min_length=1)]
+    """The columns that the source uses, each with its Spark SQL type."""
 
     @property
     def declared(self) -> Mapping[str, str]:

@@ -49,7 +49,7 @@ class Kind:
 
     @classmethod
     def of_schema(cls, name: str, schema: StructType, identifier: str) -> Kind:
-        """The kind whose canonical columns are those of a Spark schema, such as that of the cleaned feed."""
+        """The kind with the columns of a Spark schema, such as the schema of the cleaned feed."""
         from feed_assets.engine.spark_schemas import declared_columns  # noqa: PLC0415 - a kind alone needs no Spark
 
         return cls(name, declared_columns(schema), identifier)

@@ -166,7 +166,7 @@ class _Landings:
                 "replaced; describe the polled place as a source with another name"
             )
         if before is not None:
-            # Also if it lands again: the `tidy` of the new landing notes the days of this one, not of those before it.
+            # Tidy even before a new landing: that one records only this landing's days.
             tidy(self.blackboard, before)
             if not self._is_due(file, sent, before):
                 return replace(before, already_landed=True)

@@ -29,8 +29,8 @@ _LEDGER_PATH = re.compile(rf"({_DIGEST})/([1-9]\d*)\.json", re.ASCII)
 class LandingId:
     """One landing of a content for a source: the digest of both, and how often it has landed, from 1.
 
-    For a polled source, the digest is that of the source and a file's name. A higher generation supersedes the lower
-    ones. As text, `0123456789abcdef` and then `0123456789abcdef-2`.
+    For a polled source, the digest covers the source and a file's name. A higher generation supersedes the lower
+    ones. Its texts are `0123456789abcdef`, then `0123456789abcdef-2`.
     """
 
     digest: str

@@ -1,7 +1,7 @@
 """The ledger: an entry for each landing of each content of a source, which makes its raw files count.
 
-Here: the entry, and finding it by its content or by the days that it touched. Of several landings of one content only
-the newest counts. Not here: when an entry is written (see `plan`), and which raw files count (see `raw`).
+Here: the entry, and finding it by its content or by the days that it touched. Only the newest landing of a content
+counts. Not here: when an entry is written (see `plan`), and which raw files count (see `raw`).
 
 An entry lies under the digest of its content. After it comes an empty object for each day that the landing touched, so
 that a look at one day need not read all landings. A landing that was killed in between counts: the digest in the name

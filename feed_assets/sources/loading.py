@@ -57,7 +57,7 @@ def load_sources(directory: Path, kinds: Iterable[Kind]) -> tuple[Source, ...]:
 
 
 def _shared_variables(sources: Iterable[Source]) -> Iterator[str]:
-    """A problem for each polled source whose variable for credentials is that of another one."""
+    """A problem for each polled source that shares its variable for credentials with another source."""
     first: dict[str, Source] = {}
     for source in sources:
         if source.poll is None:

@@ -27,7 +27,7 @@ LARGEST = 64 * 2**20
 class Table:
     """The rows of a CSV: `key` is the column that they are found by, `columns` are the others; all are text.
 
-    Each row has the key first. `sha256` is that of the file.
+    Each row has the key first. `sha256` is the digest of the file.
     """
 
     key: str

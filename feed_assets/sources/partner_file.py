@@ -72,7 +72,7 @@ _NO_TEXT = {
     b"\x04\x22\x4d\x18": "packed with LZ4",
     _PARQUET: "Parquet",
 }
-"""What partners send by mistake under the name of a text, by its first bytes."""
+"""Formats that partners send by mistake under the name of a text, by their first bytes."""
 _READ_AS_UTF_8 = {"ascii", "utf-8", "utf-8-sig"}
 
 
@@ -118,9 +118,9 @@ def inspect(path: Path, source: Source, scratch: Path, *, name: str | None = Non
     """Read a file to its end. `scratch` is a directory for a copy in UTF-8, if needed.
 
     `name` is the partner's name of the file, if `path` has another name; the name in `path` is then not checked. Raises
-    LandingError if the file is missing or cut off, or if its content is not as its name and the source say. Also if its
-    name does not end as the source's format requires, or its path as the pattern of `poll`. The name of a polled file
-    may have an unknown end, or none.
+    LandingError if the file is missing or cut off; if its content contradicts its name or the source; if its name has
+    the wrong end for the source's format; or if its path does not match the pattern of `poll`. The name of a polled
+    file may have an unknown end, or none.
     """
     if not path.is_file():
         what = "is a directory; land the files in it" if path.is_dir() else "is not a file; check its name"

@@ -49,7 +49,7 @@ _FILTERED: Final = "filtered"
 _QUARANTINED: Final = "quarantined"
 _STAGED: Final = re.compile(r"_day=([^/]+)/_hour=([^/]+)/part-[^/]+\.parquet")
 _TASK_BYTES: Final = 64 * 2**20
-"""About how many bytes of a file a task writes, in at most `_MOST_TASKS` tasks; those of an hour are written by one."""
+"""About how many bytes of a file a task writes, in at most `_MOST_TASKS` tasks. One task writes all of an hour."""
 _MOST_TASKS: Final = 1_000
 _LANDED_MALFORMED: Final = "landed malformed"
 _OUTCOMES: Final = (_LANDED, _LANDED_MALFORMED, _FILTERED, *REASONS)
@@ -97,8 +97,8 @@ def write_by_hour(
     Each landing has its own folder (`attempted_prefix`) below the URI of the attempt, with one file an hour. If
     `suspicious`, each expression is taken for one that can raise an error.
 
-    Returns the counts of each landing. They are taken after the shuffle, in the tasks that write: there Spark counts a
-    task once, even if it computes a stage again.
+    Returns the counts of each landing. The tasks that write count, after the shuffle: there Spark counts a task once,
+    even if it computes a stage again.
     """
     col, lit, when = functions.col, functions.lit, functions.when
     partners = [column for column in records.columns if column.lower() not in RESERVED_COLUMNS]

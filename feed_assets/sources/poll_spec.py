@@ -31,22 +31,24 @@ Component = str | re.Pattern[str]
 
 
 class Poll(BaseModel, frozen=True, extra="forbid"):
-    """Where a partner puts files, and when they are fetched.
-
-    - `place` is a directory (if relative, beside the description), or a URL: `file:`, `s3://bucket/prefix`,
-      `sftp://user@host/directory`, `https://host/directory/`. It never has a password.
-    - `pattern` is the path of the files below the place. `*` and `?` take characters of one name, save a dot at its
-      beginning; `{yyyy}`, `{mm}`, `{dd}` and `{hh}` take a date and an hour.
-    - `every` is the schedule as five fields of cron, in UTC.
-    - Files of the last `lookback_days` are fetched: by the date in their paths, else by when they last changed.
-    - A file that changed within the last `settle_seconds` may still be written, and is left for a later poll.
-    """
+    """Where a partner puts files, and when they are fetched. A polled file is known by its name."""
 
     place: Annotated[str, Field(min_length=1)]
+    """A directory (a relative path starts at the YAML), or a URL: `file:`, `s3://bucket/prefix`,
+    `sftp://user@host/directory` or `https://host/directory/`. It never has a password."""
+
     pattern: Annotated[str, Field(min_length=1)]
+    """The paths of the files below the place. `*` and `?` match within one name, and no dot at its beginning. `{yyyy}`,
+    `{mm}`, `{dd}` and `{hh}` match a date and an hour."""
+
     every: str
+    """The schedule: five fields of cron, in UTC."""
+
     lookback_days: Annotated[int, Field(ge=1, le=3650)] = 7
+    """Files of these last days are fetched: by the date in their paths, else by the time of their last change."""
+
     settle_seconds: Annotated[int, Field(ge=0, le=86400)] = 60
+    """A file that changed within these last seconds may still be written. A later poll takes it."""
 
     @property
     def is_dated(self) -> bool:

@@ -4,8 +4,8 @@ Here: listing, and reading exactly the listed files. Not here: writing (see `lan
 `growth`).
 
 A file of a landing counts only if the ledger has that landing. The ledger is read first, so that a day shows a landing
-that completes meanwhile whole or not at all. Of several landings of one content the newest counts, so it replaces the
-earlier ones at once. Files of other receivers always count.
+that completes meanwhile whole or not at all. The newest landing of a content counts, so it replaces the earlier
+landings at once. Files of other receivers always count.
 """
 
 from __future__ import annotations

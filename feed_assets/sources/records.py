@@ -162,8 +162,8 @@ def _has_few_fields(line: Column, separator: str) -> Column:
 def _quotes_enclose_fields(text: DelimitedFormat) -> Column:
     """Whether each field that begins with a quote ends with one, and the number of quotes is even.
 
-    Spark accepts a last field whose closing quote was cut off. It takes a field that goes on behind its closing quote
-    as it is in the line, with all its quotes.
+    Spark accepts a last field whose closing quote was cut off. It keeps a field with text behind its closing
+    quote as it is in the line, with all its quotes.
     """
     line, quote = functions.col("_record"), functions.lit(text.quote_character)
     if not text.quote_character:

@@ -65,46 +65,78 @@ MailAddress = Annotated[str, AfterValidator(check_address)]
 class Source(BaseModel):
     """One kind of record from one partner: its format, and an expression for each canonical column.
 
-    - `kind` is the name of a declared kind. `columns` maps its canonical columns to Spark SQL expressions over the
-      partner's columns, which are strings except in Parquet, with NULL for `null_tokens`.
-    - `event_time` is an instant if its expression is a TIMESTAMP, wall time in `time_zone` if it is a TIMESTAMP_NTZ.
-    - Records that do not pass `filter` belong to another source of the same log.
-    - `identity` names the partner's columns that identify an event. The kind's identifier is made of them; if `columns`
-      gives it, its expression must use all of them, as records of equal identifiers are one event.
-    - `lookups` maps CSV files beside the description to the partner's column that their rows are found by. Expressions
-      can use the other columns of these tables, except those that landing needs: `event_time` and `filter`.
-    - Raw partitions that grew by `growth_threshold_percent` are processed again if at most `lookback_days` old (up to
-      ten years). A day is due `buffer_hours` after its last hour (up to a year): the partner may send until then.
-    - With `growth_threshold`, the percentage follows from the costs of a run and the value of late data, and
-      `growth_threshold_percent` counts while there is no history; its default is then 5.
-    - `recipients` get mail about late data of the source, beside those of the installation.
-    - If `may_be_empty`, a day without landed files has no events; else its files are still to come. A day of the kind
-      is empty only if it is empty for all sources of the kind.
-    - `poll` says where the partner's files are fetched from. The files of a polled source are known by name: another
-      content of a name replaces the one before. Files of other sources are known by content.
+    The string below each field is its description in `docs/reference/sources.md`.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]+$")]
+    """The name of the source: small letters, digits and `_`. Raw data lies below `raw/<kind>/<name>/`, so a renamed
+    source has no raw data until its files land again."""
+
     kind: str
+    """The kind of its records, as the project declares it. Kind and name together are the key of the source."""
+
     description: str = ""
+    """A sentence about the source. Dagster's UI shows it with the raw data."""
+
     format: Format
+    """How the partner writes records into files: see [below](#the-field-format)."""
+
     null_tokens: tuple[str, ...] = ("",)
+    """Texts that stand for NULL."""
+
     time_zone: str = "UTC"
+    """The zone of event times that carry no zone (TIMESTAMP_NTZ). The hour that comes twice when summer time ends
+    counts as its first occurrence."""
+
     filter: Expression | None = None
+    """A condition in Spark SQL. Records that do not meet it belong to another source of the same log. Without a filter,
+    all records belong to this source."""
+
     columns: dict[str, Expression]
+    """A Spark SQL expression for each canonical column of the kind, over the partner's columns. These are texts, except
+    in Parquet. Optional columns without an expression are NULL. Each name in an expression is a column of the partner,
+    also `user`. Functions whose result changes from run to run, such as `rand`, are refused. A DECIMAL with more places
+    than its column is rounded. `event_time` is an instant if its expression is a TIMESTAMP, and a wall time in
+    `time_zone` if it is a TIMESTAMP_NTZ."""
+
     identity: Annotated[tuple[ColumnName, ...], Field(min_length=1)]
+    """The partner's columns that identify an event: two records with equal values are the same event. The identifier of
+    the kind is computed from them. If `columns` has an expression for the identifier, that expression decides instead,
+    and must use each of these columns."""
+
     lookups: Annotated[dict[Annotated[str, StringConstraints(pattern=r"^[\w.-]+\.csv$")], ColumnName], USED] = Field(
         default_factory=dict
     )
+    """CSV files beside the YAML, each with the partner's column by which its rows are found. The expressions in
+    `columns` can use the other columns of these tables; `event_time` and `filter` cannot, because landing needs
+    them."""
+
     growth_threshold_percent: Annotated[Decimal, Field(ge=0, allow_inf_nan=False)]
+    """The growth of raw data, in percent, from which a processed day runs again. Required without `growth_threshold`;
+    with it, the percentage for days without a history, 5 by default."""
+
     growth_threshold: GrowthCosts | None = None
+    """What a run costs and what late data is worth; the percentage follows from both: see
+    [below](#the-field-growth_threshold)."""
+
     lookback_days: Annotated[int, Field(ge=1, le=3650)]
+    """How many days back the monitor looks for late data."""
+
     buffer_hours: Annotated[int, Field(ge=0, le=8760)] = 3
+    """Hours after the last hour of a day until the day is due. The partner may send until then."""
+
     may_be_empty: bool = False
+    """Whether a day without a landed file has no events. Otherwise its files are still to come. A day of a kind is
+    empty only if it is empty for all sources of the kind."""
+
     recipients: tuple[MailAddress, ...] = ()
+    """Who gets mail about late data of this source, besides FEED_ASSETS_MAIL_TO."""
+
     poll: Poll | None = None
+    """Where the partner's files are fetched from: see [below](#the-field-poll). Without it, the source is not
+    polled."""
 
     _declared_kind: Kind = PrivateAttr()
     _tables: tuple[Table, ...] = PrivateAttr(default=())

@@ -28,9 +28,16 @@ class GrowthCosts(BaseModel, frozen=True, extra="forbid"):
     """What a run costs and what late data is worth, in one currency. A GB is 10^9 bytes of raw files."""
 
     cost_per_gb: _Amount
+    """The cost of processing a GB."""
+
     cost_per_hour: _Amount = Decimal(0)
+    """The cost of an hour of run time."""
+
     value_per_late_gb: Annotated[Decimal, Field(gt=0, allow_inf_nan=False)]
+    """What a GB of late data is worth."""
+
     currency: Annotated[str, StringConstraints(pattern=r"^[A-Z]{3}$")]
+    """The currency of all amounts, such as EUR."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +49,7 @@ class Processed:
 
 
 class Basis(StrEnum):
-    """What a threshold from costs rests on."""
+    """The basis of a threshold from costs."""
 
     HISTORY = "history"
     NO_HISTORY = "no history"

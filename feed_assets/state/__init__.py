@@ -4,9 +4,9 @@ Here: the machinery: transactions (`store`), migrations (`schema`), logs of even
 log (`followed`), and leases (`leases`). Not here: facts, whose tables are in the room that owns their meaning
 (`starts.tables`), data (`blackboard`), and databases of others (`warehouse`).
 
-SQLite serves the processes of one machine, PostgreSQL those of several. If the database is lost, the sensors request
-each run that is still due at most once more, and Dagster starts a run key once. Reports on late data that are not kept
-yet are lost; data is not.
+SQLite serves the processes of one machine, PostgreSQL the processes of several. If the database is lost, the sensors
+request each run that is still due at most once more, and Dagster starts a run key once. Reports on late data that are
+not kept yet are lost; data is not.
 """
 
 from feed_assets.state.address import StoreError

@@ -47,7 +47,7 @@ _AFTER = (
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A change. `sequence` is one higher than that of the event before it in its log."""
+    """A change. `sequence` is one higher than the sequence of the event before it in its log."""
 
     sequence: int
     at: datetime

@@ -34,7 +34,7 @@ class QuarantineMismatchError(FeedError):
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """What the pass that published found of the quarantined records.
+    """The quarantined records, as the pass that published saw them.
 
     Their number; the first `few`, by `few_quarantined`; the places of all, by `places_quarantined`, None if unknown.
     """

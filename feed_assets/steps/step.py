@@ -168,7 +168,7 @@ class Step:
     ) -> dict[str, DayRecords]:
         """As `read_raw` by day, without the hours whose files were read by the update in force of the feed `checked`.
 
-        Their rows are those of that feed.
+        Their rows come from that feed.
         """
         reading = self.read_raw(source, hours, evening_hours=evening_hours)
         spark, schema, feed = self.run.spark(), spark_schema(checked.columns), checked.on(self.run.board)

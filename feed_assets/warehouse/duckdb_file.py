@@ -1,4 +1,4 @@
-"""A warehouse in a file of DuckDB. Not here: what is the same in all warehouses (`port`).
+"""A warehouse in a file of DuckDB. Not here: the common parts of all warehouses (`port`).
 
 One process at a time can have the file open to write, and then no other process can read it. So each load and each
 question opens it, waits for others, and closes it. Threads of one process share the database, readers included.

@@ -4,8 +4,8 @@ Here: which update, when it may replace another, and what is logged. Not here: S
 
 A load first locks the partition of its table, then resolves the update in force, and replaces the rows in the same
 transaction. Right before the commit it looks once more whether the update is in force. So of two loads, the second one
-resolves after the first one has committed, and a table never goes back, unless the feed did: by an invalidation. What
-remains is a change of the feed between the last look and the commit; then the next load finds the log behind the feed.
+resolves after the first one has committed, and a table never goes back, unless the feed did: by an invalidation. If
+the feed changes between the last look and the commit, the next load finds the log behind the feed.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def load(
     now: Callable[[], datetime],
     author: str,
 ) -> tuple[Loaded, bool]:
-    """Make the rows of a partition in its table those of the update in force, in one transaction.
+    """Replace the rows of a partition in its table by the rows of the update in force, in one transaction.
 
     Returns the last line of the log, and whether this load wrote it. If the update is loaded already, and all its rows
     are there, nothing changes. If no update is in force any more, the partition's rows are deleted.

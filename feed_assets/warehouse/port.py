@@ -18,7 +18,7 @@ from feed_assets.errors import FeedAssetsError
 from feed_assets.file_feed import Column
 
 PARTITION, UPDATE = "_partition", "_update"
-"""The columns of every row besides those of its feed."""
+"""The columns of every row besides the feed's columns."""
 
 LOG = "feed_assets_loads"
 _NAMES = (
@@ -45,7 +45,7 @@ class WarehouseError(FeedAssetsError):
 
 
 class SchemaMismatchError(WarehouseError):
-    """The columns of a table are not those of its feed, or cannot be kept in this warehouse."""
+    """The columns of a table differ from its feed's, or this warehouse cannot keep them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +185,7 @@ class Warehouse(ABC):
         return [*defined, *self._definitions(table.name, columns, found)]
 
     def _definitions(self, table: str, columns: Sequence[Column], found: Mapping[str, str]) -> list[str]:
-        """The statements that make of a table with the columns `found`, or of none, one with these columns."""
+        """The DDL that creates the table, or adds the columns that are missing in `found`."""
         wanted = self._wanted(table, columns)
         defined = {name: f"{self.quoted(name)} {type_}" for name, type_ in wanted.items()}
         if not found:

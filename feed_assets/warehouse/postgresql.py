@@ -1,4 +1,4 @@
-"""A warehouse in PostgreSQL, filled by COPY. Not here: what is the same in all warehouses (`port`)."""
+"""A warehouse in PostgreSQL, filled by COPY. Not here: the common parts of all warehouses (`port`)."""
 
 from __future__ import annotations
 

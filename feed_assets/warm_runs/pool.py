@@ -61,12 +61,12 @@ class Pool:
     module: str
     idle: float = IDLE
     _workers: list[_Worker] = field(default_factory=list)
-    """The one that was used last is the last."""
+    """The worker that was used last is the last."""
     _starts: dict[str, int] = field(default_factory=dict)
     _in_vain: int = 0
     """How many workers in a row have ended before they were ready."""
     _unreported: list[_Worker] = field(default_factory=list)
-    """Those that have ended with a run whose end is not stored yet."""
+    """Workers that have ended with a run whose end is not stored yet."""
     _report_at: float = 0
     """When the database is asked again. On the clock of `time.monotonic`."""
     _stopping: bool = False

@@ -1,4 +1,4 @@
-"""What a worker keeps between runs: the definitions, as they were loaded, and Spark.
+"""The state that a worker keeps between runs: the definitions, as they were loaded, and Spark.
 
 Here: loading them, and knowing when they are out of date. Not here: executing runs (`worker`).
 """
@@ -52,7 +52,7 @@ class Warm:
     fit: bool
     """Whether the process may execute more than one run."""
     settled: bool = True
-    """Whether no file has changed while it was loaded: else the code may be that of before."""
+    """Whether no file has changed while it was loaded: otherwise the code may be the old code."""
     computing: str = ""
     """The last application that had executors of a standalone cluster."""
 

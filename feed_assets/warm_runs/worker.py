@@ -111,7 +111,7 @@ def _restored() -> Iterator[None]:
 
 
 def _surroundings() -> dict[str, object]:
-    """What a run can change for those after it: the variables of the environment, and the working directory."""
+    """The surroundings that a run can change for later runs: the environment and the working directory."""
     directory = Path().stat()
     variables = {name: value for name, value in os.environ.items() if name != SET_BY_DAGSTER}
     return {**variables, "the working directory": (directory.st_dev, directory.st_ino)}

@@ -1,40 +1,53 @@
-"""What the README, the pages of its guide and CONTRIBUTING show works as it is shown."""
+"""Examples, links and commands in README, docs/ and CONTRIBUTING work as they are shown."""
 
+import ast
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
-from datetime import date
+from datetime import UTC, datetime
+from operator import attrgetter
 from pathlib import Path
+from types import SimpleNamespace
 
 import dagster as dg
 import pytest
+from click.testing import CliRunner
 from pyspark.sql import DataFrame, functions
 from pyspark.sql.types import DecimalType, LongType, StringType, StructField, StructType, TimestampType
 
-from feed_assets import checks
+import feed_assets as fa
 from feed_assets.ads import KINDS
-from feed_assets.assets import cleaned
-from feed_assets.io_manager import feed_metadata
+from feed_assets.partitions import daily
 from feed_assets.partitions.days import daily
-from feed_assets.project import Project
-from feed_assets.sources import Kind, Source, load_source
 from feed_assets.sources.expressions import check_expressions, event_time
-from feed_assets_tests.api_page import PAGE, page
+from feed_assets.sources.formats import DelimitedFormat, JsonLinesFormat, ParquetFormat
+from feed_assets.sources.poll_spec import Poll
+from feed_assets.sources.thresholds import GrowthCosts
 from feed_assets_tests.harness import ads, failed_checks, messages
+from feed_assets_tests.reference.pages import problems
+from feed_assets_tests.reference.sources import described
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "shop"
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+DOCS = ROOT / "docs"
 PAGES = {
-    path: path.read_text(encoding="utf-8") for path in [ROOT / "README.md", *sorted((ROOT / ".readme").glob("*.md"))]
+    path: path.read_text(encoding="utf-8")
+    for path in [*(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "deploy/README.md")), *DOCS.rglob("*.md")]
 }
+SETTINGS = re.compile(r"FEED_ASSETS_(?:[A-Z]+_)*[A-Z]+(?![A-Z_<])")
+BY_OPTION = {"FEED_ASSETS_RECEIVE", "FEED_ASSETS_RECEIVE_PORT"}
+"""Names of FEED_ASSETS_RECEIVE_<OPTION>, which the page of settings has once."""
+NO_SETTINGS = {"FEED_ASSETS_JRE"}
+"""A variable by which processes of the package tell each other something."""
 
 
 def _block(language: str, containing: str) -> str:
-    blocks = re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
-    (block,) = [each for each in blocks if containing in each]
+    blocks = (re.findall(rf"```{language}\n(.*?)```", text, flags=re.DOTALL) for text in PAGES.values())
+    (block,) = {each for found in blocks for each in found if containing in each}
     return block
 
 
@@ -42,7 +55,7 @@ def test_the_source_it_shows_is_one_that_loads_and_that_spark_takes(spark, tmp_p
     path = tmp_path / "exchange_ads.yaml"
     path.write_text(_block("yaml", "name: exchange_ads"), encoding="utf-8")
 
-    source = load_source(path, KINDS)
+    source = fa.load_source(path, KINDS)
     check_expressions(spark, source)
     records = spark.createDataFrame([("20131021192300738",)], "ts string")
     (read,) = records.select(event_time(records, source).cast("string")).first()
@@ -57,10 +70,9 @@ def test_the_asset_and_the_audit_it_shows_run(shop):
     schema = StructType([StructField("user_id", StringType()), StructField("ads", LongType())])
     names = {
         "dg": dg,
-        "checks": checks,
+        "fa": fa,
         "DataFrame": DataFrame,
-        "feed_metadata": feed_metadata,
-        "days": daily(shop.settings),
+        "project": SimpleNamespace(days=daily(shop.settings)),
         "SCHEMA": schema,
         "count_ads_by_user": lambda shown: shown.groupBy("user_id").agg(functions.count("*").alias("ads")),
     }
@@ -82,12 +94,7 @@ def test_the_project_it_shows_loads_with_its_raw_data_and_both_sensors(tmp_path,
     columns = {"order_id": StringType(), "event_time": TimestampType(), "amount": DecimalType(12, 2)}
     others = {"product_id": StringType(), "currency": StringType(), "source": StringType()}
     schema = StructType([StructField(name, type_, nullable=False) for name, type_ in (columns | others).items()])
-    names = {
-        "CLEAN_ORDERS": schema,
-        "judge_orders": lambda _context, records, _day, _earlier: records,
-        **{each.__name__: each for each in (Kind, Path, Project, cleaned, date, feed_metadata)},
-        "checks": checks,
-    }
+    names = {"CLEAN_ORDERS": schema, "judge_orders": lambda _context, records, _day, _earlier: records}
 
     exec(_block("python", "project.definitions"), names)
 
@@ -97,8 +104,8 @@ def test_the_project_it_shows_loads_with_its_raw_data_and_both_sensors(tmp_path,
     assert keys == {"clean_orders", "late_data_reports", "raw/orders/web_orders"}
     assert {"late_growth", "new_manifests"} <= {sensor.name for sensor in definitions.sensors}
     project, clean = names["project"], names["clean_orders"]
-    metadata = feed_metadata("again/v1.0", schema)
-    again = cleaned(
+    metadata = fa.feed_metadata("again/v1.0", schema)
+    again = fa.cleaned(
         "again",
         names["ORDERS"],
         project.sources,
@@ -107,24 +114,69 @@ def test_the_project_it_shows_loads_with_its_raw_data_and_both_sensors(tmp_path,
         metadata=metadata,
         description=".",
     )
+    audit = fa.checks.audit(clean, names["expected"])
     with pytest.raises(dg.DagsterInvalidDefinitionError, match="again reads raw data of the kind orders"):
-        project.definitions(assets=[clean, again], asset_checks=[names["audit"]])
+        project.definitions(assets=[clean, again], asset_checks=[audit])
     with pytest.raises(dg.DagsterInvalidDefinitionError, match=r"clean_orders is audited, but has no audit"):
         project.definitions(assets=[clean])
     kind, judge = names["ORDERS"], names["judge_orders"]
     with pytest.raises(dg.DagsterInvalidDefinitionError, match=r"hourly: records are cleaned day by day"):
-        cleaned("hourly", kind, project.sources, project.hours, judge, metadata=metadata, description=".")
+        fa.cleaned("hourly", kind, project.sources, project.hours, judge, metadata=metadata, description=".")
     for location in ("", "../orders/v1.0", "/orders/v1.0", "s3://bucket/orders/v1.0"):
         with pytest.raises(dg.DagsterInvalidDefinitionError, match="A feed's location is a path below the base"):
-            feed_metadata(location, schema)
+            fa.feed_metadata(location, schema)
 
 
-def _sections(text: str) -> set[str]:
-    headings = re.findall(r"^#+ (.+)$", text, flags=re.MULTILINE)
-    return {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
+def test_the_reader_without_the_library_finds_the_latest_update_and_its_files(tmp_path):
+    names = {}
+    exec(_block("python", "def latest(partition"), names)
+    feed = fa.open_feed(str(tmp_path / "rates"))
+    written = []
+    for hour in (1, 2, 3):
+        file = tmp_path / f"{hour}.csv"
+        file.write_text(str(hour))
+        now = datetime(2024, 1, 2, hour, tzinfo=UTC)
+        written.append(fa.publish_files(feed, "2024-01-01", [file], now=now, owner="t"))
+    fa.file_feed.invalidate(feed, "2024-01-01", written[-1].name, reason="wrong", author="t", now=now)
+
+    (found,) = names["latest"](tmp_path / "rates/2024-01-01")
+
+    assert (found.name, found.read_text()) == ("2.csv", "2")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(LookupError, match="no valid update"):
+        names["latest"](tmp_path / "empty")
 
 
-def test_every_make_target_it_names_exists():
+def test_the_command_of_ones_own_prints_the_files_of_a_day(tmp_path, monkeypatch):
+    monkeypatch.setenv("FEED_ASSETS_BASE", str(tmp_path / "base"))
+    names = {}
+    exec(_block("python", "# shop/files.py"), names)
+    exec(_block("python", "# shop/commands.py"), names)
+    assert names["COMMANDS"].keys() == {names["files"].name}
+    (tmp_path / "revenue.csv").write_text("1")
+    feed = fa.open_feed(str(tmp_path / "base/revenue/v1.0"))
+    fa.publish_files(feed, "2024-01-01", [tmp_path / "revenue.csv"], now=datetime(2024, 1, 2, tzinfo=UTC), owner="t")
+
+    done = CliRunner().invoke(names["files"], ["2024-01-01"])
+    none = CliRunner().invoke(names["files"], ["2024-01-02"])
+
+    assert done.output.splitlines()[0].endswith("/revenue.csv")
+    assert isinstance(none.exception, fa.FeedAssetsError)
+
+
+def test_every_name_of_the_package_that_a_page_shows_exists():
+    for path, text in PAGES.items():
+        for dotted in set(re.findall(r"\bfa\.((?:checks\.|file_feed\.)?\w+)", text)):
+            assert attrgetter(dotted)(fa) is not None, f"{path}: fa.{dotted}"
+
+
+def test_every_example_in_python_is_python():
+    for text in PAGES.values():
+        for block in re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL):
+            ast.parse(block.replace("..., ...", "..."))
+
+
+def test_every_make_target_that_a_page_names_exists():
     code = [each for text in PAGES.values() for each in re.findall(r"```.*?```|`[^`]+`", text, flags=re.DOTALL)]
     named = set(re.findall(r"make (\w+)", " ".join(code)))
     listed = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
@@ -132,37 +184,69 @@ def test_every_make_target_it_names_exists():
     assert named <= {line.split("\t")[0] for line in listed.splitlines()}
 
 
+def test_every_command_that_a_page_names_exists():
+    reference = PAGES[DOCS / "reference/commands.md"]
+    commands = set(re.findall(r"^#+ `feed-assets ([\w -]+)`$", reference, flags=re.MULTILINE))
+    groups = {each for each in commands if any(other.startswith(f"{each} ") for other in commands)}
+    code = [each for text in PAGES.values() for each in re.findall(r"```.*?```|`[^`]+`", text, flags=re.DOTALL)]
+    named = re.findall(r"feed-assets(?: --module \S+)? ([a-z]+)(?: ([a-z]+))?", " ".join(code))
+
+    unknown = {first for first, _ in named} - commands - {"files"}  # the page about commands of one's own adds it
+    unknown |= {f"{first} {second}" for first, second in named if first in groups and second} - commands
+    assert unknown == set()
+
+
+def _sections(text: str) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", text, flags=re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
+
+
 def test_every_picture_and_page_and_section_that_a_page_links_to_is_there():
     for path, text in PAGES.items():
         for target in re.findall(r"\]\(([^)]+)\)", text):
+            if target.startswith("https://"):
+                continue
             file, _, section = target.partition("#")
             linked = (path.parent / file).resolve() if file else path
             assert linked.exists(), f"{path}: {target}"
             assert not section or section in _sections(PAGES[linked]), f"{path}: {target}"
 
 
-def test_the_readme_links_to_each_page_of_its_guide():
+def test_the_readme_is_short_and_links_to_every_page():
     linked = {(ROOT / target).resolve() for target in re.findall(r"\]\(([^)#]+)\)", README)}
 
-    assert set(PAGES) - linked == {ROOT / "README.md"}
+    assert len(README.split()) <= 1200
+    assert set(DOCS.rglob("*.md")) - linked == {DOCS / "index.md"}
 
 
-def test_the_table_of_a_source_has_each_field_and_what_it_is_without_it():
-    rows = README.partition("## How to add a source")[2].partition("\n## ")[0]
-    defaults = {
-        name: default.strip()
-        for names, default in re.findall(r"^\| (`[^|]+) \|.*\|([^|]*)\|$", rows, flags=re.MULTILINE)
-        for name in re.findall(r"`(\w+)`", names)
-    }
-
-    # Costs take the place of the percentage, and are described with the monitor.
-    assert set(defaults) == set(Source.model_fields) - {"growth_threshold"}
-    required = {name for name, field in Source.model_fields.items() if field.is_required()}
-    assert {name for name, default in defaults.items() if not default} == required
+@pytest.mark.parametrize("model", [fa.Source, DelimitedFormat, JsonLinesFormat, ParquetFormat, Poll, GrowthCosts])
+def test_every_field_of_a_source_has_a_description(model):
+    assert described(model).keys() == model.model_fields.keys()
 
 
-def test_the_page_of_the_api_is_what_the_docstrings_of_all_exports_say():
-    assert PAGE.read_text(encoding="utf-8") == page(), "Run `python -m feed_assets_tests.api_page`."
+def test_the_page_of_settings_has_every_variable_that_the_package_reads():
+    text = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "feed_assets").rglob("*.py"))
+    listed = set(SETTINGS.findall(PAGES[DOCS / "reference/settings.md"]))
+
+    assert set(SETTINGS.findall(text)) - listed == BY_OPTION | NO_SETTINGS
+    assert {
+        name for name in listed if name not in text and f'"{name.removeprefix("FEED_ASSETS_")}"' not in text
+    } == set()
+
+
+def test_generated_pages_are_up_to_date_and_every_page_is_in_the_navigation():
+    assert list(problems()) == []
+
+
+def test_the_documentation_has_no_broken_link(tmp_path):
+    builder = Path(sys.executable).parent / "zensical"
+    shutil.copytree(DOCS, tmp_path / "docs")
+    shutil.copy(ROOT / "zensical.toml", tmp_path)
+
+    done = subprocess.run([builder, "build", "--strict"], cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stderr
+    assert "monitor" in (tmp_path / "build/docs/search.json").read_text(encoding="utf-8")
 
 
 def test_the_table_of_rooms_has_the_order_of_the_imports():

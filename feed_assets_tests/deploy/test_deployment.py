@@ -93,7 +93,7 @@ def tables(url):
 
 def watched(deployment):
     """The figures that a monitor asks for, with the query of the page."""
-    (query,) = re.findall(r"```graphql\n(.*?)```", (DEPLOY / "README.md").read_text(), flags=re.DOTALL)
+    (query,) = re.findall(r"```graphql\n(.*?)```", (ROOT / "docs/production.md").read_text(), flags=re.DOTALL)
     return deployment.ask(query)
 
 
@@ -133,7 +133,7 @@ def test_systemd_takes_the_units_and_calls_them_confined(tmp_path):
 
 def test_the_home_of_the_user_is_the_directory_that_the_units_may_write_to():
     # Caches are below the home, such as Spark's jars for S3.
-    installed = [(DEPLOY / name).read_text(encoding="utf-8") for name in ("README.md", "Dockerfile")]
+    installed = [path.read_text(encoding="utf-8") for path in (ROOT / "docs/production.md", DEPLOY / "Dockerfile")]
     homes = [re.findall(r"useradd .*--home-dir (\S+)", text) for text in installed]
     units = [path.read_text(encoding="utf-8") for path in (DEPLOY / "systemd").iterdir()]
     writable = {name for text in units for name in re.findall(r"^StateDirectory=(.*)$", text, re.MULTILINE) or [""]}

@@ -10,39 +10,39 @@ import dagster as dg
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from feed_assets import checks
-from feed_assets.assets import Judge, cleaned
-from feed_assets.io_manager import OPTIONAL, feed_metadata
-from feed_assets.project import Project
-from feed_assets.sources import Kind
+import feed_assets as fa
 
 from . import expectations, kinds, transforms
 
-project = Project.of(kinds.ORDERS, kinds.REFUNDS, sources=Path(__file__).parent / "sources", first_day=date(2024, 1, 1))
+project = fa.Project.of(
+    kinds.ORDERS, kinds.REFUNDS, sources=Path(__file__).parent / "sources", first_day=date(2024, 1, 1)
+)
 
 
-def clean(kind: Kind, schema: StructType, judge: Judge) -> dg.AssetsDefinition:
+def clean(kind: fa.Kind, schema: StructType, judge: fa.Judge) -> dg.AssetsDefinition:
     """An asset with one day of all sources of this kind, published as the feed `clean-<kind>/v1.0`."""
-    feed = feed_metadata(f"clean-{kind.name}/v1.0", schema, identity=["source", kind.identifier], audited=True)
+    feed = fa.feed_metadata(f"clean-{kind.name}/v1.0", schema, identity=["source", kind.identifier], audited=True)
     about = f"The {kind.name} of a day (UTC), without duplicates."
-    return cleaned(f"clean_{kind.name}", kind, project.sources, project.days, judge, metadata=feed, description=about)
+    return fa.cleaned(
+        f"clean_{kind.name}", kind, project.sources, project.days, judge, metadata=feed, description=about
+    )
 
 
 clean_orders = clean(kinds.ORDERS, kinds.CLEAN_ORDERS, transforms.judge_orders)
 clean_refunds = clean(kinds.REFUNDS, kinds.CLEAN_REFUNDS, transforms.judge_refunds)
 
 # Other teams publish these two feeds: exchange rates by hour, products without partitions. Both are optional inputs.
-rates_feed = feed_metadata("exchange-rates/v1.0", kinds.EXCHANGE_RATES)
+rates_feed = fa.feed_metadata("exchange-rates/v1.0", kinds.EXCHANGE_RATES)
 exchange_rates = dg.AssetSpec("exchange_rates", partitions_def=project.hours, metadata=rates_feed)
-products = dg.AssetSpec("products", metadata=feed_metadata("products/v1.0", kinds.PRODUCTS))
-others = dg.AssetIn(input_manager_key="file_feed", metadata={OPTIONAL: True})
+products = dg.AssetSpec("products", metadata=fa.feed_metadata("products/v1.0", kinds.PRODUCTS))
+others = dg.AssetIn(input_manager_key="file_feed", metadata={fa.OPTIONAL: True})
 
 
 @dg.asset(
     ins={"clean_orders": dg.AssetIn(), "clean_refunds": dg.AssetIn(), "exchange_rates": others, "products": others},
     partitions_def=project.days,
     io_manager_key="file_feed",
-    metadata=feed_metadata("revenue/v1.0", kinds.REVENUE, identity=["product_id"], audited=True),
+    metadata=fa.feed_metadata("revenue/v1.0", kinds.REVENUE, identity=["product_id"], audited=True),
 )
 def revenue(**feeds: DataFrame) -> DataFrame:
     """The revenue of each product on a day, in euros."""
@@ -52,8 +52,8 @@ def revenue(**feeds: DataFrame) -> DataFrame:
 defs = project.definitions(
     assets=[exchange_rates, products, clean_orders, clean_refunds, revenue],
     asset_checks=[
-        checks.audit(clean_orders, expectations.of_records("order_id")),
-        checks.audit(clean_refunds, expectations.of_records("refund_id")),
-        checks.audit(revenue, expectations.OF_REVENUE),
+        fa.checks.audit(clean_orders, expectations.of_records("order_id")),
+        fa.checks.audit(clean_refunds, expectations.of_records("refund_id")),
+        fa.checks.audit(revenue, expectations.OF_REVENUE),
     ],
 )

@@ -14,7 +14,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from feed_assets.sources import Kind
+import feed_assets as fa
 
 AMOUNT = DecimalType(12, 2)
 TOTAL = DecimalType(22, 2)
@@ -45,8 +45,8 @@ CLEAN_REFUNDS = StructType(
         _column("source", StringType(), "The source of the record."),
     ]
 )
-ORDERS = Kind.of_schema("orders", CLEAN_ORDERS, identifier="order_id")
-REFUNDS = Kind.of_schema("refunds", CLEAN_REFUNDS, identifier="refund_id")
+ORDERS = fa.Kind.of_schema("orders", CLEAN_ORDERS, identifier="order_id")
+REFUNDS = fa.Kind.of_schema("refunds", CLEAN_REFUNDS, identifier="refund_id")
 
 EXCHANGE_RATES = StructType(
     [

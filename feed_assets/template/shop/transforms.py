@@ -8,7 +8,7 @@ from datetime import date
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes Spark
 
-from feed_assets.quality import Rule, judge, missing, unparsable
+import feed_assets as fa
 
 from . import kinds
 
@@ -17,20 +17,20 @@ HOME_CURRENCY = "EUR"
 
 def judge_orders(_: object, records: DataFrame, day: date, earlier: DataFrame | None) -> DataFrame:
     """The orders of a day, each with its verdict: published, quarantined or duplicate."""
-    return judge(records, kinds.CLEAN_ORDERS, [missing("order_id"), *_of_money()], day=day, earlier=earlier)
+    return fa.judge(records, kinds.CLEAN_ORDERS, [fa.missing("order_id"), *_of_money()], day=day, earlier=earlier)
 
 
 def judge_refunds(_: object, records: DataFrame, day: date, earlier: DataFrame | None) -> DataFrame:
     """The refunds of a day, each with its verdict."""
-    return judge(records, kinds.CLEAN_REFUNDS, [missing("refund_id"), *_of_money()], day=day, earlier=earlier)
+    return fa.judge(records, kinds.CLEAN_REFUNDS, [fa.missing("refund_id"), *_of_money()], day=day, earlier=earlier)
 
 
-def _of_money() -> list[Rule]:
+def _of_money() -> list[fa.Rule]:
     amount = F.col("amount")
     return [
-        missing("product_id"),
-        missing("currency"),
-        unparsable("amount"),
+        fa.missing("product_id"),
+        fa.missing("currency"),
+        fa.unparsable("amount"),
         ("no positive amount", amount.isNull() | (amount <= 0)),
     ]
 

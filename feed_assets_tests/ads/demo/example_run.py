@@ -107,5 +107,5 @@ results["knows an ad"] = sorted(
 )
 results["package"] = feed_assets.__file__
 report = run("report")
-results["report"] = [report.exit_code, report.stderr.partition(",")[0]]
+results["report"] = [report.exit_code, report.stderr.strip().splitlines()[-1]]
 sys.stdout.write(json.dumps(results))

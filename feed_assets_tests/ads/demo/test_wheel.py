@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
 FIRST_STEP = """
@@ -87,7 +87,7 @@ def test_in_an_empty_directory_the_commands_and_the_demos_first_step_find_all_th
         "cli/dagster.yaml",
         "engine/jre/bin/java",
         "engine/log4j2.properties",
-        "operations/ads/report_page.html.jinja",
+        "ads/report/report_page.html.jinja",
     ]
     assert [name for name in templates if not (installed / "feed_assets" / name).is_file()] == []
 
@@ -133,5 +133,5 @@ def test_the_example_is_written_installed_and_run_without_the_repository(
         "broken": [1, True, True],
         "explained": ["clean_orders", ["rejected", "valid", "valid"]],
         "feeds": ["clean-orders/v1.0", "clean-refunds/v1.0", "exchange-rates/v1.0", "products/v1.0", "revenue/v1.0"],
-        "report": [1, "Error: shop.definitions has no feed ad-effectiveness/v1.0. Only the worked example has it"],
+        "report": [2, "Error: No such command 'report'."],
     }
